@@ -1,0 +1,48 @@
+# make demo and make test set everything up by themselves; the rest builds on the same .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test test-all lint format bench clean
+
+demo: $(VENV)/.base
+	@$(BIN)/workings solve lectures/L0-example-2.toml
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -q
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m ""
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	$(BIN)/python bench/attention.py
+	$(BIN)/python bench/multihead.py
+	$(BIN)/python bench/threads.py
+
+# The base install is what a learner gets: numpy and rich. The stamp is written last, so that an
+# interrupted install starts again.
+$(VENV)/.base: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "workings needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "python3 cannot make a virtual environment: apt install python3-venv" >&2; exit 1; }
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) --editable '.[all,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

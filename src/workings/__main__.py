@@ -1,0 +1,7 @@
+"""`python -m workings` is the command line."""
+
+import sys
+
+from workings.cli import main
+
+sys.exit(main())

@@ -1,0 +1,22 @@
+"""What a user got wrong, said in a line or two, with what would be right."""
+
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """A mistake of the user's: the command line prints its message and exits with 2."""
+
+
+def near(word: str, choices: Iterable[str]) -> str:
+    """End an error about a wrong name: the nearest right one, or all of them.
+
+    >>> near("wieghts", ["scores", "weights"])
+    "did you mean 'weights'?"
+    >>> near("zebra", ["scores", "weights"])
+    'expected one of scores, weights'
+    """
+    from difflib import get_close_matches  # costs 5 ms, and only errors need it
+
+    known = list(choices)
+    close = get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"

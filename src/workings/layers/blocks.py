@@ -1,0 +1,111 @@
+"""Transformer blocks: attention and feed-forward, each with a residual path and a norm."""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from workings.attention import Mask
+from workings.errors import UserError
+from workings.layers.cache import KeyValueCache
+from workings.layers.feed_forward import FeedForward
+from workings.layers.multi_head import MultiHeadAttention
+from workings.layers.norms import LayerNorm
+
+NormPlace: TypeAlias = Literal["pre", "post"]
+
+
+class Residual(nn.Module):
+    """The path around a sublayer: `norm(x + f(x))` (post) or `x + f(norm(x))` (pre)."""
+
+    def __init__(self, width: int, norm: NormPlace, dropout: float) -> None:
+        super().__init__()
+        if norm not in ("pre", "post"):
+            raise UserError(f"norm {norm!r}: expected one of pre, post")
+        self.place = norm
+        self.norm = LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "batch time width"]:
+        """Go through the sublayer and around it."""
+        if self.place == "pre":
+            return x + self.dropout(sublayer(self.norm(x)))
+        normed: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return normed
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then feed-forward. Causal, it is the block of a decoder-only model."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        norm: NormPlace = "pre",
+        activation: str = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.around_attention = Residual(width, norm, dropout)
+        self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.around_feed_forward = Residual(width, norm, dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time width"],
+        *,
+        mask: Mask | None = None,
+        causal: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch time width"]:
+        """Let the sequence look at itself; same shape in and out."""
+        x = self.around_attention(
+            x, lambda x: self.attention(x, mask=mask, causal=causal, cache=cache)
+        )
+        out: Tensor = self.around_feed_forward(x, self.feed_forward)
+        return out
+
+
+class DecoderBlock(nn.Module):
+    """Causal self-attention, cross-attention to a memory, then feed-forward."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        norm: NormPlace = "pre",
+        activation: str = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.around_attention = Residual(width, norm, dropout)
+        self.cross = MultiHeadAttention(width, heads, dropout=dropout)
+        self.around_cross = Residual(width, norm, dropout)
+        self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.around_feed_forward = Residual(width, norm, dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time width"],
+        memory: Float[Tensor, "batch source width"],
+        *,
+        memory_mask: Mask | None = None,
+        cache: KeyValueCache | None = None,
+        memory_cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch time width"]:
+        """Let each position look back at its own sequence, then at the whole memory."""
+        x = self.around_attention(x, lambda x: self.attention(x, causal=True, cache=cache))
+        x = self.around_cross(
+            x, lambda x: self.cross(x, memory, mask=memory_mask, cache=memory_cache)
+        )
+        out: Tensor = self.around_feed_forward(x, self.feed_forward)
+        return out

@@ -1,0 +1,53 @@
+"""The keys and values of what has been read so far."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class KeyValueCache:
+    """Keys and values of earlier positions, `[batch, heads, time, width]`, in room that doubles.
+
+    Appending copies only what is new. For generating only: autograd does not see through it.
+    """
+
+    def __init__(self) -> None:
+        self._key: Tensor | None = None
+        self._value: Tensor | None = None
+        self.length = 0
+
+    def append(
+        self, key: Float[Tensor, "batch heads new d_k"], value: Float[Tensor, "batch heads new d_v"]
+    ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+        """Add new positions; return all of them."""
+        end = self.length + key.shape[-2]
+        self._key = _with_room(self._key, key, end)
+        self._value = _with_room(self._value, value, end)
+        self._key[..., self.length : end, :] = key.detach()
+        self._value[..., self.length : end, :] = value.detach()
+        self.length = end
+        return self.read()
+
+    def read(self) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+        """All positions so far."""
+        assert self._key is not None
+        assert self._value is not None
+        return self._key[..., : self.length, :], self._value[..., : self.length, :]
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> "KeyValueCache":
+        """Make a cache of these rows of the batch, in this order, some perhaps several times."""
+        chosen = KeyValueCache()
+        if self.length:
+            key, value = self.read()
+            chosen.append(key[rows], value[rows])
+        return chosen
+
+
+def _with_room(held: Tensor | None, new: Tensor, end: int) -> Tensor:
+    if held is not None and held.shape[-2] >= end:
+        return held
+    batch, heads, _, width = new.shape
+    room = torch.empty(batch, heads, max(2 * end, 32), width, dtype=new.dtype, device=new.device)
+    if held is not None:
+        room[..., : held.shape[-2], :] = held
+    return room

@@ -1,0 +1,73 @@
+"""Positions: sinusoids or a learned table, added to the vectors or concatenated with them."""
+
+from typing import Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from workings.errors import UserError
+
+Join: TypeAlias = Literal["add", "concatenate"]
+
+
+def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor, "count width"]:
+    """Encode positions 0 … count−1: `sin(pos / base^(2i/width))`, `cos(…)` in turn.
+
+    >>> sinusoids(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    position = torch.arange(count, dtype=torch.float64).unsqueeze(1)
+    column = torch.arange(width, dtype=torch.float64)
+    angles = position / base ** ((column - column % 2) / width)  # columns 2i and 2i+1 share one
+    encoding = torch.where(column % 2 == 0, angles.sin(), angles.cos())
+    return encoding.to(torch.get_default_dtype())
+
+
+def join(
+    x: Float[Tensor, "batch time width"], positions: Float[Tensor, "time d"], how: Join
+) -> Float[Tensor, "batch time joined"]:
+    """Put positions to the vectors: added (one width), or side by side (the widths add up)."""
+    if how == "add":
+        return x + positions
+    return torch.cat((x, positions.expand(x.shape[0], -1, -1)), dim=-1)
+
+
+class SinusoidalPositions(nn.Module):
+    """Fixed sinusoids, for sequences of any length: the table grows when a longer one comes."""
+
+    table: Tensor
+
+    def __init__(self, width: int, *, how: Join = "add", base: float = 10_000.0) -> None:
+        super().__init__()
+        self.width, self.how, self.base = width, how, base
+        self.register_buffer("table", sinusoids(256, width, base=base), persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], start: int = 0
+    ) -> Float[Tensor, "batch time joined"]:
+        """Join the positions from `start` on (not 0 when earlier ones are cached)."""
+        end = start + x.shape[1]
+        if end > len(self.table):
+            self.table = sinusoids(2 * end, self.width, base=self.base).to(self.table)
+        return join(x, self.table[start:end], self.how)
+
+
+class LearnedPositions(nn.Module):
+    """A trained vector for each of `count` positions."""
+
+    def __init__(self, count: int, width: int, *, how: Join = "add") -> None:
+        super().__init__()
+        self.how = how
+        self.table = nn.Parameter(torch.empty(count, width))
+        nn.init.normal_(self.table, std=0.02)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], start: int = 0
+    ) -> Float[Tensor, "batch time joined"]:
+        """Join the positions from `start` on (not 0 when earlier ones are cached)."""
+        end = start + x.shape[1]
+        if end > len(self.table):
+            raise UserError(f"position {end - 1} is beyond the {len(self.table)} that were learned")
+        return join(x, self.table[start:end], self.how)
