@@ -1,0 +1,26 @@
+"""Shapes in every signature of the package are checked while the tests run."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+install_import_hook("workings", "beartype.beartype")
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+settings.register_profile("default", deadline=None, derandomize=True)
+settings.load_profile("default")
+
+DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data sets; the test is skipped where there is none."""
+    if not DATA.is_dir():
+        pytest.skip(f"no real data at {DATA}: set WORKINGS_DATA to test on it")
+    return DATA
