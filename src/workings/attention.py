@@ -6,7 +6,9 @@ computed as it is written. The two agree to rounding, and a test says so.
 """
 
 import math
-from typing import Literal, Protocol, TypeAlias, get_args
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -21,12 +23,15 @@ Normalizer: TypeAlias = Literal["softmax", "sigmoid", "sum"]
 NORMALIZERS: tuple[str, ...] = get_args(Normalizer)
 
 
+@runtime_checkable
 class Similarity(Protocol):
-    """How alike is each query to each key?"""
+    """A measure of how alike a query and a key are: a function, or a module with weights."""
 
     def __call__(
         self, query: Float[Tensor, "*q queries d_q"], key: Float[Tensor, "*k keys d_k"], /
-    ) -> Float[Tensor, "... queries keys"]: ...
+    ) -> Float[Tensor, "... queries keys"]:
+        """Score every pair."""
+        ...
 
 
 def dot(
@@ -70,14 +75,15 @@ def attend(
     - `normalizer`: "softmax", "sigmoid" (each weight on its own) or "sum" (divide by the sum).
     - `dropout` drops that share of the weights, here and now: a layer passes 0 when it evaluates.
 
-    A query that may look at nothing gets zeros. Taps: scores, scaled, masked, weights, mixed.
+    A query that may look at nothing gets zeros. Taps: scores, scaled, capped (where there is a
+    softcap), masked, weights, mixed.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> attend(x, x, x)  # the parameter-free softmax(X Xᵀ / √d) X
     tensor([[0.6698, 0.3302],
             [0.3302, 0.6698]])
     """
-    _check(query, key, value, normalizer, dot_product=similarity is None)
+    _check(query, key, value, mask, normalizer, dot_product=similarity is None)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if similarity is None else 1.0
     fused = (
@@ -98,7 +104,7 @@ def attend(
         scores = tap("scores", (similarity or dot)(query, key))
         scaled = tap("scaled", scores * scale)
         if softcap is not None:
-            scaled = softcap * torch.tanh(scaled / softcap)
+            scaled = tap("capped", softcap * torch.tanh(scaled / softcap))
         masked = tap("masked", _masked(scaled, mask, causal))
         weights = tap("weights", _normalise(masked, normalizer, hides=masked is not scaled))
         mixed = (F.dropout(weights, dropout) if dropout else weights) @ value
@@ -124,7 +130,7 @@ def _fused(
     scale: float,
     dropout: float,
 ) -> Tensor:
-    """Attend through torch's kernel, fitting the case to what keeps it fast and its memory linear."""
+    """Attend through torch's kernel, in the form that keeps it fast and its memory linear."""
     queries, keys, d_v = query.shape[-2], key.shape[-2], value.shape[-1]
     square = causal and mask is None and queries == keys
     if causal and not square and (mask is not None or queries > 1):
@@ -132,36 +138,59 @@ def _fused(
         mask = allowed if mask is None else _masked(_additive(mask, query), allowed, causal=False)
     if mask is not None:
         mask = _additive(mask, query)
+        mask = mask if mask.dim() > 1 else mask.reshape(1, -1)
     # The kernel wants keys and values of one width; zeros change neither inner products nor sums.
     width = max(query.shape[-1], d_v)
-    query, key, value = (
-        t if t.shape[-1] == width else F.pad(t, (0, width - t.shape[-1]))
-        for t in (query, key, value)
-    )
-    # It wants four dimensions, too: [batch, heads, time, width].
-    lead = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
-    flat_query, flat_key, flat_value = (_four(t, lead) for t in (query, key, value))
-    if mask is not None and mask.dim() > 4:
-        mask = _four(mask, lead)
+    query, key, value = _widen(query, width), _widen(key, width), _widen(value, width)
+    lead: Sequence[int] = query.shape[:-2]
+    if mask is not None or query.dim() != 4 or key.dim() != 4 or len(query) != len(key):
+        lead, query, key, value, mask = _in_four(query, key, value, mask)
     mixed = F.scaled_dot_product_attention(
-        flat_query,
-        flat_key,
-        flat_value,
+        query,
+        key,
+        value,
         attn_mask=mask,
         dropout_p=dropout,
         is_causal=square,
         scale=scale,
-        enable_gqa=flat_query.shape[1] != flat_key.shape[1],
+        enable_gqa=query.shape[1] != key.shape[1],
     )
-    heads = query.shape[-3:-2]  # empty where there are none
-    return mixed[..., :d_v].reshape(*lead, *heads, queries, d_v)
+    if d_v < width:
+        mixed = mixed[..., :d_v]
+    return mixed if len(lead) == 2 else mixed.reshape(*lead, queries, d_v)
 
 
-def _four(t: Tensor, lead: torch.Size) -> Tensor:
-    if t.dim() == 4 and t.shape[:1] == lead:
-        return t
-    t = t if t.dim() > 2 else t.unsqueeze(0)
-    return t.expand(*lead, *t.shape[-3:]).reshape(-1, *t.shape[-3:])
+def _widen(t: Tensor, width: int) -> Tensor:
+    """Fill up with zeros; and the kernel wants the numbers of a vector side by side."""
+    if t.shape[-1] < width:
+        return F.pad(t, (0, width - t.shape[-1]))
+    return t if t.stride(-1) == 1 else t.contiguous()
+
+
+def _in_four(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[list[int], Tensor, Tensor, Tensor, Tensor | None]:
+    """Bring all into the kernel's `[batch, heads, …]`; say what the result has in its place."""
+    lead = _broadcast(
+        query.shape[:-2],
+        key.shape[:-3] + (1,) * (key.dim() > 2),  # each key head serves several, perhaps
+        () if mask is None else mask.shape[:-2],
+    )
+    batch, heads = lead[:-1], lead[-1] if lead else 1
+
+    def four(t: Tensor, heads: int) -> Tensor:
+        shape = heads, *t.shape[-2:]
+        return t.expand(*batch, *shape).reshape(math.prod(batch), *shape)
+
+    if mask is not None and mask.dim() > 2:
+        mask = four(mask, _heads(mask))
+    return lead, four(query, heads), four(key, _heads(key)), four(value, _heads(value)), mask
+
+
+def _broadcast(*shapes: Sequence[int]) -> list[int]:
+    """Find the shape that all of these fit (torch.broadcast_shapes takes ten times as long)."""
+    aligned = zip_longest(*map(reversed, shapes), fillvalue=1)
+    return [max(sizes) if min(sizes) else 0 for sizes in aligned][::-1]
 
 
 def _additive(mask: Tensor, like: Tensor) -> Tensor:
@@ -175,7 +204,9 @@ def _masked(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Put −∞ where a query may not look; the scores themselves where it may look everywhere."""
     if mask is not None:
         scores = (
-            torch.where(mask, scores, -math.inf) if mask.dtype == torch.bool else scores + mask
+            torch.where(mask, scores, -math.inf)
+            if mask.dtype == torch.bool
+            else scores + mask.to(scores.dtype)
         )
     if causal:
         queries, keys = scores.shape[-2:]
@@ -203,11 +234,21 @@ def _heads(t: Tensor) -> int:
     return t.shape[-3] if t.dim() > 2 else 1
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, normalizer: str, dot_product: bool) -> None:
+def _check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    normalizer: str,
+    dot_product: bool,
+) -> None:
     if normalizer not in NORMALIZERS:
         raise UserError(f"normalizer {normalizer!r}: {near(normalizer, NORMALIZERS)}")
-    if key.shape[-2] != value.shape[-2]:
-        raise UserError(f"{key.shape[-2]} keys but {value.shape[-2]} values: a value for each key")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise UserError(
+            f"keys of shape {tuple(key.shape)} but values of shape {tuple(value.shape)}: "
+            "all but the width must agree, a value for each key"
+        )
     if dot_product and query.shape[-1] != key.shape[-1]:
         raise UserError(
             f"queries of width {query.shape[-1]} but keys of width {key.shape[-1]}: "
@@ -217,4 +258,17 @@ def _check(query: Tensor, key: Tensor, value: Tensor, normalizer: str, dot_produ
     if shared == 0 or heads % shared:
         raise UserError(
             f"{heads} query heads cannot share {shared} key heads: the second must divide the first"
+        )
+    if mask is not None:
+        _check_mask(mask, query.shape[-2], key.shape[-2])
+
+
+def _check_mask(mask: Tensor, queries: int, keys: int) -> None:
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise UserError(
+            f"a mask of {mask.dtype}: expected booleans (true: may look) or floats to be added"
+        )
+    if any(n not in (1, fits) for n, fits in zip(mask.shape[::-1], (keys, queries), strict=False)):
+        raise UserError(
+            f"a mask of shape {tuple(mask.shape)} does not fit {queries} queries and {keys} keys"
         )

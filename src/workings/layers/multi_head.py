@@ -1,5 +1,6 @@
 """Multi-head attention: self, cross and cached."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -41,7 +42,7 @@ class MultiHeadAttention(nn.Module):
 
     def reset_parameters(self) -> None:
         """Start each projection as a square matrix of its own would start; biases at zero."""
-        for weight in (*self.project.weight.split(self._widths()), self.output.weight):
+        for weight in (*torch.split(self.project.weight, self._widths()), self.output.weight):
             nn.init.xavier_uniform_(weight)
         for linear in (self.project, self.output):
             if linear.bias is not None:
@@ -65,7 +66,7 @@ class MultiHeadAttention(nn.Module):
         if x.shape[-1] != self.width:
             raise UserError(f"expected vectors of width {self.width}, got {x.shape[-1]}")
         if context is None:
-            query, key, value = self.project(x).split(self._widths(), dim=-1)
+            query, key, value = torch.split(self.project(x), self._widths(), dim=-1)
             key, value = self._split(key), self._split(value)
             if cache is not None:
                 key, value = cache.append(key, value)
@@ -96,4 +97,5 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """`[batch, time, heads · head_width] → [batch, heads, time, head_width]`."""
-        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)
+        batch, time, width = x.shape
+        return x.view(batch, time, width // self.head_width, self.head_width).transpose(1, 2)
