@@ -1,8 +1,10 @@
 """Shapes in every signature of the package are checked while the tests run."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -24,3 +26,11 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"no real data at {DATA}: set WORKINGS_DATA to test on it")
     return DATA
+
+
+@pytest.fixture
+def without_shape_checks() -> Iterator[None]:
+    """What a user runs: outside the tests nothing checks the signatures."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -2,11 +2,10 @@
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -261,14 +260,6 @@ def test_dropout_keeps_the_expectation_and_leaves_the_traced_weights_whole() -> 
 
 
 # -- errors --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def without_shape_checks() -> Iterator[None]:
-    """What a user meets: outside the tests nothing checks the signature."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("without_shape_checks")

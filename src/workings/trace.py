@@ -7,9 +7,10 @@ is open, the value is filed under the path of the module that is running and the
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import TypeAlias
@@ -18,21 +19,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
+from workings.errors import UserError, near
+
 Patterns: TypeAlias = str | tuple[str, ...] | list[str]
 Change: TypeAlias = Tensor | Callable[[Tensor], Tensor]
 
 _open = 0  # traces open in any thread: what a closed tap looks at
 _lock = threading.Lock()
-_undo = ExitStack()
-_traces: ContextVar[tuple["Trace", ...]] = ContextVar("traces", default=())  # this thread's, outermost first
+_undo = ExitStack()  # takes the hooks off
+_traces: ContextVar[tuple["Trace", ...]] = ContextVar("traces", default=())  # this thread's
 
 
 def tap(name: str, value: Tensor) -> Tensor:
-    """Offer `value` to the open traces under `name`; return it, or what a trace puts in its place."""
+    """Offer `value` to the open traces as `name`; return it, or what a trace puts in its place."""
     if not _open:
         return value
-    traces = _traces.get()
-    for trace in reversed(traces):  # the innermost changes it first
+    traces = _traces.get()  # the innermost last
+    for trace in reversed(traces):  # it changes the value first
         value = trace._change(name, value)
     for trace in traces:  # all of them keep what the model goes on with
         trace._keep(name, value)
@@ -55,13 +58,16 @@ class Trace:
     `model`, or at whichever module is called first where no model is given.
 
     A path that was tapped several times (time steps, or several calls) reads as one tensor with a
-    new first dimension; `steps` gives the list.
+    new first dimension; `steps` gives the list. The values are the model's own, not copies: in
+    training, gradients go through them.
 
-    >>> layer = nn.Sequential(nn.Linear(2, 2))
-    >>> with Trace() as trace:
-    ...     _ = tap("doubled", 2 * torch.ones(2))
-    >>> trace["doubled"]
-    tensor([2., 2.])
+    >>> class Doubled(nn.Module):
+    ...     def forward(self, x: Tensor) -> Tensor:
+    ...         return tap("doubled", 2 * x)
+    >>> with Trace(replace={"1.*": torch.zeros(2)}) as trace:
+    ...     _ = nn.Sequential(Doubled(), Doubled(), Doubled())(torch.ones(2))
+    >>> trace.matching("*.doubled")
+    {'0.doubled': tensor([2., 2.]), '1.doubled': tensor([0., 0.]), '2.doubled': tensor([0., 0.])}
     """
 
     def __init__(
@@ -79,7 +85,7 @@ class Trace:
         self._kept: dict[str, list[Tensor]] = {}
         self._names: dict[int, str] = {}  # id of a module: its path
         self._path: list[str] = []  # of the modules that are running, the innermost last
-        self._token: Token[tuple[Trace, ...]] | None = None
+        self._is_open = False
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -98,9 +104,7 @@ class Trace:
     def steps(self, path: str) -> list[Tensor]:
         """List what was tapped at `path`, in order."""
         if path not in self._kept:
-            from workings.errors import near
-
-            known = near(path, self._kept) if self._kept else "nothing was"
+            known = near(path, self._kept) if self._kept else "the trace is empty"
             raise KeyError(f"nothing was traced at {path!r}: {known}")
         return list(self._kept[path])
 
@@ -133,15 +137,16 @@ class Trace:
     def _change(self, name: str, value: Tensor) -> Tensor:
         if not (self._replace or self._scale):
             return value
-        path, shape = self._at(name), value.shape
+        path, before = self._at(name), value
         for pattern, change in self._replace.items():
             if fnmatchcase(path, pattern):
                 value = change.to(value) if isinstance(change, Tensor) else change(value)
         for pattern, factor in self._scale.items():
             if fnmatchcase(path, pattern):
-                value = value * factor
-        if value.shape != shape:
-            raise ValueError(f"{path!r} has shape {tuple(shape)}; it was replaced by one of {tuple(value.shape)}")
+                value = value * (factor.to(value) if isinstance(factor, Tensor) else factor)
+        if not isinstance(value, Tensor) or value.shape != before.shape:
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise UserError(f"{path!r} has shape {tuple(before.shape)}, its replacement {got}")
         return value
 
     def _keep(self, name: str, value: Tensor) -> None:
@@ -153,49 +158,67 @@ class Trace:
 
     def _enter_module(self, module: nn.Module) -> None:
         if not self._path:
-            root = self._model or module
-            # A compiled module wraps its original under this name; paths are the original's.
-            self._names = {id(m): p.removeprefix("_orig_mod.") for p, m in root.named_modules()}
-            self._names[id(getattr(root, "_orig_mod", root))] = ""
-        outside = ".".join(filter(None, (self._path[-1] if self._path else "", type(module).__name__)))
+            root = module if self._model is None else self._model
+            self._names = {id(m): _eager(path) for path, m in root.named_modules()}
+        outside = ".".join(filter(None, (*self._path[-1:], type(module).__name__)))
         self._path.append(self._names.get(id(module), outside))
 
     def _leave_module(self) -> None:
-        if self._path:  # a module that was running before the trace opened leaves without having entered
+        if self._path:  # where the trace was opened inside a module, that one never entered
             self._path.pop()
 
     # -- opening and closing ---------------------------------------------------------------------
 
     def __enter__(self) -> "Trace":
-        if self._token is not None:
+        if self._is_open:
             raise RuntimeError("this trace is open already: make another Trace")
-        _watch_modules(+1)
-        self._token = _traces.set((*_traces.get(), self))
+        _watch_modules()
+        self._is_open = True
+        _traces.set((*_traces.get(), self))
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
-        assert self._token is not None
-        _traces.reset(self._token)
-        self._token = None
+        _traces.set(tuple(trace for trace in _traces.get() if trace is not self))
+        self._is_open = False
         self._path.clear()
-        _watch_modules(-1)
+        _unwatch_modules()
 
 
-def _watch_modules(opened: int) -> None:
-    """Count a trace in (+1) or out (-1); the first hooks every module's calls, the last unhooks."""
+def _eager(path: str) -> str:
+    """Leave out the name under which a compiled module holds its original."""
+    return ".".join(part for part in path.split(".") if part != "_orig_mod")
+
+
+def _watch_modules() -> None:
+    """Count a trace in; the first one hooks every module's calls."""
+    global _open, _undo
+    with _lock:
+        if _open == 0:
+            with ExitStack() as undo:
+                undo.callback(hooks.register_module_forward_pre_hook(_before_module).remove)
+                undo.callback(
+                    hooks.register_module_forward_hook(_after_module, always_call=True).remove
+                )
+                if "torch._dynamo" in sys.modules:
+                    # There may be compiled code, which has no taps in it: run its original. That
+                    # hooks see the compiled module, too, as torch warns, is minded in _eager.
+                    undo.enter_context(torch.compiler.set_stance("force_eager"))
+                    warnings.filterwarnings("ignore", "Using `torch.compile.* global hooks")
+                _undo = undo.pop_all()
+        _open += 1
+
+
+def _unwatch_modules() -> None:
+    """Count a trace out; the last one unhooks."""
     global _open
     with _lock:
-        _open += opened
-        if _open == 1 and opened > 0:
-            _undo.callback(hooks.register_module_forward_pre_hook(_before_module).remove)
-            _undo.callback(
-                hooks.register_module_forward_hook(_after_module, always_call=True).remove
-            )
-            if "torch._dynamo" in sys.modules:  # there may be compiled code, which has no taps in it:
-                _undo.enter_context(torch.compiler.set_stance("force_eager"))  # run its original
-        elif _open == 0:
+        _open -= 1
+        if _open == 0:
             _undo.close()
 
 
