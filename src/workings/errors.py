@@ -20,3 +20,14 @@ def near(word: str, choices: Iterable[str]) -> str:
     known = list(choices)
     close = get_close_matches(word, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+
+
+def expect_width(given: int, expected: int, what: str = "vectors") -> None:
+    """Stop vectors that are not as wide as a layer was made for.
+
+    >>> expect_width(3, 4, "queries")
+    Traceback (most recent call last):
+    workings.errors.UserError: expected queries of width 4, got 3
+    """
+    if given != expected:
+        raise UserError(f"expected {what} of width {expected}, got {given}")

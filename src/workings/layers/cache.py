@@ -4,11 +4,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from workings.errors import UserError
+
 
 class KeyValueCache:
     """Keys and values of earlier positions, `[batch, heads, time, width]`, in room that doubles.
 
     Appending copies only what is new. For generating only: autograd does not see through it.
+
+    >>> cache = KeyValueCache()
+    >>> for _ in range(3):
+    ...     key, value = cache.append(torch.ones(2, 4, 1, 8), torch.ones(2, 4, 1, 8))
+    >>> key.shape
+    torch.Size([2, 4, 3, 8])
+    >>> cache.select(torch.tensor([1, 1, 0])).read()[0].shape
+    torch.Size([3, 4, 3, 8])
     """
 
     def __init__(self) -> None:
@@ -28,7 +38,9 @@ class KeyValueCache:
         self.length = end
         return self.read()
 
-    def read(self) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+    def read(
+        self,
+    ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
         """All positions so far."""
         assert self._key is not None
         assert self._value is not None
@@ -44,9 +56,13 @@ class KeyValueCache:
 
 
 def _with_room(held: Tensor | None, new: Tensor, end: int) -> Tensor:
-    if held is not None and held.shape[-2] >= end:
-        return held
     batch, heads, _, width = new.shape
+    if held is not None:
+        expected, given = (*held.shape[:2], held.shape[-1]), (batch, heads, width)
+        if given != expected:  # assigning would spread a batch of one over all rows
+            raise UserError(f"expected [batch, heads, width] {[*expected]}, got {[*given]}")
+        if held.shape[-2] >= end:
+            return held
     room = torch.empty(batch, heads, max(2 * end, 32), width, dtype=new.dtype, device=new.device)
     if held is not None:
         room[..., : held.shape[-2], :] = held

@@ -6,14 +6,19 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workings.errors import UserError, near
+from workings.errors import UserError, expect_width, near
 from workings.trace import tap
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class FeedForward(nn.Module):
-    """`W_2 σ(W_1 x + b_1) + b_2`, at each position on its own. Taps: hidden, activated."""
+    """`W_2 σ(W_1 x + b_1) + b_2`, at each position on its own. Taps: hidden, activated.
+
+    >>> from torch import ones
+    >>> FeedForward(4, 16, activation="gelu")(ones(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(
         self, width: int, hidden: int, *, activation: str = "relu", dropout: float = 0.0
@@ -28,6 +33,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Widen, bend, narrow."""
+        expect_width(x.shape[-1], self.inner.in_features)
         hidden = tap("hidden", self.inner(x))
         activated = tap("activated", ACTIVATIONS[self.activation](hidden))
         output: Tensor = self.outer(self.dropout(activated))

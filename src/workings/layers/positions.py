@@ -1,12 +1,12 @@
 """Positions: sinusoids or a learned table, added to the vectors or concatenated with them."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workings.errors import UserError
+from workings.errors import UserError, expect_width, near
 
 Join: TypeAlias = Literal["add", "concatenate"]
 
@@ -28,20 +28,31 @@ def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor
 def join(
     x: Float[Tensor, "batch time width"], positions: Float[Tensor, "time d"], how: Join
 ) -> Float[Tensor, "batch time joined"]:
-    """Put positions to the vectors: added (one width), or side by side (the widths add up)."""
+    """Put positions to the vectors: added (one width), or side by side (the widths add up).
+
+    >>> join(torch.zeros(1, 2, 3), torch.ones(2, 2), "concatenate")
+    tensor([[[0., 0., 0., 1., 1.],
+             [0., 0., 0., 1., 1.]]])
+    """
     if how == "add":
+        expect_width(x.shape[-1], positions.shape[-1])
         return x + positions
     return torch.cat((x, positions.expand(x.shape[0], -1, -1)), dim=-1)
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids, for sequences of any length: the table grows when a longer one comes."""
+    """Fixed sinusoids, for sequences of any length: the table grows when a longer one comes.
+
+    >>> SinusoidalPositions(4)(torch.zeros(1, 2, 4))
+    tensor([[[0.0000, 1.0000, 0.0000, 1.0000],
+             [0.8415, 0.5403, 0.0100, 0.9999]]])
+    """
 
     table: Tensor
 
     def __init__(self, width: int, *, how: Join = "add", base: float = 10_000.0) -> None:
         super().__init__()
-        self.width, self.how, self.base = width, how, base
+        self.width, self.how, self.base = width, _known(how), base
         self.register_buffer("table", sinusoids(256, width, base=base), persistent=False)
 
     def forward(
@@ -55,11 +66,15 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A trained vector for each of `count` positions."""
+    """A trained vector for each of `count` positions.
+
+    >>> LearnedPositions(10, 2, how="concatenate")(torch.zeros(1, 3, 4)).shape
+    torch.Size([1, 3, 6])
+    """
 
     def __init__(self, count: int, width: int, *, how: Join = "add") -> None:
         super().__init__()
-        self.how = how
+        self.how = _known(how)
         self.table = nn.Parameter(torch.empty(count, width))
         nn.init.normal_(self.table, std=0.02)
 
@@ -71,3 +86,9 @@ class LearnedPositions(nn.Module):
         if end > len(self.table):
             raise UserError(f"position {end - 1} is beyond the {len(self.table)} that were learned")
         return join(x, self.table[start:end], self.how)
+
+
+def _known(how: Join) -> Join:
+    if how not in get_args(Join):
+        raise UserError(f"how {how!r}: {near(how, get_args(Join))}")
+    return how

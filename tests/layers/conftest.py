@@ -1,0 +1,41 @@
+"""Weights that come from no random generator, and a way past the tests' own type checks."""
+
+import math
+from collections.abc import Callable
+
+import jaxtyping
+import pytest
+import torch
+from torch import Tensor, nn
+
+
+@pytest.fixture
+def waves() -> Callable[..., Tensor]:
+    """Give sin(start), sin(start + 1), … in a shape: the same with every torch, on any machine."""
+
+    def waves(*shape: int, start: int = 1) -> Tensor:
+        angles = torch.arange(start, start + math.prod(shape), dtype=torch.float64)
+        return angles.sin().reshape(shape).float()
+
+    return waves
+
+
+@pytest.fixture
+def fill(waves: Callable[..., Tensor]) -> Callable[[nn.Module], nn.Module]:
+    """Write one long wave over all of a module's parameters, in their order."""
+
+    def fill(module: nn.Module) -> nn.Module:
+        start = 1
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(waves(*parameter.shape, start=start))
+                start += parameter.numel()
+        return module
+
+    return fill
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call as a user does, whom no type checker stops before our own error does."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
