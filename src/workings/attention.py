@@ -75,8 +75,10 @@ def attend(
     - `normalizer`: "softmax", "sigmoid" (each weight on its own) or "sum" (divide by the sum).
     - `dropout` drops that share of the weights, here and now: a layer passes 0 when it evaluates.
 
-    A query that may look at nothing gets zeros. Taps: scores, scaled, capped (where there is a
-    softcap), masked, weights, mixed.
+    A query that may look at nothing gets zeros. A mask together with `causal`, or causal queries
+    fewer than the keys, costs a mask of `[queries, keys]`; by itself `causal` costs nothing.
+
+    Taps: scores, scaled, capped (where there is a softcap), masked, weights, mixed.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> attend(x, x, x)  # the parameter-free softmax(X Xᵀ / √d) X
