@@ -1,9 +1,8 @@
-"""Weights that come from no random generator, and a way past the tests' own type checks."""
+"""Weights that come from no random generator."""
 
 import math
 from collections.abc import Callable
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor, nn
@@ -33,9 +32,3 @@ def fill(waves: Callable[..., Tensor]) -> Callable[[nn.Module], nn.Module]:
         return module
 
     return fill
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Call as a user does, whom no type checker stops before our own error does."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

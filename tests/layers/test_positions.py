@@ -108,11 +108,12 @@ def test_the_sinusoidal_table_grows_for_long_sequences_and_is_never_saved():
     SinusoidalPositions(4).load_state_dict(layer.state_dict())
 
 
-def test_positions_follow_the_model_to_another_precision():
-    layer = SinusoidalPositions(4).double()
-    short, long = layer(torch.zeros(1, 3, 4).double()), layer(torch.zeros(1, 999, 4).double())
-    assert short.dtype == long.dtype == torch.float64
-    torch.testing.assert_close(short, long[:, :3])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_positions_follow_the_model_to_another_precision_and_grow_there(dtype):
+    layer = SinusoidalPositions(4).to(dtype)
+    short, long = (layer(torch.zeros(1, length, 4, dtype=dtype)) for length in (3, 999))
+    assert short.dtype == long.dtype == layer.table.dtype == dtype
+    assert torch.equal(short, long[:, :3])
 
 
 @pytest.mark.parametrize("layer", [SinusoidalPositions(1), LearnedPositions(9, 1)])
@@ -121,7 +122,7 @@ def test_added_positions_of_another_width_are_refused_and_not_spread(layer):
         layer(WORDS)
 
 
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("without_shape_checks")
 def test_an_unknown_way_to_join_is_refused_at_once():
     with pytest.raises(UserError, match="how 'concat': did you mean 'concatenate'"):
         SinusoidalPositions(4, how="concat")

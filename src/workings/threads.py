@@ -1,0 +1,66 @@
+"""How many threads compute, and how they wait for one another: chosen here and nowhere else.
+
+OpenMP's threads spin while they wait, for milliseconds. On a machine that is busy with something
+else, they spin away the very time that the thread they wait for would need, and a step takes ten
+times as long as on one thread. Threads that sleep instead lose little on a quiet machine and
+nothing on a busy one. docs/threads.md has the figures.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from workings.errors import UserError
+
+# OpenMP's is the number that the others look at, too, unless one of their own is set.
+COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def choose(threads: int | None = None) -> int:
+    """Set how many threads numpy and torch compute with, and that idle ones sleep; return how many.
+
+    To be called before either is imported, for the wait policy is read once, when OpenMP is loaded.
+    By default all the cores that this process may use. What the environment says already is left
+    alone, except that `threads` goes before it.
+
+    >>> choose(threads=1)
+    1
+    """
+    if threads is not None:
+        threads = _positive("threads", str(threads))
+        os.environ.update(dict.fromkeys(COUNTS, str(threads)))
+    elif given := os.environ.get("OMP_NUM_THREADS"):  # perhaps "4,2": four, and two inside of each
+        threads = _positive("OMP_NUM_THREADS", given.split(",")[0])
+    else:
+        threads = cores()
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "torch" in sys.modules:  # too late for the policy, not for the number
+        sys.modules["torch"].set_num_threads(threads)
+    return threads
+
+
+def cores() -> int:
+    """Count the cores that this process may use: not those that a container keeps from it.
+
+    >>> 1 <= cores() <= os.cpu_count()
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:  # macOS and Windows
+        allowed = os.cpu_count() or 1
+    try:
+        quota, period = QUOTA.read_text().split()
+        allowed = min(allowed, int(quota) // int(period))
+    except (OSError, ValueError):  # no such file, or "max": no limit
+        pass
+    return max(1, allowed)
+
+
+def _positive(name: str, given: str) -> int:
+    number = int(given) if given.strip().isdecimal() else 0
+    if number < 1:
+        raise UserError(f"{name}={given}: expected a whole number, 1 or more")
+    return number
