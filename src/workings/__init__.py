@@ -9,16 +9,29 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workings.attention import attend
+    from workings.problems import Problem, Report, Solution
     from workings.trace import Trace, tap
 
 # Loaded when first asked for, so that `import workings` needs neither torch nor numpy.
 _HOME = {
+    "Problem": "workings.problems",
+    "Report": "workings.problems",
+    "Solution": "workings.problems",
     "attend": "workings.attention",
     "Trace": "workings.trace",
     "tap": "workings.trace",
 }
 
-__all__ = ["Trace", "UserError", "__version__", "attend", "tap"]
+__all__ = [
+    "Problem",
+    "Report",
+    "Solution",
+    "Trace",
+    "UserError",
+    "__version__",
+    "attend",
+    "tap",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -36,8 +36,8 @@ def choose(threads: int | None = None) -> int:
         threads = cores()
         os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if "torch" in sys.modules:  # too late for the policy, not for the number
-        sys.modules["torch"].set_num_threads(threads)
+    if torch := sys.modules.get("torch"):  # too late for the policy, not for the number
+        torch.set_num_threads(threads)
     return threads
 
 

@@ -1,0 +1,64 @@
+"""The command line: a file a verb, and no logic. `--help` imports neither torch nor numpy."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from workings import __version__
+from workings.errors import UserError
+from workings.views.plain import printable
+
+# Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
+VERBS = ("solve", "check")
+
+DESCRIPTION = """\
+Sequence models, from RNN to Transformer, that show their workings.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; return the exit status: 2 for a mistake of the user's."""
+    arguments = _parser().parse_args(argv)
+    try:
+        from workings.threads import choose
+
+        choose(arguments.threads)
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader (head, less) has gone: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except (UserError, OSError) as error:
+        if arguments.debug:
+            raise
+        sys.stderr.write(f"workings: {printable(_told(error))}\n")
+        return 2
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    for_all = common.add_argument_group("for every verb")
+    for_all.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    for_all.add_argument(
+        "--threads", type=int, metavar="N", help="how many threads to compute with"
+    )
+    parser = argparse.ArgumentParser(prog="workings", description=DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"workings {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for name in VERBS:
+        verb = import_module(f"workings.cli.{name}")
+        sub = verbs.add_parser(name, parents=[common], help=verb.HELP, description=verb.__doc__)
+        verb.add_arguments(sub)
+        sub.set_defaults(run=verb.run)
+    return parser

@@ -1,0 +1,46 @@
+"""Check worked solutions: the first wrong number, its likely cause, and what merely follows."""
+
+import argparse
+import sys
+
+HELP = "check worked solutions"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="problem files with a [claim]")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a file")
+    parser.add_argument(
+        "--format", choices=("text", "latex", "html", "json"), default="text", help="default: text"
+    )
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check every file; exit 1 where something is wrong, 2 where a file cannot be read."""
+    from workings.cli.output import deliver, in_color, width
+    from workings.errors import UserError
+    from workings.problems import Problem
+    from workings.views.plain import printable
+
+    form = "json" if arguments.json else arguments.format
+    status, written = 0, []
+    for file in arguments.files:
+        try:
+            report = Problem.load(file).check()
+        except (UserError, OSError) as error:
+            told = str(error) if isinstance(error, UserError) else f"{file}: {error.strerror}"
+            sys.stderr.write(f"workings: {printable(told)}\n")
+            status = 2
+            continue
+        status = max(status, 1 if report.verdict == "wrong" else 0)
+        if form == "json":
+            written.append(report.json(file))
+        elif form == "text":
+            color = arguments.out is None and in_color()
+            written.append(report.text(width=width(), color=color))
+        else:
+            written.append(getattr(report, form)())
+    if written:
+        deliver("\n".join(written), arguments.out)
+    return status

@@ -1,0 +1,30 @@
+"""Where results go: the terminal, or a file that is whole or not there."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def in_color() -> bool:
+    """Say whether the terminal wants colour (NO_COLOR and TERM=dumb do not)."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def width() -> int:
+    """How many columns there are to write in."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def deliver(text: str, out: str | None) -> None:
+    """Print the text, or write it to a file beside and rename it when it is whole."""
+    if out is None:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        return
+    path = Path(out)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

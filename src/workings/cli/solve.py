@@ -1,0 +1,45 @@
+"""Work a problem step by step."""
+
+import argparse
+
+HELP = "work a problem step by step"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("file", metavar="FILE", help="a problem file (TOML)")
+    parser.add_argument(
+        "--decimals", type=int, default=3, metavar="N", help="decimals to show (default: 3)"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "latex", "html", "json"), default="text", help="default: text"
+    )
+    parser.add_argument(
+        "--cell",
+        metavar="STEP,ROW,COLUMN",
+        help="write one cell's working out, counted from 1: scores,2,3 (a head's: scores.1,2,3)",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Solve, and show."""
+    from workings.cli.output import deliver, in_color, width
+    from workings.errors import UserError
+    from workings.problems import Problem
+    from workings.views.notation import Latex, MathML, Text
+
+    solution = Problem.load(arguments.file).solve(arguments.decimals)
+    if arguments.cell is not None:
+        step, *place = arguments.cell.split(",")
+        if len(place) != 2 or not all(part.strip().isdigit() for part in place):
+            raise UserError(f"--cell {arguments.cell!r}: expected STEP,ROW,COLUMN like scores,2,3")
+        kind = {"latex": Latex, "html": MathML}.get(arguments.format, Text)
+        row, column = (int(part) for part in place)
+        deliver(solution.cell(step, row, column, kind(arguments.decimals)), arguments.out)
+    elif arguments.format == "text":
+        color = arguments.out is None and in_color()
+        deliver(solution.text(width=width(), color=color), arguments.out)
+    else:
+        deliver(getattr(solution, arguments.format)(), arguments.out)
+    return 0

@@ -1,0 +1,14 @@
+"""The kinds of problem: what each is given, and the steps it is worked in."""
+
+from workings.problems.kinds.attention import ATTENTION
+from workings.problems.kinds.base import Kind, Setting, Step
+from workings.problems.kinds.block import BLOCK
+from workings.problems.kinds.layers import ADDITIVE, FEED_FORWARD, LAYER_NORM, POSITIONS
+from workings.problems.kinds.recurrent import LSTM, RNN
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, ADDITIVE, FEED_FORWARD, BLOCK)
+}
+
+__all__ = ["KINDS", "Kind", "Setting", "Step"]

@@ -1,0 +1,132 @@
+"""The attention problem: Q, K, V, scores, scaled, masked, weights, mixed, output."""
+
+import math
+
+from workings.errors import UserError
+from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.ops import Beside, Copy, Linear, Masked, Normalised, Op, Part, Scaled
+
+MATRICES = {
+    "X": ("n", "d"),
+    "context": ("m", "e"),
+    "W_Q": ("d", "k"),
+    "b_Q": ("1", "k"),
+    "Q": ("n", "k"),
+    "W_K": ("e", "k"),
+    "b_K": ("1", "k"),
+    "K": ("m", "k"),
+    "W_V": ("e", "v"),
+    "b_V": ("1", "v"),
+    "V": ("m", "v"),
+    "W_O": ("v", "o"),
+    "b_O": ("1", "o"),
+}
+
+
+def steps(sizes: Sizes, setting: Setting, prefix: str = "", x: str = "X") -> list[Step]:
+    """Lay the steps out; in a block they have a prefix and start from another matrix than X."""
+    asked = "context" if "context" in sizes else x
+
+    def projection(name: str, source: str) -> Op:
+        weight, bias = f"W_{name}", f"b_{name}"
+        if name in sizes:
+            return Copy(f"given.{name}")
+        if weight in sizes:
+            return Linear(((source, weight),), bias=bias if bias in sizes else None)
+        identity = f"I.{sizes['k' if name != 'V' else 'v']}"
+        return Linear(((source, identity),), bias=bias) if bias in sizes else Copy(source)
+
+    laid = [
+        Step(f"{prefix}{name}", projection(name, source), rows=rows, shown=name not in sizes)
+        for name, source, rows in (
+            ("Q", x, "tokens"),
+            ("K", asked, "context"),
+            ("V", asked, "context"),
+        )
+    ]
+    heads = range(1, setting.heads + 1) if setting.heads > 1 else (None,)
+    if setting.heads > 1:
+        laid += _parts(sizes, setting, prefix)
+    for name in ("scores", "scaled", "masked", "weights", "mixed"):
+        laid += [_head_step(name, sizes, setting, prefix, head) for head in heads]
+    if setting.heads > 1:
+        together = tuple(f"{prefix}mixed.{head}" for head in heads)
+        laid.append(Step(f"{prefix}mixed", Beside(together)))
+    mixed, bias = f"{prefix}mixed", "b_O" if "b_O" in sizes else None
+    projected = "W_O" in sizes or bias is not None
+    output = Linear(((mixed, "W_O" if "W_O" in sizes else f"I.{sizes['v']}"),), bias=bias)
+    laid.append(Step(f"{prefix}output", output if projected else Copy(mixed), shown=projected))
+    return laid
+
+
+def _parts(sizes: Sizes, setting: Setting, prefix: str) -> list[Step]:
+    """Q, K and V in equal neighbouring blocks, one a head."""
+    laid = []
+    for name, width in (("Q", sizes["k"]), ("K", sizes["k"]), ("V", sizes["v"])):
+        if width % setting.heads:
+            raise UserError(f"heads = {setting.heads} does not divide {name}'s width of {width}")
+        part = width // setting.heads
+        laid += [
+            Step(
+                f"{prefix}{name}",
+                Part(f"{prefix}{name}", part * (head - 1), part * head),
+                part=head,
+                shown=False,
+                claimable=False,
+            )
+            for head in range(1, setting.heads + 1)
+        ]
+    return laid
+
+
+def _head_step(name: str, sizes: Sizes, setting: Setting, prefix: str, head: int | None) -> Step:
+    end = "" if head is None else f".{head}"
+
+    def key(step: str) -> str:
+        return f"{prefix}{step}{end}"
+
+    op: Op
+    shown = True
+    if name == "scores":
+        op = Linear(((key("Q"), key("K") + "ᵀ"),))
+    elif name == "scaled":
+        scale, root = scale_of(sizes, setting)
+        shown = scale is not None
+        op = Copy(key("scores")) if scale is None else Scaled(key("scores"), scale, root)
+    elif name == "masked":
+        shown = setting.mask is not None
+        op = Copy(key("scaled")) if setting.mask is None else Masked(key("scaled"), setting.mask)
+    elif name == "weights":
+        op = Normalised(key("masked"), setting.normalizer)
+    else:
+        op = Linear(((key("weights"), key("V")),))
+    columns = "" if name == "mixed" else "context"
+    return Step(f"{prefix}{name}", op, part=head, columns=columns, shown=shown)
+
+
+def scale_of(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None]:
+    """What the scores are divided by, and what it is the root of; (None, None): not divided."""
+    if setting.scale == "none" or "k" not in sizes.sizes:
+        return None, None
+    if setting.scale == "sqrt(d_k)":
+        d_k = sizes["k"] // setting.heads
+        return math.sqrt(d_k), d_k
+    return float(setting.scale), None
+
+
+ATTENTION = Kind(
+    name="attention",
+    matrices=MATRICES,
+    needs=(),
+    ties=(
+        (("context", "K", "V"), "m", "n"),
+        (("context",), "e", "d"),
+        (("W_Q", "Q"), "k", "d"),
+        (("W_K", "K"), "k", "e"),
+        (("W_V", "V"), "v", "e"),
+        (("W_O",), "o", "v"),
+    ),
+    settings=("heads", "scale", "mask", "normalizer"),
+    build=steps,
+    parts="head",
+)

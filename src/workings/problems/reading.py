@@ -1,0 +1,257 @@
+"""Reading the tables of a problem file, with errors that name the key and what is expected."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workings.errors import UserError, near
+from workings.problems.cells import Bools, Cells
+from workings.problems.kinds import KINDS, Kind, Setting
+from workings.problems.kinds.base import Sizes
+from workings.problems.matrix_text import rows_of_text
+from workings.problems.numbers import Number, read_number
+from workings.problems.ops import ACTIVATE
+
+LARGEST_SIDE = 1_024  # rows or columns
+_TOP = ("title", "kind", "vectors", "tokens", "context_tokens", "given", "claim")
+_CHOICES = {
+    "normalizer": ("softmax", "sigmoid", "sum"),
+    "activation": tuple(name for name in ACTIVATE if name != "none"),
+    "order": ("post", "pre"),
+}
+
+
+class Reader:
+    """Takes a problem's table apart, and at the end says what nobody asked for."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._table = table
+        self._given = self._subtable("given")
+        self._claim = self._subtable("claim")
+        self._known_given: tuple[str, ...] = ()
+        self._known_top: tuple[str, ...] = _TOP
+
+    def _subtable(self, name: str) -> Mapping[str, Any]:
+        value = self._table.get(name, {})
+        if not isinstance(value, Mapping):
+            raise UserError(f"{name} must be a table: [{name}]")
+        return value
+
+    def kind(self) -> Kind:
+        """Which kind of problem."""
+        return KINDS[self.choice("kind", tuple(KINDS), default="attention")]
+
+    def text(self, key: str, default: str) -> str:
+        """Read a string."""
+        value = self._table.get(key, default)
+        if not isinstance(value, str):
+            raise UserError(f"{key} must be text in quotes, not {value!r:.40}")
+        return value
+
+    def choice(self, key: str, choices: Sequence[str], default: str) -> str:
+        """Read one of several words."""
+        value = self._table.get(key, default)
+        if value not in choices:
+            hint = near(str(value), choices)
+            raise UserError(f"{key} = {str(value)!r:.40}: {hint}")
+        return str(value)
+
+    def tokens(self, key: str, count: int | None) -> list[str] | None:
+        """Read the names of tokens, one for each."""
+        value = self._table.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(t, str) for t in value):
+            raise UserError(f'{key} must be a list of words: ["the", "cat"]')
+        if count is not None and len(value) != count:
+            raise UserError(f"{key} names {len(value)} tokens, but there are {count}")
+        return value
+
+    def matrices(self, kind: Kind, columns: bool) -> dict[str, Cells]:
+        """Read the given matrices, as rows."""
+        self._known_given = (*kind.matrices, *kind.settings)
+        self._known_top = (*_TOP, *kind.settings)
+        for name in self._given:
+            if name not in self._known_given:
+                raise UserError(f"given.{name}: no such given: {near(name, self._known_given)}")
+        given = {}
+        for name in kind.matrices:
+            if name in self._given:
+                single = kind.matrices[name][0] == "1"
+                numbers = self.numbers(f"given.{name}", self._given[name], columns, single)
+                given[name] = Cells.exact(
+                    [[_finite(n, f"given.{name}") for n in row] for row in numbers]
+                )
+        return given
+
+    def setting(self, kind: Kind, columns: bool, sizes: Sizes) -> Setting:
+        """Read everything that is said beside the matrices."""
+        values: dict[str, Any] = {}
+        for key in kind.settings:
+            where, value = self._setting(key)
+            if value is None:
+                continue
+            if key in ("heads", "count", "width"):
+                values[key] = _count(where, value)
+            elif key == "scale":
+                values[key] = _scale(where, value)
+            elif key == "mask":
+                values |= self._mask(where, value, columns, (sizes["n"], sizes["m"]))
+            elif key in _CHOICES:
+                if value not in _CHOICES[key]:
+                    raise UserError(
+                        f"{where} = {str(value)!r:.40}: {near(str(value), _CHOICES[key])}"
+                    )
+                values[key] = value
+            else:  # base, eps
+                number = _finite(read_number(value, where), where)
+                if number < 0 or (key == "base" and number == 0):
+                    raise UserError(f"{where} = {value}: it must be positive")
+                values[key] = number
+        for key in ("count", "width"):
+            if key in kind.settings and key not in values:
+                raise UserError(f"given.{key} is missing: a {kind.name} problem needs it")
+        return Setting(**values)
+
+    def _setting(self, key: str) -> tuple[str, Any]:
+        if key in self._given:
+            return f"given.{key}", self._given[key]
+        return key, self._table.get(key)
+
+    def _mask(
+        self, where: str, value: Any, columns: bool, shape: tuple[int, int]
+    ) -> dict[str, Any]:
+        if value == "none":
+            return {}
+        if value == "causal":
+            queries, keys = shape
+            return {"mask": np.tril(np.ones(shape, dtype=np.bool_), keys - queries), "causal": True}
+        if isinstance(value, str) and "\n" not in value and "\\" not in value and "[" not in value:
+            raise UserError(f'{where} = {value!r:.40}: expected "none", "causal" or a 0/1 matrix')
+        numbers = self.matrix(where, value, shape, columns)
+        allowed: Bools = np.zeros(shape, dtype=np.bool_)
+        for i, row in enumerate(numbers):
+            for j, number in enumerate(row):
+                if number is None or number.value not in (0, 1):
+                    raise UserError(f"{where}: a cell is 1 (may look) or 0 (may not)")
+                allowed[i, j] = number.value == 1
+        return {"mask": allowed}
+
+    def claimed(self, kind: Kind) -> dict[tuple[str, int], Any]:
+        """List the claimed steps, flat, by key and reprint."""
+        flat: dict[tuple[str, int], Any] = {}
+        reprints = self._claim.get("again", [])
+        if not isinstance(reprints, list) or not all(isinstance(t, Mapping) for t in reprints):
+            raise UserError("claim.again must be a list of tables: [[claim.again]]")
+        first = {name: value for name, value in self._claim.items() if name != "again"}
+        for again, table in enumerate([first, *reprints]):
+            for key, value in _flat(table, kind):
+                flat[key, again] = value
+        return flat
+
+    def numbers(
+        self, where: str, value: Any, columns: bool, single: bool = False
+    ) -> list[list[Number | None]]:
+        """Read a matrix in the file's convention and turn it to rows; `single`: one vector."""
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, str):
+            value = rows_of_text(value, where)
+        if not isinstance(value, list) or not value:
+            raise UserError(f"{where} must be a matrix: [[1, 0], [0, 2]]")
+        if not any(isinstance(row, list) for row in value):  # one vector, flat
+            return [[read_number(cell, where) for cell in _short(value, where)]]
+        rows = []
+        for i, row in enumerate(_short(value, where)):
+            if not isinstance(row, list) or not row:
+                raise UserError(f"{where}: row {i + 1} must be a list of numbers")
+            if len(row) != len(value[0]):
+                raise UserError(
+                    f"{where}: row {i + 1} has {len(row)} numbers, row 1 has {len(value[0])}"
+                )
+            rows.append([read_number(cell, where) for cell in _short(row, where)])
+        turned = [list(column) for column in zip(*rows, strict=True)] if columns else rows
+        if single and len(turned) > 1 and len(turned[0]) == 1:  # a vector, stood the other way
+            turned = [[row[0] for row in turned]]
+        return turned
+
+    def matrix(
+        self, where: str, value: Any, shape: tuple[int, int], columns: bool
+    ) -> list[list[Number | None]]:
+        """Read a matrix that must have this shape (as rows)."""
+        numbers = self.numbers(where, value, columns)
+        found = (len(numbers), len(numbers[0]))
+        if found != shape and 1 in shape and found in ((1, max(shape)), (max(shape), 1)):
+            flat = [cell for row in numbers for cell in row]  # a vector, written the other way
+            numbers = [[cell] for cell in flat] if shape[1] == 1 else [flat]
+            found = shape
+        if found != shape:
+            (r, c), (rows, cols) = (found[::-1], shape[::-1]) if columns else (found, shape)
+            raise UserError(f"{where} is {r}×{c}; it must be {rows}×{cols}")
+        return numbers
+
+    def row_of(self, value: Any, columns: bool) -> list[Number | None]:
+        """Read a matrix's first row, to see how wide it is."""
+        return self.numbers("claim.angles", value, columns)[0]
+
+    def finish(self) -> None:
+        """Refuse keys that nobody knows."""
+        for key in self._table:
+            if key not in self._known_top:
+                raise UserError(f"{key}: no such key: {near(key, self._known_top)}")
+
+
+def _flat(table: Mapping[str, Any], kind: Kind, prefix: str = "") -> list[tuple[str, Any]]:
+    """Flatten `head.2.scores` to the key `scores.2`, `attention.Q` to itself."""
+    flat: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            flat.append((f"{prefix}{name}", value))
+        elif name in kind.prefixes and not prefix:
+            flat += _flat(value, kind, f"{name}.")
+        elif name == kind.parts:
+            for part, steps in value.items():
+                if not part.isdigit() or not isinstance(steps, Mapping):
+                    raise UserError(
+                        f"claim.{prefix}{name}.{part}: expected [claim.{prefix}{name}.1]"
+                    )
+                flat += [(f"{prefix}{step}.{int(part)}", cells) for step, cells in steps.items()]
+        else:
+            expected = [*kind.prefixes, *([kind.parts] if kind.parts else []), "again"]
+            raise UserError(f"claim.{prefix}{name}: no such table: {near(name, expected)}")
+    return flat
+
+
+def _short(value: list[Any], where: str) -> list[Any]:
+    if len(value) > LARGEST_SIDE:
+        raise UserError(f"{where}: a side of {len(value)}; at most {LARGEST_SIDE} are read")
+    return value
+
+
+def _finite(number: Number | None, where: str) -> float:
+    if number is None or not np.isfinite(number.value):
+        raise UserError(f"{where}: every cell must be a finite number")
+    return number.value
+
+
+def _count(where: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_SIDE:
+        raise UserError(
+            f"{where} = {value!r:.40}: it must be a whole number from 1 to {LARGEST_SIDE}"
+        )
+    return value
+
+
+def _scale(where: str, value: Any) -> str | float:
+    if value in ("sqrt(d_k)", "none"):
+        return str(value)
+    try:
+        number = _finite(read_number(value, where), where)
+    except UserError:
+        number = 0.0
+    if number == 0:
+        raise UserError(
+            f'{where} = {str(value)!r:.40}: expected "sqrt(d_k)", "none" or a number to divide by'
+        )
+    return number

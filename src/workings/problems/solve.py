@@ -1,0 +1,178 @@
+"""A solution: every step of a problem, worked out."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+from workings.errors import UserError
+from workings.problems.cells import Cells, Floats
+from workings.problems.kinds import Step
+from workings.problems.ops import Copy, Masked, Normalised, Op, Scaled
+from workings.problems.problem import Problem
+from workings.views.notation import Notation, Text, decimal
+from workings.views.shown import Shown
+from workings.views.worked import Cell, Panel, Worked
+
+
+class Solution(Shown):
+    """The steps of a problem with their numbers, in the problem's own convention."""
+
+    def __init__(self, problem: Problem, decimals: int = 3) -> None:
+        if not 0 <= decimals <= 15:
+            raise UserError(f"decimals = {decimals}: from 0 to 15")
+        self.problem, self.decimals = problem, decimals
+
+    def __getitem__(self, key: str) -> Floats:
+        self.problem.step(key)
+        matrix: Floats = self.problem.turn(self.problem.exact[key].mid)
+        return matrix
+
+    def keys(self) -> list[str]:
+        """The steps that the problem has, in order."""
+        return [step.key for step in self.problem.steps if step.shown and step.claimable]
+
+    def cell(self, key: str, row: int, column: int, notation: Notation | None = None) -> str:
+        """Write one cell out, counted from 1 in the problem's convention.
+
+        >>> Problem(X=[[1, 2], [3, 1]], scale="none").solve().cell("scores", 1, 2)
+        'scores[1,2] = 1·3 + 2·1 = 5'
+        """
+        step, n = self.problem.step(key), notation or Text(self.decimals)
+        rows, columns = self[key].shape
+        if not (1 <= row <= rows and 1 <= column <= columns):
+            raise UserError(f"{key} is {rows}×{columns}: it has no cell {row},{column}")
+        i, j = (column - 1, row - 1) if self.problem.columns else (row - 1, column - 1)
+        written = step.op.cell(n, self.problem.exact, i, j)
+        result = n.number(float(self.problem.exact[key].mid[i, j]))
+        name = n.symbol(key) if not isinstance(n, Text) else f"{key}[{row},{column}]"
+        return n.equals(name, written) if written == result else n.equals(name, written, result)
+
+    def worked(self) -> Worked:
+        """Lay the solution out to look at."""
+        problem = self.problem
+        givens = [
+            panel(problem, name, None, cells, *given_axes(problem, name), self.decimals)
+            for name, cells in problem.given.items()
+            if name in problem.kind.matrices
+        ]
+        steps = [
+            self._with_workings(
+                step.key,
+                panel(
+                    problem,
+                    title_of(step, problem),
+                    formula_of(step, problem),
+                    problem.exact[step.key],
+                    step.rows,
+                    step.columns,
+                    self.decimals,
+                ),
+            )
+            for step in problem.steps
+            if step.shown and step.claimable
+        ]
+        return Worked(problem.title, givens, steps, decimals=self.decimals)
+
+    def _with_workings(self, key: str, laid: Panel) -> Panel:
+        """Note at each cell how it comes about."""
+        cells = [
+            [replace(cell, note=self.cell(key, i + 1, j + 1)) for j, cell in enumerate(row)]
+            for i, row in enumerate(laid.cells)
+        ]
+        return replace(laid, cells=cells)
+
+    def json(self) -> str:
+        """Write the numbers as JSON, exact; −∞ is the string "-inf"."""
+        steps = [
+            {"step": step.name, **place_of(step, self.problem), "cells": plain(self[step.key])}
+            for step in self.problem.steps
+            if step.shown and step.claimable
+        ]
+        return json.dumps({"version": 1, "title": self.problem.title, "steps": steps})
+
+
+def plain(matrix: Floats) -> list[list[float | str]]:
+    """Make a matrix fit for JSON."""
+    return [[v if v != float("-inf") else "-inf" for v in row] for row in matrix.tolist()]
+
+
+def place_of(step: Step, problem: Problem) -> dict[str, int | None]:
+    """Which head a step belongs to, or which time."""
+    if problem.kind.parts == "t":
+        return {"head": None, "t": step.part}
+    return {"head": step.part}
+
+
+def title_of(step: Step, problem: Problem) -> str:
+    """Name a step: `scores, head 2`."""
+    if step.part is None:
+        return step.name
+    return f"{step.name}, {'head' if problem.kind.parts == 'head' else 'time'} {step.part}"
+
+
+def formula_of(step: Step, problem: Problem) -> Callable[[Notation], str]:
+    """State a step in any notation: `scores = Q Kᵀ`."""
+
+    def formula(n: Notation) -> str:
+        name = step.name.rsplit(".", 1)[-1]
+        left = n.symbol(name if step.part is None else f"{name}_{step.part}")
+        return n.equals(left, _shown_source(step, problem).formula(n, problem.columns))
+
+    return formula
+
+
+def _shown_source(step: Step, problem: Problem) -> Op:
+    """A formula speaks of steps that are shown: softmax(scaled) where there is no mask."""
+    op, not_shown = step.op, {s.key: s.op for s in problem.steps if not s.shown}
+    while isinstance(op, Scaled | Masked | Normalised):
+        source = not_shown.get(op.x)
+        if not isinstance(source, Copy):
+            break
+        op = replace(op, x=source.x)
+    return op
+
+
+def given_axes(problem: Problem, name: str) -> tuple[str, str]:
+    """What a given's rows and columns stand for."""
+    axis = {"n": "tokens", "m": "context"}
+    rows, columns = problem.kind.matrices[name]
+    return axis.get(rows, ""), axis.get(columns, "")
+
+
+def axis_names(problem: Problem, axis: str, count: int) -> list[str]:
+    """The headers of rows or columns: tokens where they have names, else numbers from 1."""
+    names = problem.tokens if axis == "tokens" or "m" not in problem.sizes.sizes else None
+    if axis == "context":
+        names = problem.context_tokens
+        if names is None and "context" not in problem.given and "K" not in problem.given:
+            names = problem.tokens
+    if not axis or names is None or len(names) != count:
+        return [str(k + 1) for k in range(count)]
+    return names
+
+
+def panel(
+    problem: Problem,
+    name: str,
+    formula: Callable[[Notation], str] | None,
+    cells: Cells,
+    rows: str,
+    columns: str,
+    decimals: int,
+) -> Panel:
+    """Lay a matrix out in the problem's convention."""
+    if problem.columns:
+        rows, columns = columns, rows
+    matrix = problem.turn(cells.mid)
+    shown = [
+        [Cell(decimal(v, decimals), v, mark="masked" if v == float("-inf") else "") for v in row]
+        for row in matrix.tolist()
+    ]
+    height, width = matrix.shape
+    return Panel(
+        name,
+        formula,
+        shown,
+        axis_names(problem, rows, height),
+        axis_names(problem, columns, width),
+    )

@@ -1,0 +1,1 @@
+"""Plain data in; terminal, LaTeX, HTML and MathML out. Knows no torch."""

@@ -1,0 +1,71 @@
+"""The colours of values: blue below zero, white at it, orange above, in steps that look equal.
+
+They are mixed in OKLab, where equal distances look equal. Light on one side of every cell, text on
+the other: black text on the light scale and white text on the dark one can be read on every step.
+"""
+
+import math
+
+STEPS = 8  # on each side of zero
+INK = {"light": "#1b1a18", "dark": "#f1efea"}
+_ZERO = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, colourfulness
+_FULL = {"light": (0.745, 0.125), "dark": (0.48, 0.11)}
+_HUES = {"p": 62.0, "n": 252.0}  # degrees
+
+
+def step(value: float | None, largest: float) -> str:
+    """Name the step of a value: `p8` full orange, `z` next to nothing, `n8` full blue.
+
+    >>> step(16.0, 16.0), step(-4.0, 16.0), step(0.1, 16.0), step(None, 16.0)
+    ('p8', 'n2', 'z', '')
+    """
+    if value is None or not math.isfinite(value):
+        return ""
+    size = round(STEPS * min(abs(value) / largest, 1.0)) if largest else 0
+    return f"{'p' if value > 0 else 'n'}{size}" if size else "z"
+
+
+def scale(theme: str) -> dict[str, str]:
+    """List the colours of a theme, `light` or `dark`, by step, from full blue to full orange."""
+    colours = {f"n{k}": _mixed(theme, "n", k) for k in range(STEPS, 0, -1)}
+    colours["z"] = _mixed(theme, "p", 0)
+    return colours | {f"p{k}": _mixed(theme, "p", k) for k in range(1, STEPS + 1)}
+
+
+def contrast(one: str, other: str) -> float:
+    """Compare two colours as the WCAG does: 1 for the same, 21 for black on white."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _mixed(theme: str, side: str, k: int) -> str:
+    share = k / STEPS
+    (light, colourful), (full_light, full_colourful) = _ZERO[theme], _FULL[theme]
+    angle = math.radians(_HUES[side])
+    chroma = colourful + (full_colourful - colourful) * share
+    return _rgb(
+        light + (full_light - light) * share, chroma * math.cos(angle), chroma * math.sin(angle)
+    )
+
+
+def _rgb(lightness: float, a: float, b: float) -> str:
+    """Turn OKLab into sRGB (Ottosson's matrices)."""
+    l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    s = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+        -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+        -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s,
+    )
+    return "#" + "".join(f"{round(255 * _curved(min(max(c, 0.0), 1.0))):02x}" for c in linear)
+
+
+def _curved(linear: float) -> float:
+    return 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

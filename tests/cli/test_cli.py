@@ -1,0 +1,131 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workings import __version__
+from workings.cli import VERBS
+
+ROOT = Path(__file__).parents[2]
+
+
+def workings(*arguments: str, code: int = 0, **options: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "workings", *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        check=False,
+        **options,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([v, "--help"] for v in VERBS)])
+def test_help_and_version_import_neither_torch_nor_numpy(arguments):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "workings", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert "workings.cli" in imported
+    assert not {"torch", "numpy", "rich"} & imported
+    assert done.stdout.strip()
+
+
+def test_version():
+    assert workings("--version").stdout == f"workings {__version__}\n"
+
+
+def test_learners_need_no_torch():
+    program = (
+        "import sys; sys.modules['torch'] = sys.modules['jaxtyping'] = None\n"
+        "from workings.cli import main\n"
+        "sys.exit(main(['solve', 'lectures/L0-example-2.toml']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert "weights" in done.stdout
+
+
+def test_what_needs_torch_says_how_to_get_it():
+    program = "import sys; sys.modules['torch'] = None\nfrom workings import attend"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert 'pip install "workings[models]"' in done.stderr.splitlines()[-1]
+
+
+def test_solve_writes_one_cell_out():
+    told = workings("solve", "lectures/L2-self.toml", "--cell", "scores,2,3").stdout
+    assert told.endswith("2·2 + 2·3 + 2·1 = 12\n")
+    told = workings("solve", "lectures/L2-self.toml", "--cell", "weights,1,2").stdout
+    assert told.endswith("e⁴/(e²+e⁴+e⁴) = 0.468\n")
+
+
+def test_check_says_by_its_status_whether_something_is_wrong(tmp_path):
+    workings("check", "lectures/L2-cross.toml", code=0)
+    done = workings("check", "lectures/L2-self.toml", code=1)
+    assert "18" in done.stdout
+    assert "12" in done.stdout
+    bad = tmp_path / "bad.toml"
+    bad.write_text("kind = 'atention'\n")
+    done = workings("check", str(bad), "lectures/L2-self.toml", code=2)
+    assert "did you mean 'attention'?" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "18" in done.stdout  # the other file is still checked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["solve", "no-such-file.toml"], "no-such-file.toml"),
+        (["solve", "."], "."),
+        (["solve", "lectures/L2-self.toml", "--cell", "scores"], "scores,2,3"),
+        (["solve", "lectures/L2-self.toml", "--cell", "scroes,1,1"], "did you mean 'scores'?"),
+        (["solve", "lectures/L2-self.toml", "--cell", "scores,4,1"], "3×3"),
+        (["solve", "lectures/L2-self.toml", "--decimals", "99"], "from 0 to 15"),
+        (["solve", "lectures/L2-self.toml", "--out", "no/such/folder/x"], "no/such/folder"),
+        (["solve", "lectures/L2-self.toml", "--threads", "0"], "threads"),
+    ],
+)
+def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, told):
+    done = workings(*arguments, code=2)
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_debug_shows_the_traceback():
+    done = workings("solve", "no-such-file.toml", "--debug", code=1)
+    assert "Traceback" in done.stderr
+
+
+def test_nobodys_text_can_steer_the_terminal(tmp_path):
+    evil = tmp_path / "evil.toml"
+    evil.write_text(
+        'title = "\\u001b[2Jgone \\u202e"\ntokens = ["\\u001b]0;x\\u0007"]\n[given]\nX = [[1]]\n'
+    )
+    done = workings("solve", str(evil))
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    evil.write_text('kind = "\\u001b[31m"\n')
+    assert "\x1b" not in workings("solve", str(evil), code=2).stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    program = f"{sys.executable} -m workings check --json lectures/*.toml | head -n 0"
+    done = subprocess.run(
+        program, shell=True, capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.stderr == ""

@@ -1,0 +1,33 @@
+"""Numbers as they stand in a matrix."""
+
+from dataclasses import replace
+
+from workings.views.numerals import is_number, largest, marks, texts
+from workings.views.worked import Cell, Worked
+
+
+def test_worked_out_numbers_get_as_many_decimals(solution: Worked) -> None:
+    assert texts(solution.givens[1], 3) == [["0.50", "1.00"], ["-12.25", "0.00"]]
+
+
+def test_no_digit_is_invented(solution: Worked) -> None:
+    # 0.0004 gets four decimals where three are asked for; the others were rounded to three.
+    panel = replace(solution.givens[1], cells=[[Cell("0.0004", 0.0004), Cell("0.468", 0.46838)]])
+    assert texts(panel, 3) == [["0.0004", "0.468"]]
+
+
+def test_claims_stay_as_they_were_written(report: Worked) -> None:
+    assert texts(report.steps[1], 3) == [["0.06", "0.468"], ["0.000007", "3"]]
+
+
+def test_infinity_is_no_size(solution: Worked) -> None:
+    assert largest(solution.steps[0]) == 1.0
+
+
+def test_marks_in_order_of_weight(report: Worked) -> None:
+    assert marks(report.steps) == ["wrong", "follows", "rounded", "blank"]
+
+
+def test_is_number() -> None:
+    assert all(map(is_number, ["1", "-0.5", "−∞", "-inf", "7.9e-32", ".5", "0,5", "1."]))
+    assert not any(map(is_number, ["", "?", "1/2", "nan", "1e", "--1", "1.2.3", "\\input"]))
