@@ -8,6 +8,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 
 demo: $(VENV)/.base
 	@$(BIN)/workings solve lectures/L0-example-2.toml
+	@printf '\nThe worked examples of five sets of lecture notes, checked:\n\n'
+	@$(BIN)/workings check lectures/*.toml || test $$? -eq 1
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q

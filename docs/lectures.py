@@ -92,8 +92,9 @@ def _rows(report: Report, index: int) -> list[str]:
     """A row of the table for each cell that is wrong or follows."""
     panel, one = report.worked().steps[index], report.steps[index]
     carried = report.problem.turn(one.carried.mid)
+    exact = report.problem.turn(report.problem.exact[one.step.key].mid)
     return [
-        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} | {decimal(cell.value or 0.0, 6)} "
+        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} | {decimal(float(exact[i, j]), 6)} "
         f"| {decimal(float(carried[i, j]), 6)} | {cell.mark} |"
         for i, row in enumerate(panel.cells)
         for j, cell in enumerate(row)

@@ -13,6 +13,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "latex", "html", "json"), default="text", help="default: text"
     )
+    parser.add_argument(
+        "--full", action="store_true", help="show every step, also of several files"
+    )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
@@ -36,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         status = max(status, 1 if report.verdict == "wrong" else 0)
         if form == "json":
             written.append(report.json(file))
+        elif form == "text" and len(arguments.files) > 1 and not arguments.full:
+            written.append(f"{printable(file)}\n  {report.brief()}")
         elif form == "text":
             color = arguments.out is None and in_color()
             written.append(report.text(width=width(), color=color))

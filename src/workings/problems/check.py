@@ -208,13 +208,15 @@ class Report(Shown):
         verdicts = self._turned(one.verdicts)
         texts = np.array([["?" if n is None else n.text for n in row] for row in one.claim.numbers])
         carried = self.problem.turn(one.carried.mid).tolist()
+        blank = one.written.blank
+        values = np.where(self.problem.turn(blank), None, self.problem.turn(one.written.value))
         written = self.problem.turn(texts).tolist()
         cells = [
             [
-                Cell(text, exact.value, verdict, _note(verdict, exact.text, decimal(value, 6)))
-                for text, exact, verdict, value in zip(*rows, strict=True)
+                Cell(text, claimed, verdict, _note(verdict, exact.text, decimal(value, 6)))
+                for text, claimed, exact, verdict, value in zip(*rows, strict=True)
             ]
-            for rows in zip(written, laid.cells, verdicts, carried, strict=True)
+            for rows in zip(written, values, laid.cells, verdicts, carried, strict=True)
         ]
         first = self.first
         here = first is not None and (first.key, first.again) == (one.step.key, one.claim.again)
@@ -238,6 +240,17 @@ class Report(Shown):
             expected=expected,
             working=working,
             causes=[(c.name, c.reproduces, c.says) for c in first.causes],
+        )
+
+    def brief(self) -> str:
+        """Say in a line or two what is wrong: where, what it should be, and why."""
+        counted = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
+        if self.first is None:
+            return f"✓ {counted or 'nothing is claimed'}"
+        first = self._shown_finding(self.first)
+        causes = " or ".join(name for name, _, _ in first.causes)
+        return (
+            f"✗ {first.where}: {first.claimed}, but it is {first.expected}: {causes}\n  {counted}"
         )
 
     def data(self) -> dict[str, Any]:

@@ -1,0 +1,239 @@
+"""Configuration: dataclasses read from TOML and changed on the command line.
+
+The docstring under a field is its help. An unknown key is an error that suggests the nearest right
+one; a value of the wrong kind is an error that says which kind is right.
+"""
+
+import ast
+import inspect
+import textwrap
+import tomllib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from workings.errors import UserError, near
+
+T = TypeVar("T")
+LARGEST_FILE = 1_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class Field:
+    """A key of a configuration, as `--help` shows it."""
+
+    key: str
+    kind: str
+    default: object
+    help: str
+
+
+def load_table(path: str | Path) -> dict[str, Any]:
+    """Read a TOML file."""
+    path = Path(path)
+    if path.stat().st_size > LARGEST_FILE:
+        raise UserError(f"{path}: larger than {LARGEST_FILE:,} bytes: not a recipe")
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not TOML: {error}") from None
+    except (RecursionError, ValueError):
+        raise UserError(f"{path}: not TOML that can be read") from None
+
+
+def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
+    """Make a configuration out of a table.
+
+    >>> @dataclass(frozen=True)
+    ... class Toy:
+    ...     epochs: int = 3
+    >>> build(Toy, {"epochs": 5})
+    Toy(epochs=5)
+    >>> build(Toy, {"epoch": 5})
+    Traceback (most recent call last):
+    workings.errors.UserError: epoch: no such key: did you mean 'epochs'?
+    """
+    hints = get_type_hints(cls)
+    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in known:
+            raise UserError(f"{where}{key}: no such key: {near(key, known)}")
+    values = {key: _value(hints[key], value, f"{where}{key}") for key, value in table.items()}
+    for name, field in known.items():
+        if name not in values and field.default is MISSING and field.default_factory is MISSING:
+            raise UserError(f"{where}{name} is missing")
+    try:
+        return cls(**values)
+    except UserError as error:
+        raise UserError(f"{where}{error}") from None
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    if is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise UserError(f"{where} must be a table: [{where}]")
+        return build(kind, value, f"{where}.")
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        options = [a for a in arguments if a is not type(None)]
+        if value is None or (value == "none" and type(None) in arguments and str not in options):
+            return None
+        errors = []
+        for option in options:
+            try:
+                return _value(option, value, where)
+            except UserError as error:
+                errors.append(error)
+        raise errors[0]
+    if origin is Literal:
+        if value not in arguments:
+            raise UserError(f"{where} = {value!r}: {near(str(value), [str(a) for a in arguments])}")
+        return value
+    if origin is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(_value(arguments[0], item, where) for item in items)
+    if origin is dict or kind is dict:
+        if not isinstance(value, Mapping):
+            raise UserError(f"{where} must be a table: [{where}]")
+        return dict(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, kind) and not (kind in (int, float) and isinstance(value, bool)):
+        return value
+    raise UserError(f"{where} = {value!r:.60}: it must be {_WORDS.get(kind, str(kind))}")
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def override(table: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
+    """Change a table as the command line says: `--train.epochs 3`, `--train.epochs=3`.
+
+    >>> override({"train": {"epochs": 1, "batch": 8}}, ["--train.epochs", "3"])
+    {'train': {'epochs': 3, 'batch': 8}}
+    """
+    changed = _copied(table)
+    rest = list(arguments)
+    while rest:
+        flag = rest.pop(0)
+        if not flag.startswith("--") or len(flag) < 3:
+            raise UserError(f"{flag!r}: expected --section.key VALUE")
+        key, equals, text = flag[2:].partition("=")
+        if not equals:
+            if not rest:
+                raise UserError(f"{flag} needs a value")
+            text = rest.pop(0)
+        *sections, name = key.split(".")
+        place = changed
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise UserError(f"{flag}: {section} is not a section")
+        place[name] = _from_text(text)
+    return changed
+
+
+def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _copied(v) if isinstance(v, Mapping) else v for k, v in table.items()}
+
+
+def _from_text(text: str) -> Any:
+    """Read a value as TOML would, and as plain text where TOML would not."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
+        return text
+
+
+def describe(cls: type, prefix: str = "") -> Iterator[Field]:
+    """List the keys of a configuration with their help."""
+    helps, hints = _docstrings(cls), get_type_hints(cls)
+    for field in fields(cls):
+        kind, key = hints[field.name], f"{prefix}{field.name}"
+        if is_dataclass(kind) and isinstance(kind, type):
+            yield from describe(kind, f"{key}.")
+            continue
+        default = field.default
+        if default is MISSING and field.default_factory is not MISSING:
+            default = field.default_factory()
+        yield Field(
+            key,
+            _named(kind),
+            None if default is MISSING else default,
+            helps[field.name],
+        )
+
+
+def _named(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " | ".join(str(a) for a in get_args(kind))
+    return getattr(kind, "__name__", str(kind).replace("typing.", ""))
+
+
+def _docstrings(cls: type) -> dict[str, str]:
+    """The string under each field, for this class and those it inherits from."""
+    found = {f.name: "" for f in fields(cls)}
+    for base in reversed(cls.__mro__[:-1]):
+        if not is_dataclass(base):
+            continue
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(node, ast.ClassDef)
+        for this, after in zip(node.body, node.body[1:], strict=False):
+            if (
+                isinstance(this, ast.AnnAssign)
+                and isinstance(this.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                found[this.target.id] = inspect.cleandoc(str(after.value.value))
+    return found
+
+
+def to_table(config: Any) -> dict[str, Any]:
+    """Take a configuration apart, leaving out what is None."""
+    table: dict[str, Any] = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            table[field.name] = to_table(value)
+        elif value is not None:
+            table[field.name] = list(value) if isinstance(value, tuple) else value
+    return table
+
+
+def to_toml(table: Mapping[str, Any], section: str = "") -> str:
+    """Write a table of plain values as TOML: values first, then sections."""
+    lines = [
+        f"{key} = {_toml_value(value)}"
+        for key, value in table.items()
+        if not isinstance(value, Mapping)
+    ]
+    parts = ["\n".join(lines)] if lines else []
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            name = f"{section}{key}"
+            parts.append(f"[{name}]\n{to_toml(value, f'{name}.')}".rstrip())
+    return "\n\n".join(parts) + ("\n" if not section else "")
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml_value(v) for v in value)}]"
+    text = str(value)
+    escaped = "".join(
+        c
+        if c not in '"\\' and c.isprintable()
+        else f"\\u{ord(c):04X}"
+        if ord(c) < 0x10000
+        else f"\\U{ord(c):08X}"
+        for c in text
+    )
+    return f'"{escaped}"'

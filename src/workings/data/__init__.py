@@ -1,0 +1,100 @@
+"""Data: readers, tokenizers, sets by name, splits and batches.
+
+Names load when first asked for: only batches need torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workings.data.archives import unpack
+    from workings.data.batching import batches, pad
+    from workings.data.builtin import emoji_languages
+    from workings.data.byte_pair import BytePair
+    from workings.data.characters import Characters
+    from workings.data.download import Mirror
+    from workings.data.readers import FORMATS, Example, Row, read, rows
+    from workings.data.sets import cache_folder, load_set, locate, set_names
+    from workings.data.splits import Shared, Splits, hold_out, shared_texts
+    from workings.data.tokenizer import Tokenizer
+    from workings.data.tokenizers import KINDS, load_tokenizer, train_tokenizer
+    from workings.data.words import Words, basic_english, standardise
+
+_HOME = {
+    "BytePair": "byte_pair",
+    "Characters": "characters",
+    "Example": "readers",
+    "FORMATS": "readers",
+    "KINDS": "tokenizers",
+    "Mirror": "download",
+    "Row": "readers",
+    "Shared": "splits",
+    "Splits": "splits",
+    "Tokenizer": "tokenizer",
+    "Words": "words",
+    "basic_english": "words",
+    "batches": "batching",
+    "cache_folder": "sets",
+    "emoji_languages": "builtin",
+    "hold_out": "splits",
+    "load_set": "sets",
+    "load_tokenizer": "tokenizers",
+    "locate": "sets",
+    "pad": "batching",
+    "read": "readers",
+    "rows": "readers",
+    "set_names": "sets",
+    "shared_texts": "splits",
+    "standardise": "words",
+    "train_tokenizer": "tokenizers",
+    "unpack": "archives",
+}
+
+__all__ = [
+    "FORMATS",
+    "KINDS",
+    "BytePair",
+    "Characters",
+    "Example",
+    "Mirror",
+    "Row",
+    "Shared",
+    "Splits",
+    "Tokenizer",
+    "Words",
+    "basic_english",
+    "batches",
+    "cache_folder",
+    "emoji_languages",
+    "hold_out",
+    "load_set",
+    "load_tokenizer",
+    "locate",
+    "pad",
+    "read",
+    "rows",
+    "set_names",
+    "shared_texts",
+    "standardise",
+    "train_tokenizer",
+    "unpack",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'workings.data' has no attribute {name!r}")
+    try:
+        module = import_module(f"workings.data.{_HOME[name]}")
+    except ModuleNotFoundError as missing:
+        if missing.name in ("torch", "jaxtyping"):
+            raise ModuleNotFoundError(
+                f'workings.data.{name} needs {missing.name}: pip install "workings[models]"',
+                name=missing.name,
+            ) from None
+        raise
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

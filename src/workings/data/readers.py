@@ -1,0 +1,288 @@
+"""Examples out of files: CSV, TSV, JSON lines, plain text, a folder for each class.
+
+Everything streams: a reader holds one example at a time, and a file may be larger than memory.
+"""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workings.data.lines import LARGEST_LINE, Source, lines, name_of, whole
+from workings.errors import UserError, near
+
+FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".txt": "text",
+    ".text": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text, and the label that somebody gave it."""
+
+    text: str
+    label: str | None = None
+
+
+class Row(NamedTuple):
+    """A record of a file, its fields by name, and where it stands, for errors."""
+
+    where: str
+    fields: dict[str, Any]
+
+
+def read(
+    source: Source,
+    *,
+    format: str | None = None,  # noqa: A002 - the word that people look for
+    text: str = "text",
+    label: str | None = "label",
+    columns: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Iterator[Example]:
+    r"""Read examples; `text` and `label` name the columns (or keys) that hold them.
+
+    The format is told by the name's ending where it is not given. `label=None` reads texts alone.
+    `columns` names the columns of a CSV or TSV file that has no header, and `names` renames labels:
+    `{"0": "negative"}`. Plain text has a text a line and no labels; in a folder,
+    `folder/LABEL/*.txt`, the sub-folders are the labels.
+
+    >>> import io
+    >>> file = io.BytesIO(b'text,label\n"Good, very good.",positive\nBad.,negative\n')
+    >>> for example in read(file, format="csv"):
+    ...     print(example)
+    Example(text='Good, very good.', label='positive')
+    Example(text='Bad.', label='negative')
+    """
+    chosen = format_of(source, format)
+    if chosen in ("text", "folder"):
+        text, label = "text", (label and "label") if chosen == "folder" else None
+    return _examples(rows(source, format=chosen, columns=columns), text, label, names or {})
+
+
+def _examples(
+    found: Iterator[Row], text: str, label: str | None, names: Mapping[str, str]
+) -> Iterator[Example]:
+    for row in found:
+        content = row.fields.get(text)
+        if not isinstance(content, str):
+            _field(row, text)  # which complains, if the column is not there at all
+            raise UserError(f"{row.where}: {text!r} is not text but {_shown(content)}")
+        if label is None:
+            yield Example(content)
+        else:
+            given = _label(row, label)
+            yield Example(content, names.get(given, given))
+
+
+def _field(row: Row, name: str) -> Any:
+    if name not in row.fields:
+        there = ", ".join(row.fields) or "none"
+        raise UserError(f"{row.where}: no column {name!r}: there are {there}")
+    return row.fields[name]
+
+
+def _label(row: Row, column: str) -> str:
+    """Make a label of what JSON or CSV holds: text, a number, true or false."""
+    value = row.fields[column] if column in row.fields else _field(row, column)
+    where = row.where
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    if not isinstance(value, str):
+        raise UserError(f"{where}: {column!r} is not a label but {_shown(value)}")
+    if not value.strip():
+        raise UserError(f"{where}: {column!r} is empty: every example needs a label")
+    return value.strip()
+
+
+def _shown(value: Any) -> str:
+    return f"{json.dumps(value):.40}"
+
+
+def format_of(source: Source, format: str | None = None) -> str:  # noqa: A002
+    """Tell a source's format: as given, or else by its name.
+
+    >>> format_of("reviews.tsv.gz")
+    'tsv'
+    """
+    name = name_of(source)
+    if format is not None:
+        if format not in FORMATS:
+            raise UserError(f"format = {format!r}: {near(format, FORMATS)}")
+        return format
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        return "folder"
+    guess = _suffix(name)
+    if guess is None:
+        raise UserError(f"{name}: its name tells no format: give one of {', '.join(FORMATS)}")
+    return guess
+
+
+def _suffix(name: str) -> str | None:
+    path = Path(name.lower())
+    return _SUFFIXES.get(path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix)
+
+
+def rows(
+    source: Source,
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: Sequence[str] | None = None,
+) -> Iterator[Row]:
+    r"""Read records with all their fields, for those who want more than a text and a label.
+
+    >>> import io
+    >>> pairs = io.BytesIO("bread\tpain\nwine\tvin\n".encode())
+    >>> [row.fields["fr"] for row in rows(pairs, format="tsv", columns=("en", "fr"))]
+    ['pain', 'vin']
+    """
+    chosen = format_of(source, format)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        if path.is_dir() != (chosen == "folder"):
+            raise UserError(f"{path}: {'a' if path.is_dir() else 'no'} folder: not {chosen}")
+    if columns is not None and chosen not in ("csv", "tsv"):
+        raise UserError(f"columns are named in csv and tsv files, not in {chosen}")
+    if chosen == "csv":
+        return _some(_csv(source, columns), source)
+    if chosen == "tsv":
+        return _some(_tsv(source, columns), source)
+    if chosen == "jsonl":
+        return _some(_jsonl(source), source)
+    return _some(_text(source) if chosen == "text" else _folder(source), source)
+
+
+def _some(found: Iterator[Row], source: Source) -> Iterator[Row]:
+    """Pass rows on, and complain where there is none."""
+    row = None
+    for row in found:
+        yield row
+    if row is None:
+        raise UserError(f"{name_of(source)}: empty: no examples in it")
+
+
+def _csv(source: Source, columns: Sequence[str] | None) -> Iterator[Row]:
+    name = name_of(source)
+    # The limit is the csv module's own, for the whole process: it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), LARGEST_LINE))
+    numbered = lines(source)
+    first = next((line for _, line in numbered), None)
+    if first is None:
+        return
+    # Spreadsheets write semicolons wherever the comma is the decimal mark.
+    delimiter = ";" if ";" in first and "," not in first else ","
+    reader = csv.reader(_chain(first, numbered), delimiter=delimiter, strict=True)
+    header = list(columns) if columns is not None else None
+    start = 1
+    try:
+        for values in reader:
+            where = f"{name}, line {start}"
+            start = reader.line_num + 1
+            if not values:
+                continue
+            if header is None:
+                header = _header(values, where)
+            else:
+                yield _row(header, values, where)
+    except csv.Error as error:
+        # An opening quote that nothing closes swallows the rest: the record's first line is named.
+        raise UserError(f"{name}, line {start}: not CSV: {error}") from None
+
+
+def _chain(first: str, rest: Iterator[tuple[int, str]]) -> Iterator[str]:
+    yield first
+    for _, line in rest:
+        yield line
+
+
+def _tsv(source: Source, columns: Sequence[str] | None) -> Iterator[Row]:
+    """Split lines at tabs. A quotation mark is one: corpora in this form hold unpaired ones."""
+    name, header = name_of(source), list(columns) if columns is not None else None
+    for number, line in lines(source):
+        if not (line := line.rstrip("\r\n")):
+            continue
+        where, values = f"{name}, line {number}", line.split("\t")
+        if header is None:
+            header = _header(values, where)
+        else:
+            yield _row(header, values, where)
+
+
+def _header(values: list[str], where: str) -> list[str]:
+    names = [value.strip() for value in values]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UserError(f"{where}: the header names {twice[0]!r} twice")
+    return names
+
+
+def _row(header: list[str], values: list[str], where: str) -> Row:
+    if len(values) != len(header):
+        raise UserError(f"{where}: {len(values)} fields, but {len(header)} columns")
+    return Row(where, dict(zip(header, values, strict=True)))
+
+
+def _jsonl(source: Source) -> Iterator[Row]:
+    name = name_of(source)
+    for number, line in lines(source):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{where}: not JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise UserError(f"{where}: not a JSON object, one a line, but {_shown(record)}")
+        if "\\u" in line:  # only an escape can smuggle in half a character
+            _check_whole_characters(record, where)
+        yield Row(where, record)
+
+
+def _check_whole_characters(record: dict[str, Any], where: str) -> None:
+    for key, value in record.items():
+        if isinstance(value, str):
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError as error:
+                half = f"\\u{ord(value[error.start]):04x}"
+                raise UserError(f"{where}: {key!r} holds half a character: {half}") from None
+
+
+def _text(source: Source) -> Iterator[Row]:
+    """Take each line for a text, an empty line for an empty one, so that none shifts."""
+    name = name_of(source)
+    for number, line in lines(source):
+        yield Row(f"{name}, line {number}", {"text": line.rstrip("\r\n")})
+
+
+def _folder(source: Source) -> Iterator[Row]:
+    if not isinstance(source, str | Path):
+        raise UserError(f"{name_of(source)}: a folder is read by its path")
+    folder = Path(source)
+    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not classes:
+        raise UserError(f"{folder}: expected a sub-folder for each class: {folder}/LABEL/*.txt")
+    for place in classes:
+        files = sorted(p for p in place.iterdir() if p.name.endswith((".txt", ".txt.gz")))
+        if not files:
+            raise UserError(f"{place}: a class without texts: expected *.txt in it")
+        for file in files:
+            # Editors end a file with a newline that is no part of the text.
+            yield Row(str(file), {"text": whole(file).rstrip("\r\n"), "label": place.name})

@@ -1,0 +1,147 @@
+"""What every tokenizer can do: text to tokens to ids and back, and itself to a file."""
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from workings.errors import UserError
+
+PAD, START, UNKNOWN, STOP = "<pad>", "<s>", "<unk>", "</s>"
+FORMAT = "workings tokenizer"
+VERSION = 1
+
+Span = tuple[int, int]
+
+
+class Tokenizer(ABC):
+    """Turns text into ids and back.
+
+    The first ids are the specials: 0 pads, 1 starts a text, 2 stands for what is unknown and, in a
+    vocabulary that has it, 3 ends a text. No text can spell them: "<pad>" in a review is five
+    characters or an unknown word, never padding.
+    """
+
+    kind: ClassVar[str]
+    pad: ClassVar[int] = 0
+    start: ClassVar[int] = 1
+    unknown: ClassVar[int] = 2
+
+    def __init__(self, vocabulary: Sequence[str], *, stop: bool = False) -> None:
+        self._specials = (PAD, START, UNKNOWN, STOP) if stop else (PAD, START, UNKNOWN)
+        self._tokens: tuple[str, ...] = (*self._specials, *vocabulary)
+        first = len(self._specials)
+        self._ids = {token: number for number, token in enumerate(vocabulary, first)}
+        if len(self._ids) != len(vocabulary):
+            raise UserError("the vocabulary holds a token twice")
+
+    @classmethod
+    @abstractmethod
+    def train(
+        cls, texts: Iterable[str], size: int = 20_000, min_count: int = 1, *, stop: bool = False
+    ) -> "Tokenizer":
+        """Make a tokenizer of at most `size` ids, the specials among them, from texts."""
+
+    @abstractmethod
+    def tokens(self, text: str) -> list[str]:
+        """Split a text into tokens as a person can read them, known or not."""
+
+    @abstractmethod
+    def spans(self, text: str) -> list[Span]:
+        """Tell for each token where it stands: `text[start:end]`."""
+
+    @abstractmethod
+    def join(self, tokens: Sequence[str]) -> str:
+        """Put tokens of the vocabulary together into a text."""
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids, without start and stop."""
+        known, unknown = self._ids.get, self.unknown
+        return [known(token, unknown) for token in self.tokens(text)]
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """Turn each text into ids."""
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into a text, leaving out padding, start and stop."""
+        kept = [i for i in ids if i >= len(self._specials) or self.token(i) == UNKNOWN]
+        return self.join([self.token(i) for i in kept])
+
+    def token(self, number: int) -> str:
+        """Name the token of an id."""
+        if not 0 <= number < len(self._tokens):
+            raise UserError(
+                f"id {number}: the vocabulary has {len(self._tokens):,}, counted from 0"
+            )
+        return self._tokens[number]
+
+    @property
+    def stop(self) -> int | None:
+        """The id that ends a text, where the vocabulary has one."""
+        return 3 if STOP in self._specials else None
+
+    @property
+    def specials(self) -> tuple[str, ...]:
+        """The tokens that stand before the vocabulary."""
+        return self._specials
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self.to_table() == other.to_table()
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self._tokens))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self):,} tokens)"
+
+    def to_table(self) -> dict[str, Any]:
+        """Take the tokenizer apart into plain values."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "kind": self.kind,
+            "specials": list(self._specials),
+            "vocabulary": list(self._tokens[len(self._specials) :]),
+        }
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> "Tokenizer":
+        """Make the tokenizer of such a table."""
+        return cls(table["vocabulary"], stop=STOP in table["specials"])
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer as JSON, in one stroke: a reader never finds half of it."""
+        path = Path(path)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        text = json.dumps(self.to_table(), ensure_ascii=False, indent=0)
+        # A character of the vocabulary may be half of one, where the text it came from was broken.
+        part.write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
+        part.replace(path)
+
+
+def most_frequent(
+    counts: Counter[str], size: int, min_count: int, *, stop: bool = False
+) -> list[str]:
+    """Choose a vocabulary: the most frequent first, in the order of their characters where equal.
+
+    `size` counts the specials, as the field's tools do.
+
+    >>> most_frequent(Counter("abracadabra"), size=6, min_count=2)
+    ['a', 'b', 'r']
+    """
+    room = size - (4 if stop else 3)
+    if room < 1:
+        raise UserError(f"size = {size}: the specials take {4 if stop else 3}: give more")
+    if not counts:
+        raise UserError("no texts to make a vocabulary from")
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    # What is spelt like a special is left to the unknown, before the room is given out.
+    free = [(t, n) for t, n in ranked if t not in (PAD, START, UNKNOWN, STOP)]
+    return [token for token, count in free[:room] if count >= min_count]

@@ -1,0 +1,76 @@
+"""The tokenizers by name: to train one, and to load one that was saved."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from workings.data.byte_pair import BytePair
+from workings.data.characters import Characters
+from workings.data.tokenizer import FORMAT, PAD, START, STOP, UNKNOWN, VERSION, Tokenizer
+from workings.data.words import Words
+from workings.errors import UserError, near
+
+KINDS: dict[str, type[Tokenizer]] = {c.kind: c for c in (Characters, Words, BytePair)}
+LARGEST_FILE = 256 * 2**20
+
+
+def train_tokenizer(
+    kind: str, texts: Iterable[str], size: int = 20_000, min_count: int = 1, *, stop: bool = False
+) -> Tokenizer:
+    """Make a tokenizer of the named kind from texts.
+
+    >>> train_tokenizer("words", ["We are learning AI", "AI is a CS topic"])
+    Words(11 tokens)
+    """
+    if kind not in KINDS:
+        raise UserError(f"tokenizer = {kind!r}: {near(kind, KINDS)}")
+    return KINDS[kind].train(texts, size, min_count, stop=stop)
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Read a tokenizer that `save` wrote.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Characters.train(["hello"]).save(f"{folder}/tokenizer.json")
+    ...     load_tokenizer(f"{folder}/tokenizer.json")
+    Characters(7 tokens)
+    """
+    path = Path(path)
+    table = _table(path)
+    version = table.get("version")
+    if table.get("format") != FORMAT or not isinstance(version, int):
+        raise UserError(f"{path}: not a tokenizer of this program")
+    if version > VERSION:
+        raise UserError(f"{path}: of version {version}, newer than this program's {VERSION}")
+    kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UserError(f"{path}: kind = {kind!r}: {near(str(kind), KINDS)}")
+    vocabulary = table.get("vocabulary")
+    if not isinstance(vocabulary, list) or not all(isinstance(t, str) for t in vocabulary):
+        raise UserError(f"{path}: its vocabulary is not a list of texts")
+    if table.get("specials") not in ([PAD, START, UNKNOWN], [PAD, START, UNKNOWN, STOP]):
+        raise UserError(
+            f"{path}: its specials are not {PAD}, {START}, {UNKNOWN} and perhaps {STOP}"
+        )
+    try:
+        return KINDS[kind].from_table(table)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: a broken tokenizer: {error}") from None
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise UserError(f"{path}: larger than {LARGEST_FILE:,} bytes: not a tokenizer")
+        table = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except UserError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not a tokenizer: not JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise UserError(f"{path}: not a tokenizer of this program")
+    return table

@@ -1,0 +1,118 @@
+import tomllib
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workings.config import build, describe, load_table, override, to_table, to_toml
+from workings.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    epochs: int = 3
+    """passes over the data"""
+    rate: float = 0.1
+    """how far a step goes"""
+    clip: float | None = 1.0
+    """longest gradient"""
+    kind: Literal["adam", "sgd"] = "adam"
+    """which one"""
+    widths: tuple[int, ...] = (4, 2)
+    """of the layers"""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise UserError(f"epochs = {self.epochs}: at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str
+    """what it is called"""
+    quick: bool = False
+    """skip what is slow"""
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_a_table_becomes_a_configuration():
+    made = build(Outer, {"name": "a", "inner": {"rate": 1, "clip": "none", "widths": [8]}})
+    assert made.inner == Inner(rate=1.0, clip=None, widths=(8,))
+    assert isinstance(made.inner.rate, float)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"name": "a", "iner": {}}, "iner: no such key: did you mean 'inner'?"),
+        ({"name": "a", "inner": {"epoch": 1}}, "inner.epoch: no such key: did you mean 'epochs'?"),
+        ({}, "name is missing"),
+        ({"name": 3}, "name = 3: it must be text"),
+        ({"name": "a", "inner": {"epochs": 1.5}}, "inner.epochs = 1.5: it must be a whole number"),
+        (
+            {"name": "a", "inner": {"epochs": True}},
+            "inner.epochs = True: it must be a whole number",
+        ),
+        ({"name": "a", "inner": {"kind": "adma"}}, "inner.kind = 'adma': did you mean 'adam'?"),
+        ({"name": "a", "inner": 3}, "inner must be a table: [inner]"),
+        ({"name": "a", "inner": {"epochs": 0}}, "inner.epochs = 0: at least 1"),
+        ({"name": "a", "quick": 1}, "quick = 1: it must be true or false"),
+    ],
+)
+def test_a_wrong_table_is_told_what_would_be_right(table, told):
+    with pytest.raises(UserError) as caught:
+        build(Outer, table)
+    assert str(caught.value) == told
+
+
+def test_the_command_line_goes_before_the_file():
+    table = {"name": "a", "inner": {"epochs": 1}}
+    changed = override(
+        table,
+        ["--inner.epochs", "7", "--inner.kind=sgd", "--quick", "true", "--inner.widths", "[1, 2]"],
+    )
+    assert build(Outer, changed).inner == Inner(epochs=7, kind="sgd", widths=(1, 2))
+    assert table == {"name": "a", "inner": {"epochs": 1}}  # the file's own is left alone
+
+
+@pytest.mark.parametrize(
+    "arguments", [["epochs", "3"], ["--inner.epochs"], ["--name.x", "3"], ["--"]]
+)
+def test_a_wrong_change_is_a_users_mistake(arguments):
+    with pytest.raises(UserError):
+        override({"name": "a"}, arguments)
+
+
+def test_every_field_has_its_docstring_as_help():
+    described = {f.key: f for f in describe(Outer)}
+    assert described["inner.epochs"].help == "passes over the data"
+    assert described["inner.kind"].kind == "adam | sgd"
+    assert described["inner.epochs"].default == 3
+    assert all(f.help for f in described.values())
+
+
+@given(
+    st.text(),
+    st.booleans(),
+    st.integers(1, 10**9),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(st.integers(), min_size=1),
+)
+def test_what_is_written_reads_back_the_same(name, quick, epochs, rate, widths):
+    made = Outer(
+        name=name, quick=quick, inner=Inner(epochs=epochs, rate=rate, widths=tuple(widths))
+    )
+    assert build(Outer, tomllib.loads(to_toml(to_table(made)))) == made
+
+
+def test_a_file_that_is_no_recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    for content in (b"a = ", b"\xff\xfe", b"x = " + b"[" * 5000):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"recipe\.toml"):
+            load_table(path)
+    path.write_bytes(b"#" * 2_000_000)
+    with pytest.raises(UserError, match="larger"):
+        load_table(path)
