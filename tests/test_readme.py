@@ -19,7 +19,8 @@ COMMANDS = [
     line.split("#")[0].strip()
     for block in blocks("sh")
     for line in block.splitlines()
-    if line.startswith("workings ")
+    # Training takes a minute, and is tested where it can be made small.
+    if line.startswith("workings ") and not re.search(r"train |runs/", line)
 ]
 
 

@@ -11,7 +11,7 @@ from workings.errors import UserError
 from workings.views.plain import printable
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
-VERBS = ("solve", "check")
+VERBS = ("solve", "check", "train", "resume", "evaluate", "predict", "summary")
 
 DESCRIPTION = """\
 Sequence models, from RNN to Transformer, that show their workings.
@@ -20,7 +20,11 @@ Sequence models, from RNN to Transformer, that show their workings.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; return the exit status: 2 for a mistake of the user's."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, changes = parser.parse_known_args(argv)
+    if changes and not arguments.takes_changes:
+        parser.error(f"unrecognized arguments: {' '.join(changes)}")
+    arguments.changes = changes
     try:
         from workings.threads import choose
 
@@ -46,19 +50,28 @@ def _told(error: Exception) -> str:
     return str(error)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose epilog may be a function: what is long to write is written when asked for."""
+
+    def format_help(self) -> str:
+        if callable(self.epilog):
+            self.epilog = self.epilog()
+        return super().format_help()
+
+
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Parser(add_help=False)
     for_all = common.add_argument_group("for every verb")
     for_all.add_argument("--debug", action="store_true", help="show the traceback of an error")
     for_all.add_argument(
         "--threads", type=int, metavar="N", help="how many threads to compute with"
     )
-    parser = argparse.ArgumentParser(prog="workings", description=DESCRIPTION)
+    parser = _Parser(prog="workings", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"workings {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name in VERBS:
         verb = import_module(f"workings.cli.{name}")
         sub = verbs.add_parser(name, parents=[common], help=verb.HELP, description=verb.__doc__)
         verb.add_arguments(sub)
-        sub.set_defaults(run=verb.run)
+        sub.set_defaults(run=verb.run, takes_changes=getattr(verb, "CHANGES", False))
     return parser

@@ -1,0 +1,30 @@
+"""Measure a trained model on labelled examples."""
+
+import argparse
+
+HELP = "measure a trained model"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    parser.add_argument(
+        "--data", metavar="DATA", help="a named set's test part, or a file (default: the run's own)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, and print."""
+    import json
+    import sys
+
+    from workings.train.runs import load
+
+    measured = load(arguments.run_folder).evaluate_on(arguments.data)
+    if arguments.json:
+        sys.stdout.write(json.dumps(measured) + "\n")
+    else:
+        for name, value in measured.items():
+            sys.stdout.write(f"{name.replace('_', ' ')}: {value:,.4f}\n".replace(".0000", ""))
+    return 0

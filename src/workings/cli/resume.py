@@ -1,0 +1,25 @@
+"""Go on with a training that was stopped."""
+
+import argparse
+
+from workings.cli.train import add_modes
+
+HELP = "go on with a training that was stopped"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    add_modes(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Go on from the newest checkpoint."""
+    from workings.train.loop import Interrupted
+    from workings.train.runs import resume
+
+    try:
+        resume(arguments.run_folder, mode=arguments.mode)
+    except Interrupted:
+        return 130
+    return 0

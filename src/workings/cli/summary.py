@@ -1,0 +1,32 @@
+"""Print a recipe's model layer by layer: shapes, parameters, mult-adds, memory."""
+
+import argparse
+
+HELP = "print a model layer by layer"
+CHANGES = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("recipe", metavar="RECIPE", help="a recipe (TOML)")
+    parser.add_argument(
+        "--vocabulary", type=int, metavar="N", help="tokens (default: the recipe's tokenizer.size)"
+    )
+    parser.add_argument("--classes", type=int, default=2, metavar="N", help="default: 2")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build the model and print its table."""
+    import sys
+
+    from workings.models.classifiers import build_classifier
+    from workings.models.summary import summarise
+    from workings.train.runs import read_recipe
+    from workings.views.layers import layer_table
+
+    recipe = read_recipe(arguments.recipe, arguments.changes)
+    vocabulary = arguments.vocabulary or recipe.tokenizer.size
+    model = build_classifier(recipe.model, vocabulary, arguments.classes)
+    length = getattr(model, "fixed_length", None) or recipe.data.longest
+    sys.stdout.write(layer_table(summarise(model, length)) + "\n")
+    return 0

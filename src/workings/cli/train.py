@@ -1,0 +1,66 @@
+"""Train a model from a recipe."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workings.config import Field
+
+HELP = "train a model from a recipe"
+CHANGES = True  # --section.key VALUE changes the recipe
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("recipe", metavar="RECIPE", help="a recipe (TOML)")
+    parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/NAME)")
+    add_modes(parser)
+    parser.usage = "workings train RECIPE [--out RUN] [--section.key VALUE …]"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = keys_help  # type: ignore[assignment]
+
+
+def add_modes(parser: argparse.ArgumentParser) -> None:
+    """Let the user say how much is told."""
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument(
+        "--quiet", dest="mode", action="store_const", const="quiet", help="say nothing"
+    )
+    modes.add_argument(
+        "--json", dest="mode", action="store_const", const="json", help="print the log, as JSON"
+    )
+    parser.set_defaults(mode="progress")
+
+
+def keys_help() -> str:
+    """List every key of a recipe with its help."""
+    from workings.config import describe
+    from workings.recipes import MODELS, ClassifyRecipe
+
+    lines = ["keys of a recipe, each --section.key on the command line:"]
+    lines += [_line(f) for f in describe(ClassifyRecipe) if f.key != "model"]
+    for kind, config in MODELS.items():
+        lines.append(f"with model.kind = {kind}:")
+        lines += [_line(f) for f in describe(config, "model.")]
+    return "\n".join(lines)
+
+
+def _line(field: "Field") -> str:
+    default = "none" if field.default is None else field.default
+    return f"  {field.key:<22} {field.help} [{default}]"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train."""
+    from pathlib import Path
+
+    from workings.train.loop import Interrupted
+    from workings.train.runs import read_recipe, train
+
+    recipe = read_recipe(arguments.recipe, arguments.changes)
+    out = arguments.out or Path("runs") / Path(arguments.recipe).stem
+    try:
+        train(recipe, out, mode=arguments.mode)
+    except Interrupted:
+        return 130
+    return 0

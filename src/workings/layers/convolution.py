@@ -1,0 +1,62 @@
+"""One-dimensional convolution over a sequence, and pooling that knows about padding."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+class Convolution(nn.Module):
+    """Slide a window of `kernel` positions along the sequence, `stride` at a time."""
+
+    def __init__(
+        self,
+        width: int,
+        channels: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+    ) -> None:
+        super().__init__()
+        self.kernel, self.stride, self.padding = kernel, stride, padding
+        self.layer = nn.Conv1d(width, channels, kernel, stride=stride, padding=padding)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"]
+    ) -> Float[Tensor, "batch windows channels"]:
+        """Look through each window."""
+        seen: Tensor = self.layer(x.transpose(1, 2))
+        return seen.transpose(1, 2)
+
+    def windows(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """How many windows begin on real positions; at least one, so that nothing is empty."""
+        return ((lengths + 2 * self.padding - self.kernel).clamp(min=0) // self.stride) + 1
+
+
+def real(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
+    """Mark the positions that are not padding.
+
+    >>> real(torch.tensor([1, 3]), 3).int()
+    tensor([[1, 0, 0],
+            [1, 1, 1]], dtype=torch.int32)
+    """
+    return torch.arange(time, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def max_pool(
+    x: Float[Tensor, "batch time width"], mask: Bool[Tensor, "batch time"] | None = None
+) -> Float[Tensor, "batch width"]:
+    """Take the largest value of each feature over the real positions."""
+    if mask is not None:
+        x = x.masked_fill(~mask.unsqueeze(-1), torch.finfo(x.dtype).min)
+    return x.amax(1)
+
+
+def mean_pool(
+    x: Float[Tensor, "batch time width"], mask: Bool[Tensor, "batch time"] | None = None
+) -> Float[Tensor, "batch width"]:
+    """Average each feature over the real positions."""
+    if mask is None:
+        return x.mean(1)
+    share = mask.to(x.dtype) / mask.sum(1, keepdim=True).clamp(min=1)
+    return torch.einsum("btw,bt->bw", x, share)

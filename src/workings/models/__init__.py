@@ -1,0 +1,1 @@
+"""Models, one module a task. They know no files."""

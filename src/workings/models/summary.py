@@ -1,0 +1,98 @@
+"""The layer table of a model: output shapes, parameters, mult-adds and memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+FLOAT = 4  # bytes
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer as the table shows it; the batch is written −1."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    parameters: int
+    mult_adds: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The rows and their sums; memory in mebibytes, for a batch of one except the input."""
+
+    rows: list[Row]
+    parameters: int
+    trainable: int
+    mult_adds: int
+    input_mb: float
+    activations_mb: float
+    parameters_mb: float
+
+    @property
+    def total_mb(self) -> float:
+        """Everything together."""
+        return self.input_mb + self.activations_mb + self.parameters_mb
+
+
+def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
+    """Send one text of `length` tokens through and note what every leaf layer does.
+
+    A mult-add is counted for each weight each time it is used; an embedding's as if it were a
+    product, as the notes' tool does. The input is that of a `batch` of texts, as theirs is.
+    """
+    rows: list[Row] = []
+    handles = [
+        module.register_forward_hook(_noting(rows, name))
+        for name, module in model.named_modules()
+        if not list(module.children()) and list(module.parameters(recurse=False))
+    ]
+    was_training = model.training
+    try:
+        with torch.no_grad():
+            device = next(model.parameters()).device
+            ids = torch.zeros(1, length, dtype=torch.long, device=device)
+            model.eval()(ids, torch.tensor([length], device=device))
+    finally:
+        model.train(was_training)
+        for handle in handles:
+            handle.remove()
+    parameters = sum(p.numel() for p in model.parameters())
+    numbers = sum(_size(row.shape) for row in rows)
+    return Summary(
+        rows,
+        parameters,
+        sum(p.numel() for p in model.parameters() if p.requires_grad),
+        sum(row.mult_adds for row in rows),
+        length * batch * FLOAT / MEBIBYTE,
+        2 * numbers * FLOAT / MEBIBYTE,  # once forward, once for the gradients
+        parameters * FLOAT / MEBIBYTE,
+    )
+
+
+def _noting(rows: list[Row], name: str) -> Callable[..., None]:
+    def note(module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+        out = output if isinstance(output, Tensor) else output[0]
+        own = list(module.parameters(recurse=False))
+        weights = sum(p.numel() for p in own if p.dim() > 1)
+        uses = 1
+        if isinstance(module, nn.Conv1d):
+            uses = out.shape[-1]  # each window
+        elif isinstance(module, nn.RNNBase) or (isinstance(module, nn.Linear) and out.dim() > 2):
+            uses = out.shape[1]  # each position
+        parameters = sum(p.numel() for p in own)
+        shape = (-1, *out.shape[1:])
+        rows.append(Row(name, type(module).__name__, shape, parameters, weights * uses))
+
+    return note
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape[1:]:
+        size *= n
+    return size

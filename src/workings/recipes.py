@@ -1,0 +1,228 @@
+"""What a recipe may say: every section and key, with its help. Knows no torch."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from workings.config import build
+from workings.errors import UserError, near
+
+CellKind: TypeAlias = Literal["rnn", "gru", "lstm"]
+Padding: TypeAlias = Literal["excluded", "counts"]
+Pooling: TypeAlias = Literal["last", "max", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What to learn from."""
+
+    set: str = "emoji-languages"
+    """a named set, a file (CSV, TSV, JSONL) or a folder"""
+    text: str = "text"
+    """the column that holds the text"""
+    label: str = "label"
+    """the column that holds the label"""
+    validation: float = 0.1
+    """share of the training examples held out for choosing"""
+    longest: int = 512
+    """tokens read of a text; the rest is cut off"""
+    watch_test: bool = False
+    """measure the test part after each epoch, too, for the curves; nothing is chosen by it"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """How text becomes tokens."""
+
+    kind: Literal["words", "characters", "byte-pair"] = "words"
+    """words (basic English), characters or byte-pair"""
+    size: int = 20_000
+    """at most so many tokens, the specials among them"""
+    min_count: int = 1
+    """rarer tokens are unknown"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig:
+    """What every classifier has."""
+
+    embedding: int = 128
+    """width of a token's vector"""
+    dropout: float = 0.0
+    """share of features dropped while training"""
+    padding: Padding = "excluded"
+    """excluded: padding never counts; counts: it is read like any token, as in the notes"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(ClassifierConfig):
+    """RNN, GRU or LSTM (the notes' A1 and A2)."""
+
+    cell: CellKind = "lstm"
+    """rnn, gru or lstm"""
+    hidden: int = 64
+    """width of the state, each way"""
+    layers: int = 1
+    """layers on top of each other"""
+    bidirectional: bool = False
+    """read backwards as well"""
+    pooling: Pooling = "max"
+    """what the class is read off: the last state, or the largest or mean over all positions"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronConfig(ClassifierConfig):
+    """All vectors side by side, then a multilayer perceptron (A3)."""
+
+    length: int = 500
+    """every text is cut or padded to so many tokens"""
+    hidden: tuple[int, ...] = (1024, 128)
+    """widths of the hidden layers"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionConfig(ClassifierConfig):
+    """Convolutions, then all positions side by side (A4) or the largest of each feature (A5)."""
+
+    channels: tuple[int, ...] = (128, 128)
+    """features of each convolution"""
+    kernel: int = 7
+    """positions a window sees"""
+    stride: int = 3
+    """positions between windows"""
+    hidden: int = 128
+    """width of the layer before the classes"""
+    pooling: Literal["max", "flatten"] = "max"
+    """max: global max pooling; flatten: everything side by side, which needs a fixed length"""
+    length: int = 500
+    """where pooling is flatten: every text is cut or padded to so many tokens"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(ClassifierConfig):
+    """A Transformer encoder (A6)."""
+
+    layers: int = 2
+    """blocks on top of each other"""
+    heads: int = 4
+    """attention heads in each"""
+    hidden: int = 256
+    """width of the feed-forward layers"""
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    """how a token knows its place"""
+    length: int = 512
+    """for learned positions: how many there are"""
+    pooling: Literal["mean", "max", "stop"] = "mean"
+    """what the class is read off: all tokens, or the last one"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramConfig:
+    """A bag of n-grams with naive-Bayes weights."""
+
+    longest: int = 3
+    """n-grams of up to so many tokens"""
+    min_count: int = 2
+    """n-grams in fewer training texts are left out"""
+    dropout: float = 0.0
+    """share of the n-grams dropped while training"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train."""
+
+    epochs: int = 5
+    """passes over the training data"""
+    batch: int = 64
+    """examples in a step"""
+    accumulate: int = 1
+    """batches whose gradients are added up before a step"""
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    """how a step is made from gradients"""
+    rate: float = 1e-3
+    """the learning rate at its highest"""
+    decay: float = 0.01
+    """weight decay, on matrices only"""
+    momentum: float = 0.9
+    """of sgd"""
+    betas: tuple[float, ...] = (0.9, 0.999)
+    """of adam and adamw"""
+    schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
+    """how the rate goes on after the warm-up"""
+    warmup: float = 0.0
+    """share of all steps during which the rate rises"""
+    clip: float | None = 1.0
+    """longest gradient; none: as long as it likes"""
+    smoothing: float = 0.0
+    """label smoothing: the share of certainty given to the other classes"""
+    average: Literal["none", "ema", "last"] = "none"
+    """evaluate and keep averaged weights: an exponential mean, or the mean of the last epochs"""
+    ema: float = 0.999
+    """how much of the exponential mean is kept at each step"""
+    last: int = 3
+    """over how many epochs the last ones are averaged"""
+    patience: int | None = None
+    """stop after so many epochs without a better validation; none: never"""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """of the arithmetic, where the device has it"""
+    device: str = "auto"
+    """cpu, cuda, mps; auto: the best there is"""
+    compile: bool = False
+    """compile the model first (torch.compile)"""
+    keep: int = 2
+    """checkpoints to keep beside the best"""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("epochs", 1),
+            ("batch", 1),
+            ("accumulate", 1),
+            ("last", 1),
+            ("keep", 1),
+        ):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} = {getattr(self, name)}: at least {least}")
+        for name in ("warmup", "smoothing", "ema", "momentum"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} = {getattr(self, name)}: from 0 to below 1")
+        if self.rate <= 0:
+            raise UserError(f"rate = {self.rate}: it must be positive")
+        if self.decay < 0:
+            raise UserError(f"decay = {self.decay}: it must not be negative")
+        if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
+            raise UserError(f"betas = {list(self.betas)}: two numbers from 0 to below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyRecipe:
+    """A recipe for text classification."""
+
+    task: Literal["classify"] = "classify"
+    """what kind of recipe this is"""
+    title: str = ""
+    """what it is called in reports"""
+    seed: int = 0
+    """everything random is drawn from it"""
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: dict[str, Any] = field(default_factory=lambda: {"kind": "recurrent"})
+    """kind, and the settings of that kind of model"""
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+MODELS: dict[str, type] = {
+    "recurrent": RecurrentConfig,
+    "perceptron": PerceptronConfig,
+    "convolution": ConvolutionConfig,
+    "transformer": TransformerConfig,
+    "ngrams": NgramConfig,
+}
+
+
+def model_config(table: dict[str, Any]) -> tuple[str, Any]:
+    """Read the `[model]` section: which kind, and its settings."""
+    kind = table.get("kind", "recurrent")
+    if kind not in MODELS:
+        raise UserError(f"model.kind = {kind!r}: {near(str(kind), MODELS)}")
+    settings = {key: value for key, value in table.items() if key != "kind"}
+    return kind, build(MODELS[kind], settings, "model.")

@@ -1,0 +1,1 @@
+"""Tasks: how data, model, loss, metric and prediction fit together."""

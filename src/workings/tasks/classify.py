@@ -1,0 +1,237 @@
+"""Text classification: from a recipe to a trained model, and from a run to predictions."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from workings.data import (
+    Splits,
+    Tokenizer,
+    batches,
+    load_set,
+    load_tokenizer,
+    pad,
+    read,
+    set_names,
+    train_tokenizer,
+)
+from workings.errors import UserError
+from workings.models.classifiers import build_classifier
+from workings.models.text_classifier import TextClassifier
+from workings.recipes import ClassifyRecipe
+from workings.storage import read_json, read_tensors, write_json
+
+AT_ONCE = 64  # texts in a batch of predictions
+
+
+class Classifying:
+    """Texts, labels and a model: what the training loop works on, and what predicts afterwards."""
+
+    metric = "validation_accuracy"
+    higher_is_better = True
+
+    def __init__(
+        self,
+        recipe: ClassifyRecipe,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        model: TextClassifier,
+    ) -> None:
+        self.recipe, self.tokenizer, self.model = recipe, tokenizer, model
+        self.labels = tuple(labels)
+        self._sequences: dict[str, list[Sequence[int]]] = {}
+        self._targets: dict[str, list[int]] = {}
+
+    @classmethod
+    def from_recipe(cls, recipe: ClassifyRecipe, splits: Splits | None = None) -> "Classifying":
+        """Read the data, make the tokenizer and a fresh model."""
+        data = recipe.data
+        splits = splits or load_set(
+            data.set,
+            validation=data.validation,
+            seed=recipe.seed,
+            text=data.text,
+            label=data.label,
+        )
+        if len(splits.labels) < 2:
+            raise UserError(
+                f"{data.set}: {len(splits.labels)} label in the training examples: "
+                "at least two are needed to tell apart"
+            )
+        wanted = recipe.tokenizer
+        tokenizer = train_tokenizer(
+            wanted.kind, (e.text for e in splits.train), wanted.size, wanted.min_count
+        )
+        torch.manual_seed(recipe.seed)
+        model = build_classifier(recipe.model, len(tokenizer), len(splits.labels))
+        task = cls(recipe, tokenizer, splits.labels, model)
+        task.take(splits)
+        return task
+
+    def take(self, splits: Splits) -> None:
+        """Encode the examples of every part."""
+        numbers = {label: k for k, label in enumerate(self.labels)}
+        encoded = {}
+        for part in ("train", "validation", "test"):
+            examples = [e for e in getattr(splits, part) if e.label in numbers]
+            unseen = len(getattr(splits, part)) - len(examples)
+            if unseen and not examples:
+                raise UserError(f"{splits.name}: no {part} example has a label seen in training")
+            encoded[part] = [self.encode(e.text) for e in examples]
+            self._targets[part] = [numbers[e.label] for e in examples if e.label is not None]
+        self.model.prepare(encoded["train"], self._targets["train"])
+        self._sequences = {p: [self.model.features(ids) for ids in s] for p, s in encoded.items()}
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids, cut off where the recipe says."""
+        # A token is at least one character, so that a book need not be read to its end.
+        longest = self.recipe.data.longest
+        return self.tokenizer.encode(text[: 40 * longest])[:longest]
+
+    # -- what the training loop asks ---------------------------------------------------------------
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """The training batches: examples of like length together."""
+        lengths = [len(s) for s in self._sequences["train"]]
+        size = self.recipe.train.batch
+        pool = 1 if self._fixed_length() else 50
+        return batches(lengths, size, seed=self.recipe.seed, epoch=epoch, pool=pool)
+
+    def loss(self, batch: list[int], device: torch.device) -> tuple[Tensor, int, dict[str, float]]:
+        """The mean cross-entropy of a batch, and how many of it were right."""
+        ids, lengths, targets = self._collate("train", batch, device)
+        scores = self.model(ids, lengths)
+        hits = float((scores.argmax(-1) == targets).sum())
+        smoothing = self.recipe.train.smoothing
+        loss = F.cross_entropy(scores, targets, label_smoothing=smoothing)
+        return loss, len(batch), {"accuracy": hits}
+
+    def evaluate(self, device: torch.device) -> dict[str, float]:
+        """Loss and accuracy on the held-out examples."""
+        measured: dict[str, float] = {}
+        for part in ("validation", "test") if self.recipe.data.watch_test else ("validation",):
+            if self._sequences[part]:
+                scores, targets = self.scores(part, device)
+                measured[f"{part}_loss"] = float(F.cross_entropy(scores, targets))
+                measured[f"{part}_accuracy"] = float((scores.argmax(-1) == targets).float().mean())
+        return measured
+
+    def borrow(self, other: "Classifying") -> None:
+        """Measure on the examples that another has encoded already."""
+        self._sequences, self._targets = other._sequences, other._targets
+
+    def test(self, device: torch.device) -> dict[str, float]:
+        """Measure once on the test part."""
+        if not self._sequences.get("test"):
+            return {}
+        scores, targets = self.scores("test", device)
+        hits = scores.argmax(-1) == targets
+        return {
+            "test_accuracy": float(hits.float().mean()),
+            "test_loss": float(F.cross_entropy(scores, targets)),
+            "test_examples": len(targets),
+        }
+
+    # -- scoring --------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def scores(self, part: str, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The scores of every example of a part, in order, and the right answers."""
+        sequences = self._sequences[part]
+        result = torch.zeros(len(sequences), len(self.labels))
+        for batch in batches([len(s) for s in sequences], 128, seed=0, shuffle=False):
+            ids, lengths, _ = self._collate(part, batch, device)
+            result[batch] = self.model(ids, lengths).float().cpu()
+        return result, torch.tensor(self._targets[part])
+
+    @torch.no_grad()
+    def predict(self, texts: Sequence[str]) -> Tensor:
+        """The probabilities of the classes for each text: `[texts, classes]`."""
+        self.model.eval()
+        sequences = [self.model.features(self.encode(text)) for text in texts]
+        ids, lengths = pad(sequences, length=self._fixed_length())
+        device = next(self.model.parameters()).device
+        return torch.softmax(self.model(ids.to(device), lengths.to(device)).float(), -1).cpu()
+
+    def predictions(self, sources: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Predict texts as they come: each source is a text, a file, or `-` for standard input."""
+        waiting: list[str] = []
+        for text in texts_of(sources):
+            waiting.append(text)
+            if len(waiting) == AT_ONCE:
+                yield from self._told(waiting)
+                waiting = []
+        yield from self._told(waiting)
+
+    def _told(self, texts: list[str]) -> Iterator[dict[str, Any]]:
+        if texts:
+            for text, told in zip(texts, top(self.predict(texts), self.labels), strict=True):
+                yield {"text": text, **told}
+
+    def evaluate_on(self, data: str | None = None) -> dict[str, float]:
+        """Measure on a set's test part, on a file, or (None) on the recipe's own test part."""
+        wanted = self.recipe.data
+        name = data or wanted.set
+        if data is None or data in set_names():
+            columns = {"text": wanted.text, "label": wanted.label}
+            splits = load_set(name, validation=wanted.validation, **columns)  # type: ignore[arg-type]
+            examples = splits.test
+        else:
+            examples = tuple(read(data, text=wanted.text, label=wanted.label))
+        self.take(Splits(name, (), (), examples))
+        return self.test(next(self.model.parameters()).device)
+
+    def _collate(
+        self, part: str, batch: list[int], device: torch.device
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ids, lengths = pad([self._sequences[part][i] for i in batch], length=self._fixed_length())
+        targets = torch.tensor([self._targets[part][i] for i in batch])
+        return ids.to(device), lengths.to(device), targets.to(device)
+
+    def _fixed_length(self) -> int | None:
+        return self.model.fixed_length or (
+            self.recipe.data.longest if self.recipe.model.get("padding") == "counts" else None
+        )
+
+    # -- the run folder --------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed beside the weights."""
+        self.tokenizer.save(folder / "tokenizer.json")
+        write_json(folder / "labels.json", {"labels": list(self.labels)})
+
+    @classmethod
+    def load(cls, folder: Path, recipe: ClassifyRecipe) -> "Classifying":
+        """Read a run's tokenizer, labels and best weights."""
+        tokenizer = load_tokenizer(folder / "tokenizer.json")
+        labels = read_json(folder / "labels.json")["labels"]
+        model = build_classifier(recipe.model, len(tokenizer), len(labels))
+        model.load_state_dict(read_tensors(folder / "model.safetensors"))
+        return cls(recipe, tokenizer, labels, model.eval())
+
+
+def texts_of(sources: Iterable[str]) -> Iterator[str]:
+    """Read each source: `-` is standard input, a file is read, anything else is a text itself."""
+    for source in sources:
+        if source == "-":
+            yield from (e.text for e in read(sys.stdin.buffer, format="text", label=None))
+        elif len(source) < 4096 and "\0" not in source and Path(source).is_file():
+            yield from (e.text for e in read(source, label=None))
+        else:
+            yield source
+
+
+def top(probabilities: Tensor, labels: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Name the likeliest class of each text, with the probabilities of all."""
+    for row in probabilities.tolist():
+        best = max(range(len(row)), key=row.__getitem__)
+        yield {
+            "label": labels[best],
+            "probability": round(row[best], 6),
+            "probabilities": {label: round(p, 6) for label, p in zip(labels, row, strict=True)},
+        }

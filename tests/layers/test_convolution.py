@@ -1,0 +1,29 @@
+import torch
+
+from workings.layers.convolution import Convolution, max_pool, mean_pool, real
+
+
+def test_same_as_a_loop_over_windows():
+    torch.manual_seed(0)
+    layer = Convolution(3, 2, 4, stride=2)
+    x = torch.randn(2, 9, 3)
+    weight, bias = layer.layer.weight, layer.layer.bias  # [out, in, kernel]
+    for w, window in enumerate(x.unfold(1, 4, 2).unbind(1)):  # [batch, in, kernel]
+        expected = torch.einsum("bik,oik->bo", window, weight) + bias
+        torch.testing.assert_close(layer(x)[:, w], expected)
+
+
+def test_windows_counts_those_that_lie_on_real_positions():
+    layer = Convolution(1, 1, 4, stride=3)
+    lengths = torch.tensor([1, 4, 6, 7, 10])
+    assert layer.windows(lengths).tolist() == [1, 1, 1, 2, 3]
+    assert layer(torch.zeros(1, 10, 1)).shape[1] == 3
+
+
+def test_pooling_sees_only_what_is_real():
+    x = torch.tensor([[[1.0], [3.0], [100.0]], [[-5.0], [-7.0], [-9.0]]])
+    mask = real(torch.tensor([2, 3]), 3)
+    assert max_pool(x, mask).flatten().tolist() == [3.0, -5.0]
+    assert mean_pool(x, mask).flatten().tolist() == [2.0, -7.0]
+    assert max_pool(x).flatten().tolist() == [100.0, -5.0]
+    torch.testing.assert_close(mean_pool(x), x.mean(1))

@@ -1,0 +1,78 @@
+import pytest
+import torch
+from torch import nn
+
+from workings.layers.recurrent import CELLS, Direction, Recurrent, turned
+from workings.trace import Trace
+
+LENGTHS = torch.tensor([5, 3, 1])
+
+
+def copied(ours: Recurrent, cell: str, width: int, hidden: int) -> nn.RNNBase:
+    """torch's own stack with our weights."""
+    layers, ways = len(ours.layers), len(ours.layers[0])
+    theirs = CELLS[cell](width, hidden, layers, batch_first=True, bidirectional=ways == 2)
+    for k, pair in enumerate(ours.layers):
+        for way, direction in enumerate(pair):
+            end = f"_l{k}" + ("_reverse" if way else "")
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+                getattr(theirs, name + end).data.copy_(getattr(direction.layer, f"{name}_l0"))
+    return theirs
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_same_as_torchs_packed_layers(cell, bidirectional, layers):
+    torch.manual_seed(0)
+    ours = Recurrent(cell, 4, 6, layers=layers, bidirectional=bidirectional).double()
+    theirs = copied(ours, cell, 4, 6).double()
+    x = torch.randn(3, 5, 4, dtype=torch.float64)
+    packed = nn.utils.rnn.pack_padded_sequence(x, LENGTHS, batch_first=True)
+    expected, last = theirs(packed)
+    expected, _ = nn.utils.rnn.pad_packed_sequence(expected, batch_first=True)
+    states, final = ours(x, LENGTHS)
+    mask = (torch.arange(5) < LENGTHS.unsqueeze(1)).unsqueeze(-1)
+    torch.testing.assert_close(states * mask, expected)
+    hidden = last[0] if cell == "lstm" else last
+    torch.testing.assert_close(final, hidden[-final.shape[1] :].transpose(0, 1))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_in_the_open_as_in_the_dark(cell, backwards):
+    torch.manual_seed(1)
+    layer = Direction(cell, 3, 4, backwards=backwards).double()
+    x = torch.randn(3, 5, 3, dtype=torch.float64, requires_grad=True)
+    dark, _ = layer(x, LENGTHS)
+    with Trace(layer) as trace:
+        light, _ = layer(x, LENGTHS)
+    torch.testing.assert_close(light, dark)
+    assert trace["hidden"].shape == (5, 3, 4)  # an entry a time step
+    gradient = [torch.autograd.grad(out.square().sum(), x)[0] for out in (dark, light)]
+    torch.testing.assert_close(*gradient)
+
+
+def test_an_lstms_gates_can_be_seen_and_changed():
+    layer = Direction("lstm", 3, 4)
+    x = torch.randn(2, 5, 3)
+    with Trace(layer, only="cell") as trace:
+        layer(x)
+    assert trace["cell"].shape == (5, 2, 4)
+    with Trace(layer, scale={"input": 0.0}) as trace:  # nothing is taken in: nothing is remembered
+        states, _ = layer(x)
+    assert not states.any()
+
+
+def test_padding_is_never_read():
+    layer = Recurrent("gru", 3, 4, bidirectional=True)
+    x = torch.randn(3, 5, 3)
+    changed = x.clone()
+    changed[1, 3:] = 100.0
+    for before, after in zip(layer(x, LENGTHS), layer(changed, LENGTHS), strict=True):
+        torch.testing.assert_close(before[1, :1], after[1, :1])
+
+
+def test_turned_twice_is_as_it_was():
+    x = torch.randn(3, 5, 2)
+    assert torch.equal(turned(turned(x, LENGTHS), LENGTHS), x)

@@ -1,0 +1,105 @@
+"""The notes' classifiers to the digit, and what the better forms promise."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from workings.errors import UserError
+from workings.models.classifiers import CLASSIFIERS, build_classifier
+from workings.models.ngrams import NgramClassifier
+from workings.models.summary import summarise
+from workings.recipes import MODELS, NgramConfig
+from workings.train.runs import read_recipe
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+# Parameters, and mult-adds in millions where the notes print them.
+NOTES = {
+    "rnn": (2_572_546, None),
+    "lstm": (2_758_786, None),
+    "perceptron": (68_228_482, 68.23),
+    "conv": (4_641_538, 35.38),
+    "conv-max": (2_806_402, 27.58),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_the_notes_layer_tables(name):
+    recipe = read_recipe(RECIPES / f"imdb-{name}-notes.toml")
+    model = build_classifier(recipe.model, recipe.tokenizer.size, 2)
+    table = summarise(model, 500)
+    parameters, mult_adds = NOTES[name]
+    assert table.parameters == sum(row.parameters for row in table.rows) == parameters
+    if mult_adds is not None:
+        assert round(table.mult_adds / 1e6, 2) == mult_adds
+    if name == "conv-max":
+        shapes = {row.kind: row.shape for row in table.rows}
+        assert shapes["Conv1d"] == (-1, 128, 53)
+        sizes = (table.input_mb, table.activations_mb, table.parameters_mb, table.total_mb)
+        assert [round(mb, 2) for mb in sizes] == [0.12, 0.70, 10.71, 11.53]
+
+
+SMALL = {
+    "recurrent": {"embedding": 8, "hidden": 6, "bidirectional": True},
+    "perceptron": {"embedding": 4, "length": 12, "hidden": [5, 3]},
+    "convolution": {"embedding": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden": 5},
+    "transformer": {"embedding": 8, "heads": 2, "layers": 1, "hidden": 16},
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_padding_changes_nothing(kind):
+    torch.manual_seed(0)
+    model = build_classifier({"kind": kind, **SMALL[kind]}, 30, 3).eval()
+    ids, lengths = torch.randint(3, 30, (4, 12)), torch.tensor([12, 7, 3, 1])
+    changed = torch.where(torch.arange(12) < lengths.unsqueeze(1), ids, 0)
+    scores = model(ids, lengths)
+    torch.testing.assert_close(scores, model(changed, lengths))
+    assert scores.std(0).min() > 1e-4  # texts are told apart at all
+    if kind in ("recurrent", "transformer"):
+        alone = model(ids[1:2, :7], lengths[1:2])
+        torch.testing.assert_close(alone, scores[1:2])
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_text_of_nothing_has_scores(kind):
+    model = build_classifier({"kind": kind, **SMALL[kind]}, 30, 3).eval()
+    length = model.fixed_length or 1
+    scores = model(torch.zeros(2, length, dtype=torch.long), torch.tensor([0, 0]))
+    assert scores.isfinite().all()
+
+
+def test_every_kind_has_a_configuration_and_a_class():
+    assert set(MODELS) == set(CLASSIFIERS)
+    with pytest.raises(UserError, match=r"model\.kind = 'recurent': did you mean 'recurrent'"):
+        build_classifier({"kind": "recurent"}, 10, 2)
+    with pytest.raises(UserError, match=r"model\.hiden: no such key: did you mean 'hidden'"):
+        build_classifier({"kind": "recurrent", "hiden": 3}, 10, 2)
+
+
+def test_ngrams_lean_as_naive_bayes_counts_them():
+    texts, labels = [[5, 6], [5, 7], [8, 6], [8, 7]], [0, 0, 1, 1]
+    model = NgramClassifier(NgramConfig(longest=2, min_count=1), 10, 2)
+    model.prepare(texts, labels)
+    five, six = model.features([5])[0], model.features([6])[0]
+    # Of 8 kinds of n-gram, each class has 6 with a count; one is added to each count.
+    assert model.ratios[five, 0].item() == pytest.approx(np.log((3 / 14) / (1 / 14)))
+    assert model.ratios[six].tolist() == pytest.approx([0.0, 0.0])
+    assert model.ratios[five, 0].item() == pytest.approx(-model.ratios[five, 1].item())
+    assert len(model.features([5, 6])) == 3  # two words and a pair
+    assert len(model.features([6, 5])) == 2  # this pair was never counted
+    assert len(model.features([5, 5, 5])) == 1  # however often
+
+
+def test_ngrams_come_back_from_a_file():
+    model = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    model.prepare([[5, 6], [8, 7]], [0, 1])
+    torch.nn.init.normal_(model.weights)
+    again = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    again.load_state_dict(model.state_dict())
+    ids = torch.from_numpy(model.features([5, 6])).unsqueeze(0)
+    torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
+    with pytest.raises(UserError, match="too long"):
+        NgramClassifier(NgramConfig(longest=9), 10_000, 2)

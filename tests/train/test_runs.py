@@ -1,0 +1,190 @@
+"""Training runs from beginning to end, on a small set that the test writes itself."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from workings.config import build, override
+from workings.errors import UserError
+from workings.recipes import ClassifyRecipe
+from workings.storage import read_tensors
+from workings.train.loop import Interrupted, Trainer
+from workings.train.runs import load, read_recipe, resume, train
+
+WORDS = {
+    "fruit": ["apple", "pear", "plum", "cherry", "grape", "fig"],
+    "metal": ["iron", "zinc", "tin", "lead", "gold", "copper"],
+}
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """Texts of three words of a kind: fruit or metal."""
+    lines = []
+    for label, words in WORDS.items():
+        for a in words:
+            for b in words:
+                lines += [json.dumps({"text": f"{a} {b} {c}", "label": label}) for c in words[:3]]
+    path = tmp_path / "toy.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def recipe_for(toy, *changes):
+    table = {
+        "data": {"set": str(toy)},
+        "model": {"kind": "recurrent", "embedding": 8, "hidden": 8, "dropout": 0.2},
+        "train": {"epochs": 3, "batch": 16, "rate": 0.02, "average": "ema", "ema": 0.9},
+    }
+    return build(ClassifyRecipe, override(table, changes))
+
+
+def test_learns_and_predicts(toy, tmp_path):
+    task = train(recipe_for(toy), tmp_path / "run", mode="quiet")
+    told = next(iter(task.predictions(["plum fig pear"])))
+    assert told["label"] == "fruit"
+    assert sum(told["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test_accuracy"] == 1.0
+    again = load(tmp_path / "run")
+    torch.testing.assert_close(again.predict(["iron tin"]), task.predict(["iron tin"]))
+    assert again.evaluate_on()["test_accuracy"] == 1.0
+    assert again.evaluate_on(str(toy))["test_examples"] == 216
+
+
+@pytest.mark.parametrize("kind", ["perceptron", "convolution", "transformer", "ngrams"])
+def test_every_kind_learns(toy, tmp_path, kind):
+    small = {
+        "perceptron": ["--model.length", "3", "--model.hidden", "[32]"],
+        "convolution": ["--model.kernel", "2", "--model.stride", "1", "--model.channels", "[8]"],
+        "transformer": ["--model.heads", "2", "--model.layers", "1", "--model.hidden", "16"],
+        "ngrams": [],
+    }[kind]
+    recipe = recipe_for(toy, "--train.epochs", "12")
+    table = {"kind": kind} | ({} if kind == "ngrams" else {"embedding": 8})
+    changed = override({"model": table}, small)
+    recipe = build(ClassifyRecipe, {"data": recipe.data, "train": recipe.train, **changed})
+    train(recipe, tmp_path / "run", mode="quiet")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test_accuracy"] > 0.9
+
+
+def test_the_run_folder_can_be_read_by_a_person(toy, tmp_path):
+    train(recipe_for(toy), tmp_path / "run", mode="quiet")
+    names = {p.name for p in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.toml", "environment.json", "tokenizer.json", "labels.json", "model.safetensors",
+        "log.jsonl", "result.json", "checkpoints",
+    }  # fmt: skip
+    assert read_recipe(tmp_path / "run" / "config.toml") == recipe_for(toy)
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [record["kind"] for record in log] == ["epoch"] * 3 + ["test"]
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2
+
+
+@pytest.mark.parametrize("average", ["none", "ema", "last"])
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(toy, tmp_path, monkeypatch, average):
+    recipe = recipe_for(toy, "--train.average", average)
+    train(recipe, tmp_path / "whole", mode="quiet")
+    step = Trainer._step
+
+    def stop_at_fourteen(self, group):
+        step(self, group)
+        self._stop = self.progress.step == 14  # in the middle of the second epoch
+
+    monkeypatch.setattr(Trainer, "_step", stop_at_fourteen)
+    with pytest.raises(Interrupted):
+        train(recipe, tmp_path / "stopped", mode="quiet")
+    monkeypatch.setattr(Trainer, "_step", step)
+    resume(tmp_path / "stopped", mode="quiet")
+    whole, stopped = (
+        read_tensors(tmp_path / n / "model.safetensors") for n in ("whole", "stopped")
+    )
+    assert all(torch.equal(whole[name], stopped[name]) for name in whole)
+    logs = [
+        [
+            {k: v for k, v in json.loads(line).items() if "seconds" not in k}
+            for line in (tmp_path / n / "log.jsonl").read_text().splitlines()
+        ]
+        for n in ("whole", "stopped")
+    ]
+    assert logs[0] == logs[1]
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path):
+    run = tmp_path / "run"
+    train(recipe_for(toy), run, mode="quiet")
+    newest = max((run / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
+    content = bytearray((newest / "model.safetensors").read_bytes())
+    content[-3] ^= 1
+    (newest / "model.safetensors").write_bytes(content)
+    before = read_tensors(run / "model.safetensors")
+    resume(run, mode="quiet")  # does the last epoch again
+    after = read_tensors(run / "model.safetensors")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_ctrl_c_leaves_a_checkpoint(toy, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'[data]\nset = "{toy.as_posix()}"\n[model]\nkind = "recurrent"\n[train]\nepochs = 100000\n'
+    )
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "workings", "train", str(recipe), "--out", str(run)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (run / "checkpoints").is_dir() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert f"workings resume {run}" in told
+    assert "Traceback" not in told
+    assert any((run / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "empty"),
+        ('{"text": "a", "label": "x"}\n{"text": "b", "label": "x"}\n' * 9, "at least two"),
+        ('{"texts": "a", "label": "x"}\n', "text"),
+    ],
+)
+def test_data_that_cannot_be_learned_from(tmp_path, content, told):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content)
+    with pytest.raises(UserError, match=told):
+        train(recipe_for(path), tmp_path / "run", mode="quiet")
+
+
+def test_a_text_of_a_million_characters_and_one_of_none(toy, tmp_path):
+    task = train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    long, empty = task.predictions(["iron " * 200_000, ""])
+    assert long["label"] == "metal"
+    assert empty["label"] in WORDS
+
+
+def test_a_folder_in_use_is_not_written_over(toy, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match="not empty"):
+        train(recipe_for(toy), tmp_path / "run", mode="quiet")
+    with pytest.raises(UserError, match="not a run"):
+        load(tmp_path)
+
+
+def test_a_loss_that_explodes_is_told(toy, tmp_path):
+    recipe = recipe_for(
+        toy, "--train.rate", "1e38", "--train.clip", "none", "--train.optimizer", "sgd"
+    )
+    with pytest.raises(UserError, match=r"the loss is .* at step"):
+        train(recipe, tmp_path / "run", mode="quiet")
