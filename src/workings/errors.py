@@ -18,8 +18,10 @@ def near(word: str, choices: Iterable[str]) -> str:
     from difflib import get_close_matches  # costs 5 ms, and only errors need it
 
     known = list(choices)
-    close = get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+    same = [choice for choice in known if choice.casefold() == word.casefold()]
+    close = same or get_close_matches(word[:60], known, n=1)
+    some = [*known[:30], "…"] if len(known) > 30 else known
+    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(some)}"
 
 
 def expect_width(given: int, expected: int, what: str = "vectors") -> None:

@@ -8,7 +8,15 @@ HELP = "check worked solutions"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="problem files with a [claim]")
+    parser.add_argument("files", metavar="FILE", nargs="*", help="problem files with a [claim]")
+    parser.add_argument(
+        "--from",
+        dest="slides",
+        metavar="SLIDE",
+        action="append",
+        default=[],
+        help="a slide to read matrices from: LaTeX, Markdown or prints (docs/problem-format.md)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object a file")
     parser.add_argument(
         "--format", choices=("text", "latex", "html", "json"), default="text", help="default: text"
@@ -24,13 +32,20 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.cli.output import deliver, in_color, width
     from workings.errors import UserError
     from workings.problems import Problem
+    from workings.problems.from_text import load_text
     from workings.views.plain import printable
 
     form = "json" if arguments.json else arguments.format
+    sources = [
+        *((f, Problem.load) for f in arguments.files),
+        *((f, load_text) for f in arguments.slides),
+    ]
+    if not sources:
+        raise UserError("nothing to check: give a problem file, or --from SLIDE")
     status, written = 0, []
-    for file in arguments.files:
+    for file, load in sources:
         try:
-            report = Problem.load(file).check()
+            report = load(file).check()
         except (UserError, OSError) as error:
             told = str(error) if isinstance(error, UserError) else f"{file}: {error.strerror}"
             sys.stderr.write(f"workings: {printable(told)}\n")
@@ -39,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         status = max(status, 1 if report.verdict == "wrong" else 0)
         if form == "json":
             written.append(report.json(file))
-        elif form == "text" and len(arguments.files) > 1 and not arguments.full:
+        elif form == "text" and len(sources) > 1 and not arguments.full:
             written.append(f"{printable(file)}\n  {report.brief()}")
         elif form == "text":
             color = arguments.out is None and in_color()

@@ -123,14 +123,25 @@ class Cells:
 
     def softmax(self) -> "Cells":
         """Normalise each row by its exponentials; −∞ has no weight, nor a row of nothing else."""
-        own = np.eye(self.shape[1], dtype=np.bool_)  # [cell, rival]
 
         def share(cell: Floats, rivals: Floats) -> Floats:
-            # e^cell / (e^cell + Σ e^rival) with the cell's own place left out of the sum.
+            # 1 / (1 + Σ e^(rival − cell)) with the cell's own place left out of the sum: sums come
+            # up to it from both sides, so that nothing cancels, relative to the largest rival, or
+            # to the second where the largest is the one left out.
+            nothing = np.zeros((len(cell), 1))
+            top = np.arange(rivals.shape[1]) == rivals.argmax(1)[:, None]
+            rest = np.where(top, -np.inf, rivals)
+            first, second = rivals.max(1, keepdims=True), rest.max(1, keepdims=True)
             with np.errstate(over="ignore", invalid="ignore"):
-                gaps = rivals[:, None, :] - cell[:, :, None]  # [row, cell, rival]
-                odds = np.where(own, 0.0, np.exp(gaps)).sum(-1)
-                return np.where(np.isneginf(cell), 0.0, 1 / (1 + np.nan_to_num(odds, nan=np.inf)))
+                powers = np.exp(np.where(rivals == first, 0, rivals - first))  # ∞ − ∞ is 0 here
+                before = np.cumsum(np.hstack([nothing, powers[:, :-1]]), 1)
+                after = np.cumsum(np.hstack([nothing, powers[:, :0:-1]]), 1)[:, ::-1]
+                odds = (before + after) * np.exp(first - cell)
+                powers = np.exp(np.where(rest == second, 0, rest - second))
+                without_first = powers.sum(1, keepdims=True) * np.exp(second - cell)
+                odds = np.where(top, np.where(np.isneginf(second), 0, without_first), odds)
+                odds = np.where(np.isnan(odds), np.inf, odds)
+                return np.where(np.isneginf(cell), 0.0, 1 / (1 + odds))
 
         hidden = np.isneginf(self.mid)
         mid = share(self.mid, self.mid)

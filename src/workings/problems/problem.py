@@ -4,7 +4,6 @@ The contract for the file is docs/problem-format.md. Inside, vectors are rows: a
 is turned over on the way in, and its results on the way out.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,13 +17,12 @@ from workings.problems.cells import Bools, Cells, Floats
 from workings.problems.kinds import KINDS, Kind, Setting, Step
 from workings.problems.kinds.base import Sizes
 from workings.problems.numbers import Number
-from workings.problems.reading import Reader
+from workings.problems.ops import Masked, Normalised
+from workings.problems.reading import Reader, claim_path, naming, read_toml, text_of_file
 
 if TYPE_CHECKING:
     from workings.problems.check import Report
     from workings.problems.solve import Solution
-
-LARGEST_FILE = 2_000_000  # bytes; a thousand times a page of matrices
 
 
 @dataclass(frozen=True)
@@ -61,42 +59,34 @@ class Problem:
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
         known = KINDS.get(kind if isinstance(kind, str) else "")
-        table = dict(fields)
-        given = dict(table.pop("given", {}))
-        for name in list(table):
-            if known is not None and name in known.matrices:
-                given[name] = table.pop(name)
-        self._read({**table, "given": given})
+        table, own = dict(fields), known.matrices if known is not None else {}
+        given = {name: table.pop(name) for name in fields if name in own}
+        if given and isinstance(table.get("given", {}), Mapping):
+            table["given"] = {**table.get("given", {}), **given}
+        self._read(table)
 
     @classmethod
     def load(cls, path: str | Path) -> "Problem":
         """Read a problem file."""
-        path = Path(path)
-        if path.stat().st_size > LARGEST_FILE:
-            raise UserError(
-                f"{path}: larger than {LARGEST_FILE // 1_000_000} MB: not a problem file"
-            )
-        try:
-            return cls.from_toml(path.read_bytes().decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}: not UTF-8 text (byte {error.start})") from None
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from None
+        with naming(path):
+            return cls.from_toml(text_of_file(path))
 
     @classmethod
     def from_toml(cls, text: str) -> "Problem":
         """Read the text of a problem file; decimals are kept as they are written."""
-        try:
-            table = tomllib.loads(text, parse_float=str)
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"not TOML: {error}") from None
-        except RecursionError:
-            raise UserError("nested too deeply: a matrix is a list of rows") from None
+        table = read_toml(text)
         if not table:
             raise UserError("empty: a problem has a [given] table")
         problem = cls.__new__(cls)
         problem._read(table)
         return problem
+
+    @classmethod
+    def from_text(cls, text: str, **settings: Any) -> "Problem":
+        """Read a problem from a slide's text: matrices by name, in LaTeX, Markdown or a print."""
+        from workings.problems.from_text import problem_from_text
+
+        return problem_from_text(text, **settings)
 
     def _read(self, table: Mapping[str, Any]) -> None:
         read = Reader(table)
@@ -114,7 +104,6 @@ class Problem:
             self.sizes.sizes["angles"] = len(read.row_of(claimed["angles", 0], self.columns))
         self.steps = self.kind.build(self.sizes, self.setting)
         self.claims = list(self._claims(read, claimed))
-        read.finish()
 
     def _sizes(self) -> Sizes:
         """Work out how large everything is, and that it fits together."""
@@ -124,7 +113,7 @@ class Problem:
             missing = [name for name in ("Q", "K", "V") if name not in self.given]
             missing = ["X"] if len(missing) == 3 else missing
         if missing:
-            raise UserError(f"given.{missing[0]} is missing: a {self.kind.name} problem needs it")
+            raise UserError(f"given.{missing[0]} is missing: kind {self.kind.name} needs it")
         for name, cells in self.given.items():
             self._check_instead(name)
             words = ("columns", "rows") if self.columns else ("rows", "columns")
@@ -155,24 +144,30 @@ class Problem:
         return constants
 
     def _claims(self, read: Reader, claimed: dict[tuple[str, int], Any]) -> Iterator[Claim]:
-        known = {step.key for step in self.steps if step.claimable}
+        exact = self.exact  # now, so that what cannot be worked out is an error of the file
+        known = {step.key: claim_path(self.kind, step.key) for step in self.steps if step.claimable}
         for (key, again), value in claimed.items():
+            path = claim_path(self.kind, key)
+            where = f"claim.again.{again}.{path}" if again else f"claim.{path}"
             if key not in known:
-                raise UserError(f"claim.{key}: no such step: {near(key, sorted(known))}")
-            shape = self.exact[key].shape
-            yield Claim(key, read.matrix(f"claim.{key}", value, shape, self.columns), again)
+                raise UserError(f"{where}: no such step: {near(path, known.values())}")
+            yield Claim(key, read.matrix(where, value, exact[key].shape, self.columns), again)
 
     @cached_property
     def exact(self) -> dict[str, Cells]:
         """Every matrix of the problem, worked out exactly; by key, vectors as rows."""
         env = dict(self.given)
         for step in self.steps:
-            cells = env[step.key] = step.op.compute(env)
-            undefined = np.isnan(cells.mid) | np.isposinf(cells.mid)
+            with np.errstate(all="ignore"):  # what is not finite is told below
+                cells = env[step.key] = step.op.compute(env)
+            hidden = ~step.op.allowed if isinstance(step.op, Masked) else np.bool_(False)
+            undefined = ~np.isfinite(cells.mid) & ~hidden
             if undefined.any():
                 token = int(np.argwhere(undefined)[0][0]) + 1
+                divides = isinstance(step.op, Normalised) or "normalised" in step.key
                 raise UserError(
-                    f"{step.key} cannot be worked out: vector {token} of it divides by zero"
+                    f"{step.key} cannot be worked out: vector {token} of it "
+                    + ("divides by zero" if divides else "has too large a number")
                     + (" (is X constant there? give an eps)" if "normalised" in step.key else "")
                 )
         return env

@@ -1,6 +1,10 @@
 """Reading the tables of a problem file, with errors that name the key and what is expected."""
 
-from collections.abc import Mapping, Sequence
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,28 +13,67 @@ from workings.errors import UserError, near
 from workings.problems.cells import Bools, Cells
 from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
-from workings.problems.matrix_text import rows_of_text
-from workings.problems.numbers import Number, read_number
+from workings.problems.numbers import LARGEST_SIDE, Number, read_number, shown
 from workings.problems.ops import ACTIVATE
+from workings.views.plain import one_line
 
-LARGEST_SIDE = 1_024  # rows or columns
+LARGEST_FILE = 2_000_000  # bytes; a thousand times a page of matrices
+_PART = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time
 _TOP = ("title", "kind", "vectors", "tokens", "context_tokens", "given", "claim")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
     "activation": tuple(name for name in ACTIVATE if name != "none"),
     "order": ("post", "pre"),
 }
+# tomllib takes time with the square of a key's parts; nobody writes so many.
+_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){16}""")
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Begin errors with the name of the file that they are about."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{one_line(str(path))}: {error}") from None
+
+
+def text_of_file(path: str | Path) -> str:
+    """Read a file that a person may have written: not too large, and UTF-8."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)  # a device or a pipe has no size to ask for
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
+        raise UserError(f"{getattr(error, 'strerror', None) or error}") from None
+    if len(content) > LARGEST_FILE:
+        raise UserError(f"larger than {LARGEST_FILE // 1_000_000} MB: not a problem file")
+    try:
+        return content.decode("utf-8").removeprefix("\ufeff")  # with which Windows begins files
+    except UnicodeDecodeError as error:
+        raise UserError(f"not UTF-8 text (byte {error.start})") from None
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Parse TOML; decimals stay as they are written."""
+    if _DEEP_KEY.search(text):
+        raise UserError(
+            "nested too deeply: a key has at most a few parts, like claim.head.1.scores"
+        )
+    try:
+        return tomllib.loads(text, parse_float=lambda digits: digits.replace("_", ""))
+    except RecursionError:
+        raise UserError("nested too deeply: a matrix is a list of rows") from None
+    except ValueError as error:  # a TOMLDecodeError, or an integer that Python refuses to read
+        raise UserError(f"not TOML: {one_line(str(error)):.150}") from None
 
 
 class Reader:
-    """Takes a problem's table apart, and at the end says what nobody asked for."""
+    """Takes a problem's table apart, and says what nobody asked for."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         self._table = table
         self._given = self._subtable("given")
         self._claim = self._subtable("claim")
-        self._known_given: tuple[str, ...] = ()
-        self._known_top: tuple[str, ...] = _TOP
 
     def _subtable(self, name: str) -> Mapping[str, Any]:
         value = self._table.get(name, {})
@@ -46,16 +89,13 @@ class Reader:
         """Read a string."""
         value = self._table.get(key, default)
         if not isinstance(value, str):
-            raise UserError(f"{key} must be text in quotes, not {value!r:.40}")
+            raise UserError(f"{key} must be text in quotes, not {shown(value)}")
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str) -> str:
         """Read one of several words."""
         value = self._table.get(key, default)
-        if value not in choices:
-            hint = near(str(value), choices)
-            raise UserError(f"{key} = {str(value)!r:.40}: {hint}")
-        return str(value)
+        return _choice(key, value, choices)
 
     def tokens(self, key: str, count: int | None) -> list[str] | None:
         """Read the names of tokens, one for each."""
@@ -70,11 +110,7 @@ class Reader:
 
     def matrices(self, kind: Kind, columns: bool) -> dict[str, Cells]:
         """Read the given matrices, as rows."""
-        self._known_given = (*kind.matrices, *kind.settings)
-        self._known_top = (*_TOP, *kind.settings)
-        for name in self._given:
-            if name not in self._known_given:
-                raise UserError(f"given.{name}: no such given: {near(name, self._known_given)}")
+        self._refuse_unknown(kind)
         given = {}
         for name in kind.matrices:
             if name in self._given:
@@ -99,19 +135,15 @@ class Reader:
             elif key == "mask":
                 values |= self._mask(where, value, columns, (sizes["n"], sizes["m"]))
             elif key in _CHOICES:
-                if value not in _CHOICES[key]:
-                    raise UserError(
-                        f"{where} = {str(value)!r:.40}: {near(str(value), _CHOICES[key])}"
-                    )
-                values[key] = value
+                values[key] = _choice(where, value, _CHOICES[key])
             else:  # base, eps
                 number = _finite(read_number(value, where), where)
                 if number < 0 or (key == "base" and number == 0):
-                    raise UserError(f"{where} = {value}: it must be positive")
+                    raise UserError(f"{where} = {shown(value)}: it must be positive")
                 values[key] = number
         for key in ("count", "width"):
             if key in kind.settings and key not in values:
-                raise UserError(f"given.{key} is missing: a {kind.name} problem needs it")
+                raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
         return Setting(**values)
 
     def _setting(self, key: str) -> tuple[str, Any]:
@@ -122,13 +154,15 @@ class Reader:
     def _mask(
         self, where: str, value: Any, columns: bool, shape: tuple[int, int]
     ) -> dict[str, Any]:
+        if hasattr(value, "tolist"):
+            value = (value * 1).tolist()  # an array; True is 1
         if value == "none":
             return {}
         if value == "causal":
             queries, keys = shape
             return {"mask": np.tril(np.ones(shape, dtype=np.bool_), keys - queries), "causal": True}
         if isinstance(value, str) and "\n" not in value and "\\" not in value and "[" not in value:
-            raise UserError(f'{where} = {value!r:.40}: expected "none", "causal" or a 0/1 matrix')
+            raise UserError(f'{where} = {shown(value)}: expected "none", "causal" or a 0/1 matrix')
         numbers = self.matrix(where, value, shape, columns)
         allowed: Bools = np.zeros(shape, dtype=np.bool_)
         for i, row in enumerate(numbers):
@@ -154,10 +188,7 @@ class Reader:
         self, where: str, value: Any, columns: bool, single: bool = False
     ) -> list[list[Number | None]]:
         """Read a matrix in the file's convention and turn it to rows; `single`: one vector."""
-        if hasattr(value, "tolist"):
-            value = value.tolist()
-        if isinstance(value, str):
-            value = rows_of_text(value, where)
+        value = _rows_of_text(value, where) if isinstance(value, str) else _listed(value)
         if not isinstance(value, list) or not value:
             raise UserError(f"{where} must be a matrix: [[1, 0], [0, 2]]")
         if not any(isinstance(row, list) for row in value):  # one vector, flat
@@ -195,32 +226,74 @@ class Reader:
         """Read a matrix's first row, to see how wide it is."""
         return self.numbers("claim.angles", value, columns)[0]
 
-    def finish(self) -> None:
-        """Refuse keys that nobody knows."""
+    def _refuse_unknown(self, kind: Kind) -> None:
+        """Refuse keys that nobody knows, before their absence elsewhere is complained of."""
+        top, given = (*_TOP, *kind.settings), (*kind.matrices, *kind.settings)
         for key in self._table:
-            if key not in self._known_top:
-                raise UserError(f"{key}: no such key: {near(key, self._known_top)}")
+            if key in kind.matrices:
+                raise UserError(f"{key} belongs in the table [given]")
+            if key not in top:
+                raise UserError(f"{_key(key)}: no such key: {near(key, top)}")
+        for name in self._given:
+            if name not in given:
+                raise UserError(f"given.{_key(name)}: no such given: {near(name, given)}")
+
+
+def claim_path(kind: Kind, key: str) -> str:
+    """Write a claim's key as the file does: `scores.2` is head.2.scores."""
+    *path, last = _key(key).split(".")
+    if path and last.isdecimal():
+        path[-1:] = [str(kind.parts), last, path[-1]]
+        return ".".join(path)
+    return ".".join([*path, last])
 
 
 def _flat(table: Mapping[str, Any], kind: Kind, prefix: str = "") -> list[tuple[str, Any]]:
     """Flatten `head.2.scores` to the key `scores.2`, `attention.Q` to itself."""
     flat: list[tuple[str, Any]] = []
     for name, value in table.items():
+        where = f"claim.{prefix}{_key(name)}"
         if not isinstance(value, Mapping):
+            if "." in name:
+                raise UserError(f"{where}: no such step: its name has a dot in it")
             flat.append((f"{prefix}{name}", value))
         elif name in kind.prefixes and not prefix:
             flat += _flat(value, kind, f"{name}.")
         elif name == kind.parts:
             for part, steps in value.items():
-                if not part.isdigit() or not isinstance(steps, Mapping):
-                    raise UserError(
-                        f"claim.{prefix}{name}.{part}: expected [claim.{prefix}{name}.1]"
-                    )
-                flat += [(f"{prefix}{step}.{int(part)}", cells) for step, cells in steps.items()]
+                if not _PART.fullmatch(part) or not isinstance(steps, Mapping):
+                    raise UserError(f"{where}.{_key(part)}: expected tables like [{where}.1]")
+                flat += [(f"{prefix}{step}.{part}", cells) for step, cells in steps.items()]
         else:
             expected = [*kind.prefixes, *([kind.parts] if kind.parts else []), "again"]
-            raise UserError(f"claim.{prefix}{name}: no such table: {near(name, expected)}")
+            raise UserError(f"{where}: no such table: {near(name, expected)}")
     return flat
+
+
+def _key(name: str) -> str:
+    """Write a key of the file in an error."""
+    return one_line(name[:60])
+
+
+def _choice(where: str, value: Any, choices: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        word = value if isinstance(value, str) else ""
+        raise UserError(f"{where} = {shown(value)}: {near(word, choices)}")
+    return value
+
+
+def _rows_of_text(text: str, where: str) -> list[list[str]]:
+    from workings.problems.matrix_text import rows_of_text  # 10 ms that few files need
+
+    return rows_of_text(text, where)
+
+
+def _listed(value: Any, depth: int = 2) -> Any:
+    """Take arrays and tuples for lists."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if depth and isinstance(value, list | tuple):
+        return [_listed(item, depth - 1) for item in value]
+    return value
 
 
 def _short(value: list[Any], where: str) -> list[Any]:
@@ -238,20 +311,20 @@ def _finite(number: Number | None, where: str) -> float:
 def _count(where: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_SIDE:
         raise UserError(
-            f"{where} = {value!r:.40}: it must be a whole number from 1 to {LARGEST_SIDE}"
+            f"{where} = {shown(value)}: it must be a whole number from 1 to {LARGEST_SIDE}"
         )
     return value
 
 
 def _scale(where: str, value: Any) -> str | float:
-    if value in ("sqrt(d_k)", "none"):
-        return str(value)
+    if isinstance(value, str) and value in ("sqrt(d_k)", "none"):
+        return value
     try:
         number = _finite(read_number(value, where), where)
     except UserError:
         number = 0.0
     if number == 0:
         raise UserError(
-            f'{where} = {str(value)!r:.40}: expected "sqrt(d_k)", "none" or a number to divide by'
+            f'{where} = {shown(value)}: expected "sqrt(d_k)", "none" or a number to divide by'
         )
     return number

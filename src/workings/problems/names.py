@@ -1,0 +1,194 @@
+r"""What people call the matrices of a problem: `\mathbf{W}^Q` is W_Q, and softmax(…)V is mixed.
+
+Names come from the left of an equals sign, where there may be a word or two of prose before them.
+A letter like A means different steps in different books, so the formula beside it decides first.
+"""
+
+import re
+from functools import lru_cache
+
+from workings.errors import UserError, near
+from workings.problems.kinds import Kind
+from workings.problems.latex_text import plain
+from workings.problems.numbers import shown
+from workings.views.plain import one_line
+
+_CALLED = {
+    "X": "x input inputs embedding embeddings",
+    "context": "context c memory",
+    "Q": "q query queries",
+    "K": "k key keys",
+    "V": "v value values",
+    "scores": "scores score s e similarity similarities energies logits attentionscores",
+    "scaled": "scaled scaledscores",
+    "masked": "masked maskedscores",
+    "weights": "weights a a' alpha α p attentionweights attnweights attn probabilities",
+    "mixed": "mixed z head attention contextvector contextvectors",
+    "output": "output outputs out y o result",
+    "mask": "mask m",
+    "W_Q": "wq wquery wqueries",
+    "W_K": "wk wkey wkeys",
+    "W_V": "wv wvalue wvalues",
+    "W_O": "wo w0 wout woutput",
+    "b_Q": "bq bquery",
+    "b_K": "bk bkey",
+    "b_V": "bv bvalue",
+    "b_O": "bo b0 bout boutput",
+}
+ATTENTION = {word: role for role, words in _CALLED.items() for word in words.split()}
+_ELSEWHERE = {
+    **dict.fromkeys(("mu", "μ"), "mean"),
+    **dict.fromkeys(("sigma2", "σ2", "var"), "variance"),
+    **dict.fromkeys(("xhat", "normalized"), "normalised"),
+    **dict.fromkeys(("γ",), "gamma"),
+    **dict.fromkeys(("β",), "beta"),
+    **dict.fromkeys(("pe",), "encoding"),
+    **dict.fromkeys(("a", "alpha", "α"), "weights"),
+    **dict.fromkeys(("e",), "scores"),
+    **dict.fromkeys(("y",), "output"),
+}
+_PER_HEAD = frozenset({"scores", "scaled", "masked", "weights", "mixed"})
+# A formula may tell that these are another step; other names mean what they say.
+_OPEN = frozenset({"scores", "weights", "mixed", "output"})
+_FIRM = frozenset({"weights", "mixed", "attentionweights"})
+
+_SYMBOL = re.compile(
+    r"\\?[A-Za-zα-ω]+(?:[_^](?:\(\w{1,20}\)|\\?[A-Za-z0-9]{1,20}))*'*(?:\.T\b|ᵀ)?|[()/+@*×·√]|\d+"
+)
+_TRANSPOSE = re.compile(r"(?:\^T|\.T|ᵀ)$")
+_NUMBERED = re.compile(r"(.*?\D)(\d{1,3})")
+_SOFTMAX = frozenset({"softmax", "sigmoid"})
+_TIMES = frozenset("×·*@")
+_OPERATIONS = frozenset({"softmax", "/", "+", "√"})
+_MARKUP = "*_#>•- `&"
+
+
+@lru_cache(4096)
+def squeezed(name: str) -> str:
+    r"""Leave out all that is spelling: `W_{Q}`, `W^Q` and `W_Q` are WQ.
+
+    >>> squeezed(r"\mathbf{W}^{(Q)}")
+    'WQ'
+    """
+    return re.sub(r"[^\w']|_", "", plain(name))
+
+
+def symbols(text: str) -> list[str]:
+    r"""Read a formula: roles (`Kᵀ` transposed), `softmax`, operators, and what else there is.
+
+    >>> symbols(r"\text{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right) V")
+    ['softmax', '(', 'Q', 'Kᵀ', '/', '√', 'd_k', ')', 'V']
+    """
+    return [part for mark in _SYMBOL.findall(plain(text)) for part in _parts(mark)]
+
+
+@lru_cache(4096)
+def _parts(mark: str) -> tuple[str, ...]:
+    bare = _TRANSPOSE.sub("", mark)
+    flat = squeezed(bare).lower()
+    if flat in _SOFTMAX:
+        return ("softmax",)
+    if mark in ("√", "\\sqrt", "sqrt"):
+        return ("√",)
+    if flat in ATTENTION:
+        return (ATTENTION[flat] + "ᵀ" * (bare != mark),)
+    first, second = mark[:1], mark[1:2]
+    if first.isupper() and second.isupper() and len(mark) < 20 and first.lower() in ATTENTION:
+        return (ATTENTION[first.lower()], *_parts(mark[1:]))  # XW_Q, QKᵀ
+    return (mark,)
+
+
+def factors(formula: list[str]) -> tuple[str, ...]:
+    """Name the matrices of a plain product, X W_Q; () where the formula is anything else."""
+    names = tuple(mark for mark in formula if mark not in _TIMES)
+    known = all(mark.removesuffix("ᵀ") in _CALLED for mark in names)
+    return names if known and len(names) > 1 else ()
+
+
+def says_something(formula: list[str]) -> bool:
+    """Tell whether any matrix or function is named in a formula."""
+    return any(mark.removesuffix("ᵀ") in _CALLED or mark == "softmax" for mark in formula)
+
+
+def step_of(formula: list[str]) -> str | None:
+    """Tell which step of attention a formula computes."""
+    has = frozenset(mark.removesuffix("ᵀ") for mark in formula)
+    if "W_O" in has and len(has) > 1:
+        return "output"
+    if "softmax" in has:
+        return "mixed" if "V" in has else "weights"
+    if {"V", "weights"} <= has:
+        return "mixed"
+    if {"Q", "K"} <= has or ("scores" in has and has & {"/", "mask"}):
+        return "masked" if "mask" in has else "scaled" if has & {"/", "√"} else "scores"
+    for name in ("Q", "K", "V"):
+        if f"W_{name}" in has and has & {"X", "context"}:
+            return name
+    return None
+
+
+class Names:
+    """Finds the role of a matrix in one kind of problem from what it is called."""
+
+    def __init__(self, kind: Kind, heads: bool) -> None:
+        self.kind, self._heads = kind, heads
+        self._own = {squeezed(name): name for name in kind.matrices}
+        self._formulas: dict[str, str] = {}
+
+    def learn(self, left: str, formula: list[str]) -> None:
+        """Remember what a formula says about the name on its left."""
+        step = step_of(formula)
+        if step is not None:
+            self._formulas.setdefault(self.called(left), step)
+
+    def called(self, left: str) -> str:
+        r"""Take the name from the left of an equals sign: `\text{Step 1: } Q` is Q."""
+        last = re.split(r"\n|\\q?quad(?![A-Za-z])", left[-300:].strip())[-1]
+        text = re.sub(r"(?<=\w) ?\([^()]*\)$", "", plain(last).strip(_MARKUP))  # Attention(Q, K, V)
+        words = re.split(r"[:;,]", text)[-1].strip(_MARKUP).split()
+        for some in (words[-3:], words[-2:], words[-1:]):
+            if self._known(" ".join(some)) is not None:
+                return one_line(" ".join(some))
+        return one_line(words[-1][:60]) if words else ""
+
+    def role(self, left: str) -> tuple[str, bool] | None:
+        """Find the role, and whether the matrix is printed transposed; None: no such name.
+
+        A role is a given's name, `mask`, or a claim's path: `scores`, `head.2.scores`, `t.1.h`.
+        """
+        formula = symbols(left[-300:])
+        if self.kind.name == "attention" and (factors(formula) or _OPERATIONS & set(formula)):
+            step = step_of(formula)
+            if step is not None:
+                return step, False
+        name = self.called(left)
+        role = self._known(name)
+        if role is None:
+            return None
+        if role in _OPEN and squeezed(name).lower() not in _FIRM:
+            role = self._formulas.get(name, role)
+        return role, _TRANSPOSE.search(name) is not None
+
+    def _known(self, name: str) -> str | None:
+        flat = squeezed(_TRANSPOSE.sub("", name))
+        if flat in self._own:
+            return self._own[flat]
+        numbered = _NUMBERED.fullmatch(flat)
+        if self.kind.name != "attention":
+            if " " in name or not flat[:1].isalpha() or len(flat) > 30:
+                return None
+            if numbered and self.kind.parts == "t":
+                return f"t.{int(numbered[2])}.{numbered[1]}"
+            return _ELSEWHERE.get(flat.lower(), plain(name).replace("^", "_"))
+        if flat.lower() in ATTENTION:
+            return ATTENTION[flat.lower()]
+        if numbered and self._heads and ATTENTION.get(numbered[1].lower()) in _PER_HEAD:
+            return f"head.{int(numbered[2])}.{ATTENTION[numbered[1].lower()]}"
+        return None
+
+    def unknown(self, left: str) -> UserError:
+        """Say that nobody knows this name, and how to go on."""
+        name = self.called(left)
+        hint = near(name, [*self.kind.matrices, "mask", *sorted(_PER_HEAD), "output"])
+        ignore = f"ignore = [{shown(name)}] leaves it out"
+        return UserError(f"{shown(name)}: no matrix of a problem is called that: {hint} ({ignore})")

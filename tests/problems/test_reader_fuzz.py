@@ -1,0 +1,309 @@
+"""Damaged files and random text: a problem that can be solved, or a UserError on one line."""
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workings.errors import UserError
+from workings.problems.from_text import problem_from_text
+from workings.problems.matrix_text import rows_of_text
+from workings.problems.numbers import read_number
+from workings.problems.problem import Problem
+from workings.views.plain import one_line
+
+FILES = [
+    """title = "Masked"
+scale = "none"
+mask = "causal"
+normalizer = "softmax"
+tokens = ["the", "cat"]
+[given]
+X = [[1, 0], [0, 2]]
+W_Q = [[1, 0.5], ["1/2", 1]]
+b_Q = [0, 1]
+[claim]
+Q = [[1, 0.50], ["?", "2,0"]]
+masked = [[1, "-inf"], [0, 4]]
+[[claim.again]]
+Q = [[1, 0], [0, 2]]
+""",
+    """heads = 2
+vectors = "columns"
+mask = [[1, 1], [0, 1]]
+[given]
+X = [[1, 0], [0, 2]]
+context = [[1, 3], [0, 1]]
+W_V = [[1, 0], [0, 1]]
+W_O = [[1, 0], [0, 1]]
+[claim.head.1]
+scores = [[1, 0], [0, 4]]
+[claim.head.2]
+weights = [["0.5", 0.5], [0, 1e-3]]
+""",
+    """scale = 2
+normalizer = "sum"
+[given]
+Q = [[1, 2]]
+K = [[0, 1], [1, 1]]
+V = '''| a | b |
+|---|---|
+| 1 | 2 |
+| 3 | 4 |'''
+[claim]
+scores = '\\begin{bmatrix} 2 & 3 \\end{bmatrix}'
+""",
+    """kind = "positions"
+[given]
+count = 2
+width = 4
+base = 100
+[claim]
+angles = [[0, 0], [1, 0.1]]
+encoding = [[0, 1, 0, 1], ["?", "?", "?", "?"]]
+""",
+    """kind = "layer_norm"
+[given]
+X = [[1, 2, 3], [3, 4, 8]]
+gamma = [1, 2, 1]
+beta = [[0, 1, 0]]
+eps = 1e-5
+[claim]
+mean = [[2], [5]]
+variance = [0.667, 4.667]
+""",
+    """kind = "rnn"
+[given]
+X = [[1], [2]]
+W_xh = [[1, 0]]
+W_hh = [[1, 0], [0, 1]]
+b = [0, 1]
+h0 = [0, 0]
+[claim.t.1]
+sum = [1, 1]
+h = [[0.76, 0.76]]
+""",
+    """kind = "lstm"
+[given]
+X = [[1]]
+W_x = [[1, 0, 2, 1]]
+W_h = [[1, 1, 1, 1]]
+c0 = [1]
+[claim.t.1]
+i = [0.73]
+""",
+    """kind = "additive"
+[given]
+s = [1, 0]
+H = [[1, 2], [0, 1], [1, 1]]
+W_s = [[1, 0], [0, 1]]
+v = [1, 1]
+[claim]
+scores = [[1.7, 1.5, 1.7]]
+""",
+    """kind = "feed_forward"
+activation = "gelu"
+[given]
+X = [[1, -1]]
+W_1 = [[1, 0, 1], [0, 1, 1]]
+b_1 = [0, 0, 1]
+W_2 = [[1], [1], [1]]
+[claim]
+hidden = [[1, -1, 1]]
+""",
+    """kind = "block"
+order = "pre"
+[given]
+X = [[1, 0], [0, 2]]
+W_1 = [[1, 0], [0, 1]]
+W_2 = [[1, 0], [0, 1]]
+gamma_1 = [1, 1]
+[claim]
+add_1 = [[1, 0], [0, 2]]
+[claim.norm_1]
+mean = [[0.5], [1]]
+[claim.attention]
+Q = [[1, -1], [-1, 1]]
+""",
+]
+SLIDES = [
+    r"""% workings: scale = "none"
+\[ X = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}, \quad
+   W^Q = \begin{pmatrix} 1 & 1 \\ 0 & 1 \end{pmatrix} \]
+\begin{align} Q &= X W_Q \\ &= \begin{bmatrix} 1 & \frac12 \\ 0 & \dots \end{bmatrix} \end{align}
+$$A = \text{softmax}\left(\frac{QK^T}{\sqrt{d}}\right) V = [0.5 \; 0.5; 1 \; 0] \cdot [1, 2; 3, 4]$$
+""",
+    """<!-- workings: mask = "causal" -->
+**X:**
+
+| word | a | b |
+|------|---|---|
+| the  | 1 | 0 |
+| cat  | 0 | 2 |
+
+W_K = tensor([[1., 0.], [0., 1.]], device='cpu')
+scores:
+1,0
+0,4
+""",
+]
+MATRICES = [
+    r"$$\left[\begin{array}{cc} 1 & \frac12 \\[2pt] -\infty & 7\times10^{-3} \end{array}\right]^T$",
+    "array([[1.e-09, 2.e+00],\n       [3.e+00,   -inf]], dtype=float32)",
+    "Parameter containing:\ntensor([[1., 2.],\n        [3., 4.]], requires_grad=True)",
+    "|   | a | b |\n|---|:-:|---|\n| c | 1 | **2** |\n| d | ? |  |",
+    "a;b\n0,5;1\n2;3,5",
+    "1, 2\n3, 4",
+    "0,5 1\n2 3",
+    "[1 2; 3 4]",
+    "⎡1 2⎤\n⎣3 4⎦",
+    "1 & 2 \\\\ 3 & 4",
+    '[["?", 0.5], [null, "1/2"]]',
+]  # fmt: skip
+NUMBERS = [
+    "nan", "inf", "-inf", "true", "1e999", "1e-999", "0", "-1", "1e200", "9" * 70, '"?"', '""',
+    "[]", "0x" + "f" * 2000, "{}", "[[1]]", "[[[1]]]", "1979-05-27", "0.30000000000000004", "1_0",
+]  # fmt: skip
+PIECES = [
+    *NUMBERS, "[[claim.again]]\n", "[claim.head.2]\n", "[given]\n", "X = ", "W_Q = ", '"""',
+    "Q = [[1, 2]]\n", "heads = 3\n", "scale = 0\n", "tokens = []\n", "mask = ", "\\begin{bmatrix}",
+    "\\end{bmatrix}", "\\\\", "&", "\\frac", "{", "}", "$$", "|", "\n\n", "%", "<!--", "-->", "=",
+    "⎡", "...", "\ufeff", "\x00", "\x1b[31m", "\u2028", "\ud800", "²", "−", "∞", "tensor(", ":",
+    "array(", ")", "^T", "softmax(", "\\text{", "% workings: ", "ignore = ['X']", "10^", "×", "\t",
+]  # fmt: skip
+
+
+SENSIBLE = (st.integers(-9, 9) | st.decimals(-9, 9, places=2)).map(str)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, originals: list[str]) -> str:
+    """Change a text a few times: characters, words, lines, or a piece of another text."""
+    text = draw(st.sampled_from(originals))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(text)))
+        end = min(len(text), at + draw(st.integers(0, 8)))
+        lines = text.splitlines(keepends=True) or [""]
+        line = draw(st.integers(0, len(lines) - 1))
+        other = draw(st.sampled_from(originals))
+        change = draw(st.sampled_from([0, 1, 2, 3, 4, 5, 5, 5, 6]))
+        if change == 0:
+            text = text[:at] + text[end:]
+        elif change == 1:
+            text = text[:at] + draw(st.sampled_from(PIECES)) + text[end:]
+        elif change == 2:
+            text = text[:at] + draw(st.text(max_size=3)) + text[at:]
+        elif change == 3:
+            lines[line : line + 1] = [lines[line]] * draw(st.integers(0, 2))
+            text = "".join(lines)
+        elif change == 4:
+            text = text[:at] + other[draw(st.integers(0, len(other))) :]
+        elif change == 5:
+            digits = [i for i, c in enumerate(text) if c.isdigit()] or [0]
+            place = draw(st.sampled_from(digits))
+            number = draw(st.sampled_from(NUMBERS) | SENSIBLE)
+            text = text[:place] + number + text[place + 1 :]
+        else:
+            lines.insert(line, draw(st.sampled_from(other.splitlines(keepends=True))))
+            text = "".join(lines)
+    return text
+
+
+RANDOM = st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+def expect_one_line(error: UserError) -> None:
+    message = str(error)
+    assert message == one_line(message)
+    assert len(message) < 1000
+
+
+def read(reader: Callable[[str], Problem], text: str) -> None:
+    """Read and solve: every number is finite, apart from the −∞ of a mask, or there is an error."""
+    try:
+        solution = reader(text).solve()
+        for key in solution.keys():  # noqa: SIM118
+            matrix = solution[key]
+            assert (np.isfinite(matrix) | (np.isneginf(matrix) & ("masked" in key))).all()
+    except UserError as error:
+        expect_one_line(error)
+
+
+def files(text: str) -> None:
+    read(Problem.from_toml, text)
+
+
+def slides(text: str) -> None:
+    read(problem_from_text, text)
+
+
+def matrices(text: str) -> None:
+    try:
+        rows = rows_of_text(text, "X")
+    except UserError as error:
+        expect_one_line(error)
+    else:
+        assert len({len(row) for row in rows}) == 1
+        assert rows[0]
+        assert all(read_number(cell, "X") or cell == "?" for row in rows for cell in row)
+
+
+CASES = [
+    pytest.param(files, FILES, id="files"),
+    pytest.param(slides, SLIDES, id="slides"),
+    pytest.param(matrices, MATRICES, id="matrices"),
+]
+
+
+@pytest.mark.parametrize(("reader", "originals"), CASES)
+def test_the_originals_are_right(reader: Callable[[str], None], originals: list[str]) -> None:
+    for text in originals:
+        if reader is files:
+            Problem.from_toml(text)
+        elif reader is slides:
+            problem_from_text(text)
+        else:
+            rows_of_text(text, "X")
+
+
+def fuzz(reader: Callable[[str], None], originals: list[str], examples: int) -> None:
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
+    @given(damaged(originals) | damaged(FILES + SLIDES + MATRICES) | RANDOM)
+    def survive(text: str) -> None:
+        reader(text)
+
+    survive()
+
+
+@pytest.mark.parametrize(("reader", "originals"), CASES)
+def test_damaged_text(reader: Callable[[str], None], originals: list[str]) -> None:
+    fuzz(reader, originals, 150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reader", "originals"), CASES)
+def test_damaged_text_at_length(reader: Callable[[str], None], originals: list[str]) -> None:
+    fuzz(reader, originals, 20_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 10**4, "X = " * 10**4, "X = [1]" * 10**4, "X:\n" * 10**4, "1,:\n" * 10**4,
+        "$$" * 10**4, "<!--" * 10**4, "% workings:" * 10**4, "% workings:\n" * 10**4,
+        "\\begin{bmatrix}1\\end{bmatrix}" * 2000, "(" * 10**4, "[1" * 10**4 + "]" * 10**4,
+        "\n" * 10**4, "X\n\n" * 10**4, "⎡1⎤\n" * 10**4, "\\quad" * 10**4, "a b " * 10**4,
+        "=" * 10**4, "X=[1]\n=" * 5000, "array(" * 10**4, "softmax(" * 10**4, "QK" * 10**4,
+        "_" * 10**4, "{" * 10**4,
+    ],
+    ids=lambda text: text[:15],
+)  # fmt: skip
+def test_no_slide_takes_long(text: str) -> None:
+    start = time.process_time()
+    with contextlib.suppress(UserError):
+        problem_from_text(text)
+    assert time.process_time() - start < 2
