@@ -63,8 +63,8 @@ def make_step(way: str, length: int, causal: bool) -> Callable[[], Tensor]:
 # -- time ----------------------------------------------------------------------------------------
 
 
-def seconds(ways: list[str], length: int, causal: bool, rounds: int) -> dict[str, float]:
-    """Take the median over the rounds; in each round every way has its turn."""
+def seconds(ways: list[str], length: int, causal: bool, rounds: int) -> dict[str, list[float]]:
+    """Time a step of each way, round by round; in each round every way has its turn."""
     steps = {way: make_step(way, length, causal) for way in ways}
     if len(ways) == 2 and length <= 2048:
         torch.testing.assert_close(*(step() for step in steps.values()), rtol=1e-3, atol=1e-5)
@@ -74,7 +74,7 @@ def seconds(ways: list[str], length: int, causal: bool, rounds: int) -> dict[str
             start = time.perf_counter()
             step()
             times[way].append(time.perf_counter() - start)
-    return {way: statistics.median(t) for way, t in times.items()}
+    return times
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -153,13 +153,13 @@ def main() -> None:
     for causal in (False, True):
         for length in (n for n in LENGTHS if n <= options.longest):
             ways = ["attend", "formula"] if length <= LONGEST_FORMULA else ["attend"]
-            time_of = seconds(ways, length, causal, options.rounds)
+            times = seconds(ways, length, causal, options.rounds)
+            time_of = {way: statistics.median(t) for way, t in times.items()}
             peak_of = {way: peak_in_a_process(way, length, causal, options.threads) for way in ways}
             row: dict[str, Any] = {"length": length, "causal": causal}
             row |= {f"{way} s": _rounded(time_of.get(way), 3) for way in WAYS}
-            row["ratio"] = _rounded(
-                time_of["formula"] / time_of["attend"] if "formula" in time_of else None, 2
-            )
+            ratios = [b / a for a, b in zip(*times.values(), strict=True)] if len(ways) > 1 else []
+            row["ratio"] = _rounded(statistics.median(ratios) if ratios else None, 2)
             row |= {f"{way} MiB": _rounded(peak_of.get(way), 1) for way in WAYS}
             rows.append(row)
             print(f"… {length:,}{' causal' if causal else ''}", file=sys.stderr)

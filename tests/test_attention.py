@@ -143,6 +143,18 @@ def test_vectors_that_do_not_lie_side_by_side_in_memory() -> None:
     x = columns.transpose(-2, -1)
     torch.testing.assert_close(attend(x, x, x), attend(*[x.contiguous()] * 3))
     torch.testing.assert_close(attend(x, x, x), explicit(x, x, x))
+    assert FUSED_KERNEL in kernels((x, x, x), {})
+
+
+@pytest.mark.parametrize("name", ["scores", "scaled", "masked", "weights", "mixed"])
+def test_each_step_can_be_asked_for_by_itself(name: str) -> None:
+    tensors = inputs("4-D")
+    with Trace(only=name) as trace:
+        attend(*tensors)
+    assert list(trace) == [name]
+    with Trace(scale={name: 0.0}):
+        changed = attend(*tensors)
+    assert not torch.allclose(changed, attend(*tensors))
 
 
 def test_an_additive_mask_of_another_precision() -> None:
@@ -233,6 +245,11 @@ def test_no_keys_and_no_queries(how: object, causal: bool, queries: int, keys: i
     assert mixed.shape == (2, queries, 8)
     for t in (mixed, *gradients):
         assert (t == 0).all()
+
+
+@pytest.mark.parametrize("how", [attend, explicit])
+def test_an_empty_batch_that_shares_its_keys(how: object) -> None:
+    assert how(draw(0, 2, 5, 8), draw(1, 2, 5, 8), draw(1, 2, 5, 8)).shape == (0, 2, 5, 8)
 
 
 # -- causal --------------------------------------------------------------------------------------

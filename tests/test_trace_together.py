@@ -16,8 +16,12 @@ WEIGHTS = ["0.attention.weights", "1.attention.weights"]
 
 
 class Fails(nn.Module):
+    def __init__(self, error: type[BaseException] = ArithmeticError) -> None:
+        super().__init__()
+        self.error = error
+
     def forward(self, _: Tensor) -> Tensor:
-        raise ArithmeticError("inside forward")
+        raise self.error("inside forward")
 
 
 def make_model(seed: int = 0) -> nn.Module:
@@ -135,12 +139,16 @@ def test_traces_may_be_closed_in_any_order() -> None:
 # -- when something fails ------------------------------------------------------------------------
 
 
-def test_an_exception_inside_forward_leaves_nothing_behind(x: Tensor) -> None:
-    model = nn.Sequential(MultiHeadAttention(8, 2), nn.Sequential(Fails()))
-    with pytest.raises(ArithmeticError), Trace() as trace:
+@pytest.mark.parametrize("error", [ArithmeticError, KeyboardInterrupt])
+def test_an_exception_inside_forward_leaves_nothing_behind(
+    model: nn.Module, x: Tensor, error: type[BaseException]
+) -> None:
+    trace = Trace(only="*.weights")
+    with pytest.raises(error), trace:
+        nn.Sequential(MultiHeadAttention(8, 2), nn.Sequential(Fails(error)))(x)
+    with trace:
         model(x)
-    assert "0.weights" in trace
-    assert trace._path == []
+    assert list(trace) == ["0.weights", *WEIGHTS]
 
 
 def test_after_a_caught_exception_the_paths_are_right_again(model: nn.Module, x: Tensor) -> None:

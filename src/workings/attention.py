@@ -92,7 +92,6 @@ def attend(
         similarity is None
         and softcap is None
         and normalizer == "softmax"
-        and key.shape[-2] > 0
         # On the CPU the kernel is slower than the formula once it has to drop weights.
         and (dropout == 0.0 or query.is_cuda)
         and not wanted("scores", "scaled", "masked", "weights")
