@@ -12,7 +12,7 @@ def test_worked_out_numbers_get_as_many_decimals(solution: Worked) -> None:
 
 def test_no_digit_is_invented(solution: Worked) -> None:
     # 0.0004 gets four decimals where three are asked for; the others were rounded to three.
-    panel = replace(solution.givens[1], cells=[[Cell("0.0004", 0.0004), Cell("0.468", 0.46838)]])
+    panel = replace(solution.steps[0], cells=[[Cell("0.0004", 0.0004), Cell("0.468", 0.46838)]])
     assert texts(panel, 3) == [["0.0004", "0.468"]]
 
 

@@ -14,6 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("recipe", metavar="RECIPE", help="a recipe (TOML)")
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/NAME)")
+    parser.add_argument(
+        "--record", metavar="FILE", help="write the result and the curves here, too"
+    )
     add_modes(parser)
     parser.usage = "workings train RECIPE [--out RUN] [--section.key VALUE …]"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -55,12 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.train.loop import Interrupted
-    from workings.train.runs import read_recipe, train
+    from workings.train.runs import read_recipe, record, train
 
     recipe = read_recipe(arguments.recipe, arguments.changes)
     out = arguments.out or Path("runs") / Path(arguments.recipe).stem
     try:
         train(recipe, out, mode=arguments.mode)
+        if arguments.record:
+            record(Path(out), Path(arguments.record))
     except Interrupted:
         return 130
     return 0

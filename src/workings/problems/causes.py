@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from workings.problems.cells import Bools, Cells
+from workings.problems.kinds import Step
 from workings.problems.mistakes import Mistake, mistakes
-from workings.problems.problem import Problem
-from workings.problems.verdicts import Verdicts, Written
+from workings.problems.ops import Copy, Env, Linear, Op, Scaled
+from workings.problems.slips import slips
+from workings.problems.suspect import Explanation, Suspect
+from workings.views.notation import Text
 
-FEW = 5  # units: below that so few digits are left that a moved point proves nothing
+_LONG = 100  # characters of a working: beyond that it explains nothing
+_WIDE = 16  # columns: beyond that it is not even tried
 
 
 @dataclass(frozen=True)
@@ -29,169 +32,84 @@ class Cause:
         return f"{self.explained}/{self.wrong}"
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """A claimed step with something wrong in it, as it was written and judged."""
-
-    key: str
-    first: tuple[int, int]  # the first wrong cell
-    written: Written
-    texts: list[list[str]]
-    verdicts: Verdicts
-    env: dict[str, Cells]  # everything before it as claimed, everything after it exact
-    claimed: frozenset[str]  # which steps were claimed
-
-    @property
-    def right(self) -> Cells:
-        """What the numbers before it lead to."""
-        return self.env[self.key]
-
-    @property
-    def wrong(self) -> Bools:
-        """Which cells are wrong."""
-        wrong: Bools = self.verdicts == "wrong"
-        return wrong
-
-
-def causes(problem: Problem, suspect: Suspect) -> list[Cause]:
+def causes(suspect: Suspect) -> list[Cause]:
     """Name the causes that explain the most; several, where they explain equally much."""
-    found: dict[str, Cause] = {}
-    for name, explained, says in (*_of_step(problem, suspect), *_of_cells(problem, suspect)):
-        if name not in found or explained > found[name].explained:
-            found[name] = Cause(name, explained, int(suspect.wrong.sum()), says)
-    if not found:
-        slip = "no known mistake leads there: a slip of arithmetic or of the pen"
-        return [Cause("arithmetic-slip", 1, int(suspect.wrong.sum()), slip)]
-    most = max(cause.explained for cause in found.values())
-    return [cause for cause in found.values() if cause.explained == most]
+    wrong, best = int(suspect.wrong.sum()), dict[str, Cause]()
+    for found in (*_of_step(suspect), *slips(suspect)):
+        explained = int(found.hits.sum())
+        if found.name not in best or best[found.name].explained < explained:
+            best[found.name] = Cause(found.name, explained, wrong, found.says)
+    if not best:
+        return [Cause("arithmetic-slip", 1, wrong, _slip(suspect))]
+    most = max(cause.explained for cause in best.values())
+    return [cause for cause in best.values() if cause.explained == most]
 
 
-def _of_step(problem: Problem, suspect: Suspect) -> Iterator[tuple[str, int, str]]:
-    """Try each mistake that concerns a whole step: it must agree with every cell it touches."""
-    for mistake in mistakes(problem):
-        result = _with_mistake(problem, suspect, mistake)
-        if result is None:
-            continue
-        fits = _fits(suspect.written, result)
-        unit = np.maximum(suspect.written.unit, 1e-12)
-        with np.errstate(invalid="ignore"):
-            same = np.abs(result.mid - suspect.right.mid) <= unit / 2
-        untouched = same | (np.isneginf(result.mid) & np.isneginf(suspect.right.mid))
-        agrees = fits | suspect.written.blank | (suspect.wrong & untouched)
-        if agrees.all() and fits[suspect.first]:
-            yield mistake.name, int((fits & suspect.wrong).sum()), mistake.says
-
-
-def _with_mistake(problem: Problem, suspect: Suspect, mistake: Mistake) -> Cells | None:
-    """Work the step out with a mistake in it, or in a step before that nobody wrote down."""
-    if mistake.key != suspect.key and mistake.key in suspect.claimed:
-        return None
-    keys = [step.key for step in problem.steps]
-    start, end = keys.index(mistake.key), keys.index(suspect.key)
-    if start > end:
-        return None
-    env, touched = dict(suspect.env), {mistake.key}
-    try:
-        env[mistake.key] = mistake.op.compute(env)
-        for step in problem.steps[start + 1 : end + 1]:
-            if touched.intersection(step.op.sources()) and (
-                step.key == suspect.key or step.key not in suspect.claimed
-            ):
-                env[step.key] = step.op.compute(env)
-                touched.add(step.key)
-    except ValueError:  # shapes that fit the exact problem fit here, too; a mistake's may not
-        return None
-    return env[suspect.key] if suspect.key in touched else None
-
-
-def _fits(written: Written, cells: Cells) -> Bools:
-    with np.errstate(invalid="ignore"):
-        return written.stands_for(cells) | written.near(cells.mid, 0.5)
-
-
-def _of_cells(problem: Problem, suspect: Suspect) -> Iterator[tuple[str, int, str]]:
-    """Try what may happen to single cells."""
-    written, right, wrong = suspect.written, suspect.right, suspect.wrong
-    text = suspect.texts[suspect.first[0]][suspect.first[1]]
-    weighty = np.abs(right.mid) > written.unit
-    hits: Bools = written.stands_for(-right) & weighty & wrong
-    if hits[suspect.first]:
-        yield "sign-lost", int(hits.sum()), f"{text} has the wrong sign"
-    for power in (1, -1, 2, -2, 3, -3):
-        moved = right * Cells.exact(10.0**power)
-        clear = np.abs(written.value) >= FEW * written.unit
-        hits = written.stands_for(moved) & clear & weighty & wrong & (written.value != 0)
-        if hits[suspect.first]:
-            yield (
-                "decimal-point-moved",
-                int(hits.sum()),
-                f"the decimal point of {text} is off by {abs(power)}",
-            )
-    hits = _swapped(suspect)
-    if hits[suspect.first]:
-        yield "digits-swapped", int(hits.sum()), f"{text} has two digits in the wrong order"
-    hits = _beside(suspect)
-    if hits[suspect.first]:
-        yield "copied-from-neighbour", int(hits.sum()), f"{text} stands in the cell next to it, too"
-    yield from _copied(problem, suspect)
-
-
-def _swapped(suspect: Suspect) -> Bools:
-    hits = np.zeros(suspect.wrong.shape, dtype=np.bool_)
-    for i, j in np.argwhere(suspect.wrong):
-        value, unit = suspect.written.value[i, j], suspect.written.unit[i, j]
-        right = suspect.right.mid[i, j]
-        if unit <= 0 or not np.isfinite(right) or not np.isfinite(value):
-            continue
-        places = max(round(-np.log10(unit)), 0)
-        rounded = f"{abs(right):.{places}f}"
-        truncated = f"{np.floor(abs(right) / unit + 1e-9) * unit:.{places}f}"
-        hits[i, j] = np.sign(value) * np.sign(right) >= 0 and any(
-            f"{abs(value):.{places}f}" == swap
-            for digits in {rounded, truncated}
-            for swap in _swaps(digits)
-        )
-    return hits
-
-
-def _swaps(digits: str) -> Iterator[str]:
-    """Swap two neighbouring digits, across the point as well."""
-    at = [k for k, c in enumerate(digits) if c.isdigit()]
-    for a, b in pairwise(at):
-        if digits[a] != digits[b]:
-            yield digits[:a] + digits[b] + digits[a + 1 : b] + digits[a] + digits[b + 1 :]
-
-
-def _beside(suspect: Suspect) -> Bools:
-    """Say which wrong cells hold what the cell beside, above or below them holds."""
-    value = np.pad(suspect.written.value, 1, constant_values=np.nan)
-    centre = value[1:-1, 1:-1]
-    neighbours = (value[1:-1, :-2], value[1:-1, 2:], value[:-2, 1:-1], value[2:, 1:-1])
-    same: Bools = np.any([centre == other for other in neighbours], axis=0)
-    return same & suspect.wrong
-
-
-def _copied(problem: Problem, suspect: Suspect) -> Iterator[tuple[str, int, str]]:
-    """Find another step with these numbers: in the same cell, or in a row."""
+def _slip(suspect: Suspect) -> str:
+    """Say what the numbers come to: `2·2 + 2·3 + 2·1 is 12, not 18`."""
     i, j = suspect.first
-    row = suspect.wrong[i]
-    for step in problem.steps:
-        if step.key == suspect.key or not step.claimable or not step.shown:
+    right = Text(4).number(float(suspect.right.mid[i, j]))
+    working = _working(suspect.step.op, suspect.env, i, j) or "it"
+    return f"{working} is {right}, not {suspect.text}"
+
+
+def _working(op: Op, env: Env, i: int, j: int) -> str | None:
+    """Write a cell out with its numbers, where that is short and says something."""
+    if isinstance(op, Copy) or max((env[k].shape[1] for k in op.sources()), default=0) > _WIDE:
+        return None
+    working = op.cell(Text(4), env, i, j)
+    return working if len(working) <= _LONG else None
+
+
+def _of_step(suspect: Suspect) -> Iterator[Explanation]:
+    """Try each mistake that concerns a whole step: it must agree with every cell it touches."""
+    steps, written = _unwritten(suspect), suspect.written
+    for mistake in mistakes(suspect.problem, [step.key for step in steps]):
+        result = _with(mistake, steps, suspect)
+        if result is None or result.shape != suspect.right.shape:
             continue
-        other = suspect.env[step.key]
-        if other.shape == suspect.right.shape:
-            hits = _fits(suspect.written, _sharp(other)) & suspect.wrong
-            if hits[i, j]:
-                yield "copied-from-another-step", int(hits.sum()), f"these numbers are {step.key}'s"
-        if other.shape[1] == suspect.right.shape[1] and row.sum() > 1:
-            for k in range(other.shape[0]):
-                line = Cells(*(getattr(_sharp(other), a)[[k]] for a in Cells.__slots__))
-                fits = _fits(suspect.written, line)[i] & row
-                if (fits == row).all():
-                    says = f"this row is row {k + 1} of {step.key}"
-                    yield "copied-from-another-step", int(row.sum()), says
+        fits = written.stands_for(result) | written.near(result.mid, 0.5)
+        agrees = fits | written.blank | (suspect.wrong & _same(suspect, result))
+        if agrees.all() and fits[suspect.first]:
+            yield Explanation(mistake.name, _says(mistake, suspect), fits & suspect.wrong)
 
 
-def _sharp(cells: Cells) -> Cells:
-    """What was copied was copied as it stands: no range."""
-    return Cells(cells.mid, cells.mid, cells.mid, cells.off)
+def _same(suspect: Suspect, result: Cells) -> Bools:
+    """Say where a mistake makes no difference at the digits written: it explains nothing there."""
+    unit = np.maximum(suspect.written.unit, 1e-12)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(result.mid - suspect.right.mid) <= unit / 2
+    return near | (np.isneginf(result.mid) & np.isneginf(suspect.right.mid))
+
+
+def _says(mistake: Mistake, suspect: Suspect) -> str:
+    """Say what the mistake was, with this cell's numbers where they show it."""
+    op = mistake.ops.get(suspect.step.key)
+    working = None
+    if isinstance(op, Linear | Scaled):
+        working = _working(op, suspect.env, *suspect.first)
+    return f"{mistake.says}: {working} is {suspect.text}" if working else mistake.says
+
+
+def _unwritten(suspect: Suspect) -> list[Step]:
+    """List the step and those before it that nobody wrote down, as far as it depends on them."""
+    needed, steps = {suspect.step.key}, []
+    for step in reversed(suspect.problem.steps):
+        if step.key in needed:
+            steps.append(step)
+            needed.update(key for key in step.op.sources() if key not in suspect.sheet)
+    return steps[::-1]
+
+
+def _with(mistake: Mistake, steps: list[Step], suspect: Suspect) -> Cells | None:
+    """Work a step out with a mistake in it, or in one before it."""
+    env, changed = dict(suspect.env), False
+    try:
+        for step in steps:
+            op = mistake.ops.get(step.key)
+            changed = changed or op is not None
+            if changed:
+                env[step.key] = (op or step.op).compute(env)
+    except (ValueError, KeyError):  # matrices that do not fit together, or are not there
+        return None
+    return env[suspect.step.key]

@@ -4,6 +4,8 @@ A cell has a value (`mid`), the range it may lie in (`lo`, `hi`) and whether it 
 number that is wrong (`off`). The formulas of a problem are written once, on these: with exact
 inputs they give the solution, with somebody's rounded numbers they give what these lead to and how
 much of a difference rounding can explain. Ranges allow for floating point's rounding as well.
+Somebody may claim an infinity or divide by zero: that ends in a range without ends, and not in
+a warning.
 """
 
 from collections.abc import Callable
@@ -41,6 +43,11 @@ class Cells:
         return rows, columns
 
     @property
+    def sharp(self) -> "Cells":
+        """The values alone, as if there were no doubt about them."""
+        return Cells(self.mid, self.mid, self.mid, self.off)
+
+    @property
     def T(self) -> "Cells":
         """The transpose."""
         return self.each(lambda a: a.T)
@@ -57,11 +64,11 @@ class Cells:
         """Take one row."""
         return self.each(lambda a: a[index : index + 1])
 
+    @np.errstate(all="ignore")
     def __add__(self, other: "Cells") -> "Cells":
         size = np.abs(self.mid) + np.abs(other.mid)
-        return _spread(
-            self.mid + other.mid, self.lo + other.lo, self.hi + other.hi, self.off | other.off, size
-        )
+        mid, lo, hi = self.mid + other.mid, self.lo + other.lo, self.hi + other.hi
+        return _spread(mid, lo, hi, self.off | other.off, size)
 
     def __neg__(self) -> "Cells":
         return Cells(-self.mid, -self.hi, -self.lo, self.off)
@@ -69,6 +76,7 @@ class Cells:
     def __sub__(self, other: "Cells") -> "Cells":
         return self + -other
 
+    @np.errstate(all="ignore")
     def __mul__(self, other: "Cells") -> "Cells":
         lo, hi = _corners(np.multiply, self, other)
         mid = self.mid * other.mid
@@ -76,101 +84,91 @@ class Cells:
         off = (self.off & ~_nothing(other)) | (other.off & ~_nothing(self))
         return _spread(mid, lo, hi, off, np.abs(mid))
 
+    @np.errstate(all="ignore")
     def __truediv__(self, other: "Cells") -> "Cells":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mid = self.mid / other.mid
-            lo, hi = _corners(np.divide, self, other)
+        mid = self.mid / other.mid
+        lo, hi = _corners(np.divide, self, other)
         crosses = (other.lo <= 0) & (other.hi >= 0)
         lo, hi = np.where(crosses, -np.inf, lo), np.where(crosses, np.inf, hi)
-        return _spread(mid, lo, hi, self.off | other.off, np.abs(mid))
+        off = self.off | (other.off & ~_nothing(self))
+        return _spread(mid, lo, hi, off, np.abs(mid))
 
+    @np.errstate(all="ignore")
     def __matmul__(self, other: "Cells") -> "Cells":
         mid = self.mid @ other.mid
-        a, b = (self.lo + self.hi) / 2, (other.lo + other.hi) / 2
-        ra, rb = (self.hi - self.lo) / 2, (other.hi - other.lo) / 2
-        centre = a @ b
-        radius = np.abs(a) @ rb + ra @ np.abs(b) + ra @ rb
-        off = (self.off.astype(int) @ (~_nothing(other)).astype(int)) + (
-            (~_nothing(self)).astype(int) @ other.off.astype(int)
-        )
-        size = (np.abs(self.mid) @ np.abs(other.mid)) * self.shape[1]
-        return _spread(mid, centre - radius, centre + radius, off > 0, size)
+        size = np.abs(self.mid) @ np.abs(other.mid)
+        lo = hi = mid
+        if not (self.lo is self.hi and other.lo is other.hi):
+            # Centres and radii: four products instead of the corners of every term, and wider
+            # than these only where both factors are in doubt, to second order.
+            a, b = (self.lo + self.hi) / 2, (other.lo + other.hi) / 2
+            ra, rb = (self.hi - self.lo) / 2, (other.hi - other.lo) / 2
+            radius = np.abs(a) @ rb + ra @ (np.abs(b) + rb)
+            centre = a @ b
+            lo, hi, size = centre - radius, centre + radius, size + radius
+        return _spread(mid, lo, hi, _reached(self, other), size * self.shape[1])
 
     def mean(self) -> "Cells":
         """Average each row: `[rows, 1]`."""
         ones = Cells.exact(np.full((self.shape[1], 1), 1 / self.shape[1]))
         return self @ ones
 
+    @np.errstate(all="ignore")
     def rising(self, function: Callable[[Floats], Floats]) -> "Cells":
         """Apply a function that never falls, cell by cell."""
-        with np.errstate(over="ignore"):
-            mid, lo, hi = function(self.mid), function(self.lo), function(self.hi)
+        mid, lo, hi = function(self.mid), function(self.lo), function(self.hi)
         return _spread(mid, lo, hi, self.off, np.abs(mid))
+
+    @np.errstate(all="ignore")
+    def turning(self, function: Callable[[Floats], Floats], *turns: Floats | float) -> "Cells":
+        """Apply a function that rises or falls except where it turns, cell by cell.
+
+        `turns` are the points where it does; those outside a cell's range do not matter.
+        """
+        mid = function(self.mid)
+        points = [np.clip(turn, self.lo, self.hi) for turn in turns]
+        ends = np.stack([function(point) for point in (self.lo, self.hi, *points)])
+        size = np.abs(mid) + np.abs(self.mid)
+        return _spread(mid, ends.min(0), ends.max(0), self.off, size)
 
     def square(self) -> "Cells":
         """Multiply each cell by itself."""
-        ends = np.stack((self.lo**2, self.hi**2))
-        crosses = (self.lo <= 0) & (self.hi >= 0)
-        mid = self.mid**2
-        return _spread(mid, np.where(crosses, 0, ends.min(0)), ends.max(0), self.off, mid)
+        return self.turning(np.square, 0.0)
 
-    def bounded(self, function: Callable[[Floats], Floats], slope: float) -> "Cells":
-        """Apply a function whose slope is nowhere steeper than `slope`, cell by cell."""
-        mid = function(self.mid)
-        lo = mid - slope * (self.mid - self.lo)
-        hi = mid + slope * (self.hi - self.mid)
-        return _spread(mid, lo, hi, self.off, 1 + np.abs(self.mid))
+    @np.errstate(all="ignore")
+    def wave(self, function: Callable[[Floats], Floats], crest: float) -> "Cells":
+        """Take the sine or cosine of each cell; it turns at `crest` and every π from there."""
+        turn = crest + np.pi * np.ceil((self.lo - crest) / np.pi)
+        return self.turning(function, turn, turn + np.pi)
 
+    @np.errstate(all="ignore")
     def softmax(self) -> "Cells":
         """Normalise each row by its exponentials; −∞ has no weight, nor a row of nothing else."""
-
-        def share(cell: Floats, rivals: Floats) -> Floats:
-            # 1 / (1 + Σ e^(rival − cell)) with the cell's own place left out of the sum: sums come
-            # up to it from both sides, so that nothing cancels, relative to the largest rival, or
-            # to the second where the largest is the one left out.
-            nothing = np.zeros((len(cell), 1))
-            top = np.arange(rivals.shape[1]) == rivals.argmax(1)[:, None]
-            rest = np.where(top, -np.inf, rivals)
-            first, second = rivals.max(1, keepdims=True), rest.max(1, keepdims=True)
-            with np.errstate(over="ignore", invalid="ignore"):
-                powers = np.exp(np.where(rivals == first, 0, rivals - first))  # ∞ − ∞ is 0 here
-                before = np.cumsum(np.hstack([nothing, powers[:, :-1]]), 1)
-                after = np.cumsum(np.hstack([nothing, powers[:, :0:-1]]), 1)[:, ::-1]
-                odds = (before + after) * np.exp(first - cell)
-                powers = np.exp(np.where(rest == second, 0, rest - second))
-                without_first = powers.sum(1, keepdims=True) * np.exp(second - cell)
-                odds = np.where(top, np.where(np.isneginf(second), 0, without_first), odds)
-                odds = np.where(np.isnan(odds), np.inf, odds)
-                return np.where(np.isneginf(cell), 0.0, 1 / (1 + odds))
-
         hidden = np.isneginf(self.mid)
-        mid = share(self.mid, self.mid)
+        mid, lo, hi = (
+            _share(cell, rivals)
+            for cell, rivals in ((self.mid, self.mid), (self.lo, self.hi), (self.hi, self.lo))
+        )
         off = self.off.any(1, keepdims=True) & ~(hidden & ~self.off)
-        return _spread(mid, share(self.lo, self.hi), share(self.hi, self.lo), off, mid)
+        return _spread(mid, lo, hi, off, mid * self.shape[1])
 
     def sigmoid(self) -> "Cells":
         """Squash each cell on its own; −∞ has no weight."""
         return self.rising(lambda x: np.exp(-np.logaddexp(0, -x)))
 
+    @np.errstate(all="ignore")
     def over_sum(self) -> "Cells":
         """Divide each row by its sum; −∞ counts as nothing, and so does a row of nothing else."""
         hidden = np.isneginf(self.mid)
-        mid, lo, hi = (np.where(hidden, 0, a) for a in (self.mid, self.lo, self.hi))
-        shown = Cells(mid, lo, hi, self.off)
-        total = shown.mid.sum(1, keepdims=True)
-        rest_lo = shown.lo.sum(1, keepdims=True) - shown.lo
-        rest_hi = shown.hi.sum(1, keepdims=True) - shown.hi
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mid = np.where(hidden, 0, shown.mid / total)
-            ends = np.stack(
-                [x / (x + rest) for x in (shown.lo, shown.hi) for rest in (rest_lo, rest_hi)]
-            )
-        low, high = shown.lo + rest_lo, shown.hi + rest_hi
-        crosses = (low <= 0) & (high >= 0)
+        own, low, high = (np.where(hidden, 0, a) for a in (self.mid, self.lo, self.hi))
+        mid = np.where(hidden, 0, own / own.sum(1, keepdims=True))
+        rests = [end.sum(1, keepdims=True) - end for end in (low, high)]
+        ends = np.stack([x / (x + rest) for x in (low, high) for rest in rests])
+        crosses = (low.sum(1, keepdims=True) <= 0) & (high.sum(1, keepdims=True) >= 0)
         lo = np.where(hidden, 0, np.where(crosses, -np.inf, ends.min(0)))
         hi = np.where(hidden, 0, np.where(crosses, np.inf, ends.max(0)))
-        off = shown.off.any(1, keepdims=True) & ~(hidden & ~self.off)
-        return _spread(mid, lo, hi, off, np.abs(mid))
+        off = self.off.any(1, keepdims=True) & ~(hidden & ~self.off)
+        return _spread(mid, lo, hi, off, np.abs(mid) * self.shape[1])
 
     def where(self, allowed: Bools, otherwise: float) -> "Cells":
         """Keep the allowed cells and put a number in the place of the others."""
@@ -183,10 +181,17 @@ def beside(parts: list[Cells]) -> Cells:
     return Cells(*(np.concatenate([getattr(p, a) for p in parts], axis=1) for a in Cells.__slots__))
 
 
+def merge(where: Bools, these: Cells, those: Cells) -> Cells:
+    """Take some cells from one matrix and the rest from another."""
+    return Cells(*(np.where(where, getattr(these, a), getattr(those, a)) for a in Cells.__slots__))
+
+
 def _spread(mid: Floats, lo: Floats, hi: Floats, off: Bools, size: Floats) -> Cells:
+    """Widen a range by what floating point may have lost; what is not a number may be any."""
     noise = _NOISE * np.where(np.isfinite(size), size, 0)
     lo, hi = np.minimum(lo, mid) - noise, np.maximum(hi, mid) + noise
-    return Cells(mid, lo, hi, np.broadcast_to(off, mid.shape))
+    lo, hi = np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
+    return Cells(mid, lo, hi, off if off.shape == mid.shape else np.broadcast_to(off, mid.shape))
 
 
 def _corners(operation: Callable[..., Floats], a: Cells, b: Cells) -> tuple[Floats, Floats]:
@@ -198,3 +203,28 @@ def _nothing(cells: Cells) -> Bools:
     """Cells that are exactly zero, without doubt."""
     zero: Bools = (cells.lo == 0) & (cells.hi == 0) & ~cells.off
     return zero
+
+
+def _reached(a: Cells, b: Cells) -> Bools:
+    """Say which cells of the product `a b` come from something wrong; times zero, nothing does."""
+    if not (a.off.any() or b.off.any()):
+        return np.zeros((a.shape[0], b.shape[1]), dtype=np.bool_)
+    # Counted in floats: whole numbers are not multiplied by the fast routines.
+    counts = a.off.astype(float) @ ~_nothing(b) + ~_nothing(a) @ b.off.astype(float)
+    reached: Bools = counts > 0
+    return reached
+
+
+def _share(cell: Floats, rivals: Floats) -> Floats:
+    """`e^cell / (e^cell + Σ e^rival)`, the cell's own place left out of the sum.
+
+    The others are added up from both ends, in logarithms: in memory linear in the row, and without
+    a large number that is added first and subtracted again.
+    """
+    top = rivals.max(1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    row = np.pad(rivals - top, ((0, 0), (1, 1)), constant_values=-np.inf)
+    before = np.logaddexp.accumulate(row[:, :-2], axis=1)
+    after = np.logaddexp.accumulate(row[:, :1:-1], axis=1)[:, ::-1]
+    odds = np.exp(np.logaddexp(before, after) - (cell - top))
+    return np.where(np.isneginf(cell), 0.0, 1 / (1 + odds))

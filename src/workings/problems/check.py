@@ -1,22 +1,27 @@
 """Checking a worked solution: a verdict for every claimed cell, and what went wrong first."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from workings.problems.causes import Cause, Suspect, causes
+from workings.problems.causes import Cause, causes
 from workings.problems.cells import Cells
 from workings.problems.kinds import Step
 from workings.problems.problem import Claim, Problem
-from workings.problems.solve import formula_of, given_axes, panel, place_of, title_of
-from workings.problems.verdicts import WORST_FIRST, Verdicts, Written, merge
+from workings.problems.solve import AS_GIVEN, formula_of, given_axes, panel, place_of, title_of
+from workings.problems.suspect import Suspect
+from workings.problems.verdicts import WORST_FIRST, Verdicts, Written
 from workings.views.notation import Notation, decimal
 from workings.views.shown import Shown
 from workings.views.worked import Cell, Finding, Panel, Worked
+
+_MANY_ROUTES = 32  # combinations of reprints
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,25 @@ class First:
     carried: float | None  # what its inputs, themselves off, lead to
     causes: list[Cause]
 
+    def data(self) -> dict[str, Any]:
+        """Give it as the contract has it."""
+        data: dict[str, Any] = {"step": self.step, "head": self.head}
+        if self.time is not None:
+            data["t"] = self.time
+        if self.again:
+            data["again"] = self.again
+        data |= {
+            "cell": list(self.cell),
+            "claimed": self.claimed,
+            "expected": _json_number(self.expected),
+        }
+        if self.carried is not None:
+            data["carried"] = _json_number(self.carried)
+        data["causes"] = [
+            {"name": c.name, "reproduces": c.reproduces, "says": c.says} for c in self.causes
+        ]
+        return data
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -50,46 +74,60 @@ class Judged:
         """The worst of its cells'."""
         return next(v for v in WORST_FIRST if (self.verdicts == v).any())
 
+    def to_copy(self, exact: Cells) -> Cells:
+        """The numbers that somebody may have copied into another step.
+
+        What came from a wrong number later on was not there to be copied: there stands, marked as
+        `off`, what should have been.
+        """
+        off = (self.verdicts == "wrong") | (self.verdicts == "follows")
+        return replace(Cells.exact(np.where(off, exact.mid, self.written.value)), off=off)
+
 
 def check(problem: Problem) -> "Report":
     """Judge every claimed cell of a problem."""
-    return Report(problem, _judge(problem))
+    return Report(problem, *_judge(problem))
 
 
-def _judge(problem: Problem) -> list[Judged]:
-    """Walk through the steps with the claimed numbers; once more with the reprints, if any."""
-    first = {claim.key: claim for claim in problem.claims if claim.again == 0}
-    last = {claim.key: claim for claim in problem.claims}
-    judged = _walk(problem, first, first)
-    if len(problem.claims) == len(first):
-        return list(judged.values())
-    again = _walk(problem, first, last)
-    merged = []
+def _judge(problem: Problem) -> tuple[list[Judged], dict[str, Cells]]:
+    """Judge each claim by the routes that may have led to it; the kindest verdict counts.
+
+    A route takes one print of every step. There is only one, unless something is printed again.
+    """
+    walks = [_walk(problem, route) for route in _routes(problem.claims)]
+    first, env = walks[0]
+    if len(walks) == 1:
+        return list(first.values()), env
+    judged = []
     for step in problem.steps:
         for claim in problem.claims:
-            if claim.key != step.key:
-                continue
-            one = judged.get(claim.key, again[claim.key])
-            merged.append(_best(problem, claim, one.carried, again[claim.key].carried))
-    return merged
+            if claim.key == step.key:
+                routes = [_one(problem, step, claim, walk[step.key].carried) for walk, _ in walks]
+                judged.append(_kindest(routes))
+    return judged, env
 
 
-def _walk(problem: Problem, first: dict[str, Claim], used: dict[str, Claim]) -> dict[str, Judged]:
-    """Judge the `used` claims, each from the claims before it."""
+def _routes(claims: list[Claim]) -> list[dict[str, Claim]]:
+    """List which print of each step may have been used: every combination, if they are few."""
+    prints: dict[str, list[Claim]] = {}
+    for claim in claims:
+        prints.setdefault(claim.key, []).append(claim)
+    if math.prod(len(p) for p in prints.values()) > _MANY_ROUTES:
+        most = max(len(p) for p in prints.values())
+        return [{key: p[min(k, len(p) - 1)] for key, p in prints.items()} for k in range(most)]
+    return [dict(zip(prints, route, strict=True)) for route in product(*prints.values())]
+
+
+def _walk(problem: Problem, route: dict[str, Claim]) -> tuple[dict[str, Judged], dict[str, Cells]]:
+    """Work through the steps from the claimed numbers; give every matrix as claimed, too."""
     env, judged = dict(problem.given), {}
     for step in problem.steps:
         carried = env[step.key] = step.op.compute(env)
-        if step.key not in used:
-            continue
-        one = _one(problem, step, used[step.key], carried)
-        judged[step.key] = one
-        exact = problem.exact[step.key]
-        env[step.key] = one.written.carried_on(exact, carried, one.verdicts)
-        if first.get(step.key) not in (None, used[step.key]):  # a blank in a reprint: see the first
-            original = _one(problem, step, first[step.key], carried)
-            before = original.written.carried_on(exact, carried, original.verdicts)
-            env[step.key] = merge(one.written.blank, before, env[step.key])
-    return judged
+        if step.key in route:
+            one = judged[step.key] = _one(problem, step, route[step.key], carried)
+            exact = problem.exact[step.key]
+            env[step.key] = one.written.carried_on(exact, carried, one.verdicts)
+    return judged, env
 
 
 def _one(problem: Problem, step: Step, claim: Claim, carried: Cells) -> Judged:
@@ -97,32 +135,33 @@ def _one(problem: Problem, step: Step, claim: Claim, carried: Cells) -> Judged:
     return Judged(step, claim, written, carried, written.judge(problem.exact[step.key], carried))
 
 
-def _best(problem: Problem, claim: Claim, *routes: Cells) -> Judged:
-    """Judge a claim by each of the routes that may have led to it; the kindest verdict counts."""
-    step = problem.step(claim.key)
-    options = [_one(problem, step, claim, carried) for carried in routes]
-    ranks = np.array([[[WORST_FIRST.index(v) for v in row] for row in o.verdicts] for o in options])
+def _kindest(routes: list[Judged]) -> Judged:
+    """Take the best verdict for each cell; all else from the route that has the most of them."""
+    ranks = np.array([[[WORST_FIRST.index(v) for v in row] for row in r.verdicts] for r in routes])
     verdicts = np.array(WORST_FIRST)[ranks.max(0)]
-    return Judged(step, claim, options[0].written, routes[0], verdicts)
+    most = int(ranks.sum((1, 2)).argmax())
+    return replace(routes[most], verdicts=verdicts)
 
 
 class Report(Shown):
     """What is right and what is wrong in a worked solution."""
 
-    def __init__(self, problem: Problem, judged: list[Judged]) -> None:
-        self.problem, self.steps = problem, judged
+    def __init__(self, problem: Problem, judged: list[Judged], env: dict[str, Cells]) -> None:
+        self.problem, self.steps, self._env = problem, judged, env
         cells = Counter(str(v) for one in judged for v in one.verdicts.flat)
         self.counts = {v: cells[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
     @cached_property
     def findings(self) -> list[First]:
         """The first wrong cell of every step that has one, in order, with its causes."""
-        return [self._finding(one) for one in self.steps if one.verdict == "wrong"]
+        wrong = [one for one in self.steps if one.verdict == "wrong"]
+        return [self.first, *map(self._finding, wrong[1:])] if self.first else []
 
-    @property
+    @cached_property
     def first(self) -> First | None:
         """The first wrong cell of all; None where nothing is wrong."""
-        return self.findings[0] if self.findings else None
+        wrong = (one for one in self.steps if one.verdict == "wrong")
+        return next(map(self._finding, wrong), None)
 
     @property
     def verdict(self) -> str:
@@ -138,8 +177,8 @@ class Report(Shown):
         raise KeyError(f"{key} was not claimed")
 
     def _turned(self, verdicts: Verdicts) -> list[list[str]]:
-        turned: list[list[str]] = self.problem.turn(verdicts).tolist()
-        return turned
+        turned = verdicts.T if self.problem.columns else verdicts
+        return [[str(verdict) for verdict in row] for row in turned]
 
     def _finding(self, one: Judged) -> First:
         wrong = self.problem.turn(one.verdicts == "wrong")
@@ -158,29 +197,36 @@ class Report(Shown):
             claimed=number.text,
             expected=float(self.problem.exact[one.step.key].mid[i, j]),
             carried=float(one.carried.mid[i, j]) if one.carried.off[i, j] else None,
-            causes=causes(self.problem, self._suspect(one, (i, j))),
+            causes=causes(self._suspect(one, (i, j))),
         )
 
     def _suspect(self, one: Judged, first: tuple[int, int]) -> Suspect:
         """Gather what was claimed around the first wrong cell."""
-        env = dict(self.problem.exact)
-        for other in self.steps:
-            if other.claim.again == 0:
-                exact = self.problem.exact[other.step.key]
-                env[other.step.key] = other.written.carried_on(exact, other.carried, other.verdicts)
-        claimed = frozenset(c.key for c in self.problem.claims)
-        for step in self.problem.steps:  # what was not claimed comes from what was
-            if step.key not in claimed:
-                env[step.key] = step.op.compute(env)
-        env[one.step.key] = one.carried
-        texts = [["?" if n is None else n.text for n in row] for row in one.claim.numbers]
-        return Suspect(one.step.key, first, one.written, texts, one.verdicts, env, claimed)
+        at = {step.key: k for k, step in enumerate(self.problem.steps)}
+        nearest = sorted(self.steps, key=lambda other: abs(at[other.step.key] - at[one.step.key]))
+        sheet = {
+            other.step.key: other.to_copy(self.problem.exact[other.step.key])
+            for other in nearest
+            if other.step.key != one.step.key
+        }
+        number = one.claim.numbers[first[0]][first[1]]
+        return Suspect(
+            problem=self.problem,
+            step=one.step,
+            first=first,
+            text="?" if number is None else number.text.replace("-", "−"),
+            written=one.written,
+            verdicts=one.verdicts,
+            right=one.carried,
+            env={**self._env, one.step.key: one.carried},
+            sheet=sheet,
+        )
 
     def worked(self) -> Worked:
         """Lay the report out to look at."""
         problem, first = self.problem, self.first
         givens = [
-            panel(problem, name, None, cells, *given_axes(problem, name), 6)
+            panel(problem, name, None, cells, *given_axes(problem, name), AS_GIVEN)
             for name, cells in problem.given.items()
             if name in problem.kind.matrices
         ]
@@ -260,7 +306,7 @@ class Report(Shown):
             "version": 1,
             "title": self.problem.title,
             "verdict": self.verdict,
-            "first": first and self._first_data(first),
+            "first": first and first.data(),
             "steps": [
                 {
                     "step": one.step.name,
@@ -273,24 +319,6 @@ class Report(Shown):
             ],
             "counts": self.counts,
         }
-
-    def _first_data(self, first: First) -> dict[str, Any]:
-        data: dict[str, Any] = {"step": first.step, "head": first.head}
-        if first.time is not None:
-            data["t"] = first.time
-        if first.again:
-            data["again"] = first.again
-        data |= {
-            "cell": list(first.cell),
-            "claimed": first.claimed,
-            "expected": _json_number(first.expected),
-        }
-        if first.carried is not None:
-            data["carried"] = _json_number(first.carried)
-        data["causes"] = [
-            {"name": c.name, "reproduces": c.reproduces, "says": c.says} for c in first.causes
-        ]
-        return data
 
     def json(self, file: str | None = None) -> str:
         """Write the report as one line of JSON."""
@@ -307,4 +335,5 @@ def _note(verdict: str, exact: str, carried: str) -> str:
 
 
 def _json_number(value: float) -> float | str:
-    return "-inf" if value == float("-inf") else value
+    """JSON knows no infinity; what came from one that somebody claimed may not even be a number."""
+    return value if math.isfinite(value) else str(value)

@@ -1,62 +1,64 @@
-"""The mistakes people make, by name: each is another way to compute a step, or to spoil a cell."""
+"""The mistakes people make with a whole step, by name: each is another way to compute it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import TypeAlias
 
 import numpy as np
 
 from workings.problems.cells import Bools
 from workings.problems.kinds import Step
 from workings.problems.kinds.attention import scale_of
-from workings.problems.ops import Beside, Copy, Linear, Masked, Normalised, Op, Scaled
+from workings.problems.kinds.recurrent import GATES
+from workings.problems.ops import Beside, Copy, Linear, Masked, Normalised, Op, Part, Scaled
 from workings.problems.problem import Problem
+
+Option: TypeAlias = tuple[str, Op, str]  # a mistake's name, what it computes, and what to say of it
+_FEW_HEADS = 4  # so many can be put in every order
+_FAMILIES = ("QKV", "".join(gate for gate, _ in GATES))
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong way to compute one step: `op` in the place of the right one."""
+    """A wrong way to work: `ops` in the place of the right ones, by the steps' keys."""
 
     name: str
-    key: str
-    op: Op
+    ops: Mapping[str, Op]
     says: str
 
 
-def mistakes(problem: Problem) -> Iterator[Mistake]:
-    """List every mistake of the catalogue that this problem has room for."""
+def mistakes(problem: Problem, keys: Collection[str]) -> Iterator[Mistake]:
+    """List the mistakes of the catalogue that there is room for in some of a problem's steps.
+
+    One that can be made several times over (in each head, at each time, with keys and values) is
+    listed for each time, and for all of them together.
+    """
+    made: dict[tuple[str, str], dict[str, list[Op]]] = {}
     for step in problem.steps:
-        if not step.claimable:
-            continue
-        for name, op, says in _of_step(problem, step):
-            if _possible(problem, step, op):
-                yield Mistake(name, step.key, op, says)
+        if step.key in keys:
+            for name, op, says in _of_step(problem, step):
+                made.setdefault((name, says), {}).setdefault(step.key, []).append(op)
+    for (name, says), ops in made.items():
+        for key, ways in ops.items():
+            for op in ways:
+                yield Mistake(name, {key: op}, says)
+        if len(ops) > 1:
+            yield Mistake(name, {key: ways[0] for key, ways in ops.items()}, says)
 
 
-def _possible(problem: Problem, step: Step, op: Op) -> bool:
-    """Does it compute at all, to the right shape, and to something else than the right way?"""
-    try:
-        wrong = op.compute(problem.exact)
-    except (ValueError, KeyError):  # matrices that do not fit together
-        return False
-    right = problem.exact[step.key]
-    if wrong.shape != right.shape:
-        return False
-    return not np.allclose(wrong.mid, right.mid, rtol=0, atol=1e-12)
-
-
-def _of_step(problem: Problem, step: Step) -> Iterator[tuple[str, Op, str]]:
+def _of_step(problem: Problem, step: Step) -> Iterator[Option]:
     op = step.op
     if isinstance(op, Linear):
-        yield from _projection(problem, op)
+        yield from _projection(problem, step, op)
+    if "context" in problem.given:
+        yield from _mixed_up(op)
     if isinstance(op, Normalised):
         yield from _normalising(problem, op)
-    if "scale" not in problem.kind.settings:
-        return
     prefix, _, name = step.name.rpartition(".")
-    prefix = f"{prefix}." if prefix else ""
-    if prefix not in ("", "attention."):
+    if "scale" not in problem.kind.settings or prefix not in ("", "attention"):
         return
+    prefix = f"{prefix}." if prefix else ""
     end = "" if step.part is None else f".{step.part}"
 
     def key(other: str) -> str:
@@ -70,16 +72,18 @@ def _of_step(problem: Problem, step: Step) -> Iterator[tuple[str, Op, str]]:
         yield from _scale(problem, key("scores"))
     elif name == "masked" and problem.setting.mask is not None:
         yield from _mask(problem.setting.mask, key("scaled"))
+    elif name == "V" and isinstance(op, Part):
+        yield from _unprojected_part(problem, op)
     elif name == "mixed" and isinstance(op, Beside):
         for order in _orders(op.parts):
             yield "heads-in-wrong-order", Beside(order), "put the heads together in another order"
     elif name == "mixed" and isinstance(op, Linear):
         yield from _mixing(problem, step, op)
     elif name == "output" and isinstance(op, Linear):
-        yield from _output(op)
+        yield from _output(problem, op)
 
 
-def _projection(problem: Problem, op: Linear) -> Iterator[tuple[str, Op, str]]:
+def _projection(problem: Problem, step: Step, op: Linear) -> Iterator[Option]:
     """Mistakes with a weight: every product of an input with one of the problem's W."""
     for k, (x, w) in enumerate(op.pairs):
         if not w.startswith("W_") or w == "W_O":
@@ -88,43 +92,73 @@ def _projection(problem: Problem, op: Linear) -> Iterator[tuple[str, Op, str]]:
         for other in problem.exact:
             if other.startswith("W_") and other != w:
                 yield "wrong-weight", _with_pair(op, k, x, other), f"used {other}, not {w}"
-        if op.function == "none" and len(op.pairs) == 1:
-            yield "not-projected", Copy(x), f"used {x} itself, without {w}"
-        if "context" in problem.given and x in ("X", "context"):
-            other = "context" if x == "X" else "X"
-            yield "context-mixed-up", _with_pair(op, k, other, w), f"took {other}, not {x}"
+        says = f"used {x.rstrip('.0123456789')} itself, without {w}"
+        if len(op.pairs) == 1:
+            yield "not-projected", Copy(x), says
+        if len(op.pairs) > 1 or op.bias is not None:
+            yield "not-projected", _with_pair(op, k, x, _identity(problem, x)), says
+    yield from _all_of_another(problem, step, op)
+
+
+def _mixed_up(op: Op) -> Iterator[Option]:
+    """Queries from the context, or keys and values from X."""
+    other = {"X": "context", "context": "X"}
+    if isinstance(op, Copy) and op.x in other:
+        yield "context-mixed-up", Copy(other[op.x]), f"took {other[op.x]}, not {op.x}"
+    elif isinstance(op, Linear):
+        for k, (x, w) in enumerate(op.pairs):
+            if x in other:
+                wrong = _with_pair(op, k, other[x], w)
+                yield "context-mixed-up", wrong, f"took {other[x]}, not {x}"
 
 
 def _with_pair(op: Linear, k: int, x: str, w: str) -> Linear:
     return replace(op, pairs=(*op.pairs[:k], (x, w), *op.pairs[k + 1 :]))
 
 
-def _scale(problem: Problem, scores: str) -> Iterator[tuple[str, Op, str]]:
+def _identity(problem: Problem, x: str) -> str:
+    return f"I.{problem.exact[x].shape[1]}"
+
+
+def _all_of_another(problem: Problem, step: Step, op: Linear) -> Iterator[Option]:
+    """All that belongs to another projection or gate: W_K and b_K for Q, W_xf, W_hf, b_f for i."""
+    own = step.name.rpartition(".")[2]
+    for other in next((family for family in _FAMILIES if own in family), ""):
+        pairs = tuple((x, w.removesuffix(own) + other) for x, w in op.pairs)
+        bias: str | None = f"b_{other}"
+        bias = bias if bias in problem.exact else None
+        alone = len(pairs) == 1 and bias == op.bias  # the weight alone was tried already
+        if other != own and not alone and all(w in problem.exact for _, w in pairs):
+            used = ", ".join((*(w for _, w in pairs), *([bias] if bias else [])))
+            yield "wrong-weight", replace(op, pairs=pairs, bias=bias), f"used {used}"
+
+
+def _scale(problem: Problem, scores: str) -> Iterator[Option]:
     scale, _ = scale_of(problem.sizes, problem.setting)
     if scale is None:
         return
-    d_k = problem.sizes["k"] // problem.setting.heads
+    width = problem.sizes["k"]
+    d_k = width // problem.setting.heads
     yield "not-scaled", Copy(scores), f"did not divide by {scale:.4g}"
-    yield "scaled-by-d_k", Scaled(scores, d_k), f"divided by d_k = {d_k}, not by its root"
-    if "d" in problem.sizes.sizes:
-        d_model = problem.sizes["d"]
-        says = f"divided by √{d_model}, the width of X, not of a query"
+    yield "scaled-by-d_k", Scaled(scores, d_k), f"divided by d_k = {d_k}, not by {scale:.4g}"
+    for d_model in sorted({problem.sizes.sizes.get("d", width), width}):
+        says = f"divided by √{d_model}, not by {scale:.4g}"
         yield "scaled-by-sqrt-d_model", Scaled(scores, d_model**0.5, d_model), says
     multiplied = Scaled(scores, scale, multiplied=True)
     yield "multiplied-by-scale", multiplied, f"multiplied by {scale:.4g} instead of dividing"
 
 
-def _mask(mask: Bools, scaled: str) -> Iterator[tuple[str, Op, str]]:
+def _mask(mask: Bools, scaled: str) -> Iterator[Option]:
     yield "mask-forgotten", Copy(scaled), "did not apply the mask"
     if mask.shape[0] == mask.shape[1]:
-        yield "mask-transposed", Masked(scaled, mask.T), "hid the past instead of the future"
+        yield "mask-transposed", Masked(scaled, mask.T), "applied the mask's transpose"
         selfless: Bools = mask & ~np.eye(len(mask), dtype=np.bool_)
         yield "mask-hides-self", Masked(scaled, selfless), "hid each token from itself, too"
     zeros = Masked(scaled, mask, otherwise=0.0)
     yield "masked-with-zeros", zeros, "put 0 where −∞ belongs: e⁰ = 1 still has weight"
 
 
-def _normalising(problem: Problem, op: Normalised) -> Iterator[tuple[str, Op, str]]:
+def _normalising(problem: Problem, op: Normalised) -> Iterator[Option]:
     mask = problem.setting.mask
     if mask is not None:
         unmasked = op.x.replace("masked", "scaled")
@@ -143,7 +177,7 @@ def _normalising(problem: Problem, op: Normalised) -> Iterator[tuple[str, Op, st
         yield "scaled-after-softmax", late, f"divided the weights, not the scores, by {scale:.4g}"
 
 
-def _mixing(problem: Problem, step: Step, op: Linear) -> Iterator[tuple[str, Op, str]]:
+def _mixing(problem: Problem, step: Step, op: Linear) -> Iterator[Option]:
     ((weights, values),) = op.pairs
     transposed = Linear(((f"{weights}ᵀ", values),))
     yield "weights-transposed", transposed, "used the weights' transpose"
@@ -156,15 +190,34 @@ def _mixing(problem: Problem, step: Step, op: Linear) -> Iterator[tuple[str, Op,
         yield "values-not-projected", unprojected, f"mixed {source} itself, not V"
 
 
-def _output(op: Linear) -> Iterator[tuple[str, Op, str]]:
+def _unprojected_part(problem: Problem, op: Part) -> Iterator[Option]:
+    """What a head mixes is a part of V; by mistake, the same part of what V is made from."""
+    projection = problem.step(op.x).op
+    if isinstance(projection, Linear):
+        source, _ = projection.pairs[0]
+        yield "values-not-projected", replace(op, x=source), f"mixed {source} itself, not V"
+
+
+def _output(problem: Problem, op: Linear) -> Iterator[Option]:
     ((mixed, weight),) = op.pairs
-    yield "output-projection-forgotten", Copy(mixed), f"did not multiply by {weight}"
+    if not weight.startswith("W_"):
+        return
+    says = f"did not multiply by {weight}"
+    yield "output-projection-forgotten", Copy(mixed), says
+    if op.bias is not None:
+        biased = _with_pair(op, 0, mixed, _identity(problem, mixed))
+        yield "output-projection-forgotten", biased, says
     transposed = replace(op, pairs=((mixed, f"{weight}ᵀ"),))
     yield "output-projection-transposed", transposed, f"used {weight}ᵀ, not {weight}"
 
 
 def _orders(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Other orders of the heads: all of them for a few, the reverse for many."""
-    if len(parts) <= 4:
+    """Other orders of the heads: all of them for a few, two swapped or all reversed for many."""
+    if len(parts) <= _FEW_HEADS:
         return [order for order in permutations(parts) if order != parts]
-    return [parts[::-1]]
+    swapped = [
+        (*parts[:a], parts[b], *parts[a + 1 : b], parts[a], *parts[b + 1 :])
+        for b in range(len(parts))
+        for a in range(b)
+    ]
+    return [*swapped[: _FEW_HEADS**3], parts[::-1]]

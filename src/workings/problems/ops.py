@@ -4,6 +4,7 @@ Inside, a vector is a row. A problem in columns is turned over when it is read; 
 same products the other way round, which is all that `columns` changes here.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ def written(n: Notation, key: str) -> str:
     """Write a matrix's name: `attention.scores` as scores, `h.3` as h₃."""
     parts = key.removesuffix("ᵀ").split(".")
     name = f"{parts[-2]}_{parts[-1]}" if parts[-1].isdigit() else parts[-1]
+    if name == "output" and len(parts) > 1:  # a block's parts are known by what they put out
+        name = {"feed_forward": "FFN"}.get(parts[0], parts[0])
     return n.transposed(n.symbol(name)) if key.endswith("ᵀ") else n.symbol(name)
 
 
@@ -239,19 +242,20 @@ NORMALISE: dict[str, Callable[[Cells], Cells]] = {
 }
 
 
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
+_GELU_TURNS = -0.7517915246935645
+
+
 def _gelu(x: Floats) -> Floats:
-    from math import erf
-
-    squashed: Floats = np.vectorize(erf, otypes=[np.float64])(x / np.sqrt(2))
-    return x * 0.5 * (1 + squashed)
+    share: Floats = (1 + _ERF(x / math.sqrt(2))) / 2
+    return np.where(np.isneginf(x), 0.0, x * share)
 
 
-# The slope of gelu is nowhere steeper than 1.129.
 ACTIVATE: dict[str, Callable[[Cells], Cells]] = {
     "relu": lambda x: x.rising(lambda v: np.maximum(v, 0)),
     "tanh": lambda x: x.rising(np.tanh),
     "sigmoid": Cells.sigmoid,
-    "gelu": lambda x: x.bounded(_gelu, 1.13),
+    "gelu": lambda x: x.turning(_gelu, _GELU_TURNS),
     "none": lambda x: x,
 }
 
@@ -309,7 +313,7 @@ class Linear(Op):
         terms = [
             n.product(n.factor(float(x)), n.factor(float(y)))
             for a, b in self.pairs
-            for x, y in zip(matrix(env, a).mid[i], matrix(env, b).mid[:, j], strict=True)
+            for x, y in zip(_row(matrix(env, a), i), matrix(env, b).mid[:, j], strict=True)
         ]
         if self.bias is not None:
             terms.append(n.factor(float(env[self.bias].mid[0, j])))
@@ -318,6 +322,12 @@ class Linear(Op):
     def sources(self) -> tuple[str, ...]:
         keys = tuple(key.removesuffix("ᵀ") for pair in self.pairs for key in pair)
         return keys if self.bias is None else (*keys, self.bias)
+
+
+def _row(cells: Cells, i: int) -> Floats:
+    """Take a row; a matrix of one row is the same for all."""
+    row: Floats = cells.mid[i if cells.shape[0] > 1 else 0]
+    return row
 
 
 @dataclass(frozen=True)

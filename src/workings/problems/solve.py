@@ -13,6 +13,8 @@ from workings.views.notation import Notation, Text, decimal
 from workings.views.shown import Shown
 from workings.views.worked import Cell, Panel, Worked
 
+AS_GIVEN = 12  # decimals: more than anybody writes
+
 
 class Solution(Shown):
     """The steps of a problem with their numbers, in the problem's own convention."""
@@ -51,7 +53,7 @@ class Solution(Shown):
         """Lay the solution out to look at."""
         problem = self.problem
         givens = [
-            panel(problem, name, None, cells, *given_axes(problem, name), self.decimals)
+            panel(problem, name, None, cells, *given_axes(problem, name), AS_GIVEN)
             for name, cells in problem.given.items()
             if name in problem.kind.matrices
         ]

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workings.problems.cells import Bools, Cells, Floats
+from workings.problems.cells import Bools, Cells, Floats, merge
 from workings.problems.numbers import Number
 
 Verdict: TypeAlias = Literal["right", "rounded", "follows", "wrong", "blank"]
@@ -55,57 +55,77 @@ class Written:
         """Which cells were left out."""
         return np.isnan(self.value)
 
+    def line(self, index: int, turned: bool = False) -> "Written":
+        """Take one row (turned: one column), as a row."""
+        keep = (slice(None), [index]) if turned else ([index], slice(None))
+        value, unit, whole = self.value[keep], self.unit[keep], self.whole[keep]
+        return Written(value.T, unit.T, whole.T) if turned else Written(value, unit, whole)
+
+    @np.errstate(invalid="ignore")
     def stands_for(self, cells: Cells) -> Bools:
         """Say which cells are some value in these ranges, rounded or truncated as written."""
-        value, unit = self.value, np.where(self.whole & _has_whole(cells), 0.0, self.unit)
+        value, unit, lo, hi = self.value, self.unit, cells.lo, cells.hi
+        if self.whole.any():
+            unit = np.where(self.whole & _has_whole(cells), 0.0, unit)
         slack = 1e-9 * unit + 1e-12 * np.abs(value)
-        with np.errstate(invalid="ignore"):
-            rounded = (value >= cells.lo - unit / 2 - slack) & (
-                value <= cells.hi + unit / 2 + slack
-            )
-            # Truncated: the value lies between the claim and one unit further from zero.
-            above = (cells.hi >= value - slack) & (cells.lo < value + unit - slack) & (value >= 0)
-            below = (cells.lo <= value + slack) & (cells.hi > value - unit + slack) & (value <= 0)
-        truncated = (above | below) & ~self.whole
+        rounded = (value >= lo - unit / 2 - slack) & (value <= hi + unit / 2 + slack)
+        # Truncated: the value lies between the claim and one unit further from zero, that one
+        # not included, however near it comes: 0.9999999999 is 0.9 to one digit.
+        end = unit - 1e-13 * np.maximum(np.abs(value), unit)
+        above = (value >= 0) & (hi >= value - slack) & (lo < value + end)
+        below = (value <= 0) & (lo <= value + slack) & (hi > value - end)
+        truncated = (above | below) & ~self.whole & (unit > 0)
         hidden = np.isneginf(cells.mid)
         return np.where(hidden, value <= MINUS_INFINITY, np.isfinite(value) & (rounded | truncated))
 
+    @np.errstate(invalid="ignore")
     def near(self, middle: Floats, units: float) -> Bools:
         """Say which cells are within so many units of a value."""
         slack = 1e-9 * self.unit + 1e-12 * np.abs(self.value)
-        with np.errstate(invalid="ignore"):
-            return np.abs(self.value - middle) <= units * self.unit + slack
+        close = np.abs(self.value - middle) <= units * self.unit + slack
+        return close & np.isfinite(self.value)
 
     def judge(self, exact: Cells, carried: Cells) -> Verdicts:
         """Give each cell its verdict."""
         right = self.stands_for(exact)
-        in_range = self.stands_for(carried)
-        rounded = ~carried.off & (in_range | (self.near(exact.mid, 1.0) & ~self.whole))
-        follows = carried.off & (in_range | self.near(carried.mid, 0.5))
-        return np.select(
-            [self.blank, right, rounded, follows],
-            ["blank", "right", "rounded", "follows"],
-            default="wrong",
-        )
+        verdicts = np.where(right, "right", "wrong").astype("<U7")
+        if not (right | self.blank).all():
+            in_range = self.stands_for(carried)
+            rounded = in_range | (self.near(exact.mid, 1.0) & ~self.whole)
+            verdicts[~right & ~carried.off & rounded] = "rounded"
+            follows = in_range | self.near(carried.mid, 0.5)
+            verdicts[~right & carried.off & follows] = "follows"
+        verdicts[self.blank] = "blank"
+        return verdicts
 
+    @np.errstate(invalid="ignore")
     def carried_on(self, exact: Cells, carried: Cells, verdicts: Verdicts) -> Cells:
         """What the next steps are computed from: the claimed cells, and the blanks as carried."""
-        unit = np.where(self.whole & _has_whole(exact), 0.0, self.unit)
-        value = np.where(
-            np.isneginf(exact.mid) & (self.value <= MINUS_INFINITY), -np.inf, self.value
-        )
-        claimed = Cells(
-            value, value - unit, value + unit, (verdicts == "wrong") | (verdicts == "follows")
-        )
-        return merge(self.blank, carried, claimed)
+        value, off = self.value, (verdicts == "wrong") | (verdicts == "follows")
+        value = np.where(np.isneginf(exact.mid) & (value <= MINUS_INFINITY), -np.inf, value)
+        lo, hi = value - self.unit, value + self.unit
+        if self.whole.any():
+            low, high = _rounded_away(value, exact, carried)
+            lo, hi = np.where(self.whole, low, lo), np.where(self.whole, high, hi)
+        return merge(self.blank, carried, Cells(value, lo, hi, off))
 
 
-def merge(where: Bools, these: Cells, those: Cells) -> Cells:
-    """Take some cells from one matrix and the rest from another."""
-    return Cells(*(np.where(where, getattr(these, a), getattr(those, a)) for a in Cells.__slots__))
+@np.errstate(invalid="ignore")
+def _rounded_away(value: Floats, exact: Cells, carried: Cells) -> tuple[Floats, Floats]:
+    """How far whole numbers are from what they were rounded from, where that was not whole.
+
+    It was the exact value or the carried one, if they round to it, or else anything that does.
+    """
+    lo, hi, known = value, value, _has_whole(exact)
+    for cells in (exact, carried):
+        close = (np.abs(cells.mid - value) <= 0.5) & ~_has_whole(exact)
+        lo = np.where(close, np.minimum(lo, cells.mid), lo)
+        hi = np.where(close, np.maximum(hi, cells.mid), hi)
+        known = known | close
+    return np.where(known, lo, value - 0.5), np.where(known, hi, value + 0.5)
 
 
+@np.errstate(invalid="ignore")
 def _has_whole(cells: Cells) -> Bools:
     """Say which ranges are narrow and hold a whole number: the value is that number."""
-    with np.errstate(invalid="ignore"):
-        return (np.floor(cells.hi) >= np.ceil(cells.lo)) & (cells.hi - cells.lo < 1e-6)
+    return (np.floor(cells.hi) >= np.ceil(cells.lo)) & (cells.hi - cells.lo < 1e-6)

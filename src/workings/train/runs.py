@@ -17,8 +17,8 @@ from workings.errors import UserError, near
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_json, write_text
 from workings.tasks.classify import Classifying
-from workings.train.log import Log, Mode
-from workings.train.loop import Interrupted, Trainer, pick_device
+from workings.train.log import Log, Mode, read_log
+from workings.train.loop import Interrupted, Trainer
 
 TASKS = {"classify": (ClassifyRecipe, Classifying)}
 
@@ -125,17 +125,9 @@ def environment() -> dict[str, Any]:
     }
 
 
-def results(folder: Path) -> dict[str, Any]:
-    """What a finished run measured."""
-    return read_json(folder / "result.json")
-
-
-__all__ = [
-    "environment",
-    "load",
-    "pick_device",
-    "read_recipe",
-    "recipe_of",
-    "resume",
-    "train",
-]
+def record(folder: Path, path: Path) -> None:
+    """Write a run's result and its curves, epoch by epoch, to a file that can be kept."""
+    curves = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
+    recipe = load_table(folder / "config.toml")
+    result = read_json(folder / "result.json")
+    write_json(path, {**result, "recipe": recipe, "curves": curves})

@@ -43,7 +43,9 @@ def texts(panel: Panel, decimals: int) -> list[list[str]]:
     if panel.judged or any(_claimed(cell) for row in panel.cells for cell in row):
         return written
     matches = [_PLAIN.fullmatch(text) for row in written for text in row]
-    places = min(decimals, max((len(m[3] or "") for m in matches if m), default=0))
+    places = max((len(m[3] or "") for m in matches if m), default=0)
+    if panel.formula is not None:  # what was given is shown as it was given
+        places = min(places, decimals)
     return [[_lengthened(text, places) for text in row] for row in written]
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workings.problems.cells import Cells
+from workings.problems.cells import Cells, merge
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.ops import Activated, Copy, Env, Linear, Normalised, Op, written
 from workings.views.notation import Notation
@@ -50,10 +50,7 @@ class Encoding(Op):
         if self.paired:
             angles = angles.each(lambda a: a.repeat(2, axis=1)[:, : self.width])
         even = np.arange(self.width) % 2 == 0
-        sine, cosine = angles.bounded(np.sin, 1), angles.bounded(np.cos, 1)
-        wave = [np.where(even, getattr(sine, a), getattr(cosine, a)) for a in Cells.__slots__]
-        mid, lo, hi, off = wave
-        return Cells(mid, np.maximum(lo, -1), np.minimum(hi, 1), off)
+        return merge(even, angles.wave(np.sin, np.pi / 2), angles.wave(np.cos, 0.0))
 
     def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
         angle = n.symbol("angle")

@@ -23,18 +23,24 @@ def _rnn(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
     return laid
 
 
+def _of_gate(matrix: str, gate: str) -> str:
+    """Name a gate's part of a matrix: W_xi, b_f."""
+    return f"{matrix}{gate}" if "_" in matrix else f"{matrix}_{gate}"
+
+
 def _lstm(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
     laid, width = _inputs(sizes), sizes["h"]
     for k, (gate, _) in enumerate(GATES):
         for matrix in ("W_x", "W_h", "b"):
             if matrix in sizes:
                 part = Part(matrix, k * width, (k + 1) * width)
-                laid.append(Step(f"{matrix}{gate}", part, shown=False, claimable=False))
+                laid.append(Step(_of_gate(matrix, gate), part, shown=False, claimable=False))
     for t in range(1, sizes["n"] + 1):
         h, c = (f"h.{t - 1}", f"c.{t - 1}") if t > 1 else ("h0", "c0")
         for gate, function in GATES:
-            pairs = ((f"x.{t}", f"W_x{gate}"), (h, f"W_h{gate}"))
-            op = Linear(pairs, bias=f"b{gate}" if "b" in sizes else None, function=function)
+            pairs = ((f"x.{t}", _of_gate("W_x", gate)), (h, _of_gate("W_h", gate)))
+            bias = _of_gate("b", gate) if "b" in sizes else None
+            op = Linear(pairs, bias=bias, function=function)
             laid.append(Step(gate, op, part=t, rows=""))
         cell = SumOfProducts(((f"f.{t}", c), (f"i.{t}", f"g.{t}")))
         laid.append(Step("c", cell, part=t, rows=""))

@@ -1,0 +1,357 @@
+"""A random sheet of each kind."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sheets import (
+    ACTIVATIONS,
+    GATES,
+    NORMALIZERS,
+    Env,
+    Matrix,
+    Product,
+    Sheet,
+    Style,
+    Worked,
+    work,
+)
+
+Rng = np.random.Generator
+
+
+class Draw:
+    """Numbers that somebody would work by hand: small whole ones, or one or two decimals."""
+
+    def __init__(self, rng: Rng) -> None:
+        self.rng = rng
+        self.decimals = int(rng.choice([0, 0, 1, 2]))
+        self.positive = False
+
+    def size(self, least: int = 2, most: int = 4) -> int:
+        return int(self.rng.integers(least, most + 1))
+
+    def chance(self, share: float) -> bool:
+        return bool(self.rng.random() < share)
+
+    def matrix(self, rows: int, columns: int) -> Matrix:
+        if self.decimals == 0:
+            cells = self.rng.integers(-3, 4, (rows, columns)).astype(float)
+        else:
+            cells = np.round(self.rng.uniform(-1.5, 1.5, (rows, columns)), self.decimals)
+        return np.abs(cells) + 10.0**-self.decimals if self.positive else cells + 0.0
+
+    def style(self) -> Style:
+        decimals = int(self.rng.choice([0, 1, 2, 2, 3, 3]))
+        modes = ["round", "print", "truncate"] if decimals else ["round", "print"]
+        return Style(decimals, str(self.rng.choice(modes)), self.chance(0.3))
+
+
+def random_sheet(rng: Rng) -> tuple[Sheet, Worked]:
+    """Draw a sheet, attention half of the time, and work it honestly."""
+    while True:
+        draw = Draw(rng)
+        sheet = KINDS["attention" if draw.chance(0.5) else str(rng.choice(list(KINDS)))](draw)
+        sheet.columns = draw.chance(0.4)
+        claimable = [key for key in sheet.ways if key not in sheet.inner]
+        sheet.claimed = claimable
+        if draw.chance(0.4):
+            some = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
+            sheet.claimed = [k for k, c in zip(claimable, some, strict=True) if c] or claimable[-1:]
+        try:
+            return sheet, work(sheet)
+        except ValueError:  # a variance rounded to 0, say: nobody would get further
+            continue
+
+
+def _attention(draw: Draw) -> Sheet:
+    heads = int(draw.rng.choice([1, 1, 2]))
+    normalizer = str(draw.rng.choice(["softmax"] * 8 + ["sigmoid", "sum"]))
+    draw.positive = normalizer == "sum"  # a sum of both signs may be anything, zero too
+    n, d = draw.size(), draw.size()
+    given = {"X": draw.matrix(n, d)}
+    m, e = n, d
+    if draw.chance(0.3):
+        m, e = (n if draw.chance(0.5) else draw.size()), (d if draw.chance(0.7) else draw.size())
+        given["context"] = draw.matrix(m, e)
+    square = d % heads == 0 and draw.chance(0.5)
+    k, v = (d if square else heads * draw.size(1, 4 // heads) for _ in range(2))
+    _projections(draw, given, (d, e), (k, v), heads)
+    sheet = Sheet("attention", given, draw.style(), heads=heads)
+    if draw.chance(0.6):
+        o = v if draw.chance(0.6) else draw.size()
+        given["W_O"] = draw.matrix(v, o)
+        if draw.chance(0.3):
+            given["b_O"] = draw.matrix(1, o)
+    _settings(draw, sheet, (n, m), k, normalizer)
+    attention_steps(sheet, "", "X", (k, v), NORMALIZERS[normalizer])
+    return sheet
+
+
+def _projections(
+    draw: Draw, given: Env, widths: tuple[int, int], out: tuple[int, int], heads: int
+) -> None:
+    (d, e), (k, v) = widths, out
+    for name, width, wide in (("Q", d, k), ("K", e, k), ("V", e, v)):
+        if width != wide or wide % heads or draw.chance(0.85):
+            given[f"W_{name}"] = draw.matrix(width, wide)
+        if draw.chance(0.2):
+            given[f"b_{name}"] = draw.matrix(1, wide)
+
+
+def _settings(draw: Draw, sheet: Sheet, shape: tuple[int, int], k: int, normalizer: str) -> None:
+    n, m = shape
+    scale = str(draw.rng.choice(["sqrt(d_k)", "sqrt(d_k)", "sqrt(d_k)", "none", "number"]))
+    number = float(draw.rng.choice([2, 3, 4, 8]))
+    sheet.d_k = k // sheet.heads
+    sheet.settings["heads"] = sheet.heads
+    sheet.settings["scale"] = number if scale == "number" else scale
+    sheet.settings["normalizer"] = normalizer
+    sheet.scale = {"none": None, "number": number}.get(scale, float(np.sqrt(sheet.d_k)))
+    mask = str(draw.rng.choice(["none", "causal", "causal", "matrix"]))
+    if mask == "causal":
+        sheet.settings["mask"] = "causal"
+        sheet.mask = np.tril(np.ones((n, m), dtype=bool), m - n)
+    elif mask == "matrix":
+        sheet.mask = draw.rng.random((n, m)) < 0.7
+        sheet.mask[np.arange(n), draw.rng.integers(0, m, n)] = True
+    if normalizer == "sum" and sheet.mask is not None and not sheet.mask.any(1).all():
+        sheet.mask, _ = None, sheet.settings.pop("mask", None)
+
+
+def attention_steps(
+    sheet: Sheet,
+    prefix: str,
+    x: str,
+    widths: tuple[int, int],
+    normalise: Callable[[Matrix], Matrix],
+) -> None:
+    """Lay attention's steps out in a sheet."""
+    k, v = widths
+    given, ways, sheet.prefix = sheet.given, sheet.ways, prefix
+    asked = "context" if "context" in given else x
+    sheet.constants |= {f"I{width}": np.eye(width) for width in (k, v)}
+    for name, source, width in (("Q", x, k), ("K", asked, k), ("V", asked, v)):
+        weight = f"W_{name}" if f"W_{name}" in given else f"I{width}"
+        bias = f"b_{name}" if f"b_{name}" in given else None
+        ways[f"{prefix}{name}"] = Product(((source, weight),), bias)
+    if sheet.heads > 1:
+        for name, width in (("Q", k), ("K", k), ("V", v)):
+            for h in range(sheet.heads):
+                part = width // sheet.heads
+                ways[f"{prefix}{name}.{h + 1}"] = _part(f"{prefix}{name}", h * part, part)
+                sheet.inner.add(f"{prefix}{name}.{h + 1}")
+    mask, scale = True if sheet.mask is None else sheet.mask, sheet.scale or 1.0
+
+    def key(name: str, end: str) -> str:
+        return f"{prefix}{name}{end}"
+
+    for end in sheet.ends:
+        ways[key("scores", end)] = lambda env, e=end: env[key("Q", e)] @ env[key("K", e)].T
+    for end in sheet.ends:
+        ways[key("scaled", end)] = lambda env, e=end: env[key("scores", e)] / scale
+    for end in sheet.ends:
+        ways[key("masked", end)] = lambda env, e=end: np.where(mask, env[key("scaled", e)], -np.inf)
+    for end in sheet.ends:
+        ways[key("weights", end)] = lambda env, e=end: normalise(env[key("masked", e)])
+    for end in sheet.ends:
+        ways[key("mixed", end)] = Product(((key("weights", end), key("V", end)),))
+    if sheet.heads > 1:
+        ways[f"{prefix}mixed"] = lambda env: np.hstack([env[key("mixed", e)] for e in sheet.ends])
+    weight = "W_O" if "W_O" in given else f"I{v}"
+    bias = "b_O" if "b_O" in given else None
+    ways[f"{prefix}output"] = Product(((f"{prefix}mixed", weight),), bias)
+
+
+def _part(key: str, start: int, width: int) -> Callable[[Env], Matrix]:
+    return lambda env: env[key][:, start : start + width]
+
+
+def _positions(draw: Draw) -> Sheet:
+    count, width = draw.size(), draw.size(2, 6)
+    base = int(draw.rng.choice([10_000, 100, 10]))
+    sheet = Sheet("positions", {}, draw.style())
+    sheet.settings = {"count": count, "width": width, "base": base}
+    columns = np.arange(width)
+    angles = np.arange(count)[:, None] / base ** ((columns - columns % 2) / width)
+    sheet.ways["angles"] = lambda _env: angles
+    sheet.ways["encoding"] = lambda env: np.where(
+        columns % 2 == 0, np.sin(env["angles"]), np.cos(env["angles"])
+    )
+    return sheet
+
+
+def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: float) -> None:
+    """Lay a layer norm's steps out."""
+    ways, given = sheet.ways, sheet.given
+
+    def output(env: Env) -> Matrix:
+        return env[f"{prefix}normalised"] * given.get(gamma, 1.0) + given.get(beta, 0.0)
+
+    ways[f"{prefix}mean"] = lambda env: env[x].mean(1, keepdims=True)
+    ways[f"{prefix}variance"] = lambda env: ((env[x] - env[f"{prefix}mean"]) ** 2).mean(
+        1, keepdims=True
+    )
+    ways[f"{prefix}normalised"] = lambda env: (
+        (env[x] - env[f"{prefix}mean"]) / np.sqrt(env[f"{prefix}variance"] + eps)
+    )
+    ways[f"{prefix}output"] = output
+
+
+def _uneven(draw: Draw, rows: int, columns: int) -> Matrix:
+    """Draw vectors that have a variance."""
+    x = draw.matrix(rows, columns)
+    x[:, 0] = x.max(1) + 1
+    return x
+
+
+def _layer_norm(draw: Draw) -> Sheet:
+    n, d = draw.size(), draw.size()
+    sheet = Sheet("layer_norm", {"X": _uneven(draw, n, d)}, draw.style())
+    for name in ("gamma", "beta"):
+        if draw.chance(0.6):
+            sheet.given[name] = draw.matrix(1, d)
+    eps = 0.1 if draw.chance(0.2) else 0.0
+    sheet.settings["eps"] = eps
+    norm_steps(sheet, "", "X", "gamma", "beta", eps)
+    return sheet
+
+
+def _recurrent(draw: Draw, kind: str) -> Sheet:
+    times, d, h = draw.size(2, 3), draw.size(2, 3), draw.size(2, 3)
+    sheet = Sheet(kind, {"X": draw.matrix(times, d)}, draw.style(), parts="t")
+    wide = h if kind == "rnn" else 4 * h
+    names = ("W_xh", "W_hh") if kind == "rnn" else ("W_x", "W_h")
+    sheet.given |= {names[0]: draw.matrix(d, wide), names[1]: draw.matrix(h, wide)}
+    if draw.chance(0.5):
+        sheet.given["b"] = draw.matrix(1, wide)
+    for state in ("h0",) if kind == "rnn" else ("h0", "c0"):
+        cells = draw.matrix(1, h)
+        if draw.chance(0.4):
+            sheet.given[state] = cells
+        else:
+            sheet.constants[state] = np.zeros((1, h))
+    for t in range(times):
+        sheet.ways[f"x.{t + 1}"] = lambda env, t=t: env["X"][t : t + 1]
+        sheet.inner.add(f"x.{t + 1}")
+    return sheet
+
+
+def _rnn(draw: Draw) -> Sheet:
+    sheet = _recurrent(draw, "rnn")
+    bias = "b" if "b" in sheet.given else None
+    for t in range(1, len(sheet.given["X"]) + 1):
+        before = f"h.{t - 1}" if t > 1 else "h0"
+        sheet.ways[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
+        sheet.ways[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
+    return sheet
+
+
+def _lstm(draw: Draw) -> Sheet:
+    sheet = _recurrent(draw, "lstm")
+    ways, width = sheet.ways, len(sheet.given["W_h"])
+    for k, gate in enumerate(GATES):
+        for name in {"W_x", "W_h", "b"} & set(sheet.given):
+            ways[f"{name}{gate}"] = _part(name, k * width, width)
+            sheet.inner.add(f"{name}{gate}")
+    for t in range(1, len(sheet.given["X"]) + 1):
+        h, c = (f"h.{t - 1}", f"c.{t - 1}") if t > 1 else ("h0", "c0")
+        for gate, squash in GATES.items():
+            pairs = ((f"x.{t}", f"W_x{gate}"), (h, f"W_h{gate}"))
+            ways[f"{gate}.{t}"] = Product(pairs, f"b{gate}" if "b" in sheet.given else None, squash)
+        ways[f"c.{t}"] = lambda env, t=t, c=c: (
+            env[f"f.{t}"] * env[c] + env[f"i.{t}"] * env[f"g.{t}"]
+        )
+        ways[f"h.{t}"] = lambda env, t=t: env[f"o.{t}"] * np.tanh(env[f"c.{t}"])
+    return sheet
+
+
+def _additive(draw: Draw) -> Sheet:
+    n, a, k = draw.size(), draw.size(), draw.size()
+    b = a if draw.chance(0.5) else draw.size()
+    k = b if draw.chance(0.4) else k
+    given = {"s": draw.matrix(1, a), "H": draw.matrix(n, b)}
+    given |= {"W_s": draw.matrix(a, k), "W_h": draw.matrix(b, k), "v": draw.matrix(1, k)}
+    sheet = Sheet("additive", given, draw.style())
+    sheet.ways["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
+    sheet.ways["scores"] = lambda env: env["v"] @ env["hidden"].T
+    sheet.ways["weights"] = lambda env: NORMALIZERS["softmax"](env["scores"])
+    sheet.ways["mixed"] = Product((("weights", "H"),))
+    return sheet
+
+
+def feed_forward_steps(sheet: Sheet, prefix: str, x: str, activation: str) -> None:
+    """Lay the feed-forward steps out."""
+    ways, given = sheet.ways, sheet.given
+    ways[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
+    ways[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
+    outer = ((f"{prefix}activated", "W_2"),)
+    ways[f"{prefix}output"] = Product(outer, "b_2" if "b_2" in given else None)
+
+
+def _feed_forward_givens(draw: Draw, given: Env, d: int, o: int) -> None:
+    h = d if draw.chance(0.4) else draw.size()
+    given |= {"W_1": draw.matrix(d, h), "W_2": draw.matrix(h, o)}
+    for name, width in (("b_1", h), ("b_2", o)):
+        if draw.chance(0.5):
+            given[name] = draw.matrix(1, width)
+
+
+def _feed_forward(draw: Draw) -> Sheet:
+    n, d = draw.size(), draw.size()
+    sheet = Sheet("feed_forward", {"X": draw.matrix(n, d)}, draw.style())
+    _feed_forward_givens(draw, sheet.given, d, d if draw.chance(0.5) else draw.size())
+    activation = str(draw.rng.choice(list(ACTIVATIONS)))
+    sheet.settings["activation"] = activation
+    feed_forward_steps(sheet, "", "X", activation)
+    return sheet
+
+
+def _block(draw: Draw) -> Sheet:
+    heads = int(draw.rng.choice([1, 2]))
+    n, d = draw.size(2, 3), 2 * heads if draw.chance(0.7) else 4
+    sheet = Sheet("block", {"X": _uneven(draw, n, d)}, draw.style(), heads=heads)
+    given = sheet.given
+    _projections(draw, given, (d, d), (d, d), heads)
+    given["W_O"] = draw.matrix(d, d)
+    _feed_forward_givens(draw, given, d, d)
+    for name in ("gamma_1", "beta_1", "gamma_2", "beta_2"):
+        if draw.chance(0.3):
+            given[name] = draw.matrix(1, d)
+    _settings(draw, sheet, (n, n), d, "softmax")
+    order, eps = ("pre" if draw.chance(0.5) else "post"), 0.01
+    activation = "relu" if draw.chance(0.7) else "gelu"
+    sheet.settings |= {"order": order, "eps": eps, "activation": activation}
+    pre, ways = order == "pre", sheet.ways
+
+    def norm(which: int, x: str) -> None:
+        norm_steps(sheet, f"norm_{which}.", x, f"gamma_{which}", f"beta_{which}", eps)
+
+    def add(which: int, a: str, b: str) -> None:
+        ways[f"add_{which}"] = lambda env: env[a] + env[b]
+
+    if pre:
+        norm(1, "X")
+    attention_steps(
+        sheet, "attention.", "norm_1.output" if pre else "X", (d, d), NORMALIZERS["softmax"]
+    )
+    add(1, "X", "attention.output")
+    norm(2 if pre else 1, "add_1")
+    inner = "norm_2.output" if pre else "norm_1.output"
+    feed_forward_steps(sheet, "feed_forward.", inner, activation)
+    add(2, "add_1" if pre else "norm_1.output", "feed_forward.output")
+    if not pre:
+        norm(2, "add_2")
+    return sheet
+
+
+KINDS: dict[str, Callable[[Draw], Sheet]] = {
+    "attention": _attention,
+    "positions": _positions,
+    "layer_norm": _layer_norm,
+    "rnn": _rnn,
+    "lstm": _lstm,
+    "additive": _additive,
+    "feed_forward": _feed_forward,
+    "block": _block,
+}

@@ -1,0 +1,361 @@
+"""The report is the contract's, for every kind, and says what is wrong in the lecture notes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workings import Problem
+
+LECTURES = Path(__file__).parents[2] / "lectures"
+Matrix = np.ndarray
+RNG = np.random.default_rng(11)
+
+
+def m(rows: int, columns: int) -> Matrix:
+    return np.round(RNG.normal(size=(rows, columns)), 1)
+
+
+def written(matrix: Matrix) -> list[list[str]]:
+    return [["-inf" if v == -np.inf else f"{v:.3f}" for v in row] for row in matrix]
+
+
+def first_of(**fields: Any) -> dict[str, Any]:
+    report = json.loads(Problem(**fields).check().json())
+    first: dict[str, Any] = report["first"]
+    return first
+
+
+def names(first: dict[str, Any]) -> list[str]:
+    return [cause["name"] for cause in first["causes"]]
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def test_the_report_is_the_contracts() -> None:
+    claim = {"scores": [[1, 0], [0, 5]], "weights": [["0.731", "0.269"], ["0.0067", "?"]]}
+    problem = Problem(title="t", X=[[1, 0], [0, 2]], scale="none", claim=claim)
+    data = json.loads(problem.check().json("a/slide.toml"))
+    assert list(data) == ["version", "file", "title", "verdict", "first", "steps", "counts"]
+    assert data == {
+        "version": 1,
+        "file": "a/slide.toml",
+        "title": "t",
+        "verdict": "wrong",
+        "first": {
+            "step": "scores",
+            "head": None,
+            "cell": [1, 1],
+            "claimed": "5",
+            "expected": 4.0,
+            "causes": [
+                {
+                    "name": "arithmetic-slip",
+                    "reproduces": "1/1",
+                    "says": "0·0 + 2·2 is 4, not 5",
+                }
+            ],
+        },
+        "steps": [
+            {
+                "step": "scores",
+                "head": None,
+                "verdict": "wrong",
+                "cells": [["right", "right"], ["right", "wrong"]],
+            },
+            {
+                "step": "weights",
+                "head": None,
+                "verdict": "follows",
+                "cells": [["right", "right"], ["follows", "blank"]],
+            },
+        ],
+        "counts": {"right": 5, "rounded": 0, "follows": 1, "wrong": 1, "blank": 1},
+    }
+    assert list(data["first"]) == ["step", "head", "cell", "claimed", "expected", "causes"]
+    assert "\n" not in problem.check().json()
+
+
+def test_nothing_wrong_has_no_first() -> None:
+    report = Problem(X=[[1, 0]], scale="none", claim={"scores": [[1]]}).check()
+    data = json.loads(report.json())
+    assert (data["verdict"], data["first"]) == ("right", None)
+    assert report.first is None
+    assert report.findings == []
+    assert json.loads(Problem(X=[[1]]).check().json())["steps"] == []
+
+
+def test_carried_is_there_only_where_the_inputs_were_off() -> None:
+    claim = {"Q": [[2], [3]], "scores": [[7, "?"], ["?", "?"]]}
+    report = Problem(X=[[1], [3]], scale="none", claim=claim).check()
+    first, second = report.findings
+    assert (first.key, first.expected, first.carried) == ("Q", 1.0, None)
+    assert "carried" not in json.loads(report.json())["first"]
+    assert (second.key, second.expected, second.carried) == ("scores", 1.0, 2.0)
+    assert second.causes[0].says == "2·1 is 2, not 7"
+    data = second.data()
+    assert list(data) == ["step", "head", "cell", "claimed", "expected", "carried", "causes"]
+    assert data["carried"] == 2.0
+
+
+def test_infinities_are_strings() -> None:
+    first = first_of(X=[[1], [1]], scale="none", mask="causal", claim={"masked": [[1, 7], [1, 1]]})
+    assert (first["claimed"], first["expected"], first["cell"]) == ("7", "-inf", [0, 1])
+    first = first_of(X=[[1], [1]], scale="none", claim={"masked": [[1, "-inf"], [1, 1]]})
+    assert (first["claimed"], first["expected"]) == ("-inf", 1.0)
+
+
+def test_first_is_by_step_head_row_and_column_of_the_file() -> None:
+    x = [[1, 0, 2, 0], [0, 1, 0, 3]]  # rows
+    wrong = {"mixed": [[9, 9], [9, 9]], "scores": [[0, 0], [0, 9]]}
+    claim = {"head": {"1": {"mixed": wrong["mixed"]}, "2": wrong}}
+    first = first_of(X=x, heads=2, scale="none", claim=claim)
+    assert (first["step"], first["head"], first["cell"]) == ("scores", 2, [0, 0])
+    claim = {"head": {"2": {"scores": [[9, 9], [9, 9]]}, "1": {"scores": [[1, 9], [9, 1]]}}}
+    first = first_of(X=x, heads=2, scale="none", claim=claim)
+    assert (first["step"], first["head"], first["cell"]) == ("scores", 1, [0, 1])
+
+
+def test_in_columns_cells_are_those_of_the_file() -> None:
+    # Two tokens of width three, as columns. Row by row, (0, 1) is the first wrong cell on paper,
+    # though token 0 has a wrong number, too.
+    x = [[1, 2], [3, 4], [5, 6]]
+    claim = {"Q": [[1, 9], [3, 4], [9, 6]]}
+    report = Problem(X=x, vectors="columns", claim=claim).check()
+    assert report["Q"] == [["right", "wrong"], ["right", "right"], ["wrong", "right"]]
+    assert report.first is not None
+    assert report.first.cell == (0, 1)
+    assert json.loads(report.json())["steps"][0]["cells"][2] == ["wrong", "right"]
+
+
+def test_a_step_is_as_bad_as_its_worst_cell() -> None:
+    def verdict(*cells: Any) -> str:
+        x = [[1, 1], [2, 2], ["0.1234", "0.1234"]]
+        claim = {"mean": [[cell] for cell in cells]}
+        report = Problem(kind="layer_norm", X=x, eps=1, claim=claim).check()
+        return str(json.loads(report.json())["steps"][0]["verdict"])
+
+    assert verdict(1, 2, "0.12") == "right"
+    assert verdict(1, "?", "0.13") == "rounded"
+    assert verdict(1, "2.5", "0.13") == "wrong"
+    assert verdict("?", "?", "?") == "blank"
+
+
+def test_reprints_and_times_are_told_apart() -> None:
+    claim = {"Q": [[1]], "again": [{"Q": [[2]]}]}
+    data = json.loads(Problem(X=[[1]], claim=claim).check().json())
+    assert [step.get("again") for step in data["steps"]] == [None, 1]
+    assert data["first"]["again"] == 1
+    rnn = {"kind": "rnn", "X": [[1], [1]], "W_xh": [[1]], "W_hh": [[0]]}
+    claim = {"t": {"1": {"sum": [1]}, "2": {"sum": [2], "h": [["0.96"]]}}}
+    data = json.loads(Problem(**rnn, claim=claim).check().json())
+    assert [(s["step"], s["t"], s["head"]) for s in data["steps"]] == [
+        ("sum", 1, None),
+        ("sum", 2, None),
+        ("h", 2, None),
+    ]
+    assert (data["first"]["step"], data["first"]["t"]) == ("sum", 2)
+    assert data["steps"][2]["cells"] == [["follows"]]
+
+
+# -- every kind ------------------------------------------------------------------------------------
+
+KINDS: dict[str, dict[str, Any]] = {
+    "attention": {"X": m(2, 2), "W_Q": m(2, 2), "W_K": m(2, 2)},
+    "positions": {"count": 3, "width": 4},
+    "layer_norm": {"X": m(2, 3), "gamma": m(1, 3), "beta": m(1, 3)},
+    "rnn": {"X": m(2, 2), "W_xh": m(2, 2), "W_hh": m(2, 2), "b": m(1, 2)},
+    "lstm": {"X": m(2, 2), "W_x": m(2, 8), "W_h": m(2, 8), "b": m(1, 8)},
+    "additive": {"s": m(1, 2), "H": m(3, 2), "W_s": m(2, 2), "W_h": m(2, 2), "v": m(1, 2)},
+    "feed_forward": {"X": m(2, 3), "W_1": m(3, 3), "b_1": m(1, 3), "W_2": m(3, 3)},
+    "block": {"X": m(2, 2), "W_Q": m(2, 2), "W_1": m(2, 2), "W_2": m(2, 2), "eps": 0.1},
+}
+
+
+def claims_of(problem: Problem) -> dict[str, Any]:
+    """Claim every step of a problem, to three decimals."""
+    claim: dict[str, Any] = {}
+    solution = problem.solve()
+    for key in solution.keys():  # noqa: SIM118
+        *place, name = key.split(".")
+        if name.isdigit():
+            *place, name = *place[:-1], str(problem.kind.parts), name, place[-1]
+        table = claim
+        for part in place:
+            table = table.setdefault(part, {})
+        table[name] = written(solution[key])
+    return claim
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_checked(kind: str) -> None:
+    fields = {"kind": kind, **KINDS[kind]}
+    claim = claims_of(Problem(**fields))
+    report = Problem(**fields, claim=claim).check()
+    assert report.counts["wrong"] == report.counts["follows"] == report.counts["blank"] == 0
+    assert [one.step.key for one in report.steps] == list(Problem(**fields).solve().keys())
+    last = report.steps[-1]
+    table = claim
+    for part in last.step.name.split(".")[:-1]:
+        table = table[part]
+    if last.step.part is not None:
+        table = table["t"][str(last.step.part)]
+    cell = table[last.step.name.rpartition(".")[2]]
+    cell[-1][-1] = f"{float(cell[-1][-1]) + 7.77:.3f}"
+    first = Problem(**fields, claim=claim).check().first
+    assert first is not None
+    assert (first.key, first.cell) == (last.step.key, (len(cell) - 1, len(cell[0]) - 1))
+    assert [cause.name for cause in first.causes] == ["arithmetic-slip"]
+
+
+def _planted(kind: str, key: str, wrong: Matrix, **fields: Any) -> list[str]:
+    name, _, part = key.partition(".")
+    table = {name: written(wrong)}
+    claim = {"t": {part: table}} if part else table
+    return names(first_of(kind=kind, **{**KINDS[kind], **fields}, claim=claim))
+
+
+def test_weights_of_other_kinds_are_mixed_up_too() -> None:
+    given = KINDS["rnn"]
+    x, w, b = given["X"][:1], given["W_xh"], given["b"]
+    assert _planted("rnn", "sum.1", x @ w.T + b) == ["weight-transposed"]
+    assert _planted("rnn", "sum.1", x @ given["W_hh"] + b) == ["wrong-weight"]
+    assert _planted("rnn", "h.1", np.tanh(x @ w.T + b)) == ["weight-transposed"]
+    given = KINDS["lstm"]
+    x, w, b = given["X"][:1], given["W_x"], given["b"]
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    swapped = sigmoid(x @ w[:, 2:4] + b[:, :2])
+    assert _planted("lstm", "i.1", swapped) == ["wrong-weight"]
+    gate = sigmoid(x @ w[:, 2:4] + b[:, 2:4])  # all of the forget gate's
+    assert _planted("lstm", "i.1", gate) == ["wrong-weight"]
+    given = KINDS["additive"]
+    s, states = given["s"], given["H"]
+    hidden = np.tanh(s @ given["W_h"] + states @ given["W_h"])
+    assert _planted("additive", "hidden", hidden) == ["wrong-weight"]
+    hidden = np.tanh(s + states @ given["W_h"])
+    assert _planted("additive", "hidden", hidden) == ["not-projected"]
+    scores = given["v"] @ np.tanh(s @ given["W_s"] + states @ given["W_h"]).T
+    assert _planted("additive", "weights", np.exp(scores)) == ["exp-not-normalised"]
+    given = KINDS["feed_forward"]
+    hidden = given["X"] @ given["W_1"].T + given["b_1"]
+    assert _planted("feed_forward", "hidden", hidden) == ["weight-transposed"]
+    assert _planted("feed_forward", "hidden", given["X"]) == ["not-projected"]
+
+
+def test_the_attention_in_a_block_knows_the_catalogue() -> None:
+    fields = {"kind": "block", **KINDS["block"], "W_O": m(2, 2)}
+    problem = Problem(**fields)
+    exact = problem.solve()
+    scores = {"scores": written(exact["attention.scores"])}
+    claim = {"attention": {**scores, "scaled": scores["scores"]}}
+    assert names(first_of(**fields, claim=claim)) == ["not-scaled", "copied-from-another-step"]
+    output = exact["attention.mixed"] @ fields["W_O"].T
+    claim = {"attention": {"output": written(output)}}
+    assert names(first_of(**fields, claim=claim)) == ["output-projection-transposed"]
+
+
+# -- whatever somebody writes ----------------------------------------------------------------------
+
+CELLS = ["?", "-inf", "inf", 0, 1, -7, -10_000, "0.5", "-2.50", "1/3", "1e300", "-7e-300", "0,1"]
+
+
+@settings(max_examples=60)
+@given(kind=st.sampled_from(sorted(KINDS)), columns=st.booleans(), seed=st.integers(0, 2**32 - 1))
+def test_no_claim_is_too_wild(kind: str, columns: bool, seed: int) -> None:
+    fields = {"kind": kind, **KINDS[kind]}
+    claim = claims_of(Problem(**fields))
+    _make_wild(claim, np.random.default_rng(seed), columns)
+    if columns:
+        turned = {k: v.T if isinstance(v, np.ndarray) else v for k, v in fields.items()}
+        fields = {**turned, "vectors": "columns"}
+    report = Problem(**fields, claim=claim).check()
+    assert json.loads(report.json(), parse_constant=pytest.fail)["version"] == 1
+    for found in report.findings:
+        json.dumps(found.data(), allow_nan=False)
+        assert found.causes
+
+
+def _make_wild(table: dict[str, Any], rng: np.random.Generator, columns: bool) -> None:
+    """Put anything in the place of some numbers, and turn the matrices over for columns."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            _make_wild(value, rng, columns)
+            continue
+        rows = [list(column) for column in zip(*value, strict=True)] if columns else value
+        table[name] = [
+            [CELLS[rng.integers(len(CELLS))] if rng.random() < 0.2 else cell for cell in row]
+            for row in rows
+        ]
+
+
+# -- the notes -------------------------------------------------------------------------------------
+
+# file: wrong cells, and the first of each step that has any: step, cell, claimed, causes
+NOTES: dict[str, tuple[int, list[tuple[str, tuple[int, int], str, set[str]]]]] = {
+    "L0-cross": (
+        4,
+        [
+            ("K", (0, 0), "-0.02", {"sign-lost"}),
+            ("V", (1, 0), "-0.02", {"arithmetic-slip"}),
+        ],
+    ),
+    "L0-example-1": (
+        3,
+        [
+            (
+                "output",
+                (0, 0),
+                "-0.16",
+                {"output-projection-forgotten", "copied-from-another-step"},
+            )
+        ],
+    ),
+    "L0-example-2": (3, [("V", (1, 0), "-0.02", {"copied-from-another-step"})]),
+    "L0-masked": (3, [("V", (1, 0), "-0.02", {"copied-from-another-step"})]),
+    "L2-cross": (0, []),
+    "L2-masked": (0, []),
+    "L2-self": (
+        4,
+        [
+            ("scores", (1, 2), "18", {"arithmetic-slip"}),
+            ("weights", (1, 0), "0.000007", {"decimal-point-moved"}),
+            ("mixed", (0, 0), "1.0932", {"arithmetic-slip"}),
+        ],
+    ),
+    "L3-demo": (2, [("Q", (1, 0), "18", {"arithmetic-slip"})]),
+    "L3-dot-product": (0, []),
+    "L3-positions": (2, [("encoding", (0, 1), "0", {"copied-from-neighbour"})]),
+}
+
+
+def test_all_of_the_notes_are_here() -> None:
+    assert {path.stem for path in LECTURES.glob("*.toml")} == set(NOTES)
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_what_is_wrong_in_the_notes(name: str) -> None:
+    report = Problem.load(LECTURES / f"{name}.toml").check()
+    wrong, findings = NOTES[name]
+    assert report.counts["wrong"] == wrong
+    assert [
+        (found.step, found.cell, found.claimed, {cause.name for cause in found.causes})
+        for found in report.findings
+    ] == findings
+
+
+def test_what_follows_in_the_notes() -> None:
+    report = Problem.load(LECTURES / "L2-self.toml").check()
+    assert report["weights"][1] == ["wrong", "follows", "follows"]
+    assert report["mixed"][1] == ["right", "follows", "follows"]
+    assert report.findings[1].carried == pytest.approx(7.324e-7, rel=1e-3)
+    demo = Problem.load(LECTURES / "L3-demo.toml").check()
+    assert demo["scores"][1][0] == "follows"
+    cross = Problem.load(LECTURES / "L0-cross.toml").check()
+    assert cross.first is not None
+    assert cross.first.again == 1
+    assert cross.counts["follows"] == 0  # mixed is right though V is not: it was not used
