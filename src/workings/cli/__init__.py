@@ -11,7 +11,7 @@ from workings.errors import UserError
 from workings.views.plain import printable
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
-VERBS = ("solve", "check", "train", "resume", "evaluate", "predict", "summary")
+VERBS = ("solve", "check", "make", "grade", "train", "resume", "evaluate", "predict", "summary")
 
 DESCRIPTION = """\
 Sequence models, from RNN to Transformer, that show their workings.

@@ -1,0 +1,42 @@
+"""`workings grade`: marks as CSV, and 2 where something could not be read."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from workings.cli import main
+from workings.problems.make import make_sheet
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_sheet("positions", "2x4", 1).write(tmp_path / "sheet")
+    (tmp_path / "answers" / "alice").mkdir(parents=True)
+    shutil.copy(tmp_path / "sheet" / "key" / "problem-01.toml", tmp_path / "answers" / "alice")
+    return tmp_path
+
+
+def test_marks_go_to_a_file(folder: Path) -> None:
+    marks = folder / "marks.csv"
+    arguments = ["grade", str(folder / "sheet"), str(folder / "answers")]
+    assert main([*arguments, "--out", str(marks)]) == 0
+    assert marks.read_text() == (
+        "student,problem,angles,encoding,total,out of,first wrong,likely causes,note\n"
+        "alice,problem-01,1,1,2,2,,,\n"
+        "alice,all,,,2,2,,,\n"
+    )
+
+
+def test_a_file_that_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "answers" / "bob.toml").write_text("?")
+    assert main(["grade", str(folder / "sheet"), str(folder / "answers")]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("workings: bob: bob.toml: not TOML")
+    assert told.err.count("\n") == 1
+    assert "alice,problem-01,1,1,2,2" in told.out
+
+
+def test_no_sheet(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", str(folder), str(folder / "answers")]) == 2
+    assert "no sheet" in capsys.readouterr().err

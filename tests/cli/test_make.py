@@ -1,0 +1,50 @@
+"""`workings make`: a folder, a line, and errors that say what would be right."""
+
+from pathlib import Path
+
+import pytest
+
+from workings.cli import main
+from workings.problems.make.plan import KINDS
+
+
+def test_it_makes_a_folder_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "sheet")
+    arguments = ["make", "--kind", "masked", "--size", "2x3", "--count", "1", "--seed", "7"]
+    assert main([*arguments, "--out", out]) == 0
+    told = capsys.readouterr()
+    assert told.out == f"{out}: 1 problem; the answers are in key/\n"
+    assert told.err == ""
+    assert main(["check", f"{out}/key/problem-01.toml", "--json"]) == 0
+    assert sorted(p.name for p in (tmp_path / "sheet").iterdir()) == [
+        "key",
+        "problem-01.toml",
+        "sheet.html",
+        "sheet.ipynb",
+        "sheet.json",
+        "sheet.tex",
+    ]
+
+
+def test_a_note_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["make", "--kind", "self", "--size", "2x3", "--d-k", "3", "--count", "1"]
+    assert main([*arguments, "--out", str(tmp_path / "s")]) == 0
+    assert "workings: note: d_k and the width are both 3" in capsys.readouterr().err
+
+
+def test_a_wrong_argument_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["make", "--kind", "masked", "--size", "3x4", "--d-k", "2"]
+    assert main([*arguments, "--out", str(tmp_path / "s")]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "take --d-k 3" in told
+    assert not (tmp_path / "s").exists()
+
+
+def test_help_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["make", "--help"])
+    told = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+    assert all(kind in told for kind in KINDS)

@@ -1,0 +1,282 @@
+"""Sheets: the same from the same seed, pleasant to work, and telling mistakes apart."""
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workings.errors import UserError
+from workings.problems import Problem
+from workings.problems.make import Sheet, make_sheet
+from workings.problems.make.plan import KINDS, plan_of
+
+SIZES = {"positions": "3x4", "lstm": "2x2", "block": "2x3"}
+DECIMALS = 3
+
+
+@cache
+def of_kind(kind: str, count: int = 2, seed: int = 5, **options: object) -> Sheet:
+    return make_sheet(kind, SIZES.get(kind, "3x3"), count, seed, **options)
+
+
+def digest(sheet: Sheet) -> str:
+    return hashlib.sha256(json.dumps(sheet.files()).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("mistakes", [False, True])
+def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -> None:
+    program = (
+        "import json, hashlib\nfrom workings.problems.make import make_sheet\n"
+        f"files = make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}).files()\n"
+        "print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": "99", "PYTHONPATH": ":".join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == digest(make_sheet("masked", "3x4", 2, 7, mistakes=mistakes))
+
+
+@pytest.mark.parametrize("mistakes", [False, True])
+def test_a_problem_does_not_depend_on_how_many_follow(mistakes: bool) -> None:
+    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).files() for n in (2, 4))
+    for name in ("problem-01.toml", "problem-02.toml", "key/problem-02.toml"):
+        assert few[name] == many[name]
+
+
+def test_another_seed_gives_other_problems_and_no_two_are_alike() -> None:
+    givens = [
+        str(exercise.table["given"])
+        for seed in (1, 2)
+        for exercise in make_sheet("self", "2x2", 5, seed).exercises
+    ]
+    assert len(set(givens)) == 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_key_is_right_and_complete(kind: str) -> None:
+    sheet = of_kind(kind)
+    for name, text in sheet.files().items():
+        if name.startswith("key/problem"):
+            counts = Problem.from_toml(text).check().counts
+            assert counts["right"] == sum(counts.values()) > 0
+        elif name.startswith("problem"):
+            assert Problem.from_toml(text).claims == []
+
+
+def test_columns_are_the_same_problem_turned_over() -> None:
+    rows, columns = (of_kind("cross", vectors=v) for v in ("rows", "columns"))
+    files = columns.files()
+    assert 'vectors = "columns"' in files["problem-01.toml"].replace("vectors        ", "vectors ")
+    assert Problem.from_toml(files["key/problem-01.toml"]).check().verdict == "right"
+    one = columns.exercises[0].problem
+    scores = one.solve()["scores"]
+    np.testing.assert_allclose(scores, one.solve()["K"].T @ one.solve()["Q"])
+    np.testing.assert_array_equal(rows.exercises[0].problem.solve()["Q"], one.solve()["Q"].T)
+
+
+@settings(max_examples=10)
+@given(
+    st.integers(0, 10**9),
+    st.sampled_from(("self", "masked", "cross", "multi-head")),
+    st.sampled_from(("2x2", "3x3", "3x4", "4x4", "2x5")),
+)
+def test_attention_is_pleasant_at_every_step(seed: int, kind: str, size: str) -> None:
+    (exercise,) = make_sheet(kind, size, 1, seed).exercises
+    solution = exercise.problem.solve()
+    for matrix in exercise.table["given"].values():
+        assert all(isinstance(v, int) and abs(v) <= 3 for row in matrix for v in row)
+    for row in exercise.table["given"]["X"]:
+        assert len(set(row)) > 1
+    for key in solution.keys():  # noqa: SIM118
+        matrix, step = solution[key], key.split(".")[0]
+        if step in ("Q", "K", "V", "scores"):
+            assert (matrix == np.round(matrix)).all()
+            assert np.abs(matrix).max() <= 25
+        if step == "weights":
+            masked = solution.problem.exact[key.replace("weights", "masked")].mid
+            allowed = np.isfinite(masked)
+            for row, may in zip(matrix, allowed, strict=True):
+                if may.sum() > 1:
+                    assert row[may].min() > 0.02
+                    assert row[may].max() < 0.98
+                    assert np.ptp(row[may]) > 0.02
+            assert len({tuple(np.round(row, 2)) for row in matrix}) > 1
+
+
+@pytest.mark.parametrize("kind", ["positions", "layer_norm", "rnn", "lstm", "additive", "block"])
+def test_other_kinds_start_from_short_numbers_and_saturate_nowhere(kind: str) -> None:
+    for exercise in of_kind(kind).exercises:
+        for matrix in exercise.table["given"].values():
+            for value in np.ravel(matrix):
+                assert round(float(value), 1) == value
+        solution = exercise.problem.solve()
+        for key in solution.keys():  # noqa: SIM118
+            if key.split(".")[0] in ("i", "f", "o", "weights"):
+                assert solution[key].min() > 0.02
+                assert solution[key].max() < 0.98
+            if key == "mean":
+                assert np.allclose(solution[key] * 2, np.round(solution[key] * 2))
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def ways_to_scale_and_to_weigh(
+    given: dict[str, list[list[int]]],
+) -> dict[str, dict[str, np.ndarray]]:
+    """What the mistakes lead to, worked out here and not by the package."""
+    x, w_q, w_k = (np.array(given[name], dtype=float) for name in ("X", "W_Q", "W_K"))
+    d_model, d_k = w_q.shape
+    scores = x @ w_q @ (x @ w_k).T
+    scaled = np.round(scores / math.sqrt(d_k), DECIMALS)
+    mask = np.tril(np.ones(scaled.shape, dtype=bool))
+    masked = np.where(mask, scaled, -np.inf)
+    late = np.where(mask, scores, -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        across = np.nan_to_num(softmax(masked.T).T)
+    return {
+        "scores": {"right": scores, "swapped": scores.T},
+        "scaled": {
+            "right": scaled,
+            "not": scores,
+            "d_k": scores / d_k,
+            "d_model": scores / math.sqrt(d_model),
+            "multiplied": scores * math.sqrt(d_k),
+        },
+        "masked": {
+            "right": masked,
+            "forgotten": scaled,
+            "transposed": np.where(mask.T, scaled, -np.inf),
+            "self": np.where(mask & ~np.eye(len(mask), dtype=bool), scaled, -np.inf),
+            "zeros": np.where(mask, scaled, 0.0),
+        },
+        "weights": {
+            "right": softmax(masked),
+            "axis": across,
+            "after": softmax(scaled) * mask,
+            "sigmoid": 1 / (1 + np.exp(-masked)),
+            "exp": np.exp(masked),
+            "late": softmax(late) / math.sqrt(d_k),
+        },
+    }
+
+
+@pytest.mark.parametrize(("size", "d_k"), [("3x4", 3), ("3x3", 4), ("2x2", 4), ("4x5", 2)])
+def test_mistakes_lead_to_different_numbers(size: str, d_k: int) -> None:
+    sheet = make_sheet("masked", size, 3, 21, d_k=d_k)
+    assert sheet.notes == []
+    for exercise in sheet.exercises:
+        for step, ways in ways_to_scale_and_to_weigh(exercise.table["given"]).items():
+            names = list(ways)
+            for a, one in enumerate(names):
+                for other in names[a + 1 :]:
+                    with np.errstate(invalid="ignore"):
+                        gap = np.abs(
+                            np.round(ways[one], DECIMALS) - np.round(ways[other], DECIMALS)
+                        )
+                    assert np.nan_to_num(gap, nan=0).max() > 1.5 * 10**-DECIMALS, (step, one, other)
+
+
+@pytest.mark.parametrize(
+    ("size", "d_k"), [("3x4", 3), ("3x3", 4), ("3x2", 4), ("3x5", 4), ("3x8", 4)]
+)
+def test_the_default_width_of_queries_tells_ways_to_scale_apart(size: str, d_k: int) -> None:
+    plan = plan_of("self", size)
+    assert plan.d_k == d_k
+    ways = {1.0, d_k, math.sqrt(d_k), math.sqrt(plan.width), 1 / math.sqrt(d_k)}
+    assert len({round(way, 9) for way in ways}) == 5
+
+
+def test_what_can_never_be_told_apart_is_refused_with_what_would_be_right() -> None:
+    with pytest.raises(UserError, match=r"÷ d_k and ÷ √d_model are both ÷ 2 .* take --d-k 3"):
+        plan_of("masked", "3x4", d_k=2)
+    with pytest.raises(UserError, match="take --d-k 4, or --scale none"):
+        plan_of("self", "3x3", d_k=1)
+    assert plan_of("self", "3x4", d_k=2, scale="none").d_k == 2
+    (note,) = make_sheet("self", "2x3", 1, d_k=3).notes
+    assert "no mistake here" in note
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_mistake_is_planted_and_found_where_it_is(kind: str) -> None:
+    sheet = of_kind(kind, mistakes=True)
+    files = sheet.files()
+    for exercise in sheet.exercises:
+        planted = exercise.planted
+        assert planted is not None
+        report = Problem.from_toml(files[f"{exercise.name}.toml"]).check()
+        assert report.first is not None
+        assert (report.first.key, report.first.cell) == (planted.key, planted.cell)
+        assert planted.name in [cause.name for cause in report.first.causes]
+        assert {one.step.key for one in report.steps if one.verdict == "wrong"} == {planted.key}
+        assert report.counts["blank"] == 0
+        row, column = planted.cell
+        key = files[f"key/{exercise.name}.toml"]
+        assert f"# Planted: {planted.name}" in key
+        assert f"row {row + 1}, column {column + 1}" in key
+        assert Problem.from_toml(key).check().verdict == "right"
+
+
+def test_planted_mistakes_vary() -> None:
+    sheet = make_sheet("masked", "2x3", 8, 4, mistakes=True)
+    names = Counter(e.planted.name for e in sheet.exercises if e.planted)
+    assert len(names) == 8
+
+
+def test_at_few_decimals_problems_still_discriminate_or_say_what_they_do_not() -> None:
+    sheet = make_sheet("lstm", "2x2", 2, 3, decimals=1)
+    assert len(sheet.notes) == 1
+    assert all("take more --decimals" in note for note in sheet.notes)
+    assert make_sheet("self", "3x3", 2, 3, decimals=2).notes == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"kind": "mask"}, "did you mean 'masked'"),
+        ({"size": "3by4"}, "like 3x4"),
+        ({"size": "1x4"}, "tokens from 2 to 6"),
+        ({"size": "3x99"}, "width from 2 to 8"),
+        ({"size": "6x2"}, "need a width of 3"),
+        ({"kind": "positions", "size": "3x5"}, "an even width from 4"),
+        ({"kind": "positions", "size": "3x4", "count": 11}, "at most 10"),
+        ({"count": 0}, "--count 0: from 1 to 200"),
+        ({"decimals": 0}, "--decimals 0: from 1 to 6"),
+        ({"vectors": "row"}, "rows, columns"),
+        ({"kind": "rnn", "heads": 2}, "--heads is for --kind self"),
+        ({"kind": "self", "hidden": 2}, "--hidden is for"),
+        ({"kind": "self", "context": 2}, "--context is for --kind cross"),
+        ({"kind": "multi-head", "heads": 1}, "--kind self"),
+        ({"kind": "multi-head", "heads": 8, "d_k": 8}, "64 columns"),
+        ({"scale": "7"}, r"sqrt\(d_k\), none"),
+        ({"d_k": 99}, "--d-k 99: from 1 to 8"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(arguments: dict[str, object], says: str) -> None:
+    with pytest.raises(UserError, match=says) as error:
+        make_sheet(**{"kind": "masked", "size": "3x4", **arguments})
+    assert "\n" not in str(error.value)
+
+
+def test_options_shape_the_problems() -> None:
+    sheet = make_sheet("cross", "2x3", 1, heads=2, d_k=2, context=4, scale="none")
+    problem = sheet.exercises[0].problem
+    assert problem.solve()["weights.2"].shape == (2, 4)
+    assert problem.solve()["output"].shape == (2, 3)
+    assert "scaled.1" not in problem.solve().keys()  # noqa: SIM118
+    rnn = make_sheet("rnn", "2x4", 1, hidden=2).exercises[0].problem
+    assert rnn.solve()["h.2"].shape == (1, 2)
