@@ -31,6 +31,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/attention.py
 	$(BIN)/python bench/multihead.py
 	$(BIN)/python bench/threads.py
+	$(BIN)/python bench/check.py
 
 # The base install is what a learner gets: numpy and rich. The stamp is written last, so that an
 # interrupted install starts again.

@@ -2,9 +2,12 @@
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 from workings.views.plain import printable
 
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from workings.train.loop import Progress
 
 Mode: TypeAlias = Literal["progress", "quiet", "json"]
-REFRESH = 0.2  # seconds between two looks of the progress line
 
 
 class Log:
@@ -20,12 +22,23 @@ class Log:
 
     def __init__(self, path: Path, mode: Mode = "progress", stream: TextIO | None = None) -> None:
         self._file = path.open("a", encoding="utf-8")
-        self._mode, self._stream = mode, stream or sys.stderr
-        self._shown = 0.0
-        self._line = 0  # width of the progress line that stands there
+        self._mode = mode
+        self._console = Console(file=stream or sys.stderr)
+        self._bar = Bar(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]:.4f} · {task.fields[speed]:,.0f} examples/s ·"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=self._console,
+            transient=True,
+            disable=mode != "progress" or not self._console.is_terminal,
+        )
+        self._training: TaskID | None = None
 
     def close(self) -> None:
         """End the log."""
+        self._bar.stop()
         self._file.close()
 
     def record(self, **data: Any) -> None:
@@ -40,23 +53,20 @@ class Log:
     def say(self, text: str) -> None:
         """Tell the user something."""
         if self._mode == "progress":
-            self._clear()
-            self._stream.write(printable(text) + "\n")
+            told = printable(text)
+            self._console.print(told, markup=False, highlight=False, soft_wrap=True)
 
-    def step(self, progress: "Progress", batches: int, steps: int) -> None:
-        """Show where the training is; every so often, not every step."""
-        now = time.monotonic()
-        if self._mode != "progress" or now - self._shown < REFRESH or not self._stream.isatty():
-            return
-        self._shown = now
-        loss = progress.sums["loss"] / progress.examples
-        pace = progress.seconds / max(progress.step, 1)
-        left = time.strftime("%H:%M:%S", time.gmtime(pace * (steps - progress.step)))
-        share = progress.batch / batches
-        bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-        speed = progress.examples / max(share * pace * batches, 1e-9)
-        told = f"loss {loss:.4f} · {speed:,.0f} examples/s · {left} left"
-        self._show(f"epoch {progress.epoch + 1} {bar} {told}")
+    def step(self, progress: "Progress", steps: int) -> None:
+        """Show where the training is."""
+        told: dict[str, Any] = {
+            "epoch": progress.epoch + 1,
+            "loss": progress.sums["loss"] / progress.examples,
+            "speed": progress.examples / max(progress.seconds - progress.epoch_began, 1e-9),
+        }
+        if self._training is None:
+            self._training = self._bar.add_task("", total=steps, **told)
+            self._bar.start()
+        self._bar.update(self._training, completed=progress.step, **told)
 
     def epoch(self, progress: "Progress", measured: dict[str, float], **timing: float) -> None:
         """Tell how an epoch went."""
@@ -72,17 +82,6 @@ class Log:
             f"{name.replace('_', ' ')} {value:.4f}" for name, value in measured.items()
         )
         self.say(f"epoch {progress.epoch}: {told} · {progress.seconds:.0f} s")
-
-    def _show(self, line: str) -> None:
-        self._clear()
-        self._stream.write(line)
-        self._stream.flush()
-        self._line = len(line)
-
-    def _clear(self) -> None:
-        if self._line:
-            self._stream.write("\r" + " " * self._line + "\r")
-            self._line = 0
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

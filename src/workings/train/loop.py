@@ -52,6 +52,7 @@ class Progress:
     examples: int = 0  # of the epoch under way
     sums: dict[str, float] = field(default_factory=dict)  # over these
     seconds: float = 0.0
+    epoch_began: float = 0.0  # at so many seconds
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -100,7 +101,7 @@ class Trainer:
             progress.batch += len(group)
             now = time.perf_counter()
             progress.seconds, since = progress.seconds + now - since, now
-            self.log.step(progress, len(batches), self.steps)
+            self.log.step(progress, self.steps)
             if self._stop:
                 self.save()
                 raise Interrupted
@@ -147,6 +148,7 @@ class Trainer:
         trained = {f"train_{name}": s / progress.examples for name, s in progress.sums.items()}
         self.log.epoch(progress, trained | measured, evaluation_seconds=took)
         progress.sums, progress.examples = {}, 0
+        progress.epoch_began = progress.seconds
         self.save()
 
     def _patience_is_over(self) -> bool:
