@@ -28,7 +28,7 @@ SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}
 
 @pytest.fixture(scope="module")
 def sheets() -> dict[str, Sheet]:
-    made = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 2, 5) for kind in KINDS}
+    made = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in KINDS}
     made["found"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
     made["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
     made["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)

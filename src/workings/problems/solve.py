@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from workings.errors import UserError
 from workings.problems.cells import Cells, Floats
 from workings.problems.kinds import Step
-from workings.problems.ops import Copy, Masked, Normalised, Op, Scaled
+from workings.problems.ops import Copy, Op
 from workings.problems.problem import Problem
 from workings.views.notation import Notation, Text, decimal
 from workings.views.shown import Shown
@@ -118,20 +119,29 @@ def formula_of(step: Step, problem: Problem) -> Callable[[Notation], str]:
     def formula(n: Notation) -> str:
         name = step.name.rsplit(".", 1)[-1]
         left = n.symbol(name if step.part is None else f"{name}_{step.part}")
-        return n.equals(left, _shown_source(step, problem).formula(n, problem.columns))
+        return n.equals(left, spelled(step.op, problem).formula(n, problem.columns))
 
     return formula
 
 
-def _shown_source(step: Step, problem: Problem) -> Op:
-    """A formula speaks of steps that are shown: softmax(scaled) where there is no mask."""
-    op, not_shown = step.op, {s.key: s.op for s in problem.steps if not s.shown}
-    while isinstance(op, Scaled | Masked | Normalised):
-        source = not_shown.get(op.x)
-        if not isinstance(source, Copy):
-            break
-        op = replace(op, x=source.x)
-    return op
+def spelled(op: Op, problem: Problem) -> Op:
+    """Make a formula speak of steps that are shown: softmax(scaled) where there is no mask."""
+    alias: dict[str, str] = {}
+    for step in problem.steps:
+        # What a block's part puts out goes by the part's name, shown or not.
+        if not step.shown and isinstance(step.op, Copy) and not step.key.endswith(".output"):
+            alias[step.key] = alias.get(step.op.x, step.op.x)
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(renamed(v) for v in value)
+        if isinstance(value, str):
+            plain = value.removesuffix("ᵀ")
+            return alias.get(plain, plain) + value[len(plain) :]
+        return value
+
+    names = [field.name for field in fields(op)]  # type: ignore[arg-type]
+    return replace(op, **{n: renamed(getattr(op, n)) for n in names})  # type: ignore[type-var]
 
 
 def given_axes(problem: Problem, name: str) -> tuple[str, str]:

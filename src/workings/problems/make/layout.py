@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
@@ -14,7 +13,6 @@ from workings.problems.make.by_hand import asked, short, worked
 from workings.problems.make.plan import ATTENTION, Plan
 from workings.problems.make.plant import Planted
 from workings.problems.make.sheet import Exercise, Sheet
-from workings.problems.ops import Copy, Op
 from workings.problems.problem import Problem
 from workings.problems.solve import axis_names, formula_of, given_axes, panel, title_of
 from workings.views.exercises import Asked, Fault, Page, Task
@@ -155,30 +153,11 @@ def _panel(problem: Problem, step: Step, texts: list[list[str]] | None) -> Panel
     height, width = problem.turn(problem.exact[step.key].mid).shape
     return Panel(
         title_of(step, problem),
-        formula_of(replace(step, op=_spelled(step.op, problem)), problem),
+        formula_of(step, problem),
         [[Cell(texts[i][j] if texts else "", None) for j in range(width)] for i in range(height)],
         axis_names(problem, rows, height),
         axis_names(problem, columns, width),
     )
-
-
-def _spelled(op: Op, problem: Problem) -> Op:
-    """Name the steps that are on the sheet: without a mask, softmax(scaled) and not (masked)."""
-    alias: dict[str, str] = {}
-    for step in problem.steps:
-        if not step.shown and isinstance(step.op, Copy):
-            alias[step.key] = alias.get(step.op.x, step.op.x)
-
-    def spelled(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(spelled(v) for v in value)
-        if isinstance(value, str):
-            plain = value.removesuffix("ᵀ")
-            return alias.get(plain, plain) + value[len(plain) :]
-        return value
-
-    names = [field.name for field in fields(op)]  # type: ignore[arg-type]
-    return replace(op, **{n: spelled(getattr(op, n)) for n in names})  # type: ignore[type-var]
 
 
 def _fault(problem: Problem, decimals: int, planted: Planted) -> Fault:

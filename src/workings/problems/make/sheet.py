@@ -149,8 +149,8 @@ class _Maker:
             table = table_of(self.plan, rng, self.seed, number)
         except NoLuckError:
             return None
-        problem = Problem(**table)
         try:
+            problem = Problem(**table)
             new = str(table["given"]) not in self._seen
             return (table, problem) if new and is_pleasant(problem) else None
         except UserError:  # a norm of equal numbers: nothing to divide by
