@@ -116,3 +116,12 @@ def test_a_file_that_is_no_recipe(tmp_path):
     path.write_bytes(b"#" * 2_000_000)
     with pytest.raises(UserError, match="larger"):
         load_table(path)
+
+
+def test_any_key_can_be_written():
+    table = {"a b": 1, "model": {"ü": "x", "": 2}}
+    assert tomllib.loads(to_toml(table)) == table
+
+
+def test_a_sharp_is_no_comment_on_the_command_line():
+    assert override({}, ["--title", "1 # x"]) == {"title": "1 # x"}

@@ -1,12 +1,15 @@
 """`tap` and `Trace`: what a model computes, filed by where it was computed."""
 
+import contextvars
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from workings.attention import attend
 from workings.errors import UserError
 from workings.layers import EncoderBlock, MultiHeadAttention
-from workings.trace import Trace, tap, wanted
+from workings.trace import Trace, _traces, tap, wanted
 
 
 class Encoder(nn.Module):
@@ -264,3 +267,25 @@ def test_a_replacement_that_forgets_to_return(model: Encoder, x: Tensor) -> None
         Trace(replace={"encoded": lambda _: None}),
     ):
         model(x)
+
+
+def test_scores_hidden_by_a_trace_have_no_weight() -> None:
+    x = torch.randn(3, 4)
+    for path in ("scores", "scaled", "masked"):
+        with Trace(replace={path: lambda s: torch.full_like(s, -torch.inf)}):
+            assert not attend(x, x, x).any()
+
+
+def test_a_trace_closed_in_another_context_keeps_nothing_more() -> None:
+    first = Trace()
+    contextvars.copy_context().run(first.__enter__)
+    here = contextvars.copy_context()
+    here.run(_traces.set, (first,))
+    first.__exit__(None, None, None)
+
+    def go_on() -> None:
+        with Trace():
+            tap("late", torch.ones(1))
+
+    here.run(go_on)
+    assert "late" not in first

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from workings.errors import UserError
+from workings.errors import UserError, extra_of
 
 __version__ = "0.1.0"
 
@@ -40,12 +40,11 @@ def __getattr__(name: str) -> object:
     try:
         module = import_module(_HOME[name])
     except ModuleNotFoundError as missing:
-        if missing.name in ("torch", "jaxtyping"):
-            raise ModuleNotFoundError(
-                f'workings.{name} needs {missing.name}: pip install "workings[models]"',
-                name=missing.name,
-            ) from None
-        raise
+        if extra_of(missing) is None:
+            raise
+        raise ModuleNotFoundError(
+            f"workings.{name} needs {missing.name}: {extra_of(missing)}", name=missing.name
+        ) from None
     return getattr(module, name)
 
 

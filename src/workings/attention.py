@@ -107,7 +107,9 @@ def attend(
         if softcap is not None:
             scaled = tap("capped", softcap * torch.tanh(scaled / softcap))
         masked = tap("masked", _masked(scaled, mask, causal))
-        weights = tap("weights", _normalise(masked, normalizer, hides=masked is not scaled))
+        # A trace or a similarity may hide keys, too.
+        hides = masked is not scaled or similarity is not None or wanted("scores", "scaled")
+        weights = tap("weights", _normalise(masked, normalizer, hides))
         mixed = (F.dropout(weights, dropout) if dropout else weights) @ value
     return tap("mixed", mixed)
 

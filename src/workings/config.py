@@ -143,8 +143,10 @@ def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_text(text: str) -> Any:
     """Read a value as TOML would, and as plain text where TOML would not."""
+    if "\n" in text or "#" in text.split('"')[0]:  # TOML would take the rest for a comment
+        return text
     try:
-        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, ValueError, RecursionError):
         return text
 
@@ -208,16 +210,21 @@ def to_table(config: Any) -> dict[str, Any]:
 def to_toml(table: Mapping[str, Any], section: str = "") -> str:
     """Write a table of plain values as TOML: values first, then sections."""
     lines = [
-        f"{key} = {_toml_value(value)}"
+        f"{_toml_key(key)} = {_toml_value(value)}"
         for key, value in table.items()
         if not isinstance(value, Mapping)
     ]
     parts = ["\n".join(lines)] if lines else []
     for key, value in table.items():
         if isinstance(value, Mapping) and value:
-            name = f"{section}{key}"
+            name = f"{section}{_toml_key(key)}"
             parts.append(f"[{name}]\n{to_toml(value, f'{name}.')}".rstrip())
     return "\n\n".join(parts) + ("\n" if not section else "")
+
+
+def _toml_key(key: str) -> str:
+    bare = key and all(c.isascii() and (c.isalnum() or c in "-_") for c in key)
+    return key if bare else _toml_value(key)
 
 
 def _toml_value(value: Any) -> str:

@@ -7,6 +7,25 @@ class UserError(ValueError):
     """A mistake of the user's: the command line prints its message and exits with 2."""
 
 
+_EXTRAS = {
+    "torch": "models",
+    "jaxtyping": "models",
+    "safetensors": "models",
+    "emoji": "data",
+    "tokenizers": "data",
+}
+
+
+def extra_of(missing: ModuleNotFoundError) -> str | None:
+    """Say how to install a package that an extra brings; None for any other.
+
+    >>> extra_of(ModuleNotFoundError(name="torch"))
+    'pip install "workings[models]"'
+    """
+    extra = _EXTRAS.get((missing.name or "").partition(".")[0])
+    return None if extra is None else f'pip install "workings[{extra}]"'
+
+
 def near(word: str, choices: Iterable[str]) -> str:
     """End an error about a wrong name: the nearest right one, or all of them.
 

@@ -34,7 +34,8 @@ def tap(name: str, value: Tensor) -> Tensor:
     """Offer `value` to the open traces as `name`; return it, or what a trace puts in its place."""
     if not _open:
         return value
-    traces = _traces.get()  # the innermost last
+    # The innermost last. One that was closed in another context may still be listed in this one.
+    traces = [trace for trace in _traces.get() if trace._is_open]
     for trace in reversed(traces):  # it changes the value first
         value = trace._change(name, value)
     for trace in traces:  # all of them keep what the model goes on with
@@ -47,7 +48,7 @@ def wanted(*names: str) -> bool:
 
     A layer with a faster way that never has these values takes it when the answer is no.
     """
-    return _open > 0 and any(t._wants(name) for t in _traces.get() for name in names)
+    return _open > 0 and any(t._wants(name) for t in _traces.get() if t._is_open for name in names)
 
 
 class Trace:

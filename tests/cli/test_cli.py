@@ -1,5 +1,6 @@
 """The command line as a user meets it: in a process of its own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +130,70 @@ def test_a_reader_that_leaves_early_is_no_error():
         program, shell=True, capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert done.stderr == ""
+
+
+def test_any_code_page_will_do():
+    for encoding in ("cp1252", "ascii", "utf-8"):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        done = subprocess.run(
+            [sys.executable, "-m", "workings", "solve", "lectures/L2-self.toml"],
+            capture_output=True,
+            cwd=ROOT,
+            env=environment,
+            check=True,
+        )
+        assert "scores = Q Kᵀ" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "recipes/emoji.toml"],
+        ["summary", "recipes/emoji.toml"],
+        ["predict", "runs/x", "text"],
+        ["evaluate", "runs/x"],
+        ["resume", "runs/x"],
+    ],
+)
+def test_a_verb_that_needs_torch_says_how_to_get_it(arguments):
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        f"from workings.cli import main\nsys.exit(main({arguments!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == 'workings: torch is missing: pip install "workings[models]"\n'
+
+
+def test_json_holds_nothing_that_steers_a_terminal(tmp_path):
+    evil = tmp_path / "evil.toml"
+    evil.write_text('title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n', encoding="utf-8")
+    assert workings("check", "--json", str(evil)).stdout.isascii()
+
+
+@pytest.mark.parametrize("out", ["", ".", "/", ".."])
+def test_out_names_a_file(out):
+    done = workings("solve", "lectures/L2-self.toml", "--out", out, code=2)
+    assert "name a file" in done.stderr
+
+
+def test_one_page_is_made_of_one_file():
+    files = ["lectures/L2-self.toml", "lectures/L2-cross.toml"]
+    assert "one file" in workings("check", *files, "--format", "html", code=2).stderr
+
+
+def test_a_cell_is_counted_in_ordinary_digits():
+    assert (
+        "scores,2,3"
+        in workings("solve", "lectures/L2-self.toml", "--cell", "scores,²,1", code=2).stderr
+    )
+
+
+def test_what_was_found_is_told_even_if_nobody_reads_on():
+    program = (
+        f"{sys.executable} -m workings check --json lectures/*.toml | true; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", program], cwd=ROOT, check=False)
+    assert done.returncode == 1

@@ -116,6 +116,10 @@ def test_a_number_that_says_nothing_earns_nothing(
     folder: Path, answers: Path, sheet: Sheet
 ) -> None:
     """`1e9` may have been rounded from anything: what comes after it would all follow."""
+    for huge in ("inf", "-inf"):
+        claim = {"Q": [[huge] * 4] * 2, "K": [[huge] * 4] * 2}
+        hand_in(answers, "gina", {**claim, "mixed": [["7.77"] * 4] * 2})
+        assert table(grade(folder, answers))[0]["total"] == "0"
     claim = {"Q": [["1e9"] * 4] * 2, "K": [["-3e9"] * 4] * 2}
     nonsense = {step: [["7.77"] * 2] * 2 for step in ("scores", "scaled", "weights")}
     hand_in(answers, "gina", {**claim, **nonsense})

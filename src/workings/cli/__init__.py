@@ -1,13 +1,14 @@
 """The command line: a file a verb, and no logic. `--help` imports neither torch nor numpy."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from workings import __version__
-from workings.errors import UserError
+from workings.errors import UserError, extra_of
 from workings.views.plain import printable
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
@@ -20,11 +21,17 @@ Sequence models, from RNN to Transformer, that show their workings.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; return the exit status: 2 for a mistake of the user's."""
+    for stream in (
+        sys.stdout,
+        sys.stderr,
+    ):  # brackets and arrows, whatever the terminal's code page
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     parser = _parser()
     arguments, changes = parser.parse_known_args(argv)
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
-    arguments.changes = changes
+    arguments.changes, arguments.status = changes, 0
     try:
         from workings.threads import choose
 
@@ -32,9 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader (head, less) has gone: nothing is wrong
+    except BrokenPipeError:  # the reader (head, less) has gone: what was found stays found
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        found: int = arguments.status
+        return found
+    except ModuleNotFoundError as missing:
+        if arguments.debug or extra_of(missing) is None:
+            raise
+        sys.stderr.write(f"workings: {missing.name} is missing: {extra_of(missing)}\n")
+        return 2
     except KeyboardInterrupt:
         return 130
     except (UserError, OSError) as error:

@@ -42,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     if not sources:
         raise UserError("nothing to check: give a problem file, or --from SLIDE")
+    if form in ("html", "latex") and len(sources) > 1:
+        raise UserError(f"--format {form}: one file at a time makes one page")
     status, written = 0, []
     for file, load in sources:
         try:
@@ -61,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             written.append(report.text(width=width(), color=color))
         else:
             written.append(getattr(report, form)())
+    arguments.status = status  # also where nobody reads on to the end
     if written:
         deliver("\n".join(written), arguments.out)
     return status

@@ -5,6 +5,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from workings.errors import UserError
+
 
 def in_color() -> bool:
     """Say whether the terminal wants colour (NO_COLOR and TERM=dumb do not)."""
@@ -22,7 +24,9 @@ def deliver(text: str, out: str | None) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
     path = Path(out)
-    beside = path.with_name(f".{path.name}.part")
+    if not path.name or path.is_dir():
+        raise UserError(f"--out {out!r} is a folder: name a file")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         beside.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
         beside.replace(path)

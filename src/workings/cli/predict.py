@@ -22,6 +22,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     task = load(arguments.run_folder)
     for prediction in task.predictions(arguments.texts):
-        sys.stdout.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(prediction) + "\n")
         sys.stdout.flush()
     return 0

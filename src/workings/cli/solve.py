@@ -32,8 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     solution = Problem.load(arguments.file).solve(arguments.decimals)
     if arguments.cell is not None:
         step, *place = arguments.cell.split(",")
-        if len(place) != 2 or not all(part.strip().isdigit() for part in place):
+        if len(place) != 2 or not all(part.strip().isdecimal() for part in place):
             raise UserError(f"--cell {arguments.cell!r}: expected STEP,ROW,COLUMN like scores,2,3")
+        if arguments.format == "json":
+            raise UserError("--cell writes text, latex or html, not json")
         kind = {"latex": Latex, "html": MathML}.get(arguments.format, Text)
         row, column = (int(part) for part in place)
         deliver(solution.cell(step, row, column, kind(arguments.decimals)), arguments.out)

@@ -71,6 +71,10 @@ class MultiHeadAttention(nn.Module):
             if cache is not None:
                 key, value = cache.append(key, value)
         else:
+            if context.shape[-1] != self.width:
+                raise UserError(
+                    f"expected a context of width {self.width}, got {context.shape[-1]}"
+                )
             query = F.linear(x, *self._rows(0, self.width))
             key, value = self._memory(context, cache)
         query = tap("query", self._split(query))

@@ -222,7 +222,7 @@ class Report(Shown):
             sheet=sheet,
         )
 
-    def worked(self) -> Worked:
+    def worked(self, *, notes: bool = True) -> Worked:  # noqa: ARG002 - a report is its notes
         """Lay the report out to look at."""
         problem, first = self.problem, self.first
         givens = [
@@ -325,7 +325,7 @@ class Report(Shown):
         data = self.data()
         if file is not None:
             data = {"version": data.pop("version"), "file": file, **data}
-        return json.dumps(data, ensure_ascii=False)
+        return json.dumps(data)
 
 
 def _note(verdict: str, exact: str, carried: str) -> str:

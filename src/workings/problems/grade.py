@@ -220,7 +220,9 @@ def _sharpen(
     with np.errstate(invalid="ignore"):
         enough = (np.abs(target - np.round(target / unit) * unit) <= 1e-9) & (unit <= 1)
     vague = written.unit > 10.0 ** (1 - decimals) * 1.001
-    blank = problem.turn(vague & ~enough & ~written.blank)
+    # An infinity in a finite place leads anywhere: after it, everything would follow.
+    endless = np.isinf(written.value) & np.isfinite(problem.exact[one.step.key].mid)
+    blank = problem.turn(((vague & ~enough) | endless) & ~written.blank)
     write_out = problem.turn((written.unit > 10.0**-decimals * 1.001) & enough & ~written.whole)
     value = problem.turn(written.value)
     for i, j in np.argwhere(blank):

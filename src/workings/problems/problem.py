@@ -97,7 +97,7 @@ class Problem:
         self.sizes = self._sizes()
         self.setting = read.setting(self.kind, self.columns, self.sizes)
         self.tokens = read.tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
-        self.context_tokens = read.tokens("context_tokens", self.sizes.sizes.get("m"))
+        self.context_tokens = read.tokens("context_tokens", self.sizes.sizes.get("m", 0))
         self.given |= self._constants()
         claimed = read.claimed(self.kind)
         if ("angles", 0) in claimed:
@@ -110,8 +110,10 @@ class Problem:
         sizes = Sizes(frozenset(self.given))
         missing = [name for name in self.kind.needs if name not in self.given]
         if self.kind.name == "attention" and "X" not in self.given:
-            missing = [name for name in ("Q", "K", "V") if name not in self.given]
-            missing = ["X"] if len(missing) == 3 else missing
+            # Queries have to come from somewhere, and keys and values, if not from a context.
+            asked = ("K", "V") if "context" not in self.given else ()
+            missing = [name for name in ("Q", *asked) if name not in self.given]
+            missing = ["X"] if "Q" in missing else missing
         if missing:
             raise UserError(f"given.{missing[0]} is missing: kind {self.kind.name} needs it")
         for name, cells in self.given.items():
@@ -127,7 +129,7 @@ class Problem:
     def _check_instead(self, name: str) -> None:
         """Q given directly leaves no room for W_Q and b_Q."""
         for other in (f"W_{name}", f"b_{name}"):
-            if self.kind.name == "attention" and name in ("Q", "K", "V") and other in self.given:
+            if name in ("Q", "K", "V") and other in self.given:
                 raise UserError(
                     f"given: both {name} and {other}: give {name}, or what it is made from"
                 )
@@ -136,7 +138,7 @@ class Problem:
         """The matrices nobody writes down: identities, and states that start at zero."""
         constants = {f"I.{n}": Cells.exact(np.eye(n)) for n in set(self.sizes.sizes.values())}
         for name in ("Q", "K", "V"):
-            if self.kind.name == "attention" and name in self.given:
+            if name in self.given:
                 constants[f"given.{name}"] = self.given[name]
         for state in ("h0", "c0"):
             if state in self.kind.matrices and state not in self.given:

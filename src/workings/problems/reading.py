@@ -288,9 +288,21 @@ def _rows_of_text(text: str, where: str) -> list[list[str]]:
     return rows_of_text(text, where)
 
 
+_DIGITS = {"float32": 6, "float16": 3, "bfloat16": 2}
+
+
+def _to_digits(value: Any, digits: int) -> Any:
+    if isinstance(value, list):
+        return [_to_digits(item, digits) for item in value]
+    return f"{value:.{digits}g}"
+
+
 def _listed(value: Any, depth: int = 2) -> Any:
-    """Take arrays and tuples for lists."""
+    """Take arrays and tuples for lists; of short floats only the digits that they can hold."""
+    digits = _DIGITS.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
     value = value.tolist() if hasattr(value, "tolist") else value
+    if digits is not None:
+        value = _to_digits(value, digits)
     if depth and isinstance(value, list | tuple):
         return [_listed(item, depth - 1) for item in value]
     return value

@@ -15,6 +15,7 @@ from workings.views.shown import Shown
 from workings.views.worked import Cell, Panel, Worked
 
 AS_GIVEN = 12  # decimals: more than anybody writes
+NOTED = 256  # cells: of larger matrices nobody reads the working of every cell
 
 
 class Solution(Shown):
@@ -50,8 +51,8 @@ class Solution(Shown):
         name = n.symbol(key) if not isinstance(n, Text) else f"{key}[{row},{column}]"
         return n.equals(name, written) if written == result else n.equals(name, written, result)
 
-    def worked(self) -> Worked:
-        """Lay the solution out to look at."""
+    def worked(self, *, notes: bool = False) -> Worked:
+        """Lay the solution out to look at; `notes`: each cell's working, where it can be read."""
         problem = self.problem
         givens = [
             panel(problem, name, None, cells, *given_axes(problem, name), AS_GIVEN)
@@ -59,25 +60,29 @@ class Solution(Shown):
             if name in problem.kind.matrices
         ]
         steps = [
-            self._with_workings(
-                step.key,
-                panel(
-                    problem,
-                    title_of(step, problem),
-                    formula_of(step, problem),
-                    problem.exact[step.key],
-                    step.rows,
-                    step.columns,
-                    self.decimals,
-                ),
+            panel(
+                problem,
+                title_of(step, problem),
+                formula_of(step, problem),
+                problem.exact[step.key],
+                step.rows,
+                step.columns,
+                self.decimals,
             )
             for step in problem.steps
             if step.shown and step.claimable
         ]
+        if notes:
+            steps = [
+                self._with_workings(key, laid) for key, laid in zip(self.keys(), steps, strict=True)
+            ]
         return Worked(problem.title, givens, steps, decimals=self.decimals)
 
     def _with_workings(self, key: str, laid: Panel) -> Panel:
         """Note at each cell how it comes about."""
+        height, width = laid.shape
+        if height * width > NOTED:
+            return laid
         cells = [
             [replace(cell, note=self.cell(key, i + 1, j + 1)) for j, cell in enumerate(row)]
             for i, row in enumerate(laid.cells)

@@ -9,8 +9,8 @@ class Shown(ABC):
     """Text, LaTeX, HTML and a notebook's display, of anything that can be `worked`."""
 
     @abstractmethod
-    def worked(self) -> Worked:
-        """Lay it out."""
+    def worked(self, *, notes: bool = False) -> Worked:
+        """Lay it out; `notes`: with what can be said about each cell."""
 
     def text(self, *, width: int | None = None, color: bool = False) -> str:
         """Write it for a terminal."""
@@ -28,9 +28,9 @@ class Shown(ABC):
         """Write it as one HTML file that needs nothing else."""
         from workings.views import html
 
-        return html.render(self.worked())
+        return html.render(self.worked(notes=True))
 
     def _repr_html_(self) -> str:
         from workings.views import html
 
-        return html.fragment(self.worked())
+        return html.fragment(self.worked(notes=True))

@@ -41,7 +41,7 @@ BLOCK = Kind(
     # The residual paths tie the widths together: what attention and feed-forward put out is added
     # to what went in.
     matrices={
-        **{name: MATRICES[name] for name in ("X", "W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V")},
+        **MATRICES,
         "W_O": ("v", "d"),
         "b_O": ("1", "d"),
         **FEED_FORWARD_MATRICES,
@@ -51,11 +51,11 @@ BLOCK = Kind(
     },
     needs=("X", "W_1", "W_2"),
     ties=(
-        ((), "m", "n"),
-        ((), "e", "d"),
-        (("W_Q",), "k", "d"),
-        (("W_K",), "k", "e"),
-        (("W_V",), "v", "e"),
+        (("context", "K", "V"), "m", "n"),
+        (("context",), "e", "d"),
+        (("W_Q", "Q"), "k", "d"),
+        (("W_K", "K"), "k", "e"),
+        (("W_V", "V"), "v", "e"),
         (("W_O",), "v", "d"),
     ),
     settings=("heads", "scale", "mask", "normalizer", "activation", "order", "eps"),

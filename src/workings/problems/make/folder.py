@@ -130,16 +130,17 @@ def _refuse_to_lose(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise UserError(f"{folder}: a file is in the way: --out names a folder")
+    other = next(folder.iterdir(), None)
+    if other is None:
+        return
+    if not (folder / MANIFEST).is_file():
+        raise UserError(
+            f"{folder} is not empty and no sheet: it has {other.name}; take another --out"
+        )
     found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
     there = sorted(p.relative_to(folder).as_posix() for p in found)
-    if not there:
-        return
-    if MANIFEST not in there:
-        raise UserError(
-            f"{folder} is not empty and no sheet: it has {there[0]}; take another --out"
-        )
-    known = read_manifest(folder).get("files", [])
-    strange = [name for name in there if name not in known]
+    known = read_manifest(folder).get("files")
+    strange = [name for name in there if not isinstance(known, list) or name not in known]
     if strange:
         raise UserError(
             f"{folder} has {strange[0]}, which is not of the sheet in it: take another --out"
