@@ -279,3 +279,16 @@ def test_a_folder_that_is_no_sheet_is_refused(tmp_path: Path, answers: Path, fol
         (broken / "sheet.json").write_text(json.dumps({**manifest, **change}))
         with pytest.raises(UserError, match=says):
             grade(broken, answers)
+
+
+def test_a_step_that_cannot_be_read_does_not_cost_the_others(
+    folder: Path, answers: Path, sheet: Sheet
+) -> None:
+    right = key(sheet)
+    spoilt = {**right, "Q": [["oops"] * 4] * 2, "sores": right["scores"]}
+    hand_in(answers, "joe", spoilt)
+    first, *_ = table(grade(folder, answers))
+    assert float(first["Q"]) == 0
+    assert float(first["K"]) == float(first["mixed"]) == 1
+    assert "claim.Q" in first["note"]
+    assert "claim.sores" in first["note"]

@@ -52,3 +52,23 @@ def test_large_problems_are_laid_out_without_writing_every_cell_out():
     assert noted == {"Q", "K", "V", "mixed"}  # 80 cells each; the others have 1,600
     assert "<table" in problem.solve().html()
     assert not any(c.note for page in problem.solve().worked().steps for r in page.cells for c in r)
+
+
+def test_a_heads_step_is_reached_by_number():
+    claim = {"head": {2: {"scores": [[1, 1], [1, 1]]}}}
+    problem = Problem(X=X, heads=2, claim=claim)
+    assert problem.solve()["scores", 2].tolist() == problem.solve()["scores.2"].tolist()
+    assert problem.check().first.head == 2
+    assert "scores.2" in repr(problem)
+    assert "✗" in repr(problem.check())
+    assert "weights.1" in repr(problem.solve())
+
+
+def test_a_number_that_was_rounded_keeps_its_noughts():
+    assert (
+        Problem(kind="positions", count=2, width=4)
+        .solve()
+        .cell("encoding", 2, 4)
+        .endswith("= 1.000")
+    )
+    assert Problem(X=[[0.5, 1]], scale="none").solve().cell("scores", 1, 1).endswith("= 1.25")

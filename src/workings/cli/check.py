@@ -32,13 +32,20 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.cli.output import deliver, in_color, width
     from workings.errors import UserError
     from workings.problems import Problem
-    from workings.problems.from_text import load_text
     from workings.views.plain import printable
+
+    def load_slide(file: str) -> Problem:
+        from workings.problems.from_text import load_text
+
+        problem = load_text(file)
+        if not problem.claims:
+            raise UserError(f"{file}: nothing is claimed: name what was worked out, like Q = …")
+        return problem
 
     form = "json" if arguments.json else arguments.format
     sources = [
         *((f, Problem.load) for f in arguments.files),
-        *((f, load_text) for f in arguments.slides),
+        *((f, load_slide) for f in arguments.slides),
     ]
     if not sources:
         raise UserError("nothing to check: give a problem file, or --from SLIDE")

@@ -30,5 +30,8 @@ def deliver(text: str, out: str | None) -> None:
     try:
         beside.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
         beside.replace(path)
+    except OSError as error:
+        raise UserError(f"--out {out}: {error.strerror}") from None
     finally:
-        beside.unlink(missing_ok=True)
+        if beside.exists():
+            beside.unlink()

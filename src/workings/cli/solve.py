@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError("--cell writes text, latex or html, not json")
         kind = {"latex": Latex, "html": MathML}.get(arguments.format, Text)
         row, column = (int(part) for part in place)
-        deliver(solution.cell(step, row, column, kind(arguments.decimals)), arguments.out)
+        written = solution.cell(step, row, column, kind(arguments.decimals))
+        deliver(f"<math>{written}</math>" if kind is MathML else written, arguments.out)
     elif arguments.format == "text":
         color = arguments.out is None and in_color()
         deliver(solution.text(width=width(), color=color), arguments.out)

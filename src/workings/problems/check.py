@@ -163,6 +163,9 @@ class Report(Shown):
         wrong = (one for one in self.steps if one.verdict == "wrong")
         return next(map(self._finding, wrong), None)
 
+    def __repr__(self) -> str:
+        return f"<Report: {self.brief()}>"
+
     @property
     def verdict(self) -> str:
         """`wrong` where any cell is wrong, else `right`."""

@@ -7,6 +7,7 @@ has its share, a wrong or blank one has none. What is given is always taken from
 import csv
 import io
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -163,6 +164,7 @@ def _line(hand_in: HandIn, posed: Posed) -> Line:
 
 
 def _mark_claim(line: Line, posed: Posed, claim: Any) -> None:
+    claim, unread = _readable(posed, claim)
     report, coarse = _careful(posed, claim)
     for one in report.steps:
         credited = np.isin(one.verdicts, CREDITED)
@@ -172,7 +174,46 @@ def _mark_claim(line: Line, posed: Posed, claim: Any) -> None:
         line.first = _where(report, first)
         line.causes = "; ".join(cause.name for cause in first.causes)
     if coarse:
-        line.note = f"too few decimals, not counted: {', '.join(coarse)}"
+        unread.append(f"too few decimals, not counted: {', '.join(coarse)}")
+    line.note = "; ".join(unread)
+
+
+def _readable(posed: Posed, claim: Any) -> tuple[Any, list[str]]:
+    """Leave out the steps that cannot be read, so that one of them does not cost the others."""
+    try:
+        Problem(**{**posed.table, "claim": claim})
+    except UserError as error:
+        if not isinstance(claim, Mapping):
+            raise
+        kept: dict[str, Any] = {}
+        told = []
+        for path, value in _leaves(claim):
+            try:
+                Problem(**{**posed.table, "claim": _planted_in({}, path, value)})
+            except UserError as wrong:
+                told.append(f"not counted: {wrong}")
+            else:
+                _planted_in(kept, path, value)
+        if not kept:
+            raise UserError(str(error)) from None
+        return kept, told
+    return claim, []
+
+
+def _leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, name))
+        else:
+            yield (*path, name), value
+
+
+def _planted_in(table: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    place = table
+    for name in path[:-1]:
+        place = place.setdefault(name, {})
+    place[path[-1]] = value
+    return table
 
 
 def _where(report: Report, first: First) -> str:

@@ -65,6 +65,10 @@ class Problem:
             table["given"] = {**table.get("given", {}), **given}
         self._read(table)
 
+    def __repr__(self) -> str:
+        claimed = ", ".join(claim.key for claim in self.claims) or "nothing"
+        return f"<Problem {self.title or self.kind.name!r}: {claimed} claimed>"
+
     @classmethod
     def load(cls, path: str | Path) -> "Problem":
         """Read a problem file."""

@@ -260,7 +260,8 @@ def _flat(table: Mapping[str, Any], kind: Kind, prefix: str = "") -> list[tuple[
         elif name in kind.prefixes and not prefix:
             flat += _flat(value, kind, f"{name}.")
         elif name == kind.parts:
-            for part, steps in value.items():
+            for number, steps in value.items():
+                part = str(number)  # from Python, a head may be a number
                 if not _PART.fullmatch(part) or not isinstance(steps, Mapping):
                     raise UserError(f"{where}.{_key(part)}: expected tables like [{where}.1]")
                 flat += [(f"{prefix}{step}.{part}", cells) for step, cells in steps.items()]

@@ -26,10 +26,15 @@ class Solution(Shown):
             raise UserError(f"decimals = {decimals}: from 0 to 15")
         self.problem, self.decimals = problem, decimals
 
-    def __getitem__(self, key: str) -> Floats:
+    def __getitem__(self, key: str | tuple[str, int]) -> Floats:
+        """A step's matrix: `solution["weights"]`; of head or time 2, `solution["weights", 2]`."""
+        key = key if isinstance(key, str) else f"{key[0]}.{key[1]}"
         self.problem.step(key)
         matrix: Floats = self.problem.turn(self.problem.exact[key].mid)
         return matrix
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.problem.title or self.problem.kind.name!r}: {self.keys()}>"
 
     def keys(self) -> list[str]:
         """The steps that the problem has, in order."""
@@ -48,7 +53,9 @@ class Solution(Shown):
         i, j = (column - 1, row - 1) if self.problem.columns else (row - 1, column - 1)
         written = step.op.cell(n, self.problem.exact, i, j)
         result = n.number(float(self.problem.exact[key].mid[i, j]))
-        name = n.symbol(key) if not isinstance(n, Text) else f"{key}[{row},{column}]"
+        index = f"{row},{column}" if step.part is None else f"{step.part};{row},{column}"
+        name = n.symbol(f"{step.name.rpartition('.')[2]}_{index}")
+        name = f"{key}[{row},{column}]" if isinstance(n, Text) else name
         return n.equals(name, written) if written == result else n.equals(name, written, result)
 
     def worked(self, *, notes: bool = False) -> Worked:

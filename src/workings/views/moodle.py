@@ -36,7 +36,9 @@ def _question(task: Task, page: Page) -> str:
 
 
 def _body(task: Task, page: Page) -> str:
-    lines = [f"<p>{_html(rule)}</p>" for rule in page.tell]
+    # The first rule alone: Moodle compares with fixed answers, and gives nothing for what follows.
+    rules = page.tell if task.fault else page.tell[:1]
+    lines = [f"<p>{_html(rule)}</p>" for rule in rules]
     if task.heading:
         lines.append(f"<p><em>{_html(task.heading)}</em></p>")
     lines.append(f"<p>{_html(' '.join(task.tell))}</p>")

@@ -31,7 +31,9 @@ def decimal(value: Real, decimals: int) -> str:
     if value and abs(value) < 0.5 * 10**-decimals:
         return f"{value:.{max(decimals - 1, 1)}g}"
     text = f"{value:.{decimals}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
+    # Noughts at the end go where nothing was rounded off: 0.5 is 0.5, but 0.49999 is 0.500.
+    if "." in text and abs(float(text) - value) <= 1e-12 * abs(value):
+        text = text.rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
