@@ -98,10 +98,11 @@ def test_a_trace_opened_inside_a_module_may_stay_open_after_it(x: Tensor) -> Non
             stack.enter_context(trace)
             return x
 
-    with ExitStack() as stack:
+    with Trace(only="*weights") as outer, ExitStack() as stack:
         trace = Trace(only="*weights")
-        nn.Sequential(Opens(), MultiHeadAttention(8, 2))(x)
+        nn.Sequential(nn.Sequential(Opens()), MultiHeadAttention(8, 2))(x)
     assert list(trace) == ["weights"]
+    assert list(outer) == ["1.weights"]
 
 
 def test_concurrent_traces_see_their_own_thread_only(x: Tensor) -> None:
