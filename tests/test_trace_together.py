@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -89,6 +90,19 @@ def test_a_trace_opened_inside_a_module_starts_its_paths_there(x: Tensor) -> Non
         tap("weights", x)
     assert list(inner) == ["attention.weights"]
     assert list(outer) == ["0.attention.weights", "weights"]
+
+
+def test_a_trace_opened_inside_a_module_may_stay_open_after_it(x: Tensor) -> None:
+    class Opens(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            stack.enter_context(trace)
+            return x
+
+    with Trace(only="*weights") as outer, ExitStack() as stack:
+        trace = Trace(only="*weights")
+        nn.Sequential(nn.Sequential(Opens()), MultiHeadAttention(8, 2))(x)
+    assert list(trace) == ["weights"]
+    assert list(outer) == ["1.weights"]
 
 
 def test_concurrent_traces_see_their_own_thread_only(x: Tensor) -> None:
