@@ -386,3 +386,11 @@ def test_a_solution_written_out_is_read_back_and_right(
     assert givens(read) == givens(problem)
     assert [claim.key for claim in read.claims] == list(steps.values())
     assert read.check().verdict == "right"
+
+
+def test_what_print_writes_is_read_one_after_the_other() -> None:
+    prints = ["X = tensor([[1., 0.],\n        [0., 2.]])", "Q: [[1. 0.]\n [0. 2.]]"]
+    text = "\n".join([*prints, "scores:\n[[1 0]\n [0 5]]"])
+    problem = problem_from_text(text, scale="none")
+    assert [claim.key for claim in problem.claims] == ["Q", "scores"]
+    assert problem.check().first.claimed == "5"

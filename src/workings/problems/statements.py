@@ -25,6 +25,7 @@ _PROMPT = re.compile(
     r"^(?:>>>|In \[\d+\]:)[ \t]*(?:print\()?(\w{1,40})\)?[ \t]*\n+(?:Out\[\d+\]:)?", re.MULTILINE
 )
 _GOES_ON = re.compile(r"^\.\.\. ", re.MULTILINE)
+_LABEL = re.compile(r"\n[^\n:=\[\]]{1,60}:\s*$")  # what print("Q:", Q) writes before the matrix
 _BETWEEN = re.compile(r"\\q?quad(?![A-Za-z])|[,;\n$&]|\\text|\\ |\band\b")
 _TIMES = re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·*@]")
 _NUMBER = re.compile(r"[+−-]?(?:\d+[.,/]?\d*|\.\d+)(?:e[+-]?\d+)?")
@@ -120,6 +121,11 @@ class _Scan:
 
     def matrix(self, matrix: str) -> None:
         segment = self._chain[-1]
+        if segment.matrices and (label := _LABEL.search(segment.texts[-1])):  # the next print
+            segment.texts[-1] = ""
+            self.end()
+            segment = self._chain[-1]
+            segment.texts[0] = label.group()
         if len(self._chain) == 1 and not segment.matrices:
             name, colon, rest = segment.texts[0].rpartition(":")
             if colon and not latex_text.beside(rest)[0]:  # X: [[1, 0], [0, 2]]
