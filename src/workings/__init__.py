@@ -1,9 +1,9 @@
 """Sequence models, from RNN to Transformer, that show their workings."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from workings.errors import UserError, extra_of
+from workings.errors import UserError
+from workings.lazy import fetch
 
 __version__ = "0.1.0"
 
@@ -11,15 +11,17 @@ if TYPE_CHECKING:
     from workings.attention import attend
     from workings.problems import Problem, Report, Solution
     from workings.trace import Trace, tap
+    from workings.train.runs import load
 
 # Loaded when first asked for, so that `import workings` needs neither torch nor numpy.
 _HOME = {
-    "Problem": "workings.problems",
-    "Report": "workings.problems",
-    "Solution": "workings.problems",
-    "attend": "workings.attention",
-    "Trace": "workings.trace",
-    "tap": "workings.trace",
+    "Problem": "problems",
+    "Report": "problems",
+    "Solution": "problems",
+    "attend": "attention",
+    "load": "train.runs",
+    "Trace": "trace",
+    "tap": "trace",
 }
 
 __all__ = [
@@ -30,22 +32,13 @@ __all__ = [
     "UserError",
     "__version__",
     "attend",
+    "load",
     "tap",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'workings' has no attribute {name!r}")
-    try:
-        module = import_module(_HOME[name])
-    except ModuleNotFoundError as missing:
-        if extra_of(missing) is None:
-            raise
-        raise ModuleNotFoundError(
-            f"workings.{name} needs {missing.name}: {extra_of(missing)}", name=missing.name
-        ) from None
-    return getattr(module, name)
+    return fetch(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

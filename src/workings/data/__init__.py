@@ -3,8 +3,9 @@
 Names load when first asked for: only batches need torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from workings.lazy import fetch
 
 if TYPE_CHECKING:
     from workings.data.archives import unpack
@@ -82,18 +83,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'workings.data' has no attribute {name!r}")
-    try:
-        module = import_module(f"workings.data.{_HOME[name]}")
-    except ModuleNotFoundError as missing:
-        if missing.name in ("torch", "jaxtyping"):
-            raise ModuleNotFoundError(
-                f'workings.data.{name} needs {missing.name}: pip install "workings[models]"',
-                name=missing.name,
-            ) from None
-        raise
-    return getattr(module, name)
+    return fetch(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

@@ -114,18 +114,20 @@ def scale_of(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None
     return float(setting.scale), None
 
 
+# Sizes that are one where nothing stands between them.
+TIES = (
+    (("context", "K", "V"), "m", "n"),
+    (("context",), "e", "d"),
+    (("W_Q", "Q"), "k", "d"),
+    (("W_K", "K"), "k", "e"),
+    (("W_V", "V"), "v", "e"),
+)
+
 ATTENTION = Kind(
     name="attention",
     matrices=MATRICES,
     needs=(),
-    ties=(
-        (("context", "K", "V"), "m", "n"),
-        (("context",), "e", "d"),
-        (("W_Q", "Q"), "k", "d"),
-        (("W_K", "K"), "k", "e"),
-        (("W_V", "V"), "v", "e"),
-        (("W_O",), "o", "v"),
-    ),
+    ties=(*TIES, (("W_O",), "o", "v")),
     settings=("heads", "scale", "mask", "normalizer"),
     build=steps,
     parts="head",

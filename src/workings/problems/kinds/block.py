@@ -1,6 +1,6 @@
 """A Transformer block as one long worked problem."""
 
-from workings.problems.kinds.attention import MATRICES
+from workings.problems.kinds.attention import MATRICES, TIES
 from workings.problems.kinds.attention import steps as attention_steps
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.kinds.layers import FEED_FORWARD_MATRICES, feed_forward_steps, norm_steps
@@ -50,14 +50,7 @@ BLOCK = Kind(
         **{f"{name}{end}": ("1", "d") for name in ("gamma", "beta") for end in ("", "_1", "_2")},
     },
     needs=("X", "W_1", "W_2"),
-    ties=(
-        (("context", "K", "V"), "m", "n"),
-        (("context",), "e", "d"),
-        (("W_Q", "Q"), "k", "d"),
-        (("W_K", "K"), "k", "e"),
-        (("W_V", "V"), "v", "e"),
-        (("W_O",), "v", "d"),
-    ),
+    ties=(*TIES, (("W_O",), "v", "d")),
     settings=("heads", "scale", "mask", "normalizer", "activation", "order", "eps"),
     build=_block,
     parts="head",
