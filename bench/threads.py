@@ -18,8 +18,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -170,7 +171,8 @@ def turn(runner: Process, question: str, ours: list[Process]) -> Turn:
     return (foreign_seconds(ours) - foreign) / elapsed, answer
 
 
-def measure(rounds: int, seconds: float) -> dict[str, dict[str, dict[str, list[Turn]]]]:
+def measure(rounds: int, seconds: float) -> Iterator[dict[str, dict[str, dict[str, list[Turn]]]]]:
+    """Give all turns so far after each round."""
     times = {w: {n: {s: [] for s in SETTINGS} for n in NEIGHBOURS} for w in WORKLOADS}
     with ExitStack() as open_processes:
         runners = {
@@ -191,7 +193,7 @@ def measure(rounds: int, seconds: float) -> dict[str, dict[str, dict[str, list[T
                             if taken[0] > 0.1:
                                 taken = min(taken, turn(*ask))
                             times[workload][neighbours][setting].append(taken)
-    return times
+            yield times
 
 
 def summary(turns: list[Turn]) -> dict[str, float]:
@@ -232,20 +234,18 @@ def main() -> None:
         return serve()
     if options.neighbour:
         return train_meanwhile()
-    times = measure(options.rounds, options.seconds)
-    steps = {
-        workload: {
-            neighbours: {setting: summary(turns) for setting, turns in by_setting.items()}
-            for neighbours, by_setting in by_neighbours.items()
+    for done, times in enumerate(measure(options.rounds, options.seconds), start=1):
+        steps = {
+            workload: {
+                neighbours: {setting: summary(turns) for setting, turns in by_setting.items()}
+                for neighbours, by_setting in by_neighbours.items()
+            }
+            for workload, by_neighbours in times.items()
         }
-        for workload, by_neighbours in times.items()
-    }
-    from importlib.metadata import version
-
-    machine = {"cores": CORES, "machine": platform.machine(), "torch": version("torch")}
-    RESULTS.parent.mkdir(exist_ok=True)
-    found = {"format": 1, "machine": machine, "rounds": options.rounds, "step_ms": steps}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        machine = {"cores": CORES, "machine": platform.machine(), "torch": version("torch")}
+        found = {"format": 1, "machine": machine, "rounds": done, "step_ms": steps}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     print(table(steps))
     return None
 

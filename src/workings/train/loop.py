@@ -72,7 +72,8 @@ class Trainer:
         )
         self.device = pick_device(config.device)
         task.model.to(self.device)
-        self.run_model = torch.compile(task.model) if config.compile else task.model
+        if config.compile:
+            task.model.compile()  # in place: names of weights and the run folder stay as they are
         self.optimiser = optimiser(task.model, config)
         self.average = Average(task.model, config)
         self.progress = Progress()
