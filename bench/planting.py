@@ -105,9 +105,15 @@ def _wrong_weight(sheet: Sheet) -> Iterator[Plant]:
 
 
 def _not_projected(sheet: Sheet) -> Iterator[Plant]:
+    def itself(env: Env, x: str, w: str) -> Matrix:
+        if env[x].shape[1] != env[w].shape[1]:
+            raise ValueError("of another width: nobody takes the one for the other")
+        return env[x]
+
+    yield from _by_weight(sheet, itself)
     for key, _, product in _products(sheet):
-        if len(product.pairs) == 1 and product.bias is None:
-            yield {key: lambda env, x=product.pairs[0][0]: env[x]}
+        if len(product.pairs) == 1 and product.bias is not None:  # the bias forgotten, too
+            yield {key: lambda env, pair=product.pairs[0]: itself(env, *pair)}
 
 
 def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:

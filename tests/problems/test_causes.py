@@ -1,6 +1,7 @@
 """Every mistake of the catalogue is named, and the ranking is the contract's."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from workings import Problem
 
-LECTURES = Path(__file__).parents[2] / "lectures"
+ROOT = Path(__file__).parents[2]
 Matrix = np.ndarray
 Env = dict[str, Matrix]
 Way = Callable[[Env], Matrix]
@@ -235,6 +236,13 @@ def test_values_not_projected_in_one_head() -> None:
     assert [cause.name for cause in first.causes] == ["values-not-projected"]
 
 
+def test_the_catalogue_is_the_contracts() -> None:
+    contract = (ROOT / "docs" / "problem-format.md").read_text(encoding="utf-8")
+    section = contract.partition("## Mistakes by name")[2].partition("\n## ")[0]
+    known = set(re.findall(r"`([a-z_-]+-[a-z_-]+)`", section))
+    assert known == {*CATALOGUE, *(name for _, name in ONE_CELL), "copied-from-another-step"}
+
+
 # -- one cell --------------------------------------------------------------------------------------
 
 
@@ -246,24 +254,24 @@ def spoiled(text: str, i: int = 1, j: int = 1) -> dict[str, Any]:
     return first_of(X=x, claim={"Q": rows})
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("-4.68", "sign-lost"),
-        ("4.86", "digits-swapped"),
-        ("6.48", "digits-swapped"),
-        ("46.8", "decimal-point-moved"),
-        ("0.468", "decimal-point-moved"),
-        ("0.47", "decimal-point-moved"),
-        ("468", "decimal-point-moved"),
-        ("0.30", "copied-from-neighbour"),
-        ("12.70", "copied-from-neighbour"),
-        ("-1.50", "copied-from-neighbour"),
-        ("-3.20", "copied-from-neighbour"),
-        ("4.78", "arithmetic-slip"),
-        ("2.34", "arithmetic-slip"),  # diagonally: no neighbour
-    ],
-)
+ONE_CELL = [
+    ("-4.68", "sign-lost"),
+    ("4.86", "digits-swapped"),
+    ("6.48", "digits-swapped"),
+    ("46.8", "decimal-point-moved"),
+    ("0.468", "decimal-point-moved"),
+    ("0.47", "decimal-point-moved"),
+    ("468", "decimal-point-moved"),
+    ("0.30", "copied-from-neighbour"),
+    ("12.70", "copied-from-neighbour"),
+    ("-1.50", "copied-from-neighbour"),
+    ("-3.20", "copied-from-neighbour"),
+    ("4.78", "arithmetic-slip"),
+    ("2.34", "arithmetic-slip"),  # diagonally: no neighbour
+]
+
+
+@pytest.mark.parametrize(("text", "name"), ONE_CELL)
 def test_one_cell(text: str, name: str) -> None:
     first = spoiled(text)
     assert first["cell"] == [1, 1]
@@ -357,6 +365,6 @@ def test_blanks_are_no_objection() -> None:
 
 
 def test_a_slip_says_what_the_numbers_come_to() -> None:
-    first = Problem.load(LECTURES / "L2-self.toml").check().first
+    first = Problem.load(ROOT / "lectures" / "L2-self.toml").check().first
     assert first is not None
     assert [cause.says for cause in first.causes] == ["2·2 + 2·3 + 2·1 is 12, not 18"]

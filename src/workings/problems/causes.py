@@ -49,8 +49,9 @@ def _slip(suspect: Suspect) -> str:
     """Say what the numbers come to: `2·2 + 2·3 + 2·1 is 12, not 18`."""
     i, j = suspect.first
     right = Text(4).number(float(suspect.right.mid[i, j]))
-    working = _working(suspect.step.op, suspect.env, i, j) or "it"
-    return f"{working} is {right}, not {suspect.text}"
+    working = _working(suspect.step.op, suspect.env, i, j)
+    subject = "it" if working in (None, right) else working
+    return f"{subject} is {right}, not {suspect.text}"
 
 
 def _working(op: Op, env: Env, i: int, j: int) -> str | None:

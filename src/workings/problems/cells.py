@@ -19,6 +19,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 _NOISE = 2.0**-49  # of the size of what is added up
+_FEW_TERMS = 4_096  # of a product of matrices: so many are looked at one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,13 +100,8 @@ class Cells:
         size = np.abs(self.mid) @ np.abs(other.mid)
         lo = hi = mid
         if not (self.lo is self.hi and other.lo is other.hi):
-            # Centres and radii: four products instead of the corners of every term, and wider
-            # than these only where both factors are in doubt, to second order.
-            a, b = (self.lo + self.hi) / 2, (other.lo + other.hi) / 2
-            ra, rb = (self.hi - self.lo) / 2, (other.hi - other.lo) / 2
-            radius = np.abs(a) @ rb + ra @ (np.abs(b) + rb)
-            centre = a @ b
-            lo, hi, size = centre - radius, centre + radius, size + radius
+            lo, hi, radius = _range_of_product(self, other)
+            size = size + radius
         return _spread(mid, lo, hi, _reached(self, other), size * self.shape[1])
 
     def mean(self) -> "Cells":
@@ -131,9 +127,23 @@ class Cells:
         size = np.abs(mid) + np.abs(self.mid)
         return _spread(mid, ends.min(0), ends.max(0), self.off, size)
 
-    def square(self) -> "Cells":
-        """Multiply each cell by itself."""
-        return self.turning(np.square, 0.0)
+    @np.errstate(all="ignore")
+    def variance(self, mean: "Cells") -> "Cells":
+        """Average each row's squared distance from a mean `[rows, 1]`: `[rows, 1]`.
+
+        The distances of a row share the mean: where it moves, some grow and some shrink. So the
+        range is that of `Σ (g + δ)² = Σ g² + 2 Σ g δ + Σ δ²`, with g the distance and δ what it may
+        be off, and not that of squares on their own.
+        """
+        gap, width = self.mid - mean.mid, self.shape[1]
+        own, shared = (np.maximum(c.hi - c.mid, c.mid - c.lo) for c in (self, mean))
+        mid = np.square(gap).sum(1, keepdims=True)
+        moved = (np.abs(gap) * own).sum(1, keepdims=True)
+        moved = 2 * (moved + np.abs(gap.sum(1, keepdims=True)) * shared)
+        further = np.square(own + shared).sum(1, keepdims=True)
+        lo, hi = np.maximum(mid - moved, 0), mid + moved + further
+        off = self.off.any(1, keepdims=True) | mean.off
+        return _spread(mid / width, lo / width, hi / width, off, mid + further)
 
     @np.errstate(all="ignore")
     def wave(self, function: Callable[[Floats], Floats], crest: float) -> "Cells":
@@ -150,7 +160,8 @@ class Cells:
             for cell, rivals in ((self.mid, self.mid), (self.lo, self.hi), (self.hi, self.lo))
         )
         off = self.off.any(1, keepdims=True) & ~(hidden & ~self.off)
-        return _spread(mid, lo, hi, off, mid * self.shape[1])
+        spread = _spread(mid, lo, hi, off, mid * self.shape[1])
+        return Shares(spread.mid, spread.lo, spread.hi, spread.off)
 
     def sigmoid(self) -> "Cells":
         """Squash each cell on its own; −∞ has no weight."""
@@ -176,6 +187,29 @@ class Cells:
         return Cells(mid, lo, hi, self.off & allowed)
 
 
+class Shares(Cells):
+    """Weights whose rows each add up to one (or to nothing), whatever they are."""
+
+    __slots__ = ()
+
+    @np.errstate(all="ignore")
+    def __matmul__(self, other: Cells) -> Cells:
+        """Mix rows: where one counts for more, others count for less.
+
+        `Σ w v = c + Σ w (v − c)` for every c, as the weights add up to one; near the result, c
+        leaves little of the values for the weights' ranges to act on.
+        """
+        mixed = Cells.__matmul__(self, other)
+        if _large(self, other) or not np.isfinite(mixed.mid).all():
+            return mixed
+        centre = mixed.mid[:, None, :]  # [row, 1, column]
+        terms = _corners_of_terms(self, other, centre)
+        some = (self.hi > 0).any(1, keepdims=True)
+        lo = np.where(some, np.maximum(mixed.lo, mixed.mid + terms.min(0).sum(1)), mixed.lo)
+        hi = np.where(some, np.minimum(mixed.hi, mixed.mid + terms.max(0).sum(1)), mixed.hi)
+        return _spread(mixed.mid, lo, hi, mixed.off, np.abs(mixed.mid) * self.shape[1])
+
+
 def beside(parts: list[Cells]) -> Cells:
     """Put matrices side by side."""
     return Cells(*(np.concatenate([getattr(p, a) for p in parts], axis=1) for a in Cells.__slots__))
@@ -197,6 +231,30 @@ def _spread(mid: Floats, lo: Floats, hi: Floats, off: Bools, size: Floats) -> Ce
 def _corners(operation: Callable[..., Floats], a: Cells, b: Cells) -> tuple[Floats, Floats]:
     ends = np.stack([operation(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)])
     return ends.min(0), ends.max(0)
+
+
+def _range_of_product(a: Cells, b: Cells) -> tuple[Floats, Floats, Floats]:
+    """The ranges of a product's cells, and how large what was added up may be."""
+    if _large(a, b):
+        # Centres and radii: four products and little memory, and wider than need be only where
+        # both factors are in doubt, to second order.
+        x, y = (a.lo + a.hi) / 2, (b.lo + b.hi) / 2
+        rx, ry = (a.hi - a.lo) / 2, (b.hi - b.lo) / 2
+        radius, centre = np.abs(x) @ ry + rx @ (np.abs(y) + ry), x @ y
+        return centre - radius, centre + radius, radius
+    terms = _corners_of_terms(a, b)
+    lo, hi = terms.min(0).sum(1), terms.max(0).sum(1)
+    return lo, hi, hi - lo
+
+
+def _large(a: Cells, b: Cells) -> bool:
+    return a.mid.size * b.shape[1] > _FEW_TERMS
+
+
+def _corners_of_terms(a: Cells, b: Cells, less: Floats | float = 0.0) -> Floats:
+    """What each term of the product `a (b − less)` may come to: `[corner, row, inner, column]`."""
+    ends = [end[None, :, :] - less for end in (b.lo, b.hi)]
+    return np.stack([x[:, :, None] * y for x in (a.lo, a.hi) for y in ends])
 
 
 def _nothing(cells: Cells) -> Bools:

@@ -77,11 +77,11 @@ class Judged:
     def to_copy(self, exact: Cells) -> Cells:
         """The numbers that somebody may have copied into another step.
 
-        What came from a wrong number later on was not there to be copied: there stands, marked as
-        `off`, what should have been.
+        What follows from a wrong number was not there to be copied before it: in its place stands,
+        marked as `off`, what should have been.
         """
-        off = (self.verdicts == "wrong") | (self.verdicts == "follows")
-        return replace(Cells.exact(np.where(off, exact.mid, self.written.value)), off=off)
+        follows = self.verdicts == "follows"
+        return replace(Cells.exact(np.where(follows, exact.mid, self.written.value)), off=follows)
 
 
 def check(problem: Problem) -> "Report":
@@ -217,7 +217,7 @@ class Report(Shown):
             problem=self.problem,
             step=one.step,
             first=first,
-            text="?" if number is None else number.text.replace("-", "−"),
+            text="?" if number is None else _said(number.text),
             written=one.written,
             verdicts=one.verdicts,
             right=one.carried,
@@ -335,6 +335,11 @@ def _note(verdict: str, exact: str, carried: str) -> str:
     if verdict in ("right", "blank"):
         return "" if verdict == "right" else f"exact: {exact}"
     return f"exact: {exact}" if exact == carried else f"exact: {exact}; carried: {carried}"
+
+
+def _said(text: str) -> str:
+    """Write a claimed number as it is read out among others: with a minus, not a hyphen."""
+    return ("−" + text[1:] if text.startswith("-") else text).replace("inf", "∞")
 
 
 def _json_number(value: float) -> float | str:

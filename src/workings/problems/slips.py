@@ -46,6 +46,9 @@ def _of_the_pen(suspect: Suspect) -> Iterator[Explanation]:
     undone = Written(values[None], units[None], whole[None])
     right = suspect.right.each(lambda a: a[rows, columns][None])
     fits = (undone.stands_for(right) | undone.near(right.mid, 0.5))[0]
+    # What may just as well be nought has no digits to be swapped or moved.
+    digits = (right.lo > 0) | (right.hi < 0) | undone.stands_for(right.sharp)
+    fits &= (names == "sign-lost") | digits[0]
     for name, says in _PEN.items():
         own = (names == name) & fits
         hits = np.zeros(suspect.wrong.shape, dtype=np.bool_)
@@ -85,7 +88,8 @@ def _usual_unit(written: Written, i: int, j: int) -> float:
 
 
 def _swaps(digits: str) -> Iterator[str]:
-    """Swap two digits, across the point as well."""
+    """Swap two digits, across the point as well; 1 may have been 01, and that 10."""
+    digits = digits if "." in digits else f"0{digits}"
     at = [k for k, c in enumerate(digits) if c.isdigit()]
     for a, b in combinations(at, 2):
         if digits[a] != digits[b]:

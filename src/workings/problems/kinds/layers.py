@@ -101,7 +101,7 @@ class Variance(Op):
     mean: str
 
     def compute(self, env: Env) -> Cells:
-        return (env[self.x] - env[self.mean]).square().mean()
+        return env[self.x].variance(env[self.mean])
 
     def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
         gap = n.row("(", written(n, self.x), "−", written(n, self.mean), ")")
