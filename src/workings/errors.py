@@ -13,6 +13,7 @@ _EXTRAS = {
     "safetensors": "models",
     "emoji": "data",
     "tokenizers": "data",
+    "PIL": "pictures",
 }
 
 

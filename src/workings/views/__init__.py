@@ -1,1 +1,1 @@
-"""Plain data in; terminal, LaTeX, HTML and MathML out. Knows no torch."""
+"""Plain data in; terminal, LaTeX, HTML, MathML and pictures out. Knows no torch."""

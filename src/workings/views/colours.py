@@ -8,6 +8,20 @@ import math
 
 STEPS = 8  # on each side of zero
 INK = {"light": "#1b1a18", "dark": "#f1efea"}
+_PLAIN = {  # as in the pages' style
+    "light": {"ink": INK["light"], "soft": "#5d5a55", "line": "#d9d5cd", "paper": "#ffffff"},
+    "dark": {"ink": INK["dark"], "soft": "#b3aea5", "line": "#3b3d43", "paper": "#17181b"},
+}
+# Blue, orange, green, purple, red, sky, ochre, pink: found by search, as far apart as they can be
+# for every eye, the first ones furthest, and dark (or light) enough for words in their colour.
+_LINES = {
+    "light": (
+        "#0555b7", "#bf5100", "#008761", "#4f1370", "#992640", "#2a596c", "#5a4403", "#a84d97",
+    ),
+    "dark": (
+        "#61acfd", "#e78535", "#96d1ac", "#9272b9", "#e05768", "#b4e7fd", "#f0e088", "#ca90ae",
+    ),
+}  # fmt: skip
 _ZERO = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, colourfulness
 _FULL = {"light": (0.745, 0.125), "dark": (0.48, 0.11)}
 _HUES = {"p": 62.0, "n": 252.0}  # degrees
@@ -30,6 +44,18 @@ def scale(theme: str) -> dict[str, str]:
     colours = {f"n{k}": _mixed(theme, "n", k) for k in range(STEPS, 0, -1)}
     colours["z"] = _mixed(theme, "p", 0)
     return colours | {f"p{k}": _mixed(theme, "p", k) for k in range(1, STEPS + 1)}
+
+
+def theme(name: str) -> dict[str, str]:
+    """List the colours of pictures in a theme, `light` or `dark`, by what they are for.
+
+    Ink, soft ink, hairlines and paper; `c1` to `c8` for things to be told apart; the steps.
+
+    >>> theme("light")["paper"], theme("dark")["c1"], theme("light")["p8"]
+    ('#ffffff', '#61acfd', '#e49953')
+    """
+    lines = {f"c{k}": colour for k, colour in enumerate(_LINES[name], start=1)}
+    return _PLAIN[name] | lines | scale(name)
 
 
 def contrast(one: str, other: str) -> float:
