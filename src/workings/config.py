@@ -196,13 +196,15 @@ def _docstrings(cls: type) -> dict[str, str]:
 
 
 def to_table(config: Any) -> dict[str, Any]:
-    """Take a configuration apart, leaving out what is None."""
+    """Take a configuration apart into what `build` makes it from again; None is "none"."""
     table: dict[str, Any] = {}
     for field in fields(config):
         value = getattr(config, field.name)
         if is_dataclass(value):
             table[field.name] = to_table(value)
-        elif value is not None:
+        elif value is None:  # TOML has no word for it, and leaving it out would mean the default
+            table[field.name] = "none"
+        else:
             table[field.name] = list(value) if isinstance(value, tuple) else value
     return table
 

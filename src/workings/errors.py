@@ -14,6 +14,7 @@ _EXTRAS = {
     "emoji": "data",
     "tokenizers": "data",
     "PIL": "pictures",
+    "sklearn": "baselines",
 }
 
 

@@ -7,7 +7,7 @@ from workings.config import build
 from workings.errors import UserError, near
 
 CellKind: TypeAlias = Literal["rnn", "gru", "lstm"]
-Padding: TypeAlias = Literal["excluded", "counts"]
+Padding: TypeAlias = Literal["excluded", "counts", "front"]
 Pooling: TypeAlias = Literal["last", "max", "mean"]
 
 
@@ -50,7 +50,8 @@ class ClassifierConfig:
     dropout: float = 0.0
     """share of features dropped while training"""
     padding: Padding = "excluded"
-    """excluded: padding never counts; counts: it is read like any token, as in the notes"""
+    """excluded: it never counts; counts: it is read like any token, as in the notes; front: the
+    same, but it stands before the text"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,7 @@ class TrainConfig:
     """over how many epochs the last ones are averaged"""
     patience: int | None = None
     """stop after so many epochs without a better validation; none: never"""
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """of the arithmetic, where the device has it"""
     device: str = "auto"
     """cpu, cuda, mps; auto: the best there is"""
@@ -206,8 +207,11 @@ class ClassifyRecipe:
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: dict[str, Any] = field(default_factory=lambda: {"kind": "recurrent"})
-    """kind, and the settings of that kind of model"""
+    """kind, size (small, medium, large) and the settings of that kind of model"""
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        model_config(self.model)  # a mistake there is told before any data is read
 
 
 MODELS: dict[str, type] = {
@@ -219,10 +223,44 @@ MODELS: dict[str, type] = {
 }
 
 
+# One dial for each: a size sets a sensible whole, and what a recipe says besides goes before it.
+SIZES: dict[str, dict[str, dict[str, Any]]] = {
+    "recurrent": {
+        "small": {"embedding": 64, "hidden": 64},
+        "medium": {"embedding": 128, "hidden": 128, "bidirectional": True},
+        "large": {"embedding": 256, "hidden": 256, "bidirectional": True, "layers": 2},
+    },
+    "perceptron": {
+        "small": {"embedding": 32, "hidden": [64]},
+        "medium": {"embedding": 64, "hidden": [256, 64]},
+        "large": {"embedding": 128, "hidden": [1024, 128]},
+    },
+    "convolution": {
+        "small": {"embedding": 64, "channels": [64], "hidden": 64},
+        "medium": {"embedding": 128, "channels": [128, 128], "hidden": 128},
+        "large": {"embedding": 256, "channels": [256, 256, 256], "hidden": 256},
+    },
+    "transformer": {
+        "small": {"embedding": 64, "layers": 1, "heads": 2, "hidden": 128},
+        "medium": {"embedding": 128, "layers": 2, "heads": 4, "hidden": 256},
+        "large": {"embedding": 256, "layers": 4, "heads": 8, "hidden": 1024},
+    },
+    "ngrams": {"small": {"longest": 1}, "medium": {"longest": 2}, "large": {"longest": 3}},
+}
+
+
 def model_config(table: dict[str, Any]) -> tuple[str, Any]:
-    """Read the `[model]` section: which kind, and its settings."""
+    """Read the `[model]` section: which kind, of what size, and its settings.
+
+    >>> model_config({"kind": "transformer", "size": "small", "heads": 4})[1].heads
+    4
+    """
     kind = table.get("kind", "recurrent")
     if kind not in MODELS:
         raise UserError(f"model.kind = {kind!r}: {near(str(kind), MODELS)}")
-    settings = {key: value for key, value in table.items() if key != "kind"}
-    return kind, build(MODELS[kind], settings, "model.")
+    sizes = SIZES[kind]
+    size = table.get("size")
+    if size is not None and size not in sizes:
+        raise UserError(f"model.size = {size!r}: {near(str(size), sizes)}")
+    settings = {key: value for key, value in table.items() if key not in ("kind", "size")}
+    return kind, build(MODELS[kind], {**sizes.get(size or "", {}), **settings}, "model.")

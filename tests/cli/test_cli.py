@@ -151,6 +151,7 @@ def test_any_code_page_will_do():
         ["train", "recipes/emoji.toml"],
         ["summary", "recipes/emoji.toml"],
         ["predict", "runs/x", "text"],
+        ["explain", "runs/x", "text"],
         ["evaluate", "runs/x"],
         ["resume", "runs/x"],
     ],

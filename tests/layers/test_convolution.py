@@ -27,3 +27,9 @@ def test_pooling_sees_only_what_is_real():
     assert mean_pool(x, mask).flatten().tolist() == [2.0, -7.0]
     assert max_pool(x).flatten().tolist() == [100.0, -5.0]
     torch.testing.assert_close(mean_pool(x), x.mean(1))
+
+
+def test_the_largest_of_nothing_is_zero():
+    x = torch.randn(2, 3, 4)
+    mask = real(torch.tensor([0, 3]), 3)
+    torch.testing.assert_close(max_pool(x, mask), torch.stack((torch.zeros(4), x[1].amax(0))))

@@ -10,7 +10,7 @@ from workings.errors import UserError
 from workings.models.classifiers import CLASSIFIERS, build_classifier
 from workings.models.ngrams import NgramClassifier
 from workings.models.summary import summarise
-from workings.recipes import MODELS, NgramConfig
+from workings.recipes import MODELS, SIZES, NgramConfig, model_config
 from workings.train.runs import read_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -103,3 +103,18 @@ def test_ngrams_come_back_from_a_file():
     torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
     with pytest.raises(UserError, match="too long"):
         NgramClassifier(NgramConfig(longest=9), 10_000, 2)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_the_dial_makes_a_model_larger_and_gives_way_to_what_is_said(kind):
+    small, medium, large = (
+        build_classifier({"kind": kind, "size": size}, 50, 3) for size in SIZES[kind]
+    )
+    if kind != "ngrams":  # whose parameters come with its data
+        counts = [sum(p.numel() for p in m.parameters()) for m in (small, medium, large)]
+        assert counts[0] < counts[1] < counts[2]
+    key, value = next(iter(SIZES[kind]["small"].items()))
+    said = model_config({"kind": kind, "size": "large", key: value})[1]
+    assert getattr(said, key) == model_config({"kind": kind, "size": "small"})[1].__dict__[key]
+    with pytest.raises(UserError, match="size"):
+        model_config({"kind": kind, "size": "enormous"})

@@ -5,46 +5,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
-from workings.config import build, override
+from workings.config import override
 from workings.errors import UserError
-from workings.recipes import ClassifyRecipe
 from workings.storage import read_tensors
 from workings.train.loop import Interrupted, Trainer
 from workings.train.runs import load, read_recipe, resume, train
 
-WORDS = {
-    "fruit": ["apple", "pear", "plum", "cherry", "grape", "fig"],
-    "metal": ["iron", "zinc", "tin", "lead", "gold", "copper"],
-}
 
-
-@pytest.fixture
-def toy(tmp_path):
-    """Texts of three words of a kind: fruit or metal."""
-    lines = []
-    for label, words in WORDS.items():
-        for a in words:
-            for b in words:
-                lines += [json.dumps({"text": f"{a} {b} {c}", "label": label}) for c in words[:3]]
-    path = tmp_path / "toy.jsonl"
-    path.write_text("\n".join(lines))
-    return path
-
-
-def recipe_for(toy, *changes):
-    table = {
-        "data": {"set": str(toy)},
-        "model": {"kind": "recurrent", "embedding": 8, "hidden": 8, "dropout": 0.2},
-        "train": {"epochs": 3, "batch": 16, "rate": 0.02, "average": "ema", "ema": 0.9},
-    }
-    return build(ClassifyRecipe, override(table, changes))
-
-
-def test_learns_and_predicts(toy, tmp_path):
+def test_learns_and_predicts(toy, tmp_path, recipe_for):
     task = train(recipe_for(toy), tmp_path / "run", mode="quiet")
     told = next(iter(task.predictions(["plum fig pear"])))
     assert told["label"] == "fruit"
@@ -58,7 +31,7 @@ def test_learns_and_predicts(toy, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["perceptron", "convolution", "transformer", "ngrams"])
-def test_every_kind_learns(toy, tmp_path, kind):
+def test_every_kind_learns(toy, tmp_path, kind, recipe_for):
     small = {
         "perceptron": ["--model.length", "3", "--model.hidden", "[32]"],
         "convolution": ["--model.kernel", "2", "--model.stride", "1", "--model.channels", "[8]"],
@@ -67,19 +40,18 @@ def test_every_kind_learns(toy, tmp_path, kind):
     }[kind]
     recipe = recipe_for(toy, "--train.epochs", "12")
     table = {"kind": kind} | ({} if kind == "ngrams" else {"embedding": 8})
-    changed = override({"model": table}, small)
-    recipe = build(ClassifyRecipe, {"data": recipe.data, "train": recipe.train, **changed})
+    recipe = replace(recipe, model=override({"model": table}, small)["model"])
     train(recipe, tmp_path / "run", mode="quiet")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["test_accuracy"] > 0.9
 
 
-def test_the_run_folder_can_be_read_by_a_person(toy, tmp_path):
+def test_the_run_folder_can_be_read_by_a_person(toy, tmp_path, recipe_for):
     train(recipe_for(toy), tmp_path / "run", mode="quiet")
     names = {p.name for p in (tmp_path / "run").iterdir()}
     assert names == {
         "config.toml", "environment.json", "tokenizer.json", "labels.json", "model.safetensors",
-        "log.jsonl", "result.json", "checkpoints",
+        "log.jsonl", "result.json", "checkpoints", "report.html", "curves.svg", "curves.png",
     }  # fmt: skip
     assert read_recipe(tmp_path / "run" / "config.toml") == recipe_for(toy)
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
@@ -88,7 +60,9 @@ def test_the_run_folder_can_be_read_by_a_person(toy, tmp_path):
 
 
 @pytest.mark.parametrize("average", ["none", "ema", "last"])
-def test_a_stopped_run_goes_on_as_if_nothing_had_happened(toy, tmp_path, monkeypatch, average):
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
+    toy, tmp_path, monkeypatch, average, recipe_for
+):
     recipe = recipe_for(toy, "--train.average", average)
     train(recipe, tmp_path / "whole", mode="quiet")
     step = Trainer._step
@@ -116,7 +90,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(toy, tmp_path, monkeyp
     assert logs[0] == logs[1]
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path):
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path, recipe_for):
     run = tmp_path / "run"
     train(recipe_for(toy), run, mode="quiet")
     newest = max((run / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
@@ -159,21 +133,21 @@ def test_ctrl_c_leaves_a_checkpoint(toy, tmp_path):
         ('{"texts": "a", "label": "x"}\n', "text"),
     ],
 )
-def test_data_that_cannot_be_learned_from(tmp_path, content, told):
+def test_data_that_cannot_be_learned_from(tmp_path, content, told, recipe_for):
     path = tmp_path / "bad.jsonl"
     path.write_text(content)
     with pytest.raises(UserError, match=told):
         train(recipe_for(path), tmp_path / "run", mode="quiet")
 
 
-def test_a_text_of_a_million_characters_and_one_of_none(toy, tmp_path):
+def test_a_text_of_a_million_characters_and_one_of_none(toy, tmp_path, recipe_for):
     task = train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     long, empty = task.predictions(["iron " * 200_000, ""])
     assert long["label"] == "metal"
-    assert empty["label"] in WORDS
+    assert empty["label"] in task.labels
 
 
-def test_a_folder_in_use_is_not_written_over(toy, tmp_path):
+def test_a_folder_in_use_is_not_written_over(toy, tmp_path, recipe_for):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="not empty"):
@@ -182,9 +156,79 @@ def test_a_folder_in_use_is_not_written_over(toy, tmp_path):
         load(tmp_path)
 
 
-def test_a_loss_that_explodes_is_told(toy, tmp_path):
+def test_a_loss_that_explodes_is_told(toy, tmp_path, recipe_for):
     recipe = recipe_for(
         toy, "--train.rate", "1e38", "--train.clip", "none", "--train.optimizer", "sgd"
     )
     with pytest.raises(UserError, match=r"the loss is .* at step"):
         train(recipe, tmp_path / "run", mode="quiet")
+
+
+def test_what_is_held_out_of_a_file_is_what_is_measured_later(toy, tmp_path, recipe_for):
+    recipe = replace(recipe_for(toy, "--train.epochs", "1"), seed=7)
+    trained = train(recipe, tmp_path / "run", mode="quiet")
+    tested = [e.text for e in trained.examples["test"]]
+    again = load(tmp_path / "run")
+    again.evaluate_on()
+    assert [e.text for e in again.examples["test"]] == tested
+    assert not {e.text for e in trained.examples["train"]} & set(tested)
+
+
+def test_texts_in_training_and_test_are_told_with_and_without(tmp_path, recipe_for):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    lines = [
+        json.dumps({"text": f"{w} {w}", "label": w[0]}) for w in ("ab", "ba") for _ in range(9)
+    ]
+    (folder / "train.jsonl").write_text("\n".join(lines))
+    # One text of training with its label turned round, and three new ones.
+    test = [("ab ab", "b"), ("ab", "a"), ("ba", "b"), ("ab ab ab", "a")]
+    (folder / "test.jsonl").write_text(
+        "\n".join(json.dumps({"text": t, "label": y}) for t, y in [*test, ("ab", "new")])
+    )
+    recipe = recipe_for(folder, "--data.validation", "0", "--train.epochs", "20")
+    train(recipe, tmp_path / "run", mode="quiet")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test_shared"] == 1
+    assert result["test_accuracy"] == 0.75
+    assert result["test_accuracy_without_shared"] == 1.0
+    assert result["test_left_out_for_unseen_labels"] == 1
+    assert "validation_accuracy" not in result
+
+
+def test_padding_in_front_is_read_first(toy, tmp_path, recipe_for):
+    recipe = recipe_for(toy, "--model.padding", "front", "--data.longest", "9")
+    task = train(recipe, tmp_path / "run", mode="quiet")
+    ids, lengths = task._pad([[5, 6], [7]])
+    assert ids.tolist() == [[0] * 7 + [5, 6], [0] * 8 + [7]]
+    assert lengths.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("clip", ["none", "0.5"])
+def test_a_recipe_comes_back_from_its_run_as_it_was(toy, tmp_path, recipe_for, clip):
+    recipe = recipe_for(toy, "--train.epochs", "1", "--train.clip", clip)
+    train(recipe, tmp_path / "run", mode="quiet")
+    assert read_recipe(tmp_path / "run" / "config.toml") == recipe
+
+
+def test_half_precision_learns_where_the_device_has_it(toy, tmp_path, recipe_for):
+    recipe = recipe_for(toy, "--train.precision", "bfloat16")
+    if not torch.cpu._is_avx512_bf16_supported():
+        with pytest.raises(UserError, match="float32"):
+            train(recipe, tmp_path / "run", mode="quiet")
+        return
+    train(recipe, tmp_path / "run", mode="quiet")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["test_accuracy"] > 0.9
+
+
+@pytest.mark.slow  # compiling takes half a minute
+def test_a_compiled_model_learns_the_same(toy, tmp_path, recipe_for):
+    recipe = recipe_for(toy, "--model.dropout", "0", "--train.epochs", "1")
+    recipe = replace(recipe, model={"kind": "transformer", "size": "small"})
+    plain = train(recipe, tmp_path / "plain", mode="quiet")
+    compiled = replace(recipe, train=replace(recipe.train, compile=True))
+    fast = train(compiled, tmp_path / "compiled", mode="quiet")
+    torch.testing.assert_close(
+        fast.predict(["iron tin", "fig"]), plain.predict(["iron tin", "fig"]), atol=1e-3, rtol=1e-3
+    )

@@ -12,7 +12,19 @@ from workings.errors import UserError, extra_of
 from workings.views.plain import printable
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
-VERBS = ("solve", "check", "make", "grade", "train", "resume", "evaluate", "predict", "summary")
+VERBS = (
+    "solve",
+    "check",
+    "make",
+    "grade",
+    "train",
+    "resume",
+    "evaluate",
+    "predict",
+    "explain",
+    "summary",
+    "compare",
+)
 
 DESCRIPTION = """\
 Sequence models, from RNN to Transformer, that show their workings.

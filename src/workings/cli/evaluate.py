@@ -19,12 +19,12 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
+    from workings.train.log import told
     from workings.train.runs import load
 
     measured = load(arguments.run_folder).evaluate_on(arguments.data)
     if arguments.json:
         sys.stdout.write(json.dumps(measured) + "\n")
     else:
-        for name, value in measured.items():
-            sys.stdout.write(f"{name.replace('_', ' ')}: {value:,.4f}\n".replace(".0000", ""))
+        sys.stdout.write(told(measured).replace(" · ", "\n") + "\n")
     return 0

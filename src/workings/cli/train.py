@@ -42,6 +42,8 @@ def keys_help() -> str:
 
     lines = ["keys of a recipe, each --section.key on the command line:"]
     lines += [_line(f) for f in describe(ClassifyRecipe) if f.key != "model"]
+    lines.append(f"  {'model.kind':<22} {', '.join(MODELS)}")
+    lines.append(f"  {'model.size':<22} small, medium or large: sets what is not set by itself")
     for kind, config in MODELS.items():
         lines.append(f"with model.kind = {kind}:")
         lines += [_line(f) for f in describe(config, "model.")]

@@ -101,8 +101,9 @@ def pad(
     *,
     length: int | None = None,
     longest: int | None = None,
+    front: bool = False,
 ) -> tuple[Int[Tensor, "batch time"], Int[Tensor, " batch"]]:
-    """Put sequences into one matrix, `value` after their ends, with the length of each.
+    """Put sequences into one matrix, `value` after their ends (or in `front`), with their lengths.
 
     The matrix is as wide as the longest sequence, and never narrower than one. `longest` cuts
     sequences off there; `length` cuts or pads each to exactly that: the notes' way, with 500.
@@ -128,5 +129,5 @@ def pad(
     # Rows are filled in numpy, where an assignment costs a seventh of torch's.
     ids = np.full((len(sequences), width), value, dtype=np.int64)
     for row, sequence, count in zip(ids, sequences, counts, strict=True):
-        row[:count] = sequence[:count]
+        row[width - count if front else 0 :][:count] = sequence[:count]
     return torch.from_numpy(ids), torch.tensor(counts)

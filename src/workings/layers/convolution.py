@@ -46,10 +46,11 @@ def real(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"
 def max_pool(
     x: Float[Tensor, "batch time width"], mask: Bool[Tensor, "batch time"] | None = None
 ) -> Float[Tensor, "batch width"]:
-    """Take the largest value of each feature over the real positions."""
-    if mask is not None:
-        x = x.masked_fill(~mask.unsqueeze(-1), torch.finfo(x.dtype).min)
-    return x.amax(1)
+    """Take the largest value of each feature over the real positions; of none, zero."""
+    if mask is None:
+        return x.amax(1)
+    largest = x.masked_fill(~mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
+    return largest.masked_fill(~mask.any(1, keepdim=True), 0)
 
 
 def mean_pool(

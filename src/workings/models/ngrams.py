@@ -61,14 +61,24 @@ class NgramClassifier(TextClassifier):
 
     def features(self, ids: Sequence[int]) -> Any:
         """Number the n-grams of a text that were counted; each once, from 1."""
+        numbers = self._numbers(self._ngrams(ids))
+        return numbers[numbers > 0]
+
+    def numbered(self, ids: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Number the single tokens, the pairs, … that begin at each place; 0: never counted."""
+        return [self._numbers(keys) for keys in self._by_length(ids)]
+
+    def _numbers(self, found: NDArray[np.int64]) -> NDArray[np.int64]:
         keys = self.keys.numpy()
-        found = self._ngrams(ids)
         if not len(keys) or not len(found):
-            return np.zeros(0, dtype=np.int64)
+            return np.zeros(len(found), dtype=np.int64)
         place = np.searchsorted(keys, found).clip(max=len(keys) - 1)
-        return place[keys[place] == found] + 1
+        return np.where(keys[place] == found, place + 1, 0)
 
     def _ngrams(self, ids: Sequence[int]) -> NDArray[np.int64]:
+        return np.unique(np.concatenate(self._by_length(ids)))
+
+    def _by_length(self, ids: Sequence[int]) -> list[NDArray[np.int64]]:
         """Write each n-gram as one number, in a number system with a digit for every token."""
         tokens = np.asarray(ids, dtype=np.int64) + 1  # 0 is no token, so that lengths differ
         base, grown, all_of_them = self.vocabulary + 1, tokens, [tokens]
@@ -77,7 +87,7 @@ class NgramClassifier(TextClassifier):
                 break
             grown = grown[:-1] * base + tokens[n:]
             all_of_them.append(grown)
-        return np.unique(np.concatenate(all_of_them))
+        return all_of_them
 
     def forward(
         self,

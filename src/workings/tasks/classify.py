@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from workings.data import (
+    Example,
     Splits,
     Tokenizer,
     batches,
@@ -18,14 +19,17 @@ from workings.data import (
     pad,
     read,
     set_names,
+    shared_texts,
     train_tokenizer,
 )
+from workings.data.tokenizer import Span
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, read_tensors, write_json
 
+PARTS = ("train", "validation", "test")
 AT_ONCE = 64  # texts in a batch of predictions
 
 
@@ -46,6 +50,9 @@ class Classifying:
         self.labels = tuple(labels)
         self._sequences: dict[str, list[Sequence[int]]] = {}
         self._targets: dict[str, list[int]] = {}
+        self.examples: dict[str, list[Example]] = {}
+        self._unseen: dict[str, int] = {}  # examples left out: training had no such label
+        self._shared: list[int] = []  # test examples whose text stands among the others, too
 
     @classmethod
     def from_recipe(cls, recipe: ClassifyRecipe, splits: Splits | None = None) -> "Classifying":
@@ -73,18 +80,22 @@ class Classifying:
         task.take(splits)
         return task
 
-    def take(self, splits: Splits) -> None:
-        """Encode the examples of every part."""
+    def take(self, splits: Splits, parts: Sequence[str] = PARTS) -> None:
+        """Encode the examples of the parts."""
         numbers = {label: k for k, label in enumerate(self.labels)}
-        encoded = {}
-        for part in ("train", "validation", "test"):
+        encoded: dict[str, list[list[int]]] = {}
+        for part in parts:
             examples = [e for e in getattr(splits, part) if e.label in numbers]
-            unseen = len(getattr(splits, part)) - len(examples)
-            if unseen and not examples:
+            self._unseen[part] = len(getattr(splits, part)) - len(examples)
+            if self._unseen[part] and not examples:
                 raise UserError(f"{splits.name}: no {part} example has a label seen in training")
             encoded[part] = [self.encode(e.text) for e in examples]
             self._targets[part] = [numbers[e.label] for e in examples if e.label is not None]
-        self.model.prepare(encoded["train"], self._targets["train"])
+            self.examples[part] = examples
+        seen = shared_texts((*splits.train, *splits.validation), self.examples["test"])
+        self._shared = list(seen.second)
+        if "train" in encoded:
+            self.model.prepare(encoded["train"], self._targets["train"])
         self._sequences = {p: [self.model.features(ids) for ids in s] for p, s in encoded.items()}
 
     def encode(self, text: str) -> list[int]:
@@ -92,6 +103,18 @@ class Classifying:
         # A token is at least one character, so that a book need not be read to its end.
         longest = self.recipe.data.longest
         return self.tokenizer.encode(text[: 40 * longest])[:longest]
+
+    def located(self, text: str) -> tuple[list[int], list[Span], int]:
+        """Turn a text into the ids that the model reads, and tell where in it each one stands.
+
+        The last number counts the characters at the end that are not read.
+        """
+        head = text[: 40 * self.recipe.data.longest]
+        spans = self.tokenizer.spans(head)
+        ids = self.encode(text)[: self._fixed_length()]
+        end = spans[len(ids) - 1][1] if 0 < len(ids) < len(spans) else len(head)
+        rest = text[end:]
+        return ids, spans[: len(ids)], len(rest) if rest.strip() else 0
 
     # -- what the training loop asks ---------------------------------------------------------------
 
@@ -124,18 +147,28 @@ class Classifying:
     def borrow(self, other: "Classifying") -> None:
         """Measure on the examples that another has encoded already."""
         self._sequences, self._targets = other._sequences, other._targets
+        self.examples, self._shared = other.examples, other._shared
+        self._unseen = other._unseen
 
     def test(self, device: torch.device) -> dict[str, float]:
         """Measure once on the test part."""
         if not self._sequences.get("test"):
             return {}
         scores, targets = self.scores("test", device)
-        hits = scores.argmax(-1) == targets
-        return {
-            "test_accuracy": float(hits.float().mean()),
+        hits = (scores.argmax(-1) == targets).float()
+        measured = {
+            "test_accuracy": float(hits.mean()),
             "test_loss": float(F.cross_entropy(scores, targets)),
             "test_examples": len(targets),
         }
+        if 0 < len(self._shared) < len(targets):  # texts that training or choosing has seen
+            unseen = torch.ones(len(targets), dtype=torch.bool)
+            unseen[self._shared] = False
+            measured["test_shared"] = len(self._shared)
+            measured["test_accuracy_without_shared"] = float(hits[unseen].mean())
+        if self._unseen["test"]:
+            measured["test_left_out_for_unseen_labels"] = self._unseen["test"]
+        return measured
 
     # -- scoring --------------------------------------------------------------------------------
 
@@ -153,10 +186,15 @@ class Classifying:
     def predict(self, texts: Sequence[str]) -> Tensor:
         """The probabilities of the classes for each text: `[texts, classes]`."""
         self.model.eval()
-        sequences = [self.model.features(self.encode(text)) for text in texts]
-        ids, lengths = pad(sequences, length=self._fixed_length())
+        return torch.softmax(self.score([self.encode(text) for text in texts]), -1).cpu()
+
+    def score(self, encoded: Sequence[Sequence[int]]) -> Tensor:
+        """The scores of the classes for texts given as ids: `[texts, classes]`."""
+        sequences = [self.model.features(ids) for ids in encoded]
+        ids, lengths = self._pad(sequences)
         device = next(self.model.parameters()).device
-        return torch.softmax(self.model(ids.to(device), lengths.to(device)).float(), -1).cpu()
+        scores: Tensor = self.model(ids.to(device), lengths.to(device))
+        return scores.float()
 
     def predictions(self, sources: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Predict texts as they come: each source is a text, a file, or `-` for standard input."""
@@ -179,24 +217,29 @@ class Classifying:
         name = data or wanted.set
         if data is None or data in set_names():
             columns = {"text": wanted.text, "label": wanted.label}
-            splits = load_set(name, validation=wanted.validation, **columns)  # type: ignore[arg-type]
-            examples = splits.test
+            seed = self.recipe.seed
+            splits = load_set(name, validation=wanted.validation, seed=seed, **columns)  # type: ignore[arg-type]
+            if name != wanted.set:  # its training part was not what this model saw
+                splits = Splits(name, (), (), splits.test)
         else:
-            examples = tuple(read(data, text=wanted.text, label=wanted.label))
-        self.take(Splits(name, (), (), examples))
+            splits = Splits(name, (), (), tuple(read(data, text=wanted.text, label=wanted.label)))
+        self.take(splits, ("test",))
         return self.test(next(self.model.parameters()).device)
 
     def _collate(
         self, part: str, batch: list[int], device: torch.device
     ) -> tuple[Tensor, Tensor, Tensor]:
-        ids, lengths = pad([self._sequences[part][i] for i in batch], length=self._fixed_length())
+        ids, lengths = self._pad([self._sequences[part][i] for i in batch])
         targets = torch.tensor([self._targets[part][i] for i in batch])
         return ids.to(device), lengths.to(device), targets.to(device)
 
+    def _pad(self, sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        front = self.recipe.model.get("padding") == "front"
+        return pad(sequences, length=self._fixed_length(), front=front)
+
     def _fixed_length(self) -> int | None:
-        return self.model.fixed_length or (
-            self.recipe.data.longest if self.recipe.model.get("padding") == "counts" else None
-        )
+        counts = self.recipe.model.get("padding", "excluded") != "excluded"
+        return self.model.fixed_length or (self.recipe.data.longest if counts else None)
 
     # -- the run folder --------------------------------------------------------------------------
 

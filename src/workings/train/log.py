@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
@@ -27,7 +28,7 @@ class Log:
         self._bar = Bar(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]:.4f} · {task.fields[speed]:,.0f} examples/s ·"),
+            TextColumn("{task.fields[means]} · {task.fields[speed]:,.0f} examples/s ·"),
             TimeRemainingColumn(),
             TextColumn("left"),
             console=self._console,
@@ -53,20 +54,22 @@ class Log:
     def say(self, text: str) -> None:
         """Tell the user something."""
         if self._mode == "progress":
-            told = printable(text)
-            self._console.print(told, markup=False, highlight=False, soft_wrap=True)
+            shown = printable(text)
+            self._console.print(shown, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, progress: "Progress", steps: int) -> None:
         """Show where the training is."""
-        told: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "epoch": progress.epoch + 1,
-            "loss": progress.sums["loss"] / progress.examples,
+            "means": " · ".join(
+                f"{name} {total / progress.examples:.4f}" for name, total in progress.sums.items()
+            ),
             "speed": progress.examples / max(progress.seconds - progress.epoch_began, 1e-9),
         }
         if self._training is None:
-            self._training = self._bar.add_task("", total=steps, **told)
+            self._training = self._bar.add_task("", total=steps, **shown)
             self._bar.start()
-        self._bar.update(self._training, completed=progress.step, **told)
+        self._bar.update(self._training, completed=progress.step, **shown)
 
     def epoch(self, progress: "Progress", measured: dict[str, float], **timing: float) -> None:
         """Tell how an epoch went."""
@@ -78,10 +81,21 @@ class Log:
             **{k: round(v, 3) for k, v in timing.items()},
             **measured,
         )
-        told = " · ".join(
-            f"{name.replace('_', ' ')} {value:.4f}" for name, value in measured.items()
-        )
-        self.say(f"epoch {progress.epoch}: {told} · {progress.seconds:.0f} s")
+        self.say(f"epoch {progress.epoch}: {told(measured)} · {progress.seconds:.0f} s")
+
+
+def told(measured: Mapping[str, float]) -> str:
+    """Write measurements in a line.
+
+    >>> told({"test_accuracy": 0.9, "test_examples": 2550})
+    'test accuracy 0.9000 · test examples 2,550'
+    """
+    return " · ".join(
+        f"{name.replace('_', ' ')} {value:,}"
+        if isinstance(value, int)
+        else f"{name.replace('_', ' ')} {value:.4f}"
+        for name, value in measured.items()
+    )
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

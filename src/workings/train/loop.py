@@ -71,6 +71,7 @@ class Trainer:
             seed,
         )
         self.device = pick_device(config.device)
+        check_precision(config.precision, self.device)
         task.model.to(self.device)
         if config.compile:
             task.model.compile()  # in place: names of weights and the run folder stay as they are
@@ -246,6 +247,19 @@ def pick_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError):
         raise UserError(f"train.device = {name!r}: not on this machine; auto finds one") from None
     return device
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse an arithmetic that the device would only emulate, a hundred times slower."""
+    if precision == "float32" or device.type not in ("cpu", "cuda"):
+        return
+    asks = torch.cpu._is_avx512_bf16_supported if device.type == "cpu" else _cuda_has_bfloat16
+    if not asks():
+        raise UserError(f"train.precision = {precision!r}: this {device.type} has none: float32")
+
+
+def _cuda_has_bfloat16() -> bool:
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

@@ -17,8 +17,9 @@ from workings.errors import UserError, near
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_json, write_text
 from workings.tasks.classify import Classifying
-from workings.train.log import Log, Mode, read_log
+from workings.train.log import Log, Mode, read_log, told
 from workings.train.loop import Interrupted, Trainer
+from workings.train.report import write_report
 
 TASKS = {"classify": (ClassifyRecipe, Classifying)}
 
@@ -86,6 +87,7 @@ def _run(
         best.borrow(task)
         measured = best.test(trainer.device)
         log.record(kind="test", epoch=trainer.progress.best_epoch, **measured)
+        chosen = _chosen(read_log(folder / "log.jsonl"), trainer.progress.best_epoch)
         write_json(
             folder / "result.json",
             {
@@ -93,16 +95,24 @@ def _run(
                 "seed": recipe.seed,
                 "minutes": round(trainer.progress.seconds / 60, 2),
                 "threads": torch.get_num_threads(),
+                "peak_memory_mb": peak_memory(),
                 "parameters": sum(p.numel() for p in best.model.parameters()),
                 "best_epoch": trainer.progress.best_epoch,
-                "validation_accuracy": trainer.progress.best,
+                **chosen,
                 **measured,
             },
         )
-        log.say(" · ".join(f"{k.replace('_', ' ')} {v:.4f}" for k, v in measured.items()))
+        write_report(folder, best)
+        log.say(f"{told(measured)}\n{folder / 'report.html'}")
         return best
     finally:
         log.close()
+
+
+def _chosen(records: list[dict[str, Any]], epoch: int) -> dict[str, float]:
+    """What the epoch that was chosen had measured on the validation examples."""
+    of_epoch = [r for r in records if r["kind"] == "epoch" and r["epoch"] == epoch]
+    return {k: v for r in of_epoch for k, v in r.items() if k.startswith("validation_")}
 
 
 def environment() -> dict[str, Any]:
@@ -123,6 +133,16 @@ def environment() -> dict[str, Any]:
         "command": ["workings", *sys.argv[1:]],
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def peak_memory() -> int | None:
+    """The most memory that this process ever held, in MB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(most / (2**20 if sys.platform == "darwin" else 2**10))
 
 
 def record(folder: Path, path: Path) -> None:

@@ -1,17 +1,15 @@
 """A solution or a report as one HTML file that needs nothing else: no network, no libraries."""
 
-import base64
-import hashlib
 import re
 import zlib
-from html import escape
 
 from workings.views.colours import scale, step
 from workings.views.elide import elided
 from workings.views.notation import MathML, Text, typeset
 from workings.views.numerals import MEANINGS, SIGNS, VERDICTS, largest, marks, split, texts
+from workings.views.page import harmless, whole_page
 from workings.views.plain import one_line
-from workings.views.style import css, page_css
+from workings.views.style import css
 from workings.views.worked import Cell, Finding, Panel, Worked
 
 _MOST = 64  # rows or columns; of more, the middle is left out
@@ -55,26 +53,7 @@ for (const box of document.querySelectorAll('.workings .formula, .workings .scro
 
 def render(worked: Worked) -> str:
     """Write a whole page. What is allowed to run on it is named in it: its own style and script."""
-    style = page_css()
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(_SCRIPT)}'"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{_text(worked.title) or "Worked problem"}</title>
-<style>{style}</style>
-</head>
-<body>
-<main class="workings">
-{_Page(worked).body()}
-</main>
-<script>{_SCRIPT}</script>
-</body>
-</html>
-"""
+    return whole_page(worked.title or "Worked problem", _Page(worked).body(), script=_SCRIPT)
 
 
 def fragment(worked: Worked) -> str:
@@ -96,7 +75,7 @@ class _Page:
     def body(self) -> str:
         """Write everything, in the order in which it is read."""
         worked = self.worked
-        parts = [f'<h1 dir="auto">{_text(worked.title)}</h1>' if worked.title else ""]
+        parts = [f'<h1 dir="auto">{harmless(worked.title)}</h1>' if worked.title else ""]
         parts += [self.verdict(), self.finding(), self.legend()]
         if worked.givens:
             givens = "\n".join(self.panel(panel) for panel in worked.givens)
@@ -111,8 +90,8 @@ class _Page:
         if not worked.verdict:
             return ""
         kind = "is-wrong" if worked.verdict == "wrong" else "is-right"
-        said = f"{VERDICTS.get(worked.verdict, '')} {_text(worked.verdict.capitalize())}"
-        summary = f": {_text(worked.summary)}" if worked.summary else ""
+        said = f"{VERDICTS.get(worked.verdict, '')} {harmless(worked.verdict.capitalize())}"
+        summary = f": {harmless(worked.summary)}" if worked.summary else ""
         return f'<p class="verdict"><b class="{kind}">{said}</b>{summary}</p>'
 
     def finding(self) -> str:
@@ -121,14 +100,14 @@ class _Page:
         if found is None:
             return ""
         shown = any(panel.first for panel in self.worked.steps)
-        where = _text(found.where)
+        where = harmless(found.where)
         where = f'<a href="#{self.anchor}">{where}</a>' if shown else where
         return f"""<section class="finding" aria-label="The first wrong number">
 <h2>The first wrong number</h2>
 <p>{where}</p>
 <dl>
-<dt>claimed</dt><dd>{_text(typeset(found.claimed))}</dd>
-<dt>expected</dt><dd>{_text(typeset(found.expected))}</dd>
+<dt>claimed</dt><dd>{harmless(typeset(found.claimed))}</dd>
+<dt>expected</dt><dd>{harmless(typeset(found.expected))}</dd>
 {self.working(found)}</dl>
 {_causes(found)}</section>"""
 
@@ -167,7 +146,7 @@ class _Page:
     def step(self, number: int, panel: Panel) -> str:
         """Write a step: its formula and its matrix."""
         if panel.formula is None:
-            formula = _text(panel.name)
+            formula = harmless(panel.name)
         else:
             formula = self.math(
                 panel.formula(self.notation), panel.formula(Text(self.worked.decimals))
@@ -206,14 +185,15 @@ class _Page:
         if panel.formula is None and re.fullmatch(r"\w+", name):
             shown = f"{self.math(self.notation.symbol(name), name)} · "
         elif panel.formula and panel.formula(Text()).startswith(f"{name} ="):
-            shown = f'<span class="unseen">{_text(name)} · </span>'  # the formula says it already
+            # The formula says it already.
+            shown = f'<span class="unseen">{harmless(name)} · </span>'
         else:
-            shown = f"<b>{_text(name)}</b> · "
+            shown = f"<b>{harmless(name)}</b> · "
         verdict = ""
         if panel.judged:
             kind = {"wrong": "is-wrong", "right": "is-right"}.get(panel.judged, "")
             sign = VERDICTS.get(panel.judged, "")
-            verdict = f' · <span class="{kind}">{sign} {_text(panel.judged)}</span>'
+            verdict = f' · <span class="{kind}">{sign} {harmless(panel.judged)}</span>'
         return f"{shown}{rows} × {columns}{verdict}"
 
     def cells(self, panel: Panel) -> list[list[str]]:
@@ -249,7 +229,7 @@ class _Page:
         if words:
             inside += f'<span class="unseen"> ({words})</span>'
         kinds = " ".join(filter(None, ["v", colour, mark, "first" if first else ""]))
-        note = f'<span class="note">{_text(cell.note)}</span>' if cell.note else ""
+        note = f'<span class="note">{harmless(cell.note)}</span>' if cell.note else ""
         attributes = f' class="{" ".join(edges)}"' if edges else ""
         attributes += ' tabindex="0"' if note or first else ""
         attributes += f' id="{self.anchor}"' if first else ""
@@ -257,21 +237,11 @@ class _Page:
 
     def math(self, written: str, spoken: str) -> str:
         """Put a formula into `<math>`, with the line of text for whoever cannot see it."""
-        return f'<math displaystyle="true" alttext="{_text(spoken)}">{written}</math>'
-
-
-def _text(text: str) -> str:
-    """Make anybody's text harmless, between tags and inside quotes."""
-    return escape(one_line(text), quote=True)
-
-
-def _hash(inside: str) -> str:
-    digest = hashlib.sha256(inside.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
+        return f'<math displaystyle="true" alttext="{harmless(spoken)}">{written}</math>'
 
 
 def _header(scope: str, name: str) -> str:
-    shown = _text(name)
+    shown = harmless(name)
     title = f' title="{shown}"' if len(name) > _LONG else ""
     return f'<th scope="{scope}" dir="auto"{title}>{shown}</th>'
 
@@ -282,7 +252,7 @@ def _tail(text: str) -> str:
 
 def _number(text: str, longest: str) -> str:
     """Write a number, filled up with blank digits so that points stand in line."""
-    shown = _text(typeset(text))
+    shown = harmless(typeset(text))
     missing = longest[len(_tail(text)) :] if split(text) else ""
     if not missing or "·" in longest:
         return shown
@@ -300,6 +270,6 @@ def _causes(found: Finding) -> str:
         return ""
     items = []
     for name, reproduces, says in found.causes:
-        share = f" (explains {_text(reproduces)})" if reproduces else ""
-        items.append(f"<li><code>{_text(name)}</code>{share}: {_text(says)}</li>")
+        share = f" (explains {harmless(reproduces)})" if reproduces else ""
+        items.append(f"<li><code>{harmless(name)}</code>{share}: {harmless(says)}</li>")
     return f'<ol class="causes" aria-label="What may have caused it">{"".join(items)}</ol>\n'

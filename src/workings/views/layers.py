@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from workings.views.table import text_table
+
 
 class LayerRow(Protocol):
     """A layer of a model."""
@@ -40,9 +42,12 @@ class LayerSums(Protocol):
     def total_mb(self) -> float: ...
 
 
-def layer_table(summary: LayerSums) -> str:
-    """Lay a summary out: a line a layer, then the sums. Shapes begin with −1 for the batch."""
-    rows = [
+HEAD = ("layer", "output shape", "parameters", "mult-adds")
+
+
+def layer_rows(summary: LayerSums) -> list[tuple[str, ...]]:
+    """Write a line a layer. Shapes begin with −1 for the batch."""
+    return [
         (
             f"{row.name} ({row.kind})",
             str(list(row.shape)),
@@ -51,25 +56,21 @@ def layer_table(summary: LayerSums) -> str:
         )
         for row in summary.rows
     ]
-    head = ("layer", "output shape", "parameters", "mult-adds")
-    widths = [max(len(line[k]) for line in [head, *rows]) for k in range(4)]
 
-    def line(cells: tuple[str, ...]) -> str:
-        left = (f"{cell:<{width}}" for cell, width in zip(cells[:2], widths[:2], strict=True))
-        right = (f"{cell:>{width}}" for cell, width in zip(cells[2:], widths[2:], strict=True))
-        return "  ".join((*left, *right))
 
-    rule = "─" * (sum(widths) + 6)
-    return "\n".join(
-        [
-            line(head),
-            rule,
-            *(line(row) for row in rows),
-            rule,
-            f"parameters: {summary.parameters:,} (trainable: {summary.trainable:,})",
-            f"mult-adds: {summary.mult_adds / 1e6:.2f} M for one text",
-            f"memory: input of 64 texts {summary.input_mb:.2f} MB, forward and backward of one "
-            f"{summary.activations_mb:.2f} MB, parameters {summary.parameters_mb:.2f} MB, "
-            f"together {summary.total_mb:.2f} MB",
-        ]
-    )
+def layer_sums(summary: LayerSums) -> list[str]:
+    """Write the sums, a line each."""
+    return [
+        f"parameters: {summary.parameters:,} (trainable: {summary.trainable:,})",
+        f"mult-adds: {summary.mult_adds / 1e6:.2f} M for one text",
+        f"memory: input of 64 texts {summary.input_mb:.2f} MB, forward and backward of one "
+        f"{summary.activations_mb:.2f} MB, parameters {summary.parameters_mb:.2f} MB, "
+        f"together {summary.total_mb:.2f} MB",
+    ]
+
+
+def layer_table(summary: LayerSums) -> str:
+    """Lay a summary out: a line a layer, then the sums."""
+    table = text_table(HEAD, layer_rows(summary), left=2)
+    rule = table.splitlines()[1]
+    return "\n".join([table, rule, *layer_sums(summary)])

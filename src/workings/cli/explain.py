@@ -1,0 +1,47 @@
+"""Say which words decided what a trained model makes of a text.
+
+By occlusion (leave a word out), gradient (× input) and, where the model has any, attention.
+"""
+
+import argparse
+
+HELP = "say which words decided"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    parser.add_argument("text", metavar="TEXT", help="a text, or - for standard input")
+    parser.add_argument(
+        "--by",
+        metavar="METHOD",
+        action="append",
+        help="occlusion, gradient or attention; may be given several times (default: all)",
+    )
+    parser.add_argument(
+        "--format", choices=("text", "html", "json"), default="text", help="default: text"
+    )
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain, and show."""
+    import json
+    import sys
+
+    from workings.cli.output import deliver, in_color, width
+    from workings.lens.explain import explain
+    from workings.train.runs import load
+
+    task, text = load(arguments.run_folder), arguments.text
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+    found = explain(task, text, methods=arguments.by)
+    if arguments.format == "json":
+        written = json.dumps(found.to_table())
+    elif arguments.format == "html":
+        written = found.to_html()
+    else:
+        written = found.to_text(width=width(), color=arguments.out is None and in_color())
+    deliver(written, arguments.out)
+    return 0

@@ -1,0 +1,1 @@
+"""Looking into a trained model: which words decided."""

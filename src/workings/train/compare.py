@@ -1,0 +1,108 @@
+"""Several recipes on the same data, side by side, with what every one of them should beat."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from workings.config import to_table
+from workings.data import load_set
+from workings.errors import UserError, extra_of
+from workings.recipes import ClassifyRecipe
+from workings.storage import read_json, write_json
+from workings.tasks.baselines import BASELINES, measure
+from workings.train.log import read_log
+from workings.train.runs import peak_memory, read_recipe, recipe_of
+
+Say = Callable[[str], None]
+
+
+def compare(
+    paths: Sequence[str], changes: Sequence[str], out: Path, *, threads: int | None, say: Say
+) -> dict[str, Any]:
+    """Train every recipe in a process of its own, and the baselines; write compare.json.
+
+    What is in the folder already from an earlier comparison of the same recipes is not trained
+    again, and what was stopped goes on.
+    """
+    names = [Path(path).stem for path in paths]
+    if len(set(names)) < len(names):
+        raise UserError("two recipes have the same file name: each needs a folder of its own")
+    recipes = {name: read_recipe(path, changes) for name, path in zip(names, paths, strict=True)}
+    sets = {recipe.data.set for recipe in recipes.values()}
+    if len(sets) > 1:
+        raise UserError(
+            f"these recipes learn from different data ({', '.join(sorted(sets))}): "
+            "--data.set NAME gives all of them the same"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    rows = _baselines(next(iter(recipes.values())), say)
+    for name, path in zip(names, paths, strict=True):
+        rows.append(_trained(recipes[name], path, changes, out / name, threads, say))
+    compared = {"data": sets.pop(), "rows": rows}
+    write_json(out / "compare.json", compared)
+    return compared
+
+
+def _baselines(recipe: ClassifyRecipe, say: Say) -> list[dict[str, Any]]:
+    rows = []
+    for name in BASELINES:
+        say(f"{name} …")
+        try:
+            # A process of its own, so that its memory is its own.
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+                rows.append(process.submit(_baseline, name, recipe).result())
+        except ModuleNotFoundError as missing:
+            say(f"left out: {missing.name} is missing: {extra_of(missing)}")
+            break
+    return rows
+
+
+def _baseline(name: str, recipe: ClassifyRecipe) -> dict[str, Any]:
+    data = recipe.data
+    splits = load_set(
+        data.set,
+        validation=data.validation,
+        seed=recipe.seed,
+        text=data.text,
+        label=data.label,
+    )
+    characters = recipe.tokenizer.kind == "characters"
+    measured = measure(name, splits, characters=characters)
+    return {"name": name, **measured, "peak_memory_mb": peak_memory()}
+
+
+def _trained(
+    recipe: ClassifyRecipe,
+    path: str,
+    changes: Sequence[str],
+    folder: Path,
+    threads: int | None,
+    say: Say,
+) -> dict[str, Any]:
+    if (folder / "config.toml").is_file() and to_table(recipe_of(folder)) != to_table(recipe):
+        raise UserError(f"{folder} holds a run of another recipe: remove it, or another --out")
+    if not (folder / "result.json").is_file():
+        begun = (folder / "checkpoints").is_dir()
+        verb = ["resume", str(folder)] if begun else ["train", path, "--out", str(folder), *changes]
+        with_threads = [] if threads is None else ["--threads", str(threads)]
+        done = subprocess.run(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "workings", *verb, *with_threads], check=False
+        )
+        if done.returncode == 130:
+            raise KeyboardInterrupt
+        if done.returncode != 0:
+            raise UserError(f"{path}: the training failed (see above)")
+    else:
+        say(f"{folder}: trained already")
+    result = read_json(folder / "result.json")
+    curves = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
+    return {
+        "name": folder.name,
+        **{k: v for k, v in result.items() if k != "format"},
+        "seconds": round(result["minutes"] * 60, 1),
+        "curves": curves,
+    }

@@ -1,0 +1,121 @@
+"""The report of a training as one HTML file: what came out, how it went, and how to do it again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workings.views.chart import Series, line_chart
+from workings.views.colours import step
+from workings.views.explained_html import explained_css
+from workings.views.layers import HEAD, LayerSums, layer_rows, layer_sums
+from workings.views.page import harmless, whole_page
+from workings.views.picture import Picture
+from workings.views.table import html_table
+
+STYLE = """
+.workings .lead { font-size: 1.15rem; max-width: 46rem; }
+.workings .figures { display: flex; flex-wrap: wrap; gap: 1rem 2.6rem; margin: 1.2rem 0 0; }
+.workings .figures div { min-width: 6rem; }
+.workings .figures dt { color: var(--soft); font-size: .86rem; }
+.workings .figures dd { font-size: 1.45rem; }
+.workings .charts { display: flex; flex-wrap: wrap; gap: 1rem 2rem; }
+.workings .charts svg { max-width: 100%; height: auto; }
+.workings table.plain { font-size: .92rem; }
+.workings table.plain th { text-align: right; padding: .15rem .6rem; max-width: none;
+  border-bottom: 1px solid var(--line); }
+.workings table.plain td { padding: .15rem .6rem; }
+.workings table.plain .word { text-align: left; }
+.workings table.plain caption { padding-bottom: .4rem; }
+.workings .confusion td .v { min-width: 3.2rem; }
+.workings .wrong-one { margin: 0 0 1.6rem; max-width: 46rem; }
+.workings .wrong-one > p { margin: 0 0 .3rem; }
+.workings pre { background: var(--card); border: 1px solid var(--line); padding: .7rem .9rem;
+  overflow-x: auto; font: .86rem/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0;
+  max-width: 46rem; }
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a report says. `sections` are the task's own: a heading, and HTML below it."""
+
+    title: str
+    lead: str
+    figures: Sequence[tuple[str, str]]
+    curves: Sequence[Mapping[str, Any]]
+    sections: Sequence[tuple[str, str]] = ()
+    layers: LayerSums | None = None
+    recipe: str = ""
+    commands: Sequence[str] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+
+def report_page(report: Report) -> str:
+    """Write the page."""
+    figures = "".join(
+        f"<div><dt>{harmless(name)}</dt><dd>{harmless(value)}</dd></div>"
+        for name, value in report.figures
+    )
+    charts = "".join(curve_chart(report.curves, what).svg() for what in measures(report.curves))
+    parts = [
+        f'<h1 dir="auto">{harmless(report.title)}</h1>',
+        f'<p class="lead">{harmless(report.lead)}</p>',
+        f'<dl class="figures">{figures}</dl>',
+        f'<h2>Curves</h2>\n<div class="charts">{charts}</div>',
+        *(f"<h2>{harmless(heading)}</h2>\n{body}" for heading, body in report.sections),
+    ]
+    if report.layers is not None:
+        sums = "<br>".join(harmless(line) for line in layer_sums(report.layers))
+        table = html_table(HEAD, layer_rows(report.layers), left=2)
+        parts.append(f'<h2>Layers</h2>\n<div class="scroll">{table}</div><p>{sums}</p>')
+    parts.append(f"<h2>How to do it again</h2>\n{_pre(report.commands)}")
+    parts.append(f"<h2>The recipe</h2>\n{_pre(report.recipe.splitlines())}")
+    facts = [(name, str(value)) for name, value in report.environment.items()]
+    parts.append(f"<h2>Made with</h2>\n{html_table(('what', 'which'), facts, left=2)}")
+    return whole_page(report.title, "\n".join(parts), style=STYLE + explained_css())
+
+
+def measures(curves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name what was measured on the training and the held-out examples alike: accuracy, loss, …"""
+    keys = [key.removeprefix("train_") for r in curves for key in r if key.startswith("train_")]
+    return sorted(set(keys))
+
+
+def curve_chart(curves: Sequence[Mapping[str, Any]], what: str) -> Picture:
+    """Draw one measure by epoch for every part of the data that it was measured on."""
+    series = []
+    for part in ("test", "validation", "train"):
+        key = f"{part}_{what}"
+        points = [(float(r["epoch"]), float(r[key])) for r in curves if key in r]
+        if points:
+            series.append(Series(part, points, dashed=part == "train"))
+    share = what == "accuracy"
+    title = f"{what} by epoch"
+    return line_chart(series, title=title, x_label="epoch", y_label=what, percent=share, width=480)
+
+
+def confusion_html(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Write a confusion matrix: a row for each true class, a column for each predicted one."""
+    columns = "".join(f'<th scope="col" dir="auto">{harmless(label)}</th>' for label in labels)
+    rows = []
+    for k, (label, row) in enumerate(zip(labels, counts, strict=True)):
+        total = sum(row)
+        cells = "".join(
+            f'<td><span class="v {step(n if j == k else -n, total)}">{n:,}</span></td>'
+            for j, n in enumerate(row)
+        )
+        recall = f"{100 * row[k] / total:.1f} %" if total else "–"
+        rows.append(
+            f'<tr><th scope="row" dir="auto">{harmless(label)}</th>{cells}'
+            f'<td><span class="v">{recall}</span></td></tr>'
+        )
+    return (
+        '<div class="scroll"><table class="confusion"><caption>rows: the true class; columns: the '
+        "predicted one; last: the share of the class that was found</caption>"
+        f'<thead><tr><td></td>{columns}<th scope="col">found</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _pre(lines: Sequence[str]) -> str:
+    return f"<pre>{'<br>'.join(harmless(line) for line in lines)}</pre>"

@@ -1,0 +1,83 @@
+"""`workings explain` on a run that the test makes itself."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from workings.cli import main
+from workings.config import build
+from workings.recipes import ClassifyRecipe
+from workings.train.runs import train
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("explain")
+    kinds = {"fruit": ["apple", "pear", "plum", "fig"], "metal": ["iron", "zinc", "tin", "gold"]}
+    lines = [
+        json.dumps({"text": f"{a} {b}", "label": label})
+        for label, words in kinds.items()
+        for a in words
+        for b in words
+    ]
+    (folder / "toy.jsonl").write_text("\n".join(lines))
+    table = {
+        "data": {"set": str(folder / "toy.jsonl")},
+        "model": {"kind": "ngrams", "min_count": 1},
+        "train": {"epochs": 4, "batch": 8, "rate": 0.1},
+    }
+    train(build(ClassifyRecipe, table), folder / "run", mode="quiet")
+    return str(folder / "run")
+
+
+def explain(*arguments: str) -> int:
+    return main(["explain", *arguments, "--threads", "1"])
+
+
+def test_text_says_which_words(run, capsys):
+    assert explain(run, "plum and iron plum") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("fruit ")
+    assert "for fruit" in said
+    assert "\x1b" not in said
+    assert "not in the vocabulary: and" in said
+
+
+def test_json_and_standard_input(run, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("plum\nfig é\n".encode())))
+    assert explain(run, "-", "--format", "json", "--by", "gradient") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["text"] == "plum\nfig é"
+    assert [token["text"] for token in told["tokens"]] == ["plum", "fig", "é"]
+    assert [shares["method"] for shares in told["shares"]] == ["gradient"]
+    values = told["shares"][0]["values"]
+    assert values[0] > 0 < values[1]
+
+
+def test_html_goes_to_a_file(run, tmp_path, capsys):
+    out = tmp_path / "why.html"
+    by = ["--by", "occlusion", "--by", "gradient"]
+    assert explain(run, *by, "iron plum", "--format", "html", "--out", str(out)) == 0
+    assert capsys.readouterr().out == ""
+    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        ("oclusion", "did you mean 'occlusion'?"),
+        ("attention", "a model of kind ngrams has none: ask by occlusion or gradient"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(run, capsys, by, told):
+    assert explain(run, "plum", "--by", by) == 2
+    said = capsys.readouterr()
+    assert told in said.err
+    assert said.out == ""
+
+
+def test_a_folder_that_is_no_run(tmp_path, capsys):
+    assert explain(str(tmp_path), "plum") == 2
+    assert "not a run" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""A small set that the tests of training share: texts of three words, fruit or metal."""
+
+import json
+
+import pytest
+
+from workings.config import build, override
+from workings.recipes import ClassifyRecipe
+
+WORDS = {
+    "fruit": ["apple", "pear", "plum", "cherry", "grape", "fig"],
+    "metal": ["iron", "zinc", "tin", "lead", "gold", "copper"],
+}
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """Texts of three words of a kind: fruit or metal."""
+    lines = []
+    for label, words in WORDS.items():
+        for a in words:
+            for b in words:
+                lines += [json.dumps({"text": f"{a} {b} {c}", "label": label}) for c in words[:3]]
+    path = tmp_path / "toy.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def recipe_for():
+    """A recipe for a set, changed as the command line would."""
+
+    def made(data, *changes):
+        table = {
+            "data": {"set": str(data)},
+            "model": {"kind": "recurrent", "embedding": 8, "hidden": 8, "dropout": 0.2},
+            "train": {"epochs": 3, "batch": 16, "rate": 0.02, "average": "ema", "ema": 0.9},
+        }
+        return build(ClassifyRecipe, override(table, changes))
+
+    return made

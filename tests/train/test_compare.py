@@ -1,0 +1,58 @@
+"""Recipes side by side."""
+
+import json
+
+import pytest
+
+from workings.errors import UserError
+from workings.tasks.baselines import BASELINES
+from workings.train.compare import compare
+from workings.views.compared import curves_chart, page, table
+
+
+def recipe_file(folder, name, data, kind):
+    path = folder / f"{name}.toml"
+    path.write_text(
+        f'[data]\nset = "{data.as_posix()}"\n[model]\nkind = "{kind}"\nsize = "small"\n'
+        "[train]\nepochs = 2\nrate = 0.02\n"
+    )
+    return str(path)
+
+
+def test_two_recipes_and_two_baselines(toy, tmp_path):
+    paths = [
+        recipe_file(tmp_path, "linear", toy, "ngrams"),
+        recipe_file(tmp_path, "net", toy, "recurrent"),
+    ]
+    said = []
+    out = tmp_path / "out"
+    compared = compare(paths, ["--train.batch", "16"], out, threads=1, say=said.append)
+    assert [row["name"] for row in compared["rows"]] == [*BASELINES, "linear", "net"]
+    for row in compared["rows"]:
+        assert row["test_accuracy"] > 0.8
+        assert row["seconds"] >= 0
+        assert row["peak_memory_mb"] > 10
+        assert row["parameters"] > 10
+    assert len(table(compared).splitlines()) == 6
+    assert "<svg" in page(compared)
+    assert curves_chart(compared).svg().count("train") >= 2
+    before = (out / "net" / "model.safetensors").stat().st_mtime_ns
+    again = compare(paths, ["--train.batch", "16"], out, threads=1, say=said.append)
+    assert (out / "net" / "model.safetensors").stat().st_mtime_ns == before
+    assert any("trained already" in line for line in said)
+    assert [r["test_accuracy"] for r in again["rows"]] == [
+        r["test_accuracy"] for r in compared["rows"]
+    ]
+    assert json.loads((out / "compare.json").read_text())["data"] == toy.as_posix()
+    with pytest.raises(UserError, match="another recipe"):
+        compare(paths, ["--train.batch", "8"], out, threads=1, say=said.append)
+
+
+def test_different_data_cannot_be_compared(toy, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text(toy.read_text())
+    paths = [recipe_file(tmp_path, "a", toy, "ngrams"), recipe_file(tmp_path, "b", other, "ngrams")]
+    with pytest.raises(UserError, match="different data"):
+        compare(paths, [], tmp_path / "out", threads=1, say=print)
+    with pytest.raises(UserError, match="same file name"):
+        compare([paths[0], paths[0]], [], tmp_path / "out", threads=1, say=print)
