@@ -172,6 +172,10 @@ class TrainConfig:
     """compile the model first (torch.compile)"""
     keep: int = 2
     """checkpoints to keep beside the best"""
+    save_every: int | None = None
+    """steps between checkpoints; none: one at the end of each epoch"""
+    crew: Literal["replicated", "sharded"] = "replicated"
+    """with torchrun: every process holds all weights (DDP), or a part of them (FSDP2)"""
 
     def __post_init__(self) -> None:
         for name, least in (

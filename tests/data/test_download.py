@@ -206,7 +206,7 @@ def test_is_good(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from workings.data.download import locked
+from workings.locks import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

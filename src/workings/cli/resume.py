@@ -27,6 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
         resume(arguments.run_folder, mode=arguments.mode)
         if arguments.record:
             record(Path(arguments.run_folder), Path(arguments.record))
-    except Interrupted:
-        return 130
+    except Interrupted as stopped:
+        return stopped.exit_status
     return 0

@@ -68,6 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
         train(recipe, out, mode=arguments.mode)
         if arguments.record:
             record(Path(out), Path(arguments.record))
-    except Interrupted:
-        return 130
+    except Interrupted as stopped:
+        return stopped.exit_status
     return 0

@@ -3,17 +3,16 @@
 import hashlib
 import http.client
 import json
-import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
+from workings.locks import locked
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are there, and all there will be."""
@@ -248,25 +247,3 @@ def _opener() -> urllib.request.OpenerDirector:
     ):
         opener.add_handler(handler)
     return opener
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that the system takes back when the process ends, however it ends."""
-    with path.open("ab") as file:
-        if os.name == "nt":
-            import msvcrt
-
-            file.seek(0)
-            while True:
-                try:
-                    msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
-                    break
-                except OSError:  # it gives up after ten seconds; we do not
-                    continue
-        else:
-            import fcntl
-
-            with suppress(OSError):  # some network file systems know no locks: do without
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from workings.data.builtin import emoji_languages
-from workings.data.download import Progress, download, is_good, locked
+from workings.data.download import Progress, download, is_good
 from workings.data.named import NAMED, NamedSet
 from workings.data.readers import Example, read
 from workings.data.splits import Splits, hold_out
 from workings.errors import UserError, near
+from workings.locks import locked
 
 BUILT_IN: dict[str, Callable[[], Splits]] = {"emoji-languages": emoji_languages}
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
 from workings.data.readers import Example
 from workings.errors import UserError
@@ -22,6 +22,18 @@ class Splits:
     def labels(self) -> tuple[str, ...]:
         """The labels that the training examples have, in the order of the alphabet."""
         return tuple(sorted({e.label for e in self.train if e.label is not None}))
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of every text and label, part by part, in order."""
+        digest = sha256()
+        for part in (self.train, self.validation, self.test):
+            for example in part:
+                for given in (example.text, example.label or ""):
+                    raw = given.encode("utf-8", "surrogatepass")
+                    digest.update(len(raw).to_bytes(8) + raw)
+            digest.update(b"\xff" * 8)  # longer than any text: the end of a part
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         counts = (len(self.train), len(self.validation), len(self.test))

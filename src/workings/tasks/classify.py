@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from workings.crew import Crew
 from workings.data import (
     Example,
     Splits,
@@ -28,6 +29,7 @@ from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, read_tensors, write_json
+from workings.tasks.task import Losses
 
 PARTS = ("train", "validation", "test")
 AT_ONCE = 64  # texts in a batch of predictions
@@ -51,6 +53,7 @@ class Classifying:
         self._sequences: dict[str, list[Sequence[int]]] = {}
         self._targets: dict[str, list[int]] = {}
         self.examples: dict[str, list[Example]] = {}
+        self.data_told: dict[str, Any] = {}  # what it learns from: how much, and its checksum
         self._unseen: dict[str, int] = {}  # examples left out: training had no such label
         self._shared: list[int] = []  # test examples whose text stands among the others, too
 
@@ -78,6 +81,8 @@ class Classifying:
         model = build_classifier(recipe.model, len(tokenizer), len(splits.labels))
         task = cls(recipe, tokenizer, splits.labels, model)
         task.take(splits)
+        counts = {part: len(getattr(splits, part)) for part in PARTS}
+        task.data_told = {"set": data.set, **counts, "sha256": splits.checksum}
         return task
 
     def take(self, splits: Splits, parts: Sequence[str] = PARTS) -> None:
@@ -125,21 +130,30 @@ class Classifying:
         pool = 1 if self._fixed_length() else 50
         return batches(lengths, size, seed=self.recipe.seed, epoch=epoch, pool=pool)
 
-    def loss(self, batch: list[int], device: torch.device) -> tuple[Tensor, int, dict[str, float]]:
+    def weight(self, batch: Sequence[int]) -> int:
+        """Over how many examples the loss is a mean."""
+        return len(batch)
+
+    def describe(self, batch: Sequence[int]) -> str:
+        """Say what a batch is."""
+        longest = max(len(self._sequences["train"][i]) for i in batch)
+        return f"a batch of {len(batch):,} texts, the longest of {longest:,} tokens"
+
+    def loss(self, batch: Sequence[int], device: torch.device) -> Losses:
         """The mean cross-entropy of a batch, and how many of it were right."""
         ids, lengths, targets = self._collate("train", batch, device)
         scores = self.model(ids, lengths)
         hits = float((scores.argmax(-1) == targets).sum())
         smoothing = self.recipe.train.smoothing
         loss = F.cross_entropy(scores, targets, label_smoothing=smoothing)
-        return loss, len(batch), {"accuracy": hits}
+        return Losses(loss, {"accuracy": hits})
 
-    def evaluate(self, device: torch.device) -> dict[str, float]:
+    def evaluate(self, crew: Crew) -> dict[str, float]:
         """Loss and accuracy on the held-out examples."""
         measured: dict[str, float] = {}
         for part in ("validation", "test") if self.recipe.data.watch_test else ("validation",):
             if self._sequences[part]:
-                scores, targets = self.scores(part, device)
+                scores, targets = self.scores(part, crew)
                 measured[f"{part}_loss"] = float(F.cross_entropy(scores, targets))
                 measured[f"{part}_accuracy"] = float((scores.argmax(-1) == targets).float().mean())
         return measured
@@ -150,11 +164,11 @@ class Classifying:
         self.examples, self._shared = other.examples, other._shared
         self._unseen = other._unseen
 
-    def test(self, device: torch.device) -> dict[str, float]:
+    def test(self, crew: Crew) -> dict[str, float]:
         """Measure once on the test part."""
         if not self._sequences.get("test"):
             return {}
-        scores, targets = self.scores("test", device)
+        scores, targets = self.scores("test", crew)
         hits = (scores.argmax(-1) == targets).float()
         measured = {
             "test_accuracy": float(hits.mean()),
@@ -173,14 +187,21 @@ class Classifying:
     # -- scoring --------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def scores(self, part: str, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The scores of every example of a part, in order, and the right answers."""
+    def scores(self, part: str, crew: Crew) -> tuple[Tensor, Tensor]:
+        """The scores of every example of a part, in order, and the right answers.
+
+        Each process of a crew scores its share of every batch; all of them get all scores.
+        """
         sequences = self._sequences[part]
         result = torch.zeros(len(sequences), len(self.labels))
         for batch in batches([len(s) for s in sequences], 128, seed=0, shuffle=False):
-            ids, lengths, _ = self._collate(part, batch, device)
-            result[batch] = self.model(ids, lengths).float().cpu()
-        return result, torch.tensor(self._targets[part])
+            share = list(crew.share(batch))
+            # A model that is spread over the crew needs everybody for every batch.
+            ids, lengths, _ = self._collate(part, share or batch[:1], crew.device)
+            scores = self.model(ids, lengths).float().cpu()
+            if share:
+                result[share] = scores
+        return crew.joined(result), torch.tensor(self._targets[part])
 
     @torch.no_grad()
     def predict(self, texts: Sequence[str]) -> Tensor:
@@ -224,10 +245,15 @@ class Classifying:
         else:
             splits = Splits(name, (), (), tuple(read(data, text=wanted.text, label=wanted.label)))
         self.take(splits, ("test",))
-        return self.test(next(self.model.parameters()).device)
+        return self.test(self.alone)
+
+    @property
+    def alone(self) -> Crew:
+        """A crew of this process, where the model is."""
+        return Crew(next(self.model.parameters()).device)
 
     def _collate(
-        self, part: str, batch: list[int], device: torch.device
+        self, part: str, batch: Sequence[int], device: torch.device
     ) -> tuple[Tensor, Tensor, Tensor]:
         ids, lengths = self._pad([self._sequences[part][i] for i in batch])
         targets = torch.tensor([self._targets[part][i] for i in batch])

@@ -14,8 +14,9 @@ from workings.errors import UserError, extra_of
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, measure
+from workings.train.environment import peak_memory
 from workings.train.log import read_log
-from workings.train.runs import peak_memory, read_recipe, recipe_of
+from workings.train.runs import read_recipe, recipe_of
 
 Say = Callable[[str], None]
 
@@ -86,7 +87,7 @@ def _trained(
     if (folder / "config.toml").is_file() and to_table(recipe_of(folder)) != to_table(recipe):
         raise UserError(f"{folder} holds a run of another recipe: remove it, or another --out")
     if not (folder / "result.json").is_file():
-        begun = (folder / "checkpoints").is_dir()
+        begun = (folder / "config.toml").is_file()
         verb = ["resume", str(folder)] if begun else ["train", path, "--out", str(folder), *changes]
         with_threads = [] if threads is None else ["--threads", str(threads)]
         done = subprocess.run(  # noqa: S603 - ourselves

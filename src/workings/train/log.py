@@ -1,6 +1,7 @@
 """What a training says while it runs: a line in the terminal, a line a record in log.jsonl."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +22,11 @@ Mode: TypeAlias = Literal["progress", "quiet", "json"]
 class Log:
     """Writes log.jsonl, and tells the terminal in one of three ways."""
 
-    def __init__(self, path: Path, mode: Mode = "progress", stream: TextIO | None = None) -> None:
-        self._file = path.open("a", encoding="utf-8")
+    def __init__(
+        self, path: Path | None, mode: Mode = "progress", stream: TextIO | None = None
+    ) -> None:
+        # Without a path nothing is kept: that is for all but the chief of a crew.
+        self._file = path.open("ab") if path is not None else None
         self._mode = mode
         self._console = Console(file=stream or sys.stderr)
         self._bar = Bar(
@@ -40,13 +44,28 @@ class Log:
     def close(self) -> None:
         """End the log."""
         self._bar.stop()
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+
+    def position(self) -> int:
+        """How many bytes have been written, and are safe."""
+        if self._file is None:
+            return 0
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def rewind(self, position: int) -> None:
+        """Forget what was written after a checkpoint: it will be written again."""
+        if self._file is not None:
+            self._file.truncate(position)
+            self._file.seek(position)
 
     def record(self, **data: Any) -> None:
         """Write a record."""
         line = json.dumps(data, ensure_ascii=False)
-        self._file.write(line + "\n")
-        self._file.flush()
+        if self._file is not None:
+            self._file.write(line.encode("utf-8", "surrogatepass") + b"\n")
+            self._file.flush()
         if self._mode == "json":
             sys.stdout.write(line + "\n")
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The training loop: one for every task."""
+"""The training loop: one for every task, in one process or in several."""
 
 import math
 import signal
@@ -8,36 +8,22 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from workings.crew import Crew, parted, whole
 from workings.errors import UserError
 from workings.recipes import TrainConfig
-from workings.storage import read_checkpoint, write_checkpoint, write_tensors
+from workings.storage import write_tensors
+from workings.tasks.task import Task
+from workings.train.checkpoints import Checkpoints, Tensors
+from workings.train.faults import Diverged, bad_gradients, check_loss, memory_told, origin_of
 from workings.train.log import Log
 from workings.train.optimise import Average, optimiser, rate_at
 
-
-class Task(Protocol):
-    """What the loop needs to know of a task."""
-
-    metric: str  # the validation metric that decides which weights are best
-    higher_is_better: bool
-
-    @property
-    def model(self) -> nn.Module:
-        """What is trained."""
-
-    def batches(self, epoch: int) -> Sequence[Any]:
-        """The training batches of an epoch, in order: cheap descriptions, the same every time."""
-
-    def loss(self, batch: Any, device: torch.device) -> tuple[Tensor, int, dict[str, float]]:
-        """The mean loss of a batch, of how many examples, and what else to average over them."""
-
-    def evaluate(self, device: torch.device) -> dict[str, float]:
-        """Measure the model on the validation data."""
+FIRST_STEPS = 20  # whose mean loss is what is usual
 
 
 @dataclass
@@ -49,6 +35,8 @@ class Progress:
     step: int = 0
     best: float | None = None
     best_epoch: int = 0
+    best_step: int = 0
+    usual_loss: float | None = None  # the mean of the first steps
     examples: int = 0  # of the epoch under way
     sums: dict[str, float] = field(default_factory=dict)  # over these
     seconds: float = 0.0
@@ -56,41 +44,48 @@ class Progress:
 
 
 class Interrupted(Exception):  # noqa: N818
-    """Somebody pressed Ctrl-C; a checkpoint has been written."""
+    """Somebody pressed Ctrl-C, or a scheduler sent SIGTERM; a checkpoint has been written."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.exit_status = 128 + signal_number  # as shells and schedulers expect
 
 
 class Trainer:
     """Trains one task in one run folder."""
 
-    def __init__(self, task: Task, config: TrainConfig, folder: Path, log: Log, seed: int) -> None:
-        self.task, self.config, self.folder, self.log, self.seed = (
-            task,
-            config,
-            folder,
-            log,
-            seed,
-        )
-        self.device = pick_device(config.device)
+    def __init__(
+        self, task: Task, config: TrainConfig, folder: Path, log: Log, seed: int, crew: Crew
+    ) -> None:
+        self.task, self.config, self.folder = task, config, folder
+        self.log, self.seed, self.crew = log, seed, crew
+        self.device = crew.device
         check_precision(config.precision, self.device)
         task.model.to(self.device)
+        crew.unite(task.model, config.crew)
         if config.compile:
             task.model.compile()  # in place: names of weights and the run folder stay as they are
         self.optimiser = optimiser(task.model, config)
         self.average = Average(task.model, config)
+        self.checkpoints = Checkpoints(folder, config.keep)
         self.progress = Progress()
         batches = len(task.batches(0))
         if batches == 0:
             raise UserError("there is nothing to train on")
         self.steps = config.epochs * math.ceil(batches / config.accumulate)
-        self._stop = False
+        self._asked = 0  # the number of the signal that asked this process to stop
+        self._stop = 0  # the same, agreed by the crew
 
     def train(self) -> None:
-        """Train to the end, or until the user stops it."""
-        with self._interruptible():
-            while self.progress.epoch < self.config.epochs:
-                self._epoch()
-                if self._patience_is_over():
-                    break
+        """Train to the end, or until somebody stops it."""
+        try:
+            with self._interruptible():
+                while self.progress.epoch < self.config.epochs and not self._patience_is_over():
+                    self._epoch()
+        except Diverged as error:
+            raise UserError(f"{error}; {self._last_good()}") from None
+        finally:
+            self.checkpoints.close()
 
     def _epoch(self) -> None:
         progress, task = self.progress, self.task
@@ -104,33 +99,74 @@ class Trainer:
             now = time.perf_counter()
             progress.seconds, since = progress.seconds + now - since, now
             self.log.step(progress, self.steps)
-            if self._stop:
-                self.save()
-                raise Interrupted
+            if progress.batch < len(batches):
+                if self._stop:
+                    self._save_and_leave()
+                every = self.config.save_every
+                if every is not None and progress.step % every == 0:
+                    self.save()
         self._finish_epoch()
+        if self._stop:
+            self._save_and_leave()
 
-    def _step(self, group: Sequence[Any]) -> None:
-        progress, config = self.progress, self.config
+    def _step(self, group: Sequence[Sequence[Any]]) -> None:
+        progress, config, model = self.progress, self.config, self.task.model
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = rate_at(progress.step, self.steps, config)
         self.optimiser.zero_grad(set_to_none=True)
+        sums: dict[str, float] = {}
         for batch in group:
-            with self._precision():
-                loss, count, more = self.task.loss(batch, self.device)
-            if not torch.isfinite(loss):
-                raise UserError(
-                    f"the loss is {loss.item()} at step {progress.step + 1}: "
-                    f"try a lower train.rate (now {config.rate}) or train.clip (now {config.clip})"
-                )
-            torch.autograd.backward(loss / len(group))
-            progress.examples += count
-            for name, value in {"loss": loss.item() * count, **more}.items():
-                progress.sums[name] = progress.sums.get(name, 0.0) + value
+            with memory_told(progress.step + 1, self.task.describe(batch)):
+                for name, value in self._backward(batch, len(group)).items():
+                    sums[name] = sums.get(name, 0.0) + value
+        told = self.crew.total({**sums, "asked": float(self._asked)})
+        if told.pop("asked"):  # whoever was asked, all stop after the same step
+            self._stop = self._asked or signal.SIGTERM
+        count = told.pop("count")
+        loss = told["loss"] / count
+        check_loss(loss, progress.usual_loss, progress.step + 1, lambda: self._origin(group))
         if config.clip is not None:
-            nn.utils.clip_grad_norm_(self.task.model.parameters(), config.clip)
+            length = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            if not math.isfinite(float(whole(length))):
+                raise Diverged(
+                    f"the gradient is no number at step {progress.step + 1}: "
+                    f"{bad_gradients(model)}; try a lower train.rate"
+                )
         self.optimiser.step()
-        self.average.after_step(self.task.model)
+        self.average.after_step(model)
+        if progress.step < FIRST_STEPS:
+            before = progress.usual_loss or 0.0
+            progress.usual_loss = before + (loss - before) / (progress.step + 1)
         progress.step += 1
+        progress.examples += int(count)
+        for name, value in told.items():
+            progress.sums[name] = progress.sums.get(name, 0.0) + value
+
+    def _backward(self, batch: Sequence[Any], batches: int) -> dict[str, float]:
+        """Add the gradients of this process's share of a batch to the others'."""
+        share = self.crew.share(batch)
+        with self._precision():
+            # Everybody takes part in every step, if only with an example that does not count.
+            losses = self.task.loss(share or batch[:1], self.device)
+        if not share:
+            torch.autograd.backward(losses.mean * 0.0)
+            return {"count": 0.0, "loss": 0.0, **dict.fromkeys(losses.sums, 0.0)}
+        # The crew's gradients are averaged: a share counts by its part of the whole batch.
+        count = self.task.weight(share)
+        part = count * self.crew.size / self.task.weight(batch)
+        torch.autograd.backward(losses.mean * (part / batches))
+        return {"count": count, "loss": losses.mean.item() * count, **losses.sums}
+
+    def _origin(self, group: Sequence[Sequence[Any]]) -> str:
+        if self.crew.size > 1:
+            return "found by several processes together"
+        return origin_of(self.task.model, lambda: [self.task.loss(b, self.device) for b in group])
+
+    def _last_good(self) -> str:
+        whole_ones = self.checkpoints.all()
+        if not whole_ones:
+            return "there is no checkpoint from before"
+        return f"the last good checkpoint is {whole_ones[-1]}"
 
     def _finish_epoch(self) -> None:
         progress, task = self.progress, self.task
@@ -138,14 +174,17 @@ class Trainer:
         with self.averaged():
             since = time.perf_counter()
             task.model.eval()
-            measured = task.evaluate(self.device)
+            measured = task.evaluate(self.crew)
             took = time.perf_counter() - since
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
             better = progress.best is None or (value > progress.best) == task.higher_is_better
             if better and value != progress.best:
                 progress.best, progress.best_epoch = value, progress.epoch + 1
-                write_tensors(self.folder / "model.safetensors", _state(task.model))
+                progress.best_step = progress.step
+                weights = _state(task.model)
+                if self.crew.is_chief:
+                    write_tensors(self.folder / "model.safetensors", weights)
         progress.epoch, progress.batch = progress.epoch + 1, 0
         trained = {f"train_{name}": s / progress.examples for name, s in progress.sums.items()}
         self.log.epoch(progress, trained | measured, evaluation_seconds=took)
@@ -180,8 +219,8 @@ class Trainer:
     def _interruptible(self) -> Iterator[None]:
         """Let Ctrl-C and a scheduler's SIGTERM end the training after the step under way."""
 
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            self._stop = True
+        def stop(number: int, _frame: FrameType | None) -> None:
+            self._asked = number
 
         before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -190,63 +229,59 @@ class Trainer:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def _save_and_leave(self) -> None:
+        self.save()
+        self.checkpoints.wait()
+        raise Interrupted(self._stop)
+
     def save(self) -> None:
-        """Write a checkpoint, and drop the oldest beyond those to keep."""
+        """Have a checkpoint written."""
+        optimiser = self.optimiser.state_dict()
+        tensors = {
+            "model": _state(self.task.model),
+            "optimiser": _flat(optimiser["state"]),
+            "average": {name: whole(t) for name, t in self.average.state().items()},
+            "random": {
+                f"{rank}.{name}": state
+                for rank, states in enumerate(self.crew.everyones(_random_state(self.device)))
+                for name, state in states.items()
+            },
+        }
+        if not self.crew.is_chief:
+            return
         state = {
             "progress": asdict(self.progress),
             "seed": self.seed,
+            "log": self.log.position(),
             "optimiser": [
                 {k: v for k, v in group.items() if k != "params"}
-                for group in self.optimiser.state_dict()["param_groups"]
+                for group in optimiser["param_groups"]
             ],
         }
-        tensors = {
-            "model": _state(self.task.model),
-            "optimiser": _flat(self.optimiser.state_dict()["state"]),
-            "average": self.average.state(),
-            "random": {"torch": torch.get_rng_state()},
-        }
-        checkpoints = self.folder / "checkpoints"
-        write_checkpoint(checkpoints / f"step-{self.progress.step}", tensors, state)
-        for old in _by_step(checkpoints)[: -self.config.keep]:
-            _remove(old)
+        self.checkpoints.save(self.progress.step, tensors, state, self.progress.best_step)
 
     def restore(self) -> None:
         """Go on from the newest checkpoint that can be trusted."""
-        for folder in reversed(_by_step(self.folder / "checkpoints")):
-            try:
-                tensors, state = read_checkpoint(folder)
-            except (UserError, OSError, KeyError) as error:
-                self.log.say(f"{error}: going on from the one before")
-                continue
-            self.task.model.load_state_dict(tensors["model"])
-            current = self.optimiser.state_dict()
-            groups = [
-                {**now, **saved}
-                for now, saved in zip(current["param_groups"], state["optimiser"], strict=True)
-            ]
-            self.optimiser.load_state_dict(
-                {"state": _nested(tensors.get("optimiser", {})), "param_groups": groups}
-            )
-            self.average.restore(tensors.get("average", {}))
-            torch.set_rng_state(tensors["random"]["torch"])
-            self.progress = Progress(**state["progress"])
-            return
-        raise UserError(f"{self.folder}: no checkpoint to go on from")
+        self.checkpoints.newest(self._take_up, self.log.say)
 
-
-def pick_device(name: str) -> torch.device:
-    """Find the device; `auto` is the best there is."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise UserError(f"train.device = {name!r}: not on this machine; auto finds one") from None
-    return device
+    def _take_up(self, tensors: Tensors, state: dict[str, Any]) -> None:
+        progress = Progress(**state["progress"])
+        current = self.optimiser.state_dict()
+        groups = [
+            {**now, **saved}
+            for now, saved in zip(current["param_groups"], state["optimiser"], strict=True)
+        ]
+        model = self.task.model
+        own = model.state_dict()
+        model.load_state_dict({n: parted(t, own[n]) for n, t in tensors["model"].items()})
+        weights = [p for group in self.optimiser.param_groups for p in group["params"]]
+        self.optimiser.load_state_dict(
+            {"state": _nested(tensors.get("optimiser", {}), weights), "param_groups": groups}
+        )
+        self.average.restore(tensors.get("average", {}))
+        _set_random_state(tensors["random"], self.crew, self.seed + progress.step)
+        self.log.rewind(state["log"])
+        self.progress = progress
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -263,7 +298,7 @@ def _cuda_has_bfloat16() -> bool:
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
-    return {name: t.detach() for name, t in model.state_dict().items()}
+    return {name: whole(t.detach()) for name, t in model.state_dict().items()}
 
 
 @torch.no_grad()
@@ -274,27 +309,36 @@ def _put(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 def _flat(state: dict[int, dict[str, Any]]) -> dict[str, Tensor]:
     return {
-        f"{index}.{name}": torch.as_tensor(value)
+        f"{index}.{name}": whole(torch.as_tensor(value))
         for index, values in state.items()
         for name, value in values.items()
         if value is not None
     }
 
 
-def _nested(flat: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+def _nested(flat: dict[str, Tensor], weights: list[Tensor]) -> dict[int, dict[str, Tensor]]:
     nested: dict[int, dict[str, Tensor]] = {}
     for key, value in flat.items():
         index, name = key.split(".", 1)
-        nested.setdefault(int(index), {})[name] = value
+        like = weights[int(index)]
+        fits = parted(value, like) if value.shape == like.shape else value
+        nested.setdefault(int(index), {})[name] = fits
     return nested
 
 
-def _by_step(checkpoints: Path) -> list[Path]:
-    found = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdigit()]
-    return sorted(found, key=lambda p: int(p.name.removeprefix("step-")))
+def _random_state(device: torch.device) -> dict[str, Tensor]:
+    states = {"torch": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
 
 
-def _remove(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+def _set_random_state(states: dict[str, Tensor], crew: Crew, seed: int) -> None:
+    """Go on with this process's random numbers; one that was not there before gets its own."""
+    own = f"{crew.rank}.torch"
+    if own not in states:
+        torch.manual_seed(seed * 1009 + crew.rank)
+        return
+    torch.set_rng_state(states[own])
+    if f"{crew.rank}.cuda" in states and crew.device.type == "cuda":
+        torch.cuda.set_rng_state(states[f"{crew.rank}.cuda"], crew.device)

@@ -76,8 +76,7 @@ def _figures(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _mistakes(task: Classifying, part: str) -> list[tuple[str, str]]:
     """The confusion matrix, and the mistakes that the model was surest of, explained."""
-    device = next(task.model.parameters()).device
-    scores, targets = task.scores(part, device)
+    scores, targets = task.scores(part, task.alone)
     found = scores.argmax(-1)
     classes = len(task.labels)
     counts = torch.bincount(targets * classes + found, minlength=classes * classes)

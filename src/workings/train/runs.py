@@ -1,22 +1,21 @@
 """Runs, folders that a person can read: `train` makes one, `resume` and `load` take it up."""
 
 import os
-import platform
-import sys
-import time
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from workings import __version__
 from workings.config import build, load_table, override, to_table, to_toml
+from workings.crew import Crew
 from workings.errors import UserError, near
+from workings.locks import Taken, locked
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_json, write_text
 from workings.tasks.classify import Classifying
+from workings.train.environment import environment, peak_memory
 from workings.train.log import Log, Mode, read_log, told
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
@@ -34,24 +33,24 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> ClassifyRecipe
 
 
 def train(recipe: ClassifyRecipe, folder: str | Path, *, mode: Mode = "progress") -> Classifying:
-    """Train a recipe into a new folder."""
+    """Train a recipe into a new folder; several processes of torchrun's do it together."""
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    task = TASKS[recipe.task][1].from_recipe(recipe)
-    write_text(folder / "config.toml", to_toml(to_table(recipe)))
-    write_json(folder / "environment.json", environment())
-    task.save(folder)
-    return _run(task, recipe, folder, mode, fresh=True)
+    crew = Crew.assemble(recipe.train.device)
+    # torchrun starts everything again when a process dies: that is not a new training.
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and _begun(folder):
+        return _run(recipe_of(folder), folder, mode, crew)
+    if crew.is_chief:
+        if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
+            raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+    return _run(recipe, folder, mode, crew)
 
 
 def resume(folder: str | Path, *, mode: Mode = "progress") -> Classifying:
     """Go on with a run that was stopped."""
     folder = Path(folder)
     recipe = recipe_of(folder)
-    task = TASKS[recipe.task][1].from_recipe(recipe)
-    return _run(task, recipe, folder, mode, fresh=False)
+    return _run(recipe, folder, mode, Crew.assemble(recipe.train.device))
 
 
 def load(folder: str | Path) -> Classifying:
@@ -63,86 +62,105 @@ def load(folder: str | Path) -> Classifying:
 
 def recipe_of(folder: Path) -> ClassifyRecipe:
     """Read the recipe that a run was made by."""
-    if not (folder / "config.toml").is_file():
+    if not _begun(folder):
         raise UserError(f"{folder}: not a run: it has no config.toml")
     return read_recipe(folder / "config.toml")
 
 
-def _run(
-    task: Classifying, recipe: ClassifyRecipe, folder: Path, mode: Mode, *, fresh: bool
-) -> Classifying:
-    log = Log(folder / "log.jsonl", mode)
-    try:
-        trainer = Trainer(task, recipe.train, folder, log, recipe.seed)
-        if not fresh:
-            trainer.restore()
-        log.say(f"{recipe.title or recipe.model['kind']} → {folder}")
+def _begun(folder: Path) -> bool:
+    return (folder / "config.toml").is_file()
+
+
+def _run(recipe: ClassifyRecipe, folder: Path, mode: Mode, crew: Crew) -> Classifying:
+    with _claimed(folder, crew):
+        task = TASKS[recipe.task][1].from_recipe(recipe)
+        if crew.is_chief:
+            _describe(task, recipe, folder)
+        crew.wait()
+        log = Log(folder / "log.jsonl", mode) if crew.is_chief else Log(None, "quiet")
         try:
-            trainer.train()
-        except Interrupted:
-            log.say(f"stopped; go on with: workings resume {folder}")
-            raise
-        best = load(folder)
-        best.model.to(trainer.device)
-        best.borrow(task)
-        measured = best.test(trainer.device)
-        log.record(kind="test", epoch=trainer.progress.best_epoch, **measured)
-        chosen = _chosen(read_log(folder / "log.jsonl"), trainer.progress.best_epoch)
-        write_json(
-            folder / "result.json",
-            {
-                "title": recipe.title,
-                "seed": recipe.seed,
-                "minutes": round(trainer.progress.seconds / 60, 2),
-                "threads": torch.get_num_threads(),
-                "peak_memory_mb": peak_memory(),
-                "parameters": sum(p.numel() for p in best.model.parameters()),
-                "best_epoch": trainer.progress.best_epoch,
-                **chosen,
-                **measured,
-            },
-        )
-        write_report(folder, best)
-        log.say(f"{told(measured)}\n{folder / 'report.html'}")
+            trainer = Trainer(task, recipe.train, folder, log, recipe.seed, crew)
+            if trainer.checkpoints.all():
+                trainer.restore()
+            else:  # new, or stopped before there was anything to keep
+                log.rewind(0)
+            log.say(f"{recipe.title or recipe.model['kind']} → {folder}")
+            try:
+                trainer.train()
+            except Interrupted:
+                log.say(f"stopped; go on with: workings resume {folder}")
+                raise
+            return _finish(task, trainer, log)
+        finally:
+            log.close()
+            crew.dismiss()
+
+
+@contextmanager
+def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
+    """Keep other processes from training in the same folder."""
+    if not crew.is_chief:
+        yield
+        return
+    try:
+        with locked(folder / ".lock", wait=False):
+            yield
+    except Taken:
+        raise UserError(f"{folder}: another process is training here") from None
+
+
+def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path) -> None:
+    """Write what is known before training; or see that a run goes on with the data it had."""
+    if not _begun(folder):  # first of all: with it, a run can be resumed
+        write_text(folder / "config.toml", to_toml(to_table(recipe)))
+    if (folder / "environment.json").is_file():
+        before = read_json(folder / "environment.json").get("data")
+        if before != task.data_told:
+            raise UserError(
+                f"{recipe.data.set} is not what this run began with: it was {before}, "
+                f"it is {task.data_told}"
+            )
+    else:
+        write_json(folder / "environment.json", {**environment(), "data": task.data_told})
+    task.save(folder)
+
+
+def _finish(task: Classifying, trainer: Trainer, log: Log) -> Classifying:
+    """Measure the best weights on the test part, and write what came out."""
+    folder, recipe, crew = trainer.folder, task.recipe, trainer.crew
+    crew.wait()  # until the chief has written them
+    best = load(folder)
+    best.model.to(trainer.device)
+    best.borrow(task)
+    measured = best.test(crew)
+    if not crew.is_chief:
         return best
-    finally:
-        log.close()
+    log.record(kind="test", epoch=trainer.progress.best_epoch, **measured)
+    chosen = _chosen(read_log(folder / "log.jsonl"), trainer.progress.best_epoch)
+    write_json(
+        folder / "result.json",
+        {
+            "title": recipe.title,
+            "seed": recipe.seed,
+            "minutes": round(trainer.progress.seconds / 60, 2),
+            "processes": crew.size,
+            "threads": torch.get_num_threads(),
+            "peak_memory_mb": peak_memory(),
+            "parameters": sum(p.numel() for p in best.model.parameters()),
+            "best_epoch": trainer.progress.best_epoch,
+            **chosen,
+            **measured,
+        },
+    )
+    write_report(folder, best)
+    log.say(f"{told(measured)}\n{folder / 'report.html'}")
+    return best
 
 
 def _chosen(records: list[dict[str, Any]], epoch: int) -> dict[str, float]:
     """What the epoch that was chosen had measured on the validation examples."""
     of_epoch = [r for r in records if r["kind"] == "epoch" and r["epoch"] == epoch]
     return {k: v for r in of_epoch for k, v in r.items() if k.startswith("validation_")}
-
-
-def environment() -> dict[str, Any]:
-    """What a run was made with."""
-    packages = {}
-    for name in ("torch", "numpy", "safetensors", "tokenizers", "emoji"):
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return {
-        "workings": __version__,
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "packages": packages,
-        "command": ["workings", *sys.argv[1:]],
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-def peak_memory() -> int | None:
-    """The most memory that this process ever held, in MB; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(most / (2**20 if sys.platform == "darwin" else 2**10))
 
 
 def record(folder: Path, path: Path) -> None:

@@ -1,0 +1,60 @@
+"""What a run was made with, so that it can be made again."""
+
+import os
+import platform
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from workings import __version__
+
+PACKAGES = ("torch", "numpy", "safetensors", "tokenizers", "emoji")
+
+
+def environment() -> dict[str, Any]:
+    """Versions, threads, command and time."""
+    packages = {}
+    for name in PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "workings": __version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "packages": packages,
+        "command": ["workings", *sys.argv[1:]],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Say what has changed, of what may change a result."""
+    kinds = ("workings", "python", "system", "machine", "threads", "data")
+    told = [
+        f"{kind} was {before.get(kind)}, is {now.get(kind)}"
+        for kind in kinds
+        if before.get(kind) != now.get(kind)
+    ]
+    old, new = before.get("packages", {}), now.get("packages", {})
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            told.append(f"{name} was {old.get(name)}, is {new.get(name)}")
+    return told
+
+
+def peak_memory() -> int | None:
+    """The most memory that this process ever held, in MB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(most / (2**20 if sys.platform == "darwin" else 2**10))
