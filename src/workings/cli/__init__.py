@@ -24,6 +24,7 @@ VERBS = (
     "explain",
     "summary",
     "compare",
+    "diff",
 )
 
 DESCRIPTION = """\

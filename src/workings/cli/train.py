@@ -12,13 +12,19 @@ CHANGES = True  # --section.key VALUE changes the recipe
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
-    parser.add_argument("recipe", metavar="RECIPE", help="a recipe (TOML)")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="a recipe (TOML)")
+    parser.add_argument(
+        "--repeat", metavar="RUN", help="train a run's recipe again, with as many threads"
+    )
     parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/NAME)")
     parser.add_argument(
         "--record", metavar="FILE", help="write the result and the curves here, too"
     )
     add_modes(parser)
-    parser.usage = "workings train RECIPE [--out RUN] [--section.key VALUE …]"
+    parser.usage = (
+        "workings train RECIPE [--out RUN] [--section.key VALUE …]\n"
+        "       workings train --repeat RUN --out RUN"
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = keys_help  # type: ignore[assignment]
 
@@ -57,13 +63,22 @@ def _line(field: "Field") -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train."""
+    import sys
     from pathlib import Path
 
+    from workings.errors import UserError
     from workings.train.loop import Interrupted
-    from workings.train.runs import read_recipe, record, train
+    from workings.train.runs import as_it_was, read_recipe, record, train
 
-    recipe = read_recipe(arguments.recipe, arguments.changes)
-    out = arguments.out or Path("runs") / Path(arguments.recipe).stem
+    if (arguments.recipe is None) == (arguments.repeat is None):
+        raise UserError("workings train needs a RECIPE, or --repeat RUN")
+    if arguments.repeat is not None:
+        for changed in as_it_was(Path(arguments.repeat)):
+            sys.stderr.write(f"workings: note: {changed}: the weights may differ\n")
+    path = Path(arguments.recipe or Path(arguments.repeat) / "config.toml")
+    recipe = read_recipe(path, arguments.changes)
+    name = path.stem if arguments.recipe else f"{Path(arguments.repeat).name}-again"
+    out = arguments.out or Path("runs") / name
     try:
         train(recipe, out, mode=arguments.mode)
         if arguments.record:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -219,17 +220,13 @@ class Classifying:
 
     def predictions(self, sources: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Predict texts as they come: each source is a text, a file, or `-` for standard input."""
-        waiting: list[str] = []
-        for text in texts_of(sources):
-            waiting.append(text)
-            if len(waiting) == AT_ONCE:
-                yield from self._told(waiting)
-                waiting = []
-        yield from self._told(waiting)
+        return self.tell(texts_of(sources))
 
-    def _told(self, texts: list[str]) -> Iterator[dict[str, Any]]:
-        if texts:
-            for text, told in zip(texts, top(self.predict(texts), self.labels), strict=True):
+    def tell(self, texts: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Predict texts as they come, a batch at a time."""
+        waiting = iter(texts)
+        while some := list(islice(waiting, AT_ONCE)):
+            for text, told in zip(some, top(self.predict(some), self.labels), strict=True):
                 yield {"text": text, **told}
 
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:

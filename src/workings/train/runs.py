@@ -15,7 +15,7 @@ from workings.locks import Taken, locked
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_json, write_text
 from workings.tasks.classify import Classifying
-from workings.train.environment import environment, peak_memory
+from workings.train.environment import differences, environment, peak_memory
 from workings.train.log import Log, Mode, read_log, told
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
@@ -65,6 +65,14 @@ def recipe_of(folder: Path) -> ClassifyRecipe:
     if not _begun(folder):
         raise UserError(f"{folder}: not a run: it has no config.toml")
     return read_recipe(folder / "config.toml")
+
+
+def as_it_was(folder: Path) -> list[str]:
+    """Compute with as many threads as a run did; say what else is not as it was then."""
+    recipe_of(folder)
+    before = read_json(folder / "environment.json")
+    torch.set_num_threads(before["threads"])
+    return differences(before, {**environment(), "data": before.get("data")})
 
 
 def _begun(folder: Path) -> bool:

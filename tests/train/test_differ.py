@@ -1,0 +1,53 @@
+"""Runs repeated, and told apart."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from workings.cli import main
+from workings.errors import UserError
+from workings.train.differ import differ
+from workings.train.runs import train
+from workings.views.differed import differed
+
+
+def test_a_repeated_run_has_the_same_weights(toy, tmp_path, recipe_for, capsys):
+    train(recipe_for(toy), tmp_path / "one", mode="quiet")
+    again = ["train", "--repeat", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--quiet"]
+    assert main(again) == 0
+    one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("one", "two"))
+    assert one == two
+    assert main(["diff", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
+    told = capsys.readouterr().out
+    for what in ("configuration", "results", "environment", "curves", "predictions"):
+        assert f"{what}: the same" in told
+
+
+def test_another_rate_is_another_run(toy, tmp_path, recipe_for, capsys):
+    recipe = recipe_for(toy, "--train.rate", "1e-4")
+    train(recipe, tmp_path / "one", mode="quiet")
+    train(
+        replace(recipe, seed=0, train=replace(recipe.train, rate=0.02)),
+        tmp_path / "two",
+        mode="quiet",
+    )
+    found = differ(tmp_path / "one", tmp_path / "two")
+    assert found["configuration"] == {"train.rate": [1e-4, 0.02]}
+    assert found["curves"]["train_loss"]["from_epoch"] == 1
+    predictions = found["predictions"]
+    assert predictions["changed"] > 0
+    # What only the second has right, less what only the first has, is what the accuracy gained.
+    gained = predictions["only_the_second_is_right"] - predictions["only_the_first_is_right"]
+    before, after = found["results"]["test_accuracy"]
+    assert gained == round((after - before) * predictions["texts"])
+    assert "train.rate" in differed(found)
+    assert main(["diff", str(tmp_path / "one"), str(tmp_path / "two"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+
+
+def test_what_is_no_finished_run(toy, tmp_path):
+    with pytest.raises(UserError, match="not a finished run"):
+        differ(tmp_path, tmp_path)
+    assert main(["train"]) == 2
+    assert main(["train", "--repeat", str(tmp_path)]) == 2
