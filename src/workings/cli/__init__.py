@@ -22,6 +22,7 @@ VERBS = (
     "evaluate",
     "predict",
     "explain",
+    "tokens",
     "summary",
     "compare",
     "diff",
