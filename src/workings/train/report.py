@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from workings.config import to_table, to_toml
 from workings.lens.explain import explain
+from workings.lens.explanation import Explanation
 from workings.models.summary import summarise
 from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_text
@@ -52,7 +54,7 @@ def write_report(folder: Path, task: Classifying) -> None:
 def _lead(recipe: ClassifyRecipe, task: Classifying, result: dict[str, Any]) -> str:
     kind = recipe.model["kind"]
     return (
-        f"A {kind} model of {result['parameters']:,} parameters, trained from scratch on "
+        f"{result['parameters']:,} parameters ({kind}), trained from scratch on "
         f"{len(task.examples.get('train', ())):,} examples of {recipe.data.set} in "
         f"{result['minutes']:.1f} minutes on {_count(result['threads'], 'thread')}; "
         f"{_count(len(task.labels), 'class', 'classes')}; seed {recipe.seed}."
@@ -92,10 +94,22 @@ def _mistakes(task: Classifying, part: str) -> list[tuple[str, str]]:
 
 def _mistake(task: Classifying, part: str, index: int, truth: str) -> str:
     how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
-    explanation = explain(task, task.examples[part][index].text[:LONGEST], methods=[how])
+    explanation = explain(task, task.examples[part][index].text, methods=[how])
     return (
         f'<div class="wrong-one"><p>true: <b dir="auto">{harmless(truth)}</b></p>'
-        f"{glance(explanation)}</div>"
+        f"{glance(_shortened(explanation))}</div>"
+    )
+
+
+def _shortened(told: Explanation) -> Explanation:
+    """Show the beginning of a long text, explained as the whole was."""
+    spans = [span for span in told.spans if span[1] <= LONGEST]
+    return replace(
+        told,
+        text=told.text if len(told.text) <= LONGEST else f"{told.text[:LONGEST]}…",
+        spans=spans,
+        unknown=[k for k in told.unknown if k < len(spans)],
+        shares=[replace(s, values=s.values[: len(spans)]) for s in told.shares],
     )
 
 
