@@ -107,6 +107,21 @@ def test_fused_and_explicit_agree_in_result_and_gradient(
     assert all(t.isfinite().all() for t in fused)
 
 
+@pytest.mark.parametrize("at_once", [1, 2**18], ids=["one by one", "together"])
+@pytest.mark.parametrize("causal", [False, True], ids=["looks anywhere", "causal"])
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_attention_with_dropout_goes_by_parts_to_the_same_end(
+    name: str, kind: str, causal: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workings.attention.AT_ONCE", at_once)
+    tensors = inputs(name)
+    mask = make_mask(kind, (*attend(*tensors).shape[:-1], tensors[1].shape[-2]))
+    # So small a share that nothing is ever dropped.
+    by_parts = outcome(attend, tensors, mask=mask, causal=causal, dropout=1e-15)
+    assert agree(by_parts, outcome(explicit, tensors, mask=mask, causal=causal), 1e-12)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -2,7 +2,8 @@
 
 When nobody looks, torch's fused kernel does the work in memory linear in the length. When a trace
 wants to see the scores or weights, or the case is one that the kernel does not know, the formula is
-computed as it is written. The two agree to rounding, and a test says so.
+computed as it is written; with dropout on a CPU, a few sequences at a time. All agree to rounding,
+and a test says so.
 """
 
 import math
@@ -21,6 +22,7 @@ from workings.trace import tap, wanted
 Mask: TypeAlias = Bool[Tensor, "..."] | Float[Tensor, "..."]
 Normalizer: TypeAlias = Literal["softmax", "sigmoid", "sum"]
 NORMALIZERS: tuple[str, ...] = get_args(Normalizer)
+AT_ONCE = 2**18  # weights that a core's cache holds
 
 
 @runtime_checkable
@@ -88,20 +90,18 @@ def attend(
     _check(query, key, value, mask, normalizer, dot_product=similarity is None)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if similarity is None else 1.0
-    fused = (
+    usual = (
         similarity is None
         and softcap is None
         and normalizer == "softmax"
-        # On the CPU the kernel is slower than the formula once it has to drop weights.
-        and (dropout == 0.0 or query.is_cuda)
         and not wanted("scores", "scaled", "masked", "weights")
     )
-    if fused:
+    if usual and (dropout == 0.0 or query.is_cuda):
         mixed = _fused(query, key, value, mask, causal, scale, dropout)
+    elif usual:  # on the CPU the kernel is slower than the formula once it has to drop weights
+        mixed = _by_parts(query, key, value, mask, causal, scale, dropout)
     else:
-        heads, shared = _heads(query), _heads(key)
-        if shared not in (1, heads):
-            key, value = (t.repeat_interleave(heads // shared, dim=-3) for t in (key, value))
+        key, value = _for_all(query, key, value)
         scores = tap("scores", (similarity or dot)(query, key))
         scaled = tap("scaled", scores * scale)
         if softcap is not None:
@@ -161,6 +161,49 @@ def _fused(
     if d_v < width:
         mixed = mixed[..., :d_v]
     return mixed if len(lead) == 2 else mixed.reshape(*lead, queries, d_v)
+
+
+def _by_parts(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+    dropout: float,
+) -> Tensor:
+    """Write out the softmax formula, so many sequences at a time that their weights stay cached."""
+    queries, keys = query.shape[-2], key.shape[-2]
+    if mask is not None:
+        mask = _additive(mask, query)
+    if causal:
+        allowed = causal_mask(queries, keys, query.device)
+        mask = _additive(allowed, query) if mask is None else _masked(mask, allowed, causal=False)
+    # Only a row that is hidden altogether needs more than a softmax.
+    hides = mask is not None and bool((mask == -math.inf).all(-1).any())
+    if mask is not None and mask.dim() < 2:
+        mask = mask.reshape(1, -1)
+    key, value = _for_all(query, key, value)
+    lead, query, key, value, mask = _in_four(query * scale, key, value, mask)
+    size = max(1, AT_ONCE // max(1, query.shape[1] * queries * keys))
+    parts = [torch.split(t, size) for t in (query, key.transpose(-2, -1), value)]
+    masks: Sequence[Tensor | None] = [mask] * len(parts[0])
+    if mask is not None and mask.dim() == 4:
+        masks = torch.split(mask, size)
+    mixed = []
+    for q, k, v, m in zip(*parts, masks, strict=True):
+        scores = q @ k if m is None else (q @ k).add_(m)
+        weights = _normalise(scores, "softmax", hides)
+        mixed.append(F.dropout(weights, dropout) @ v)
+    return torch.cat(mixed).reshape(*lead, queries, value.shape[-1])
+
+
+def _for_all(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Repeat keys and values that serve groups of query heads."""
+    heads, shared = _heads(query), _heads(key)
+    if shared in (1, heads):
+        return key, value
+    return tuple(t.repeat_interleave(heads // shared, dim=-3) for t in (key, value))  # type: ignore[return-value]
 
 
 def _widen(t: Tensor, width: int) -> Tensor:
