@@ -76,3 +76,12 @@ def test_padding_is_never_read():
 def test_turned_twice_is_as_it_was():
     x = torch.randn(3, 5, 2)
     assert torch.equal(turned(turned(x, LENGTHS), LENGTHS), x)
+
+
+def test_turning_back_is_its_own_gradient():
+    x = torch.randn(3, 5, 2, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor([5, 3, 0])
+    assert torch.equal(turned(turned(x, lengths), lengths), x)
+    assert torch.equal(turned(x, lengths)[1, :, 0], x[1, [2, 1, 0, 3, 4], 0])
+    assert torch.autograd.gradcheck(turned, (x, lengths))
+    assert torch.autograd.gradgradcheck(turned, (x, lengths))

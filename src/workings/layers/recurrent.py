@@ -1,5 +1,7 @@
 """Recurrent layers: torch's own speed when nobody looks, step by step with taps when one does."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -89,10 +91,31 @@ def turned(
     """
     if lengths is None:
         return x.flip(1)
-    place = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    batch, time = x.shape[:2]
+    place = torch.arange(time, device=x.device)
     mirrored = lengths.unsqueeze(1) - 1 - place
-    place = torch.where(mirrored >= 0, mirrored, place)
-    return x.gather(1, place.unsqueeze(-1).expand_as(x))
+    first = time * torch.arange(batch, device=x.device).unsqueeze(1)
+    order = torch.where(mirrored >= 0, mirrored, place) + first
+    return _reordered(x, order)
+
+
+class _Turned(torch.autograd.Function):
+    """Rows in an order that, taken twice, is the old one; `gather` takes seven times as long."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, order: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        return x.flatten(0, 1).index_select(0, order.flatten()).view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (order,) = ctx.saved_tensors
+        return _reordered(gradient, order), None
+
+
+def _reordered(x: Tensor, order: Tensor) -> Tensor:
+    reordered: Tensor = _Turned.apply(x, order)  # type: ignore[no-untyped-call]
+    return reordered
 
 
 class Recurrent(nn.Module):
