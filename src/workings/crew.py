@@ -1,20 +1,29 @@
 """The processes that train one model together: one of them by default, several under torchrun.
 
-Every process holds the model and takes its share of each batch; gradients are averaged over the
-crew by torch's own engine. Process 0, the chief, writes what is written and says what is said.
+Every process holds the model, or a part of it, and takes its share of each batch; gradients are
+averaged over the crew by torch's own engines. Process 0, the chief, reads and writes the run's
+folder and says what is said; the others get from it what they need to know.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import socket
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from workings.errors import UserError
+from workings.errors import ToldElsewhere, UserError
 
 T = TypeVar("T")
+Named = Mapping[str, Tensor]
+
+STEP = timedelta(minutes=10)  # so long one waits for the others within a step
+PREPARATION = timedelta(hours=12)  # and for somebody who still downloads, or writes a file
 
 
 class Crew:
@@ -22,25 +31,30 @@ class Crew:
 
     def __init__(self, device: torch.device, rank: int = 0, size: int = 1) -> None:
         self.device, self.rank, self.size = device, rank, size
-
-    @classmethod
-    def assemble(cls, device: str = "auto") -> "Crew":
-        """Join the processes that torchrun started; without it, a crew of one."""
-        if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-            return cls(pick_device(device))
-        if not dist.is_initialized():
-            local = int(os.environ.get("LOCAL_RANK", "0"))
-            chosen = pick_device(device)
-            if chosen.type == "cuda":
-                torch.cuda.set_device(local)
-            dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
-        device = f"cuda:{os.environ['LOCAL_RANK']}" if dist.get_backend() == "nccl" else device
-        return cls(pick_device(device), dist.get_rank(), dist.get_world_size())
+        # For what is small, or may take long: on the CPU, and patient.
+        self._talk = dist.new_group(backend="gloo", timeout=PREPARATION) if size > 1 else None
 
     @property
     def is_chief(self) -> bool:
         """Whether this process writes and speaks for all."""
         return self.rank == 0
+
+    def settle(self, device: str) -> None:
+        """Find the device to train on; under torchrun, each process of a machine has its own."""
+        if self.size > 1 and device == "auto" and not torch.cuda.is_available():
+            device = "cpu"  # mps does not do for a crew
+        chosen = pick_device(device)
+        if self.size > 1 and chosen.type == "cuda":
+            chosen = torch.device("cuda", _local_rank())
+            if chosen.index >= torch.cuda.device_count():
+                raise UserError(
+                    f"process {chosen.index} of this machine finds no GPU: there are "
+                    f"{torch.cuda.device_count()}; start as many processes, or --train.device cpu"
+                )
+            torch.cuda.set_device(chosen)
+        self.device = chosen
+
+    # -- talking ----------------------------------------------------------------------------------
 
     def share(self, batch: Sequence[T]) -> Sequence[T]:
         """This process's part of a batch; perhaps nothing of a small one."""
@@ -62,39 +76,151 @@ class Crew:
             rows = there.to(rows.device)
         return rows
 
-    def everyones(self, value: Any) -> list[Any]:
+    def everyones(self, value: T) -> list[T]:
         """Gather a small value of every process, by rank."""
         if self.size == 1:
             return [value]
         gathered: list[Any] = [None] * self.size
-        dist.all_gather_object(gathered, value)
+        dist.all_gather_object(gathered, value, group=self._talk)
         return gathered
+
+    def chiefs(self, value: T) -> T:
+        """Give everybody the chief's value."""
+        if self.size == 1:
+            return value
+        held: list[Any] = [value if self.is_chief else None]
+        dist.broadcast_object_list(held, src=0, group=self._talk)
+        given: T = held[0]
+        return given
+
+    def chiefs_tensors(self, tensors: Named | None) -> dict[str, Tensor]:
+        """Give everybody the chief's tensors, on the CPU; what the others bring does not matter."""
+        if self.size == 1:
+            return dict(tensors or {})
+        mine = {name: t.cpu().contiguous() for name, t in (tensors or {}).items()}
+        kinds = self.chiefs({name: (t.shape, t.dtype) for name, t in mine.items()})
+        if not self.is_chief:
+            mine = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in kinds.items()}
+        for tensor in mine.values():
+            dist.broadcast(tensor, src=0, group=self._talk)
+        return mine
 
     def wait(self) -> None:
         """Wait until everybody is here."""
         if self.size > 1:
-            dist.barrier()
+            dist.barrier(group=self._talk)
 
-    def unite(self, model: nn.Module, how: str) -> None:
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Do what must succeed for all: where it fails for one, all stop and one of them tells why.
+
+        Nobody may wait for another inside.
+        """
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            if self.size == 1:
+                raise
+            failure = error
+        failed = [rank for rank, it in enumerate(self.everyones(failure is not None)) if it]
+        if failed and failed[0] != self.rank:
+            raise ToldElsewhere(f"process {failed[0]} says what went wrong") from failure
+        if failure is not None:
+            raise failure
+
+    # -- the model --------------------------------------------------------------------------------
+
+    def unite(self, model: nn.Module, how: str, *, idle: bool = False) -> None:
         """Have gradients averaged over the crew, in place: weights keep their names.
 
         `replicated`: every process has all weights (DDP); `sharded`: a part of them (FSDP2).
+        `idle` says that some weights never get a gradient.
         """
         if self.size == 1:
             return
         if how == "sharded":
+            from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.fsdp import fully_shard
 
-            fully_shard(model)
+            mesh = init_device_mesh(self.device.type, (self.size,))
+            # It warns that a layer gave a view, which nobody may change in place: nobody does.
+            warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
+            # A layer at a time is whole; between steps, nothing is.
+            for part in [*_stacked(model), model]:
+                fully_shard(part, mesh=mesh, reshard_after_forward=True)
         else:
             from torch.distributed._composable.replicate import replicate
 
-            replicate(model, broadcast_buffers=False)
+            replicate(model, find_unused_parameters=idle)
 
-    def dismiss(self) -> None:
-        """Leave the crew."""
-        if self.size > 1 and dist.is_initialized():
+    def average_gradients(self, model: nn.Module, now: bool) -> None:
+        """Say whether the next backward is the one whose gradients are averaged.
+
+        Sharded ones always are: to keep them for later would take the room that sharding saves.
+        """
+        if self.size == 1:
+            return
+        from torch.distributed.fsdp import FSDPModule
+
+        if not isinstance(model, FSDPModule):
+            model.set_requires_gradient_sync(now)  # type: ignore[operator]
+
+    def gathered(self, tensors: Named) -> dict[str, Tensor]:
+        """Give the chief all tensors in full, one after the other; the others nothing."""
+        found: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            full = whole(tensor.detach())  # everybody takes part
+            if self.is_chief:
+                found[name] = full
+        return found
+
+
+@contextmanager
+def assembled() -> Iterator[Crew]:
+    """Join the processes that torchrun started, and leave them in the end; alone, a crew of one."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not dist.is_initialized():
+        yield Crew(torch.device("cpu"))
+        return
+    ours = not dist.is_initialized()
+    if ours:
+        both = torch.cuda.is_available() and dist.is_nccl_available()
+        dist.init_process_group("cpu:gloo,cuda:nccl" if both else "gloo", timeout=STEP)
+    try:
+        yield Crew(torch.device("cpu"), dist.get_rank(), dist.get_world_size())
+    except RuntimeError as error:
+        if not _lost(error):
+            raise
+        said = "lost the other processes: what they said, or torchrun's summary, tells why"
+        raise (ToldElsewhere if _local_rank() else UserError)(said) from None
+    finally:
+        if ours:
             dist.destroy_process_group()
+
+
+def _lost(error: RuntimeError) -> bool:
+    """Tell whether another process, or the way to it, is gone."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error)
+
+
+def launch() -> str | None:
+    """Name the torchrun that started this process: the same one when it starts it again."""
+    run = os.environ.get("TORCHELASTIC_RUN_ID")
+    return f"{socket.gethostname()} {os.getppid()}" if run == "none" else run
+
+
+def restarted() -> bool:
+    """Tell whether torchrun has started this process again, after one of the crew died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def am_chief() -> bool:
+    """Tell whether this process is the chief, before a crew is assembled or after it."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def _local_rank() -> int:
+    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def pick_device(name: str) -> torch.device:
@@ -111,6 +237,13 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
+def _stacked(model: nn.Module) -> list[nn.Module]:
+    """The layers that a model has on top of each other (not the directions of a recurrent one)."""
+    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList)]
+    inner = {part for some in lists for part in some if isinstance(part, nn.ModuleList)}
+    return [part for some in lists if some not in inner for part in some if part not in inner]
+
+
 def whole(tensor: Tensor) -> Tensor:
     """A tensor in full, where the crew holds a part of it each."""
     full = getattr(tensor, "full_tensor", None)
@@ -118,9 +251,10 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def parted(tensor: Tensor, like: Tensor) -> Tensor:
-    """A full tensor taken apart over the crew as `like` is."""
+    """A full tensor where `like` is, and taken apart over the crew as it is."""
+    if not hasattr(like, "full_tensor"):
+        return tensor.to(like.device)
     from torch.distributed.tensor import DTensor, distribute_tensor
 
-    if isinstance(like, DTensor):
-        return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
-    return tensor
+    assert isinstance(like, DTensor)
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)

@@ -7,6 +7,10 @@ class UserError(ValueError):
     """A mistake of the user's: the command line prints its message and exits with 2."""
 
 
+class ToldElsewhere(UserError):  # noqa: N818
+    """Something went wrong, and another of the processes that work together says what."""
+
+
 _EXTRAS = {
     "torch": "models",
     "jaxtyping": "models",

@@ -21,8 +21,8 @@ def choose(threads: int | None = None) -> int:
     """Set how many threads numpy and torch compute with, and that idle ones sleep; return how many.
 
     To be called before either is imported, for the wait policy is read once, when OpenMP is loaded.
-    By default all the cores that this process may use. What the environment says already is left
-    alone, except that `threads` goes before it.
+    By default all the cores that this process may use; where torchrun started several, its share of
+    them. What the environment says already is left alone, except that `threads` goes before it.
 
     >>> choose(threads=1)
     1
@@ -33,7 +33,8 @@ def choose(threads: int | None = None) -> int:
     elif given := os.environ.get("OMP_NUM_THREADS"):  # perhaps "4,2": four, and two inside of each
         threads = _positive("OMP_NUM_THREADS", given.split(",")[0])
     else:
-        threads = cores()
+        others = os.environ.get("LOCAL_WORLD_SIZE", "1")  # torchrun's: processes on this machine
+        threads = max(1, cores() // _positive("LOCAL_WORLD_SIZE", others))
         os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if torch := sys.modules.get("torch"):  # too late for the policy, not for the number

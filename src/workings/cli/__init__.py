@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from workings import __version__
-from workings.errors import UserError, extra_of
+from workings.cli.together import give_way, leave_word
+from workings.errors import ToldElsewhere, UserError, extra_of
 from workings.views.plain import printable
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
@@ -67,7 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         if arguments.debug:
             raise
-        sys.stderr.write(f"workings: {printable(_told(error))}\n")
+        if isinstance(error, ToldElsewhere):
+            give_way()
+        told = f"workings: {printable(_told(error))}"
+        sys.stderr.write(f"{told}\n")
+        leave_word(told)
         return 2
 
 
@@ -79,6 +85,11 @@ def _told(error: Exception) -> str:
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose epilog may be a function: what is long to write is written when asked for."""
+
+    def error(self, message: str) -> NoReturn:
+        if os.environ.get("LOCAL_RANK", "0") != "0":  # the first of torchrun's processes tells
+            give_way()
+        super().error(message)
 
     def format_help(self) -> str:
         if callable(self.epilog):

@@ -66,17 +66,19 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from workings.cli.together import told_by_one
     from workings.errors import UserError
     from workings.train.loop import Interrupted
     from workings.train.runs import as_it_was, read_recipe, record, train
 
-    if (arguments.recipe is None) == (arguments.repeat is None):
-        raise UserError("workings train needs a RECIPE, or --repeat RUN")
-    if arguments.repeat is not None:
-        for changed in as_it_was(Path(arguments.repeat)):
-            sys.stderr.write(f"workings: note: {changed}: the weights may differ\n")
-    path = Path(arguments.recipe or Path(arguments.repeat) / "config.toml")
-    recipe = read_recipe(path, arguments.changes)
+    with told_by_one():
+        if (arguments.recipe is None) == (arguments.repeat is None):
+            raise UserError("workings train needs a RECIPE, or --repeat RUN")
+        if arguments.repeat is not None:
+            for changed in as_it_was(Path(arguments.repeat)):
+                sys.stderr.write(f"workings: note: {changed}: the weights may differ\n")
+        path = Path(arguments.recipe or Path(arguments.repeat) / "config.toml")
+        recipe = read_recipe(path, arguments.changes)
     name = path.stem if arguments.recipe else f"{Path(arguments.repeat).name}-again"
     out = arguments.out or Path("runs") / name
     try:

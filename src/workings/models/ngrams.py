@@ -103,7 +103,8 @@ class NgramClassifier(TextClassifier):
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
         """Make room for as many n-grams as were counted."""
-        for name in ("keys", "ratios"):
-            setattr(self, name, torch.zeros_like(state[f"{prefix}{name}"]))
-        self.weights = nn.Parameter(torch.zeros_like(state[f"{prefix}weights"]))
+        if self.weights.shape != state[f"{prefix}weights"].shape:  # else somebody may train them
+            for name in ("keys", "ratios"):
+                setattr(self, name, torch.zeros_like(state[f"{prefix}{name}"]))
+            self.weights = nn.Parameter(torch.zeros_like(state[f"{prefix}weights"]))
         super()._load_from_state_dict(state, prefix, *rest)

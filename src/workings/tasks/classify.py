@@ -1,11 +1,13 @@
 """Text classification: from a recipe to a trained model, and from a run to predictions."""
 
+import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -159,11 +161,25 @@ class Classifying:
                 measured[f"{part}_accuracy"] = float((scores.argmax(-1) == targets).float().mean())
         return measured
 
-    def borrow(self, other: "Classifying") -> None:
-        """Measure on the examples that another has encoded already."""
-        self._sequences, self._targets = other._sequences, other._targets
-        self.examples, self._shared = other.examples, other._shared
-        self._unseen = other._unseen
+    def twin(self, weights: dict[str, Tensor]) -> "Classifying":
+        """Another of this kind, on the same examples, with a model of its own that has the weights.
+
+        This one's may be compiled, or spread over several processes.
+        """
+        model = build_classifier(self.recipe.model, len(self.tokenizer), len(self.labels))
+        model.load_state_dict(weights)
+        other = Classifying(self.recipe, self.tokenizer, self.labels, model.eval())
+        other._sequences, other._targets = self._sequences, self._targets
+        other.examples, other._shared = self.examples, self._shared
+        other._unseen = self._unseen
+        return other
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What two processes must agree about: the data, and how it became numbers."""
+        digest = hashlib.sha256(repr(self.labels).encode())
+        for sequence in self._sequences["train"][:1000]:
+            digest.update(np.asarray(sequence, dtype=np.int64).tobytes())
+        return {**self.data_told, "tokens": len(self.tokenizer), "ids": digest.hexdigest()[:16]}
 
     def test(self, crew: Crew) -> dict[str, float]:
         """Measure once on the test part."""

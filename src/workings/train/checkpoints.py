@@ -79,15 +79,16 @@ class Checkpoints:
 
     def newest(
         self, fits: Callable[[Tensors, dict[str, Any]], None], say: Callable[[str], None]
-    ) -> None:
-        """Hand the newest checkpoint that can be trusted to `fits`, which takes it up or refuses.
+    ) -> tuple[Tensors, dict[str, Any]]:
+        """Read the newest checkpoint that can be trusted and that `fits` does not refuse.
 
         One that cannot is put aside under another name, so that its step can be written again.
         """
         for folder in reversed(self.all()):
             try:
-                fits(*read_checkpoint(folder))
-                return
+                found = read_checkpoint(folder)
+                fits(*found)
+                return found
             except (UserError, KeyError, ValueError, TypeError, RuntimeError, OSError) as error:
                 said = str(error).splitlines()[0] if str(error) else type(error).__name__
                 say(f"{folder.name} cannot be used ({said}): going on from the one before")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from workings.crew import Crew, parted, whole
-from workings.errors import UserError
+from workings.errors import ToldElsewhere, UserError
 from workings.recipes import TrainConfig
 from workings.storage import write_tensors
 from workings.tasks.task import Task
@@ -22,8 +22,10 @@ from workings.train.checkpoints import Checkpoints, Tensors
 from workings.train.faults import Diverged, bad_gradients, check_loss, memory_told, origin_of
 from workings.train.log import Log
 from workings.train.optimise import Average, optimiser, rate_at
+from workings.train.state import flat, nested, random_state, set_random_state
 
 FIRST_STEPS = 20  # whose mean loss is what is usual
+SIGNALS = (signal.SIGINT, signal.SIGTERM)  # they ask to stop
 
 
 @dataclass
@@ -60,21 +62,40 @@ class Trainer:
         self.task, self.config, self.folder = task, config, folder
         self.log, self.seed, self.crew = log, seed, crew
         self.device = crew.device
-        check_precision(config.precision, self.device)
         task.model.to(self.device)
-        crew.unite(task.model, config.crew)
-        if config.compile:
-            task.model.compile()  # in place: names of weights and the run folder stay as they are
+        self._unite()
         self.optimiser = optimiser(task.model, config)
         self.average = Average(task.model, config)
         self.checkpoints = Checkpoints(folder, config.keep)
         self.progress = Progress()
-        batches = len(task.batches(0))
-        if batches == 0:
-            raise UserError("there is nothing to train on")
-        self.steps = config.epochs * math.ceil(batches / config.accumulate)
+        self.steps = config.epochs * math.ceil(len(task.batches(0)) / config.accumulate)
         self._asked = 0  # the number of the signal that asked this process to stop
         self._stop = 0  # the same, agreed by the crew
+
+    def _unite(self) -> None:
+        """Make one model of those that the processes have."""
+        model, alone = self.task.model, self.crew.size == 1
+        if not alone:
+            self._rehearse()
+            idle = any(p.grad is None for p in model.parameters() if p.requires_grad)
+            self.crew.unite(model, self.config.crew, idle=idle)
+        if self.config.compile:
+            model.compile()  # in place: names of weights and the run folder stay as they are
+        if not alone:
+            # Gradients are put together in the order in which they come the first time: were that
+            # a step that counts, a run that is taken up again would round differently.
+            self._rehearse()
+            model.zero_grad(set_to_none=True)
+            if self.crew.rank:  # else all would drop the same features
+                torch.manual_seed(self.seed * 1009 + self.crew.rank)
+
+    def _rehearse(self) -> None:
+        """Take an example through the model and back, for nothing."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices), self._precision():
+            self.task.model.train()
+            example = self.task.batches(0)[0][:1]
+            torch.autograd.backward(self.task.loss(example, self.device).mean * 0.0)
 
     def train(self) -> None:
         """Train to the end, or until somebody stops it."""
@@ -83,6 +104,8 @@ class Trainer:
                 while self.progress.epoch < self.config.epochs and not self._patience_is_over():
                     self._epoch()
         except Diverged as error:
+            if not self.crew.is_chief:  # all found the same
+                raise ToldElsewhere(str(error)) from None
             raise UserError(f"{error}; {self._last_good()}") from None
         finally:
             self.checkpoints.close()
@@ -115,13 +138,15 @@ class Trainer:
             parameters["lr"] = rate_at(progress.step, self.steps, config)
         self.optimiser.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
-        for batch in group:
+        for k, batch in enumerate(group, start=1):
+            self.crew.average_gradients(model, now=k == len(group))
             with memory_told(progress.step + 1, self.task.describe(batch)):
                 for name, value in self._backward(batch, len(group)).items():
                     sums[name] = sums.get(name, 0.0) + value
-        told = self.crew.total({**sums, "asked": float(self._asked)})
-        if told.pop("asked"):  # whoever was asked, all stop after the same step
-            self._stop = self._asked or signal.SIGTERM
+        asked = {s.name: float(self._asked == s) for s in SIGNALS}
+        told = self.crew.total({**sums, **asked})
+        for s in SIGNALS:  # whoever was asked, all stop after the same step
+            self._stop = s if told.pop(s.name) else self._stop
         count = told.pop("count")
         loss = told["loss"] / count
         check_loss(loss, progress.usual_loss, progress.step + 1, lambda: self._origin(group))
@@ -174,7 +199,7 @@ class Trainer:
         with self.averaged():
             since = time.perf_counter()
             task.model.eval()
-            measured = task.evaluate(self.crew)
+            measured = self.crew.chiefs(task.evaluate(self.crew))  # one opinion on what is best
             took = time.perf_counter() - since
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
@@ -182,7 +207,7 @@ class Trainer:
             if better and value != progress.best:
                 progress.best, progress.best_epoch = value, progress.epoch + 1
                 progress.best_step = progress.step
-                weights = _state(task.model)
+                weights = self.crew.gathered(task.model.state_dict())
                 if self.crew.is_chief:
                     write_tensors(self.folder / "model.safetensors", weights)
         progress.epoch, progress.batch = progress.epoch + 1, 0
@@ -222,7 +247,7 @@ class Trainer:
         def stop(number: int, _frame: FrameType | None) -> None:
             self._asked = number
 
-        before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        before = {s: signal.signal(s, stop) for s in SIGNALS}
         try:
             yield
         finally:
@@ -232,22 +257,20 @@ class Trainer:
     def _save_and_leave(self) -> None:
         self.save()
         self.checkpoints.wait()
+        self.crew.wait()  # nobody ends before there is something to go on from
         raise Interrupted(self._stop)
 
     def save(self) -> None:
         """Have a checkpoint written."""
-        optimiser = self.optimiser.state_dict()
+        crew, optimiser = self.crew, self.optimiser.state_dict()
+        states = crew.everyones(random_state(self.device))
         tensors = {
-            "model": _state(self.task.model),
-            "optimiser": _flat(optimiser["state"]),
-            "average": {name: whole(t) for name, t in self.average.state().items()},
-            "random": {
-                f"{rank}.{name}": state
-                for rank, states in enumerate(self.crew.everyones(_random_state(self.device)))
-                for name, state in states.items()
-            },
+            "model": crew.gathered(self.task.model.state_dict()),
+            "optimiser": crew.gathered(flat(optimiser["state"])),
+            "average": crew.gathered(self.average.state()),
+            "random": flat(dict(enumerate(states))),
         }
-        if not self.crew.is_chief:
+        if not crew.is_chief:
             return
         state = {
             "progress": asdict(self.progress),
@@ -260,28 +283,53 @@ class Trainer:
         }
         self.checkpoints.save(self.progress.step, tensors, state, self.progress.best_step)
 
-    def restore(self) -> None:
-        """Go on from the newest checkpoint that can be trusted."""
-        self.checkpoints.newest(self._take_up, self.log.say)
+    def restore(self) -> bool:
+        """Go on from the newest checkpoint that can be trusted, if there is any at all."""
+        crew = self.crew
+        tensors: Tensors = {}
+        state: dict[str, Any] | None = None
+        if crew.is_chief and self.checkpoints.all():
+            tensors, state = self.checkpoints.newest(self._fits, self.log.say)
+        state = crew.chiefs(state)
+        if state is None:
+            return False
+        kinds = crew.chiefs(list(tensors))
+        self._take_up({kind: crew.chiefs_tensors(tensors.get(kind)) for kind in kinds}, state)
+        return True
+
+    def _fits(self, tensors: Tensors, state: dict[str, Any]) -> None:
+        """Refuse a checkpoint that is not this model's."""
+        Progress(**state["progress"])
+        own = self.task.model.state_dict()
+        shapes = [{n: t.shape for n, t in weights.items()} for weights in (own, tensors["model"])]
+        groups = self.optimiser.param_groups
+        if shapes[0] != shapes[1] or len(state["optimiser"]) != len(groups):
+            raise UserError("it belongs to another model")
 
     def _take_up(self, tensors: Tensors, state: dict[str, Any]) -> None:
-        progress = Progress(**state["progress"])
-        current = self.optimiser.state_dict()
+        model, own = self.task.model, self.task.model.state_dict()
         groups = [
             {**now, **saved}
-            for now, saved in zip(current["param_groups"], state["optimiser"], strict=True)
+            for now, saved in zip(
+                self.optimiser.state_dict()["param_groups"], state["optimiser"], strict=True
+            )
         ]
-        model = self.task.model
-        own = model.state_dict()
         model.load_state_dict({n: parted(t, own[n]) for n, t in tensors["model"].items()})
         weights = [p for group in self.optimiser.param_groups for p in group["params"]]
         self.optimiser.load_state_dict(
-            {"state": _nested(tensors.get("optimiser", {}), weights), "param_groups": groups}
+            {"state": nested(tensors.get("optimiser", {}), weights), "param_groups": groups}
         )
-        self.average.restore(tensors.get("average", {}))
-        _set_random_state(tensors["random"], self.crew, self.seed + progress.step)
+        self.average.restore(tensors.get("average", {}), model)
+        self.progress = Progress(**state["progress"])
+        set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
-        self.progress = progress
+
+
+def check(task: Task, config: TrainConfig, device: torch.device) -> None:
+    """Refuse what cannot be trained, before anything is written."""
+    check_precision(config.precision, device)
+    if not task.batches(0):
+        raise UserError("there is nothing to train on")
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -297,48 +345,7 @@ def _cuda_has_bfloat16() -> bool:
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
-def _state(model: nn.Module) -> dict[str, Tensor]:
-    return {name: whole(t.detach()) for name, t in model.state_dict().items()}
-
-
 @torch.no_grad()
 def _put(model: nn.Module, weights: dict[str, Tensor]) -> None:
     for name, parameter in model.named_parameters():
         parameter.copy_(weights[name])
-
-
-def _flat(state: dict[int, dict[str, Any]]) -> dict[str, Tensor]:
-    return {
-        f"{index}.{name}": whole(torch.as_tensor(value))
-        for index, values in state.items()
-        for name, value in values.items()
-        if value is not None
-    }
-
-
-def _nested(flat: dict[str, Tensor], weights: list[Tensor]) -> dict[int, dict[str, Tensor]]:
-    nested: dict[int, dict[str, Tensor]] = {}
-    for key, value in flat.items():
-        index, name = key.split(".", 1)
-        like = weights[int(index)]
-        fits = parted(value, like) if value.shape == like.shape else value
-        nested.setdefault(int(index), {})[name] = fits
-    return nested
-
-
-def _random_state(device: torch.device) -> dict[str, Tensor]:
-    states = {"torch": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def _set_random_state(states: dict[str, Tensor], crew: Crew, seed: int) -> None:
-    """Go on with this process's random numbers; one that was not there before gets its own."""
-    own = f"{crew.rank}.torch"
-    if own not in states:
-        torch.manual_seed(seed * 1009 + crew.rank)
-        return
-    torch.set_rng_state(states[own])
-    if f"{crew.rank}.cuda" in states and crew.device.type == "cuda":
-        torch.cuda.set_rng_state(states[f"{crew.rank}.cuda"], crew.device)

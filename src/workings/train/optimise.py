@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from workings.crew import parted
 from workings.recipes import TrainConfig
 
 
@@ -88,16 +89,14 @@ class Average:
             state |= {f"last.{k}.{name}": w for name, w in weights.items()}
         return state
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state."""
+    def restore(self, state: dict[str, Tensor], model: nn.Module) -> None:
+        """Go on from a state, each tensor where the model's weights are."""
+        weights = dict(model.named_parameters())
         if self._mean is not None:
-            self._mean = {name: state[f"mean.{name}"].clone() for name in self._mean}
+            self._mean = {n: parted(state[f"mean.{n}"], weights[n]).clone() for n in self._mean}
         epochs = sorted({int(key.split(".")[1]) for key in state if key.startswith("last.")})
         for k in epochs:
-            start = f"last.{k}."
-            self._last.append(
-                {key.removeprefix(start): w for key, w in state.items() if key.startswith(start)}
-            )
+            self._last.append({n: parted(state[f"last.{k}.{n}"], w) for n, w in weights.items()})
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:

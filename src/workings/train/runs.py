@@ -1,23 +1,22 @@
 """Runs, folders that a person can read: `train` makes one, `resume` and `load` take it up."""
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
-from workings.crew import Crew
+from workings.crew import Crew, am_chief, assembled, launch, restarted
 from workings.errors import UserError, near
 from workings.locks import Taken, locked
 from workings.recipes import ClassifyRecipe
-from workings.storage import read_json, write_json, write_text
+from workings.storage import read_json, read_tensors, write_json, write_text
 from workings.tasks.classify import Classifying
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.log import Log, Mode, read_log, told
-from workings.train.loop import Interrupted, Trainer
+from workings.train.loop import Interrupted, Trainer, check
 from workings.train.report import write_report
 
 TASKS = {"classify": (ClassifyRecipe, Classifying)}
@@ -34,23 +33,12 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> ClassifyRecipe
 
 def train(recipe: ClassifyRecipe, folder: str | Path, *, mode: Mode = "progress") -> Classifying:
     """Train a recipe into a new folder; several processes of torchrun's do it together."""
-    folder = Path(folder)
-    crew = Crew.assemble(recipe.train.device)
-    # torchrun starts everything again when a process dies: that is not a new training.
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and _begun(folder):
-        return _run(recipe_of(folder), folder, mode, crew)
-    if crew.is_chief:
-        if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
-            raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
-        folder.mkdir(parents=True, exist_ok=True)
-    return _run(recipe, folder, mode, crew)
+    return _run(recipe, Path(folder), mode)
 
 
 def resume(folder: str | Path, *, mode: Mode = "progress") -> Classifying:
-    """Go on with a run that was stopped."""
-    folder = Path(folder)
-    recipe = recipe_of(folder)
-    return _run(recipe, folder, mode, Crew.assemble(recipe.train.device))
+    """Go on with a run that was stopped; with as many processes as there are now."""
+    return _run(None, Path(folder), mode)
 
 
 def load(folder: str | Path) -> Classifying:
@@ -79,37 +67,59 @@ def _begun(folder: Path) -> bool:
     return (folder / "config.toml").is_file()
 
 
-def _run(recipe: ClassifyRecipe, folder: Path, mode: Mode, crew: Crew) -> Classifying:
-    with _claimed(folder, crew):
-        task = TASKS[recipe.task][1].from_recipe(recipe)
-        if crew.is_chief:
-            _describe(task, recipe, folder)
-        crew.wait()
+def _run(new: ClassifyRecipe | None, folder: Path, mode: Mode) -> Classifying:
+    with assembled() as crew, ExitStack() as held:
+        recipe = new or ClassifyRecipe()
+        with crew.together():
+            if crew.is_chief:
+                recipe = _opened(new, folder, held)
+        recipe = crew.chiefs(recipe)
+        with crew.together():
+            crew.settle(recipe.train.device)
+            task = TASKS[recipe.task][1].from_recipe(recipe)
+            check(task, recipe.train, crew.device)
+        notes = crew.everyones(task.fingerprint())
+        with crew.together():
+            _compare(notes)
+            if crew.is_chief:
+                _describe(task, recipe, folder, crew)
         log = Log(folder / "log.jsonl", mode) if crew.is_chief else Log(None, "quiet")
+        held.callback(log.close)
+        trainer = Trainer(task, recipe.train, folder, log, recipe.seed, crew)
+        if not trainer.restore():  # new, or stopped before there was anything to keep
+            log.rewind(0)
+        by = f" · {crew.size} processes, {recipe.train.crew}" if crew.size > 1 else ""
+        log.say(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
         try:
-            trainer = Trainer(task, recipe.train, folder, log, recipe.seed, crew)
-            if trainer.checkpoints.all():
-                trainer.restore()
-            else:  # new, or stopped before there was anything to keep
-                log.rewind(0)
-            log.say(f"{recipe.title or recipe.model['kind']} → {folder}")
-            try:
-                trainer.train()
-            except Interrupted:
-                log.say(f"stopped; go on with: workings resume {folder}")
-                raise
-            return _finish(task, trainer, log)
-        finally:
-            log.close()
-            crew.dismiss()
+            trainer.train()
+        except Interrupted:
+            log.say(f"stopped; go on with: workings resume {folder}")
+            raise
+        return _finish(task, trainer, log)
+
+
+def _opened(new: ClassifyRecipe | None, folder: Path, held: ExitStack) -> ClassifyRecipe:
+    """Take the folder, for a new run or to go on with its own; say what is to be trained."""
+    started, by = folder / ".launch", launch()
+    # torchrun starts everything again when a process dies: that is not a new training.
+    if restarted() and _begun(folder) and started.is_file():
+        new = None if started.read_text(encoding="utf-8") == by else new
+    if new is None:
+        recipe = recipe_of(folder)
+        held.enter_context(_claimed(folder))
+        return recipe
+    if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
+        raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    held.enter_context(_claimed(folder))
+    if by is not None:
+        write_text(started, by)
+    return new
 
 
 @contextmanager
-def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
+def _claimed(folder: Path) -> Iterator[None]:
     """Keep other processes from training in the same folder."""
-    if not crew.is_chief:
-        yield
-        return
     try:
         with locked(folder / ".lock", wait=False):
             yield
@@ -117,7 +127,17 @@ def _claimed(folder: Path, crew: Crew) -> Iterator[None]:
         raise UserError(f"{folder}: another process is training here") from None
 
 
-def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path) -> None:
+def _compare(fingerprints: Sequence[dict[str, Any]]) -> None:
+    """See that every process learns from the same."""
+    for rank, fingerprint in enumerate(fingerprints):
+        if fingerprint != fingerprints[0]:
+            raise UserError(
+                f"process {rank} has other data than process 0: it has {fingerprint}, "
+                f"not {fingerprints[0]}"
+            )
+
+
+def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path, crew: Crew) -> None:
     """Write what is known before training; or see that a run goes on with the data it had."""
     if not _begun(folder):  # first of all: with it, a run can be resumed
         write_text(folder / "config.toml", to_toml(to_table(recipe)))
@@ -129,17 +149,17 @@ def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path) -> None:
                 f"it is {task.data_told}"
             )
     else:
-        write_json(folder / "environment.json", {**environment(), "data": task.data_told})
+        made_with = {**environment(), "processes": crew.size, "data": task.data_told}
+        write_json(folder / "environment.json", made_with)
     task.save(folder)
 
 
 def _finish(task: Classifying, trainer: Trainer, log: Log) -> Classifying:
     """Measure the best weights on the test part, and write what came out."""
     folder, recipe, crew = trainer.folder, task.recipe, trainer.crew
-    crew.wait()  # until the chief has written them
-    best = load(folder)
+    weights = read_tensors(folder / "model.safetensors") if crew.is_chief else None
+    best = task.twin(crew.chiefs_tensors(weights))
     best.model.to(trainer.device)
-    best.borrow(task)
     measured = best.test(crew)
     if not crew.is_chief:
         return best
@@ -173,6 +193,8 @@ def _chosen(records: list[dict[str, Any]], epoch: int) -> dict[str, float]:
 
 def record(folder: Path, path: Path) -> None:
     """Write a run's result and its curves, epoch by epoch, to a file that can be kept."""
+    if not am_chief():
+        return
     curves = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
     recipe = load_table(folder / "config.toml")
     result = read_json(folder / "result.json")
