@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
@@ -31,7 +33,7 @@ def test_same_as_torchs_packed_layers(cell, bidirectional, layers):
     packed = nn.utils.rnn.pack_padded_sequence(x, LENGTHS, batch_first=True)
     expected, last = theirs(packed)
     expected, _ = nn.utils.rnn.pad_packed_sequence(expected, batch_first=True)
-    states, final = ours(x, LENGTHS)
+    states, final, _ = ours(x, LENGTHS)
     mask = (torch.arange(5) < LENGTHS.unsqueeze(1)).unsqueeze(-1)
     torch.testing.assert_close(states * mask, expected)
     hidden = last[0] if cell == "lstm" else last
@@ -44,9 +46,9 @@ def test_in_the_open_as_in_the_dark(cell, backwards):
     torch.manual_seed(1)
     layer = Direction(cell, 3, 4, backwards=backwards).double()
     x = torch.randn(3, 5, 3, dtype=torch.float64, requires_grad=True)
-    dark, _ = layer(x, LENGTHS)
+    dark, _, _ = layer(x, LENGTHS)
     with Trace(layer) as trace:
-        light, _ = layer(x, LENGTHS)
+        light, _, _ = layer(x, LENGTHS)
     torch.testing.assert_close(light, dark)
     assert trace["hidden"].shape == (5, 3, 4)  # an entry a time step
     gradient = [torch.autograd.grad(out.square().sum(), x)[0] for out in (dark, light)]
@@ -60,7 +62,7 @@ def test_an_lstms_gates_can_be_seen_and_changed():
         layer(x)
     assert trace["cell"].shape == (5, 2, 4)
     with Trace(layer, scale={"input": 0.0}) as trace:  # nothing is taken in: nothing is remembered
-        states, _ = layer(x)
+        states, _, _ = layer(x)
     assert not states.any()
 
 
@@ -69,13 +71,26 @@ def test_padding_is_never_read():
     x = torch.randn(3, 5, 3)
     changed = x.clone()
     changed[1, 3:] = 100.0
-    for before, after in zip(layer(x, LENGTHS), layer(changed, LENGTHS), strict=True):
+    for before, after in zip(layer(x, LENGTHS)[:2], layer(changed, LENGTHS)[:2], strict=True):
         torch.testing.assert_close(before[1, :1], after[1, :1])
 
 
 def test_turned_twice_is_as_it_was():
     x = torch.randn(3, 5, 2)
     assert torch.equal(turned(turned(x, LENGTHS), LENGTHS), x)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("traced", [False, True])
+def test_reading_on_is_reading_at_once(cell, traced):
+    torch.manual_seed(0)
+    layer = Recurrent(cell, 3, 4, layers=2).double()
+    x = torch.randn(2, 7, 3, dtype=torch.double)
+    whole, _, _ = layer(x)
+    with Trace(layer) if traced else nullcontext():
+        first, _, memories = layer(x[:, :3])
+        second, _, _ = layer(x[:, 3:], memories=memories)
+    torch.testing.assert_close(torch.cat((first, second), 1), whole)
 
 
 def test_turning_back_is_its_own_gradient():

@@ -62,9 +62,13 @@ class EncoderBlock(nn.Module):
         norm: NormPlace = "pre",
         activation: str = "relu",
         dropout: float = 0.0,
+        shared_heads: int | None = None,
+        rotary: bool = False,
     ) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(width, heads, dropout=dropout)
+        self.attention = MultiHeadAttention(
+            width, heads, shared_heads=shared_heads, dropout=dropout, rotary=rotary
+        )
         self.around_attention = Residual(width, norm, dropout)
         self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
         self.around_feed_forward = Residual(width, norm, dropout)

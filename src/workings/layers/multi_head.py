@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from workings.attention import Mask, attend
 from workings.errors import UserError
 from workings.layers.cache import KeyValueCache
+from workings.layers.positions import RotaryPositions
 from workings.trace import tap
 
 
@@ -15,7 +16,8 @@ class MultiHeadAttention(nn.Module):
     """`Concat(head_1 … head_h) W_O`, each head attending in its own slice of the width.
 
     One matrix holds W_Q, W_K and W_V one above the other, so that self-attention projects in one
-    product. Fewer `shared_heads` than heads: keys and values serve groups of query heads.
+    product. Fewer `shared_heads` than heads: keys and values serve groups of query heads. `rotary`
+    turns queries and keys by their positions (in self-attention).
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class MultiHeadAttention(nn.Module):
         shared_heads: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        rotary: bool = False,
     ) -> None:
         super().__init__()
         shared_heads = heads if shared_heads is None else shared_heads
@@ -36,6 +39,7 @@ class MultiHeadAttention(nn.Module):
         self.width, self.heads, self.shared_heads = width, heads, shared_heads
         self.head_width = width // heads
         self.dropout = dropout
+        self.rotary = RotaryPositions(self.head_width) if rotary else None
         self.project = nn.Linear(width, width + 2 * shared_heads * self.head_width, bias=bias)
         self.output = nn.Linear(width, width, bias=bias)
         self.reset_parameters()
@@ -67,7 +71,10 @@ class MultiHeadAttention(nn.Module):
             raise UserError(f"expected vectors of width {self.width}, got {x.shape[-1]}")
         if context is None:
             query, key, value = torch.split(self.project(x), self._widths(), dim=-1)
-            key, value = self._split(key), self._split(value)
+            query, key, value = self._split(query), self._split(key), self._split(value)
+            if self.rotary is not None:
+                start = 0 if cache is None else cache.length
+                query, key = self.rotary(query, start), self.rotary(key, start)
             if cache is not None:
                 key, value = cache.append(key, value)
         else:
@@ -75,9 +82,9 @@ class MultiHeadAttention(nn.Module):
                 raise UserError(
                     f"expected a context of width {self.width}, got {context.shape[-1]}"
                 )
-            query = F.linear(x, *self._rows(0, self.width))
+            query = self._split(F.linear(x, *self._rows(0, self.width)))
             key, value = self._memory(context, cache)
-        query = tap("query", self._split(query))
+        query = tap("query", query)
         key, value = tap("key", key), tap("value", value)
         dropout = self.dropout if self.training else 0.0
         mixed = attend(query, key, value, mask=mask, causal=causal, dropout=dropout)

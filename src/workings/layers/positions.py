@@ -88,6 +88,49 @@ class LearnedPositions(nn.Module):
         return join(x, self.table[start:end], self.how)
 
 
+class RotaryPositions(nn.Module):
+    """Turns queries and keys by their positions, so that their products know distances only.
+
+    Columns k and k + width/2 are turned together, as most published models do it.
+
+    >>> turn = RotaryPositions(4)
+    >>> q, k = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 1, 4)
+    >>> near, far = ((turn(q, n + 2) * turn(k, n)).sum() for n in (0, 70))
+    >>> bool(torch.isclose(near, far, atol=1e-4))
+    True
+    """
+
+    cosines: Tensor
+    sines: Tensor
+
+    def __init__(self, width: int, *, base: float = 10_000.0) -> None:
+        super().__init__()
+        if width % 2:
+            raise UserError(f"rotary positions need heads of even width, not {width}")
+        self.width, self.base = width, base
+        cosines, sines = self._table(256)
+        self.register_buffer("cosines", cosines, persistent=False)
+        self.register_buffer("sines", sines, persistent=False)
+
+    def _table(self, count: int) -> tuple[Tensor, Tensor]:
+        place = torch.arange(count, dtype=torch.float64).unsqueeze(1)
+        pair = torch.arange(self.width // 2, dtype=torch.float64)
+        angles = (place / self.base ** (2 * pair / self.width)).repeat(1, 2)
+        dtype = torch.get_default_dtype()
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def forward(
+        self, x: Float[Tensor, "batch heads time width"], start: int = 0
+    ) -> Float[Tensor, "batch heads time width"]:
+        """Turn each vector by its position, from `start` on."""
+        end = start + x.shape[-2]
+        if end > len(self.cosines):
+            self.cosines, self.sines = (t.to(self.cosines) for t in self._table(2 * end))
+        first, second = x.chunk(2, -1)
+        crossed = torch.cat((-second, first), -1)
+        return x * self.cosines[start:end] + crossed * self.sines[start:end]
+
+
 def _known(how: Join) -> Join:
     if how not in get_args(Join):
         raise UserError(f"how {how!r}: {near(how, get_args(Join))}")

@@ -1,6 +1,6 @@
 """Recurrent layers: torch's own speed when nobody looks, step by step with taps when one does."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from workings.recipes import CellKind
 from workings.trace import tap, wanted
 
 CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+Memory: TypeAlias = tuple[Tensor, ...]
 TAPS = ("hidden", "cell", "input", "forget", "candidate", "output", "reset", "update")
 
 
@@ -34,21 +35,37 @@ class Direction(nn.Module):
         self,
         x: Float[Tensor, "batch time width"],
         lengths: Int[Tensor, " batch"] | None = None,
-    ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
-        """Read the sequence; return the state at each position and the last real one."""
+        memory: Memory | None = None,
+    ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"], Memory]:
+        """Read the sequence; return the state at each position, the last real one, and a memory.
+
+        With the memory, (h,) or an LSTM's (h, c), a later call goes on where this one ended, if
+        the sequences are not padded.
+        """
         x = turned(x, lengths) if self.backwards else x
-        states = self._stepwise(x) if wanted(*TAPS) else self.layer(x)[0]
+        states, ended = self._stepwise(x, memory) if wanted(*TAPS) else self._at_once(x, memory)
         if lengths is None:
             last = states[:, -1]
         else:
             place = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, self.hidden)
             last = states.gather(1, place).squeeze(1)
-        return (turned(states, lengths) if self.backwards else states), last
+        return (turned(states, lengths) if self.backwards else states), last, ended
 
-    def _stepwise(self, x: Tensor) -> Tensor:
+    def _at_once(self, x: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
+        first = None
+        if memory is not None:
+            h, *c = (t.unsqueeze(0).contiguous() for t in memory)
+            first = (h, *c) if c else h
+        states, last = self.layer(x, first)
+        ended = last if isinstance(last, tuple) else (last,)
+        return states, tuple(t.squeeze(0) for t in ended)
+
+    def _stepwise(self, x: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
         """Do what torch's layer does, a time step at a time, in the open."""
         w_x, w_h, b_x, b_h = (getattr(self.layer, f"{n}_l0") for n in _PARAMETERS)
         h = c = x.new_zeros(x.shape[0], self.hidden)
+        if memory is not None:
+            h, c = memory[0], memory[-1]
         states = []
         for t in range(x.shape[1]):
             from_x, from_h = F.linear(x[:, t], w_x, b_x), F.linear(h, w_h, b_h)
@@ -60,7 +77,7 @@ class Direction(nn.Module):
                 h, c = _lstm(from_x + from_h, c)
             h = tap("hidden", h)
             states.append(h)
-        return torch.stack(states, dim=1)
+        return torch.stack(states, dim=1), (h, c) if self.cell == "lstm" else (h,)
 
 
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -152,14 +169,22 @@ class Recurrent(nn.Module):
         self,
         x: Float[Tensor, "batch time width"],
         lengths: Int[Tensor, " batch"] | None = None,
-    ) -> tuple[Float[Tensor, "batch time out"], Float[Tensor, "batch ways hidden"]]:
-        """Return the top layer's states at each position, and its last state each way."""
+        memories: list[list[Memory]] | None = None,
+    ) -> tuple[
+        Float[Tensor, "batch time out"], Float[Tensor, "batch ways hidden"], list[list[Memory]]
+    ]:
+        """Return the top layer's states at each position, its last state each way, and memories.
+
+        With the memories, a later call goes on where this one ended (one way, without padding).
+        """
         lasts: list[Tensor] = []
+        ended: list[list[Memory]] = []
         for k, ways in enumerate(self.layers):
             assert isinstance(ways, nn.ModuleList)
-            read = [way(x if k == 0 else self.dropout(x), lengths) for way in ways]
-            x, lasts = (
-                torch.cat([states for states, _ in read], -1),
-                [last for _, last in read],
-            )
-        return x, torch.stack(lasts, dim=1)
+            before = [None] * len(ways) if memories is None else memories[k]
+            x = x if k == 0 else self.dropout(x)
+            read = [way(x, lengths, memory) for way, memory in zip(ways, before, strict=True)]
+            x = torch.cat([states for states, _, _ in read], -1)
+            lasts = [last for _, last, _ in read]
+            ended.append([memory for _, _, memory in read])
+        return x, torch.stack(lasts, dim=1), ended

@@ -82,7 +82,7 @@ class RecurrentClassifier(Classifier):
         )
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        states, last = self.recurrent(x, lengths)
+        states, last, _ = self.recurrent(x, lengths)
         if self.pooling == "last":
             final: Tensor = last[:, -1]
             return final

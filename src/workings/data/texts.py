@@ -1,0 +1,144 @@
+"""Texts to learn a language from: named ones, files, and Python's own source and prose."""
+
+import ast
+import os
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workings.data.download import Mirror, download
+from workings.data.lines import lines
+from workings.data.sets import cache_folder
+from workings.errors import UserError, near
+from workings.locks import locked
+
+PIECE = 1 << 20  # characters read at a time
+MOST_BUILT_IN = 4_000_000  # characters: enough to learn from, and soon read
+
+
+@dataclass(frozen=True)
+class NamedText:
+    """A text by name: the file that holds it, and where it comes from, if it is published."""
+
+    file: str
+    about: str
+    mirrors: tuple[Mirror, ...] = ()
+
+
+NAMED_TEXTS = {
+    "tinyshakespeare": NamedText(
+        "tinyshakespeare.txt",
+        "scenes from Shakespeare's plays, 1.1 million characters",
+        (
+            Mirror(
+                "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+                size=1_115_394,
+                digest="sha256:86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+            ),
+        ),
+    ),
+    "war-and-peace": NamedText("war_and_peace.txt", "Tolstoy's novel in English"),
+    "linux-kernel": NamedText("linux_kernel.txt", "C source of an operating system's kernel"),
+}
+
+
+def text_names() -> tuple[str, ...]:
+    """Name the texts that `pieces` knows.
+
+    >>> text_names()
+    ('linux-kernel', 'python-prose', 'python-source', 'tinyshakespeare', 'war-and-peace')
+    """
+    return tuple(sorted([*BUILT_IN_TEXTS, *NAMED_TEXTS]))
+
+
+def pieces(name: str) -> Iterator[str]:
+    """Read a text a piece at a time, each of whole lines, so that it need not fit into memory."""
+    some = BUILT_IN_TEXTS[name]() if name in BUILT_IN_TEXTS else _lines_of(_located(name))
+    waiting: list[str] = []
+    length = 0
+    for line in some:
+        waiting.append(line)
+        length += len(line)
+        if length >= PIECE:
+            yield "".join(waiting)
+            waiting, length = [], 0
+    if waiting:
+        yield "".join(waiting)
+
+
+def _lines_of(path: Path) -> Iterator[str]:
+    return (line for _, line in lines(path))
+
+
+def _located(name: str) -> Path:
+    """Find a text's file: as it is called, under WORKINGS_DATA, in the cache, or download it."""
+    if name not in NAMED_TEXTS:
+        path = Path(name)
+        if not path.is_file():
+            raise UserError(f"{name}: neither a file nor a named text: {near(name, text_names())}")
+        return path
+    chosen = NAMED_TEXTS[name]
+    cache = cache_folder() / "text"
+    given = os.environ.get("WORKINGS_DATA")
+    folders = [Path(given) / "text", cache] if given else [cache]
+    for folder in folders:
+        for end in ("", ".gz"):
+            if (folder / f"{chosen.file}{end}").is_file():
+                return folder / f"{chosen.file}{end}"
+    advice = f"put {chosen.file} into {cache}, or set WORKINGS_DATA to a folder with text/ in it"
+    if not chosen.mirrors:
+        raise UserError(f"{name}: not on this machine\n{advice}")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with locked(cache / ".lock"):
+            return download(chosen.mirrors, cache / chosen.file)
+    except UserError as error:
+        raise UserError(f"{name}: {error}\n{advice}") from None
+
+
+def _python_source() -> Iterator[str]:
+    """The standard library's modules, in the order of their names, up to a limit."""
+    for text in _limited(_modules()):
+        yield from text.splitlines(keepends=True)
+
+
+def _python_prose() -> Iterator[str]:
+    """What the standard library's modules say of themselves: their documentation strings."""
+    for text in _limited(_docstrings()):
+        yield from f"{text.strip()}\n\n".splitlines(keepends=True)
+
+
+BUILT_IN_TEXTS = {"python-source": _python_source, "python-prose": _python_prose}
+
+
+def _modules() -> Iterator[str]:
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for path in sorted((*library.glob("*.py"), *library.glob("[a-z]*/*.py"))):
+        if path.parent.name in ("test", "site-packages", "idlelib", "lib2to3"):
+            continue
+        try:
+            yield path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+
+
+def _docstrings() -> Iterator[str]:
+    for source in _modules():
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, RecursionError):
+            continue
+        for node in ast.walk(tree):
+            kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            if isinstance(node, kinds) and (said := ast.get_docstring(node)):
+                yield said
+
+
+def _limited(texts: Iterable[str]) -> Iterator[str]:
+    left = MOST_BUILT_IN
+    for text in texts:
+        if left <= 0:
+            return
+        yield text[:left]
+        left -= len(text)

@@ -1,0 +1,1 @@
+"""Decoding, written once over start and step: greedy, sampling, beam search."""

@@ -1,0 +1,110 @@
+"""Beam search: the best of several sequences followed at once, for a batch of sources."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from workings.decode.stepping import Stepper
+from workings.errors import UserError
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A sequence (without its stop token), the log of its probability, and what it is ranked by."""
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+
+
+def penalty(length: int, strength: float) -> float:
+    """What a log probability is divided by; `length` counts the stop token.
+
+    The form of Wu et al. (2016): ((5 + length) / 6) to the power of `strength`; 0: nothing.
+    """
+    return float(((5 + length) / 6) ** strength)
+
+
+@torch.no_grad()
+def beam_search(
+    model: Stepper,
+    condition: Any,
+    *,
+    stop: int | None,
+    longest: int,
+    beams: int = 5,
+    length_penalty: float = 0.0,
+) -> list[list[Hypothesis]]:
+    """Find for each source the `beams` best sequences of at most `longest` tokens, best first.
+
+    A source is done when no unfinished sequence can still come to rank among its finished ones. A
+    sequence that has not stopped at `longest` tokens counts as it is.
+    """
+    if beams < 1 or longest < 1:
+        raise UserError(f"beams = {beams}, longest = {longest}: both must be at least 1")
+
+    def bound(best: float, length: int) -> float:
+        """The most that an unfinished sequence can come to, if it goes on with certainty.
+
+        Its probability only falls, but a larger penalty brings its logarithm up again.
+        """
+        return best / penalty(longest if length_penalty > 0 else length + 1, length_penalty)
+
+    scores, state = model.start(condition)
+    finished: list[list[Hypothesis]] = [[] for _ in scores]
+    active = list(range(len(scores)))  # sources that are not done
+    totals = scores.new_zeros(len(scores), 1)  # log probabilities: [active, beams]
+    written = torch.zeros(len(scores), 1, 0, dtype=torch.long, device=scores.device)
+    for length in range(1, longest + 1):
+        rows, tokens, values = _candidates(scores, totals, 2 * beams)
+        ends = torch.ones_like(tokens, dtype=torch.bool)
+        if length < longest:
+            ends = tokens == stop if stop is not None else torch.zeros_like(ends)
+        for a, j in (ends & values.isfinite()).nonzero().tolist():
+            text, last, value = written[a, rows[a, j]].tolist(), int(tokens[a, j]), values[a, j]
+            text += [] if last == stop else [last]
+            ranked = float(value) / penalty(length, length_penalty)
+            _add(finished[active[a]], Hypothesis(tuple(text), float(value), ranked), beams)
+        if length == longest:
+            break
+        totals, order = values.masked_fill(ends, -torch.inf).topk(min(beams, values.shape[1]))
+        rows, tokens = rows.gather(1, order), tokens.gather(1, order)
+        open_ones = [
+            a
+            for a, source in enumerate(active)
+            if totals[a, 0].isfinite()
+            and (
+                len(finished[source]) < beams
+                or finished[source][-1].score < bound(float(totals[a, 0]), length)
+            )
+        ]
+        if not open_ones:
+            break
+        kept = torch.tensor(open_ones, device=scores.device)
+        beams_before = written.shape[1]
+        totals, rows, tokens = totals[kept], rows[kept], tokens[kept]
+        before = written[kept.unsqueeze(1), rows]  # [active, beams, length]
+        written = torch.cat((before, tokens.unsqueeze(-1)), -1)
+        active = [active[a] for a in open_ones]
+        chosen = (kept.unsqueeze(1) * beams_before + rows).flatten()
+        scores, state = model.step(tokens.flatten(), state.select(chosen))
+    return finished
+
+
+def _candidates(
+    scores: Float[Tensor, "rows vocabulary"], totals: Float[Tensor, "active beams"], count: int
+) -> tuple[Int[Tensor, "active count"], Int[Tensor, "active count"], Float[Tensor, "active count"]]:
+    """The best continuations of each source: of which beam, by which token, how likely."""
+    found = torch.log_softmax(scores.float(), -1).view(*totals.shape, -1)
+    grown = (totals.unsqueeze(-1) + found).flatten(1)
+    values, places = grown.topk(min(count, grown.shape[1]))
+    return places // found.shape[-1], places % found.shape[-1], values
+
+
+def _add(finished: list[Hypothesis], hypothesis: Hypothesis, beams: int) -> None:
+    finished.append(hypothesis)
+    finished.sort(key=lambda h: -h.score)
+    del finished[beams:]

@@ -1,0 +1,105 @@
+"""One token after the other: the likeliest, or one drawn from those that are likely enough."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from workings.decode.stepping import Stepper
+from workings.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the next token is chosen from its scores. All filters are applied, in this order."""
+
+    temperature: float = 1.0
+    """scores are divided by it: below 1 surer, above 1 wilder; 0: always the likeliest"""
+    repetition: float = 1.0
+    """tokens that were there already count so many times less (their scores by this factor)"""
+    top_k: int = 0
+    """only the so many likeliest; 0: all"""
+    top_p: float = 1.0
+    """only the likeliest that together have this probability"""
+    min_p: float = 0.0
+    """only those at least so many times as likely as the likeliest"""
+    seed: int = 0
+    """the same seed draws the same tokens"""
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise UserError(f"temperature = {self.temperature}: 0 (the likeliest) or above")
+        if self.top_k < 0:
+            raise UserError(f"top_k = {self.top_k}: 0 (all) or above")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p = {self.top_p}: above 0, at most 1")
+        if not 0 <= self.min_p <= 1:
+            raise UserError(f"min_p = {self.min_p}: from 0 to 1")
+        if self.repetition <= 0:
+            raise UserError(f"repetition = {self.repetition}: above 0 (1: no matter)")
+
+
+GREEDY = Sampling(temperature=0.0)
+
+
+def probabilities(
+    scores: Float[Tensor, "batch vocabulary"],
+    how: Sampling,
+    before: Int[Tensor, "batch time"] | None = None,
+) -> Float[Tensor, "batch vocabulary"]:
+    """Turn scores into the probabilities that are drawn from; what is filtered out has none.
+
+    >>> probabilities(torch.tensor([[2.0, 1.0, 0.0]]), Sampling(top_k=2))
+    tensor([[0.7311, 0.2689, 0.0000]])
+    """
+    scores = scores.float()
+    if before is not None and how.repetition != 1.0:
+        there = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, before, True)
+        weaker = torch.where(scores > 0, scores / how.repetition, scores * how.repetition)
+        scores = torch.where(there, weaker, scores)
+    if how.temperature == 0:
+        return torch.nn.functional.one_hot(scores.argmax(-1), scores.shape[-1]).float()
+    scores = scores / how.temperature
+    if 0 < how.top_k < scores.shape[-1]:
+        least = scores.topk(how.top_k, dim=-1).values[:, -1:]
+        scores = scores.masked_fill(scores < least, -torch.inf)
+    chances = torch.softmax(scores, -1)
+    if how.top_p < 1:
+        ranked, order = chances.sort(-1, descending=True)
+        beyond = ranked.cumsum(-1) - ranked >= how.top_p  # what stands before is enough already
+        chances = chances.masked_fill(torch.zeros_like(beyond).scatter(1, order, beyond), 0.0)
+    if how.min_p > 0:
+        chances = chances.masked_fill(chances < how.min_p * chances.amax(-1, keepdim=True), 0.0)
+    return chances / chances.sum(-1, keepdim=True)
+
+
+@torch.no_grad()
+def generate(
+    model: Stepper, condition: Any, tokens: int, how: Sampling = GREEDY
+) -> Iterator[tuple[Int[Tensor, " batch"], Float[Tensor, "batch vocabulary"]]]:
+    """Go on from a condition; give each token as soon as it is chosen, with the scores it had.
+
+    The consumer stops when it has enough; `tokens` is the most.
+    """
+    draw = torch.Generator().manual_seed(how.seed)
+    scores, state = model.start(condition)
+    chosen: list[Tensor] = []
+    for k in range(tokens):
+        before = torch.stack(chosen, 1) if chosen and how.repetition != 1.0 else None
+        token = _drawn(scores, how, before, draw)
+        yield token, scores
+        if k + 1 < tokens:
+            chosen.append(token)
+            scores, state = model.step(token, state)
+
+
+def _drawn(
+    scores: Tensor, how: Sampling, before: Tensor | None, draw: torch.Generator
+) -> Int[Tensor, " batch"]:
+    if how.temperature == 0 and before is None:
+        return scores.argmax(-1)
+    chances = probabilities(scores, how, before).cpu()
+    return torch.multinomial(chances, 1, generator=draw).squeeze(1).to(scores.device)

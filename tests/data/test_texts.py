@@ -1,0 +1,64 @@
+"""Texts, and their tokens mapped into memory."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from workings.data.characters import Characters
+from workings.data.texts import BUILT_IN_TEXTS, pieces, text_names
+from workings.data.token_file import mapped, text_checksum
+from workings.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("name", BUILT_IN_TEXTS)
+def test_what_is_built_in_is_long_and_the_same_every_time(name):
+    first = next(pieces(name))
+    assert len(first) > 500_000
+    assert first == next(pieces(name))
+    assert name in text_names()
+
+
+def test_python_source_is_source_and_prose_is_prose():
+    assert "def __init__(self" in next(pieces("python-source"))
+    prose = next(pieces("python-prose"))
+    assert prose.count("def ") < prose.count(" the ")
+
+
+def test_a_file_comes_in_pieces_that_make_it_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("workings.data.texts.PIECE", 50)
+    text = "".join(f"line {k}: élan\n" for k in range(40))
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    some = list(pieces(str(path)))
+    assert len(some) > 5
+    assert "".join(some) == text
+
+
+def test_what_is_not_there_is_told(monkeypatch):
+    monkeypatch.delenv("WORKINGS_DATA", raising=False)
+    with pytest.raises(UserError, match="did you mean 'python-source'"):
+        next(pieces("python-sorce"))
+    with pytest.raises(UserError, match="WORKINGS_DATA"):
+        next(pieces("war-and-peace"))
+
+
+def test_tokens_are_mapped_once_and_belong_to_their_tokenizer():
+    text = ["abra", "cadabra"]
+    checksum, characters = text_checksum(text)
+    assert characters == 11
+    letters = Characters.train(text)
+    ids = mapped(text, letters, checksum)
+    assert isinstance(ids, np.memmap)
+    assert ids.dtype == np.uint16
+    assert letters.decode(ids.tolist()) == "abracadabra"
+    assert np.array_equal(mapped(iter(()), letters, checksum), ids)  # not read again
+    other = Characters.train(["abrcdx"])
+    assert other.decode(mapped(text, other, checksum).tolist()) == "abracadabra"
+    with pytest.raises(UserError, match="empty"):
+        mapped([], letters, "another")

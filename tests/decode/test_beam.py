@@ -1,0 +1,84 @@
+"""Beam search against listing everything."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workings.decode.beam import beam_search, penalty
+from workings.errors import UserError
+
+_spec = importlib.util.spec_from_file_location("toy", Path(__file__).with_name("toy.py"))
+toy = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(toy)
+
+STOP = 0
+
+
+def best_of_all(model, first, longest, strength):
+    ranked = [
+        (log_p / penalty(length, strength), body)
+        for body, length, log_p in model.everything(first, STOP, longest)
+    ]
+    return sorted(ranked, reverse=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    strength=st.sampled_from([0.0, 0.6, 1.0, 2.0, -0.5]),
+    longest=st.integers(1, 4),
+)
+def test_with_enough_beams_it_finds_what_listing_finds(seed, strength, longest):
+    model = toy.Toy(seed=seed)
+    beams = 3**longest + 3
+    found = beam_search(
+        model,
+        torch.tensor([1, 2, 3]),
+        stop=STOP,
+        longest=longest,
+        beams=beams,
+        length_penalty=strength,
+    )
+    for first, hypotheses in zip((1, 2, 3), found, strict=True):
+        expected = best_of_all(model, first, longest, strength)
+        assert hypotheses[0].tokens == expected[0][1]
+        scores = [h.score for h in hypotheses]
+        assert scores == pytest.approx([score for score, _ in expected[: len(scores)]], abs=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), beams=st.integers(1, 4), strength=st.sampled_from([0.0, 1.0]))
+def test_it_does_not_stop_early_and_says_true_probabilities(seed, beams, strength):
+    model = toy.Toy(seed=seed, vocabulary=5)
+    options = {"stop": STOP, "longest": 6, "length_penalty": strength}
+    together = beam_search(model, torch.tensor([1, 4, 2]), beams=beams, **options)
+    for first, hypotheses in zip((1, 4, 2), together, strict=True):
+        alone = beam_search(model, torch.tensor([first]), beams=beams, **options)[0]
+        assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]  # batched or not
+        for h in hypotheses:
+            tokens = (*h.tokens, STOP) if len(h.tokens) < 6 else h.tokens
+            told = model.log_probability(first, tokens)
+            assert h.log_probability == pytest.approx(told, abs=1e-4)
+        assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
+
+
+def test_one_beam_is_greedy_where_nothing_stops():
+    model = toy.Toy(seed=3)
+    (best,) = beam_search(model, torch.tensor([2]), stop=None, longest=5, beams=1)[0]
+    scores, state = model.start(torch.tensor([2]))
+    greedy = []
+    for _ in range(5):
+        greedy.append(int(scores.argmax()))
+        scores, state = model.step(scores.argmax(-1), state)
+    assert list(best.tokens) == greedy
+
+
+def test_absurd_numbers():
+    with pytest.raises(UserError, match="at least 1"):
+        beam_search(toy.Toy(), torch.tensor([1]), stop=0, longest=0)
+    with pytest.raises(UserError, match="at least 1"):
+        beam_search(toy.Toy(), torch.tensor([1]), stop=0, longest=5, beams=0)

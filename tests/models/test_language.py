@@ -1,0 +1,101 @@
+"""Language models: what start and step promise, and what the parts are worth."""
+
+import pytest
+import torch
+
+from workings.decode.sample import Sampling, generate
+from workings.errors import UserError
+from workings.models.language import build_language_model
+from workings.trace import Trace
+
+KINDS = {
+    "rnn": {"kind": "recurrent", "cell": "rnn", "embedding": 8, "hidden": 12},
+    "gru": {"kind": "recurrent", "cell": "gru", "embedding": 8, "hidden": 12, "layers": 2},
+    "lstm": {"kind": "recurrent", "embedding": 12, "hidden": 12, "tied": True},
+    "rotary": {"embedding": 16, "layers": 2, "heads": 4},
+    "shared": {"embedding": 16, "layers": 2, "heads": 4, "shared_heads": 2},
+    "learned": {"embedding": 16, "layers": 2, "heads": 2, "positions": "learned", "length": 40},
+    "sinusoidal": {"embedding": 16, "layers": 2, "heads": 2, "positions": "sinusoidal"},
+    "post": {"embedding": 16, "layers": 2, "heads": 2, "norm": "post", "tied": False},
+}
+
+
+def made(name):
+    torch.manual_seed(0)
+    return build_language_model(KINDS[name], 20).eval()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_stepping_is_reading_at_once(name):
+    model, ids = made(name), torch.randint(3, 20, (3, 12))
+    with torch.no_grad():
+        whole, _ = model(ids)
+        scores, state = model.start(ids[:, :5])
+        stepped = [scores]
+        for t in range(5, 12):
+            scores, state = model.step(ids[:, t], state)
+            stepped.append(scores)
+    torch.testing.assert_close(torch.stack(stepped, 1), whole[:, 4:], atol=1e-5, rtol=1e-4)
+    assert whole.std() > 1e-3
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_looks_ahead(name):
+    model, ids = made(name), torch.randint(3, 20, (2, 12))
+    changed = ids.clone()
+    changed[:, 7:] = (changed[:, 7:] + 1) % 17 + 3
+    before, after = model(ids)[0], model(changed)[0]
+    torch.testing.assert_close(before[:, :7], after[:, :7])
+    assert not torch.allclose(before[:, 7:], after[:, 7:])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_of_a_state_can_be_chosen(name):
+    model, ids = made(name), torch.randint(3, 20, (3, 6))
+    rows = torch.tensor([2, 0, 2])
+    with torch.no_grad():
+        _, state = model.start(ids)
+        chosen, _ = model.step(ids[rows, 0], state.select(rows))
+        _, straight = model.start(ids[rows])
+        expected, _ = model.step(ids[rows, 0], straight)
+    torch.testing.assert_close(chosen, expected)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_traced_and_not_agree(name):
+    model, ids = made(name), torch.randint(3, 20, (2, 9))
+    dark, _ = model(ids)
+    with Trace(model) as trace:
+        light, _ = model(ids)
+    torch.testing.assert_close(light, dark, atol=1e-5, rtol=1e-4)
+    what = "hidden" if KINDS[name].get("kind") == "recurrent" else "attention.weights"
+    assert any(path.endswith(what) for path in trace)
+
+
+def test_learned_positions_go_on_with_a_window():
+    model = made("learned")
+    tokens = [t for t, _ in generate(model, torch.randint(3, 20, (1, 5)), 100, Sampling(seed=1))]
+    assert len(tokens) == 100
+    # At the edge, what is computed is what the later half of the window says by itself.
+    ids = torch.randint(3, 20, (1, 41))
+    with torch.no_grad():
+        _, state = model.start(ids[:, :40])
+        scores, _ = model.step(ids[:, 40], state)
+        alone, _ = model(ids[:, -20:])
+    torch.testing.assert_close(scores, alone[:, -1])
+
+
+def test_a_tied_head_is_the_embedding():
+    model = made("lstm")
+    assert model.head.weight is model.embedding.weight
+    with pytest.raises(UserError, match="tied"):
+        build_language_model({"kind": "recurrent", "tied": True, "embedding": 8, "hidden": 9}, 20)
+
+
+def test_parameters_are_counted_as_gpt_2_counts_them():
+    """12 d² + 13 d a block, and 2 d for the last norm; embeddings apart (the head is tied)."""
+    d, layers, vocabulary = 32, 3, 50
+    table = {"embedding": d, "layers": layers, "heads": 4, "positions": "learned", "length": 10}
+    model = build_language_model(table, vocabulary)
+    count = sum(p.numel() for p in model.parameters())
+    assert count == layers * (12 * d * d + 13 * d) + 2 * d + (vocabulary + 10) * d
