@@ -6,6 +6,7 @@ one; a value of the wrong kind is an error that says which kind is right.
 
 import ast
 import inspect
+import math
 import textwrap
 import tomllib
 import types
@@ -14,7 +15,8 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from workings.errors import UserError, near
+from workings.errors import UserError, brief, near, shown
+from workings.files import at_most, parse_toml
 
 T = TypeVar("T")
 LARGEST_FILE = 1_000_000  # bytes
@@ -33,14 +35,12 @@ class Field:
 def load_table(path: str | Path) -> dict[str, Any]:
     """Read a TOML file."""
     path = Path(path)
-    if path.stat().st_size > LARGEST_FILE:
-        raise UserError(f"{path}: larger than {LARGEST_FILE:,} bytes: not a recipe")
+    with path.open("rb") as file:
+        raw = at_most(file, LARGEST_FILE, path)
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not TOML: {error}") from None
-    except (RecursionError, ValueError):
-        raise UserError(f"{path}: not TOML that can be read") from None
+        return parse_toml(raw.decode("utf-8").removeprefix("\ufeff"))
+    except ValueError as error:  # of TOML, of UTF-8, or a number that Python refuses to read
+        raise UserError(f"{path}: not TOML: {brief(str(error), 150)}") from None
 
 
 def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
@@ -59,7 +59,7 @@ def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     for key in table:
         if key not in known:
-            raise UserError(f"{where}{key}: no such key: {near(key, known)}")
+            raise UserError(f"{where}{brief(key)}: no such key: {near(key, known)}")
     values = {key: _value(hints[key], value, f"{where}{key}") for key, value in table.items()}
     for name, field in known.items():
         if name not in values and field.default is MISSING and field.default_factory is MISSING:
@@ -91,7 +91,8 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         raise errors[0]
     if origin is Literal:
         if value not in arguments:
-            raise UserError(f"{where} = {value!r}: {near(str(value), [str(a) for a in arguments])}")
+            word = value if isinstance(value, str) else ""
+            raise UserError(f"{where} = {shown(value)}: {near(word, [str(a) for a in arguments])}")
         return value
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
@@ -101,10 +102,19 @@ def _value(kind: Any, value: Any, where: str) -> Any:
             raise UserError(f"{where} must be a table: [{where}]")
         return dict(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = _as_float(value)
+    if kind is float and isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{where} = {value}: it must be a finite number")
     if isinstance(value, kind) and not (kind in (int, float) and isinstance(value, bool)):
         return value
-    raise UserError(f"{where} = {value!r:.60}: it must be {_WORDS.get(kind, str(kind))}")
+    raise UserError(f"{where} = {shown(value)}: it must be {_WORDS.get(kind, str(kind))}")
+
+
+def _as_float(whole: int) -> float:
+    try:
+        return float(whole)
+    except OverflowError:
+        return math.inf
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

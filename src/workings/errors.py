@@ -49,6 +49,28 @@ def near(word: str, choices: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(some)}"
 
 
+def brief(text: str, most: int = 60) -> str:
+    r"""Write somebody's text into an error: its beginning, on one line.
+
+    >>> brief("one\ntwo"), brief("abcdef", 3)
+    ('one\\ntwo', 'abc…')
+    """
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
+    return line if len(text) <= most else f"{line}…"
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Write somebody's value into an error, however large it is.
+
+    >>> shown([1, "a"]), shown(1 << 99_999)
+    ("[1, 'a']", 'a value too large to show')
+    """
+    try:
+        return brief(repr(value), most)
+    except (ValueError, RecursionError):  # Python writes no whole number of a mile's length
+        return "a value too large to show"
+
+
 def expect_width(given: int, expected: int, what: str = "vectors") -> None:
     """Stop vectors that are not as wide as a layer was made for.
 

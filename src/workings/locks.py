@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workings.files import opened
+
 
 class Taken(Exception):  # noqa: N818
     """Another process holds the lock."""
@@ -13,7 +15,7 @@ class Taken(Exception):  # noqa: N818
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold a lock on a file that is made for it; raise `Taken` rather than wait, if told so."""
-    with path.open("ab") as file:
+    with opened(path, "ab") as file:
         if os.name == "nt":
             _lock_on_windows(file.fileno(), wait)
         else:

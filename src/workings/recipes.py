@@ -1,18 +1,63 @@
 """What a recipe may say: every section and key, with its help. Knows no torch."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from workings.config import build
-from workings.errors import UserError, near
+from workings.errors import UserError, near, shown
 
 CellKind: TypeAlias = Literal["rnn", "gru", "lstm"]
 Padding: TypeAlias = Literal["excluded", "counts", "front"]
 Pooling: TypeAlias = Literal["last", "max", "mean"]
 
 
+# What a setting may be, whichever section it is in: enough for any model, and an end to slips.
+_WHOLE = {
+    "seed": (0, 2**53),
+    "longest": (1, 10**7),
+    "size": (1, 10**8),
+    "min_count": (1, 10**9),
+    "embedding": (1, 2**16),
+    "hidden": (1, 2**16),
+    "channels": (1, 2**16),
+    "layers": (1, 1000),
+    "heads": (1, 2**12),
+    "length": (1, 10**6),
+    "kernel": (1, 10**4),
+    "stride": (1, 10**4),
+    "epochs": (1, 10**9),
+    "batch": (1, 10**7),
+    "accumulate": (1, 10**6),
+    "last": (1, 1000),
+    "keep": (1, 10**6),
+    "save_every": (1, 10**9),
+    "patience": (1, 10**9),
+}
+_SHARES = ("dropout", "warmup", "smoothing", "ema", "momentum", "validation")
+
+
+class _Bounded:
+    """Settings that are refused where no model could be made with them."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            values = value if isinstance(value, tuple) else (value,)
+            if name in _WHOLE:
+                least, most = _WHOLE[name]
+                if not values:
+                    raise UserError(f"{name} = []: at least one is needed")
+                for number in values:
+                    if number is not None and not least <= number <= most:
+                        raise UserError(
+                            f"{name} = {shown(number)}: a whole number from {least} to {most:,}"
+                        )
+            elif name in _SHARES and not 0 <= value < 1:
+                raise UserError(f"{name} = {value}: from 0 to below 1")
+
+
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(_Bounded):
     """What to learn from."""
 
     set: str = "emoji-languages"
@@ -30,7 +75,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
+class TokenizerConfig(_Bounded):
     """How text becomes tokens."""
 
     kind: Literal["words", "characters", "byte-pair"] = "words"
@@ -42,7 +87,7 @@ class TokenizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierConfig:
+class ClassifierConfig(_Bounded):
     """What every classifier has."""
 
     embedding: int = 128
@@ -117,7 +162,7 @@ class TransformerConfig(ClassifierConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NgramConfig:
+class NgramConfig(_Bounded):
     """A bag of n-grams with naive-Bayes weights."""
 
     longest: int = 3
@@ -127,9 +172,14 @@ class NgramConfig:
     dropout: float = 0.0
     """share of the n-grams dropped while training"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.longest > 60:
+            raise UserError(f"longest = {self.longest}: n-grams of at most 60 tokens")
+
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(_Bounded):
     """How to train."""
 
     epochs: int = 5
@@ -178,28 +228,19 @@ class TrainConfig:
     """with torchrun: every process holds all weights (DDP), or a part of them (FSDP2)"""
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("epochs", 1),
-            ("batch", 1),
-            ("accumulate", 1),
-            ("last", 1),
-            ("keep", 1),
-        ):
-            if getattr(self, name) < least:
-                raise UserError(f"{name} = {getattr(self, name)}: at least {least}")
-        for name in ("warmup", "smoothing", "ema", "momentum"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"{name} = {getattr(self, name)}: from 0 to below 1")
+        super().__post_init__()
         if self.rate <= 0:
             raise UserError(f"rate = {self.rate}: it must be positive")
         if self.decay < 0:
             raise UserError(f"decay = {self.decay}: it must not be negative")
+        if self.clip is not None and self.clip <= 0:
+            raise UserError(f"clip = {self.clip}: it must be positive, or none")
         if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
-            raise UserError(f"betas = {list(self.betas)}: two numbers from 0 to below 1")
+            raise UserError(f"betas = {shown(list(self.betas))}: two numbers from 0 to below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifyRecipe:
+class ClassifyRecipe(_Bounded):
     """A recipe for text classification."""
 
     task: Literal["classify"] = "classify"
@@ -215,6 +256,7 @@ class ClassifyRecipe:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         model_config(self.model)  # a mistake there is told before any data is read
 
 
@@ -253,6 +295,14 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+def chosen(key: str, value: object, choices: Iterable[str]) -> str:
+    """Read a name that must be one of several."""
+    if not isinstance(value, str) or value not in choices:
+        word = value if isinstance(value, str) else ""
+        raise UserError(f"{key} = {shown(value)}: {near(word, choices)}")
+    return value
+
+
 def model_config(table: dict[str, Any]) -> tuple[str, Any]:
     """Read the `[model]` section: which kind, of what size, and its settings.
 
@@ -268,12 +318,10 @@ def _sized(
     kinds: dict[str, type],
     sizes: dict[str, dict[str, dict[str, Any]]],
 ) -> tuple[str, Any]:
-    kind = table.get("kind", usual)
-    if kind not in kinds:
-        raise UserError(f"model.kind = {kind!r}: {near(str(kind), kinds)}")
+    kind = chosen("model.kind", table.get("kind", usual), kinds)
     size = table.get("size")
-    if size is not None and size not in sizes[kind]:
-        raise UserError(f"model.size = {size!r}: {near(str(size), sizes[kind])}")
+    if size is not None:
+        chosen("model.size", size, sizes[kind])
     settings = {key: value for key, value in table.items() if key not in ("kind", "size")}
     return kind, build(kinds[kind], {**sizes[kind].get(size or "", {}), **settings}, "model.")
 

@@ -1,89 +1,205 @@
-"""Files of a run: written beside, renamed when whole, read back only if their checksums fit."""
+"""Files of a run: written beside, renamed when whole, read back only if every byte is as it was.
+
+Tensors are in safetensors, everything else in JSON: nothing that is read here can run.
+"""
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
 from torch import Tensor
 
-from workings.errors import UserError
+from workings.errors import UserError, brief, shown
+from workings.files import opened, read_bytes
 
 FORMAT = 1
+LARGEST_JSON = 64 * 2**20
+LARGEST_HEADER = 16 * 2**20  # of a safetensors file: a hundred thousand tensors
+_KINDS = {
+    torch.float64: "F64",
+    torch.int64: "I64",
+    torch.float32: "F32",
+    torch.int32: "I32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+class Damaged(UserError):  # noqa: N818
+    """A file that is not as it was written, or not the one that belongs there."""
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Give a name to write under; the file gets its own when it is whole, and else is gone."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.unlink(missing_ok=True)  # a rest of a killed process, or a link that leads elsewhere
+        yield part
+        part.replace(path)
+        _sync(path.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(part)):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file that is whole or not there."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with _beside(path) as part, part.open("wb") as file:
+        file.write(text.encode("utf-8"))
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
-    _sync(path.parent)
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a table as JSON, with the format's version and a checksum of it all."""
+    write_text(path, _json_text(data))
+
+
+def _json_text(data: Mapping[str, Any]) -> str:
     whole = {"format": FORMAT, **data}
-    write_text(path, json.dumps({**whole, "sum": _sum(whole)}, indent=1, ensure_ascii=False) + "\n")
+    canonical = json.dumps(whole, sort_keys=True, separators=(",", ":"))
+    told = {**whole, "sum": hashlib.sha256(canonical.encode()).hexdigest()}
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read what `write_json` wrote."""
+    """Read what `write_json` wrote, and nothing else."""
+    raw = _content(path, LARGEST_JSON)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: not JSON: the file is damaged") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = data.get("format") if isinstance(data, dict) else None
-        raise UserError(f"{path}: format {found!r}; this version reads format {FORMAT}")
-    given = data.pop("sum", None)
-    if given != _sum(data):
-        raise UserError(f"{path}: its checksum does not fit: damaged, or changed by hand")
-    del data["format"]
-    return data
+        data = json.loads(raw.decode("utf-8"))
+        given = data.pop("format", None) if isinstance(data, dict) else None
+        if given != FORMAT:
+            raise Damaged(f"{path}: format {shown(given)}; this version reads format {FORMAT}")
+        data.pop("sum", None)
+        same = raw == _json_text(data).encode("utf-8")
+    except Damaged:
+        raise
+    except (ValueError, TypeError, RecursionError):
+        raise Damaged(f"{path}: not JSON: the file is damaged") from None
+    if not same:
+        raise Damaged(f"{path}: its checksum does not fit: damaged, or changed by hand")
+    return dict(data)
 
 
-def _sum(data: Mapping[str, Any]) -> str:
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+def _content(path: Path, most: int) -> bytes:
+    with _damage_told(path):
+        return read_bytes(path, most)
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write named tensors as safetensors, with a checksum that is returned, too."""
-    own = _apart(tensors)
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Call a file damaged that is missing, too large or no file; not one that cannot be read."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise Damaged(f"{path}: missing, or not a file") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    except UserError as error:
+        raise Damaged(str(error)) from None
+
+
+def file_sums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of each of the small files of a folder."""
+    return {n: hashlib.sha256(_content(folder / n, 2**30)).hexdigest() for n in names}
+
+
+def table_sum(table: Mapping[str, Any]) -> str:
+    """The SHA-256 of a table of plain values."""
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], belongs: str = "") -> str:
+    """Write named tensors as safetensors, with a checksum that is returned, too.
+
+    `belongs` is a word that the file is marked with, to tell it from another run's.
+    """
+    own = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     digest = tensors_sum(own)
-    part = path.with_name(f".{path.name}.part")
-    save_file(own, part, metadata={"sha256": digest})
-    with part.open("rb") as file:
+    header, order = _header_of(own, {"sha256": f"{digest} {belongs}".rstrip()})
+    with _beside(path) as part, part.open("wb") as file:
+        file.write(header)
+        for name in order:
+            file.write(_bytes_of(own[name]))
+        file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
-    _sync(path.parent)
     return digest
 
 
-def read_tensors(path: Path, expected: str | None = None) -> dict[str, Tensor]:
+def _header_of(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> tuple[bytes, list[str]]:
+    """The head of a safetensors file, and in which order the tensors follow it."""
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    place = 0
+    for name in order:
+        t = tensors[name]
+        header[name] = {
+            "dtype": _KINDS[t.dtype],
+            "shape": list(t.shape),
+            "data_offsets": [place, place + t.nbytes],
+        }
+        place += t.nbytes
+    raw = _header_bytes(header)
+    return len(raw).to_bytes(8, "little") + raw, order
+
+
+def _header_bytes(header: Mapping[str, Any]) -> bytes:
+    raw = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return raw + b" " * (-len(raw) % 8)
+
+
+def read_tensors(
+    path: Path, expected: str | None = None, belongs: str | None = None
+) -> dict[str, Tensor]:
     """Read named tensors, if they are those that were written (and the `expected` ones)."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise
-    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
-        raise UserError(f"{path}: not a safetensors file: {error}") from None
-    if tensors_sum(tensors) != metadata.get("sha256"):
-        raise UserError(f"{path}: its checksum is not the one it was written with: damaged")
-    if expected is not None and metadata["sha256"] != expected:
-        raise UserError(f"{path}: whole, but not the file that belongs here")
+    with _damage_told(path):
+        digest, _, mark = _noted(path).partition(" ")
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            found = tensors_sum(tensors)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise Damaged(f"{path}: not a safetensors file: {brief(str(error), 150)}") from None
+    if found != digest:
+        raise Damaged(f"{path}: its checksum is not the one it was written with: damaged")
+    if expected not in (None, digest) or (belongs is not None and mark not in ("", belongs)):
+        raise Damaged(f"{path}: whole, but not the file that belongs here")
     return tensors
+
+
+def _noted(path: Path) -> str:
+    """Read the head of a safetensors file, and of it what it says of the tensors' checksum."""
+    with opened(path) as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(os.fstat(file.fileno()).st_size - 8, LARGEST_HEADER):
+            raise Damaged(f"{path}: not a safetensors file: a header of {length:,} bytes")
+        raw = file.read(length)
+    try:
+        header = json.loads(raw.decode("utf-8"))
+        as_written = isinstance(header, dict) and raw == _header_bytes(header)
+        metadata = header.get("__metadata__") if as_written else None
+    except (ValueError, RecursionError):
+        raise Damaged(f"{path}: not a safetensors file: its header is not JSON") from None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("sha256"), str):
+        raise Damaged(f"{path}: its header is not one that was written here: damaged, or foreign")
+    return str(metadata["sha256"])
 
 
 def tensors_sum(tensors: Mapping[str, Tensor]) -> str:
@@ -92,20 +208,12 @@ def tensors_sum(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         t = tensors[name]
         digest.update(f"{name}\0{t.dtype}\0{list(t.shape)}\0".encode())
-        digest.update(t.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes_of(t))
     return digest.hexdigest()
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Bring tensors to the CPU, each with memory of its own: tied ones would be refused."""
-    own: dict[str, Tensor] = {}
-    places: set[int] = set()
-    for name, t in tensors.items():
-        here = t.detach().cpu().contiguous()
-        place = here.untyped_storage().data_ptr()
-        own[name] = here.clone() if place in places else here
-        places.add(place)
-    return own
+def _bytes_of(t: Tensor) -> memoryview:
+    return t.reshape(-1).view(torch.uint8).numpy().data
 
 
 def write_checkpoint(
@@ -113,27 +221,32 @@ def write_checkpoint(
 ) -> None:
     """Write a folder of tensor files and a state with their checksums; rename it when whole."""
     part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    sums = {name: write_tensors(part / f"{name}.safetensors", t) for name, t in tensors.items()}
-    write_json(part / "state.json", {**state, "tensors": sums})
-    part.replace(folder)
-    _sync(folder.parent)
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        folder.parent.mkdir(exist_ok=True)
+        part.mkdir()
+        sums = {name: write_tensors(part / f"{name}.safetensors", t) for name, t in tensors.items()}
+        write_json(part / "state.json", {**state, "tensors": sums})
+        part.replace(folder)
+        _sync(folder.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
     """Read a checkpoint back, or say in one line why it cannot be trusted."""
+    if folder.is_symlink():
+        raise Damaged(f"{folder}: a link, which might lead anywhere")
     state = read_json(folder / "state.json")
     sums = state.get("tensors")
-    if not isinstance(sums, dict):
-        raise UserError(f"{folder / 'state.json'}: it names no tensors")
-    tensors = {}
-    for name, expected in sums.items():
-        file = folder / f"{Path(name).name}.safetensors"  # and never outside of the folder
-        if not file.is_file():
-            raise UserError(f"{file}: missing")
-        tensors[name] = read_tensors(file, expected)
-    return tensors, state
+    if not isinstance(sums, dict) or not all(name.isidentifier() for name in sums):
+        raise Damaged(f"{folder / 'state.json'}: it names no tensors")
+    files = {name: folder / f"{name}.safetensors" for name in sums}
+    known = {"state.json", *(file.name for file in files.values())}
+    if strange := sorted({p.name for p in folder.iterdir() if p.name[0] != "."} - known):
+        raise Damaged(f"{folder}: {brief(strange[0])} in it is not of it")
+    return {name: read_tensors(file, str(sums[name])) for name, file in files.items()}, state
 
 
 def _sync(folder: Path) -> None:

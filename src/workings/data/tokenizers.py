@@ -9,7 +9,8 @@ from workings.data.byte_pair import BytePair
 from workings.data.characters import Characters
 from workings.data.tokenizer import FORMAT, PAD, START, STOP, UNKNOWN, VERSION, Tokenizer
 from workings.data.words import Words
-from workings.errors import UserError, near
+from workings.errors import UserError, brief, near, shown
+from workings.files import read_bytes
 
 KINDS: dict[str, type[Tokenizer]] = {c.kind: c for c in (Characters, Words, BytePair)}
 LARGEST_FILE = 256 * 2**20
@@ -43,10 +44,11 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     if table.get("format") != FORMAT or not isinstance(version, int):
         raise UserError(f"{path}: not a tokenizer of this program")
     if version > VERSION:
-        raise UserError(f"{path}: of version {version}, newer than this program's {VERSION}")
+        raise UserError(f"{path}: of version {shown(version)}, newer than this program's {VERSION}")
     kind = table.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f"{path}: kind = {kind!r}: {near(str(kind), KINDS)}")
+        word = kind if isinstance(kind, str) else ""
+        raise UserError(f"{path}: kind = {shown(kind)}: {near(word, KINDS)}")
     vocabulary = table.get("vocabulary")
     if not isinstance(vocabulary, list) or not all(isinstance(t, str) for t in vocabulary):
         raise UserError(f"{path}: its vocabulary is not a list of texts")
@@ -57,20 +59,18 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     try:
         return KINDS[kind].from_table(table)
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path}: a broken tokenizer: {error}") from None
+        raise UserError(f"{path}: a broken tokenizer: {brief(str(error), 150)}") from None
 
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise UserError(f"{path}: larger than {LARGEST_FILE:,} bytes: not a tokenizer")
-        table = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+        table = json.loads(read_bytes(path, LARGEST_FILE).decode("utf-8", "surrogatepass"))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
     except UserError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a tokenizer: not JSON: {error}") from None
+        raise UserError(f"{path}: not a tokenizer: not JSON: {brief(str(error))}") from None
     if not isinstance(table, dict):
         raise UserError(f"{path}: not a tokenizer of this program")
     return table

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError
+from workings.errors import UserError, brief
 from workings.layers.blocks import EncoderBlock
 from workings.layers.convolution import Convolution, max_pool, mean_pool, real
 from workings.layers.norms import LayerNorm
@@ -193,4 +193,8 @@ CLASSIFIERS: dict[str, Callable[[Any, int, int], TextClassifier]] = {
 def build_classifier(table: dict[str, Any], vocabulary: int, classes: int) -> TextClassifier:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
     kind, config = model_config(table)
-    return CLASSIFIERS[kind](config, vocabulary, classes)
+    try:
+        return CLASSIFIERS[kind](config, vocabulary, classes)
+    except (RuntimeError, MemoryError) as error:
+        told = brief(str(error) or "out of memory", 150)
+        raise UserError(f"model: it cannot be made so large, or so: {told}") from None

@@ -1,7 +1,6 @@
 """Reading the tables of a problem file, with errors that name the key and what is expected."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workings.errors import UserError, near
+from workings.files import parse_toml
 from workings.problems.cells import Bools, Cells
 from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
@@ -25,8 +25,6 @@ _CHOICES = {
     "activation": tuple(name for name in ACTIVATE if name != "none"),
     "order": ("post", "pre"),
 }
-# tomllib takes time with the square of a key's parts; nobody writes so many.
-_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){16}""")
 
 
 @contextmanager
@@ -55,14 +53,10 @@ def text_of_file(path: str | Path) -> str:
 
 def read_toml(text: str) -> dict[str, Any]:
     """Parse TOML; decimals stay as they are written."""
-    if _DEEP_KEY.search(text):
-        raise UserError(
-            "nested too deeply: a key has at most a few parts, like claim.head.1.scores"
-        )
     try:
-        return tomllib.loads(text, parse_float=lambda digits: digits.replace("_", ""))
-    except RecursionError:
-        raise UserError("nested too deeply: a matrix is a list of rows") from None
+        return parse_toml(text, parse_float=lambda digits: digits.replace("_", ""))
+    except UserError:
+        raise
     except ValueError as error:  # a TOMLDecodeError, or an integer that Python refuses to read
         raise UserError(f"not TOML: {one_line(str(error)):.150}") from None
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from workings.errors import UserError
 from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
-from workings.storage import read_json, read_tensors, write_json
+from workings.storage import Damaged, read_json, read_tensors, write_json
 from workings.tasks.task import Losses
 
 PARTS = ("train", "validation", "test")
@@ -41,6 +41,7 @@ AT_ONCE = 64  # texts in a batch of predictions
 class Classifying:
     """Texts, labels and a model: what the training loop works on, and what predicts afterwards."""
 
+    files = ("tokenizer.json", "labels.json")  # which it writes beside the weights
     metric = "validation_accuracy"
     higher_is_better = True
 
@@ -287,14 +288,40 @@ class Classifying:
         self.tokenizer.save(folder / "tokenizer.json")
         write_json(folder / "labels.json", {"labels": list(self.labels)})
 
+    def agrees(self, folder: Path) -> bool:
+        """Tell whether a run's tokenizer and labels are these."""
+        same = load_tokenizer(folder / "tokenizer.json") == self.tokenizer
+        return same and _labels(folder / "labels.json") == list(self.labels)
+
     @classmethod
-    def load(cls, folder: Path, recipe: ClassifyRecipe) -> "Classifying":
-        """Read a run's tokenizer, labels and best weights."""
+    def load(cls, folder: Path, recipe: ClassifyRecipe, belongs: str = "") -> "Classifying":
+        """Read a run's tokenizer, labels and best weights, which are marked as belonging to it."""
+        path = folder / "model.safetensors"
         tokenizer = load_tokenizer(folder / "tokenizer.json")
-        labels = read_json(folder / "labels.json")["labels"]
+        labels = _labels(folder / "labels.json")
+        weights = read_tensors(path, belongs=belongs)
+        with torch.device("meta"):  # which takes no memory, whatever the recipe says
+            skeleton = build_classifier(recipe.model, len(tokenizer), len(labels))
+        size = _numbers(skeleton.state_dict())
+        if size > _numbers(weights):
+            raise Damaged(f"{path}: not the weights of this run's model, which has {size:,}")
         model = build_classifier(recipe.model, len(tokenizer), len(labels))
-        model.load_state_dict(read_tensors(folder / "model.safetensors"))
+        try:
+            model.load_state_dict(weights)
+        except (RuntimeError, LookupError, TypeError):
+            raise Damaged(f"{path}: not the weights of this run's model") from None
         return cls(recipe, tokenizer, labels, model.eval())
+
+
+def _numbers(tensors: Mapping[str, Tensor]) -> int:
+    return sum(t.numel() for t in tensors.values())
+
+
+def _labels(path: Path) -> list[str]:
+    labels = read_json(path).get("labels")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise Damaged(f"{path}: it names no labels")
+    return labels
 
 
 def texts_of(sources: Iterable[str]) -> Iterator[str]:

@@ -2,15 +2,18 @@
 
 import errno
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from workings.errors import UserError
-from workings.storage import read_checkpoint, write_checkpoint
+from workings.errors import UserError, brief
+from workings.storage import Damaged, read_checkpoint, write_checkpoint
+from workings.train.faults import is_memory, system_told
 
 Tensors = dict[str, dict[str, Tensor]]
 
@@ -26,6 +29,8 @@ class Checkpoints:
         self.run, self.folder, self.keep = run, run / "checkpoints", keep
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._writing: Future[None] | None = None
+        if self.folder.is_symlink():
+            raise UserError(f"{self.folder}: a link, which might lead anywhere: a folder is needed")
 
     def save(
         self,
@@ -50,7 +55,8 @@ class Checkpoints:
         try:
             writing.result()
         except OSError as error:
-            raise UserError(f"{self._why(error)}; {self._whats_left()}") from None
+            why = f"the checkpoint could not be written: {system_told(error, self.run)}"
+            raise UserError(f"{why}; {self._whats_left()}") from None
 
     def _write(self, step: int, tensors: Tensors, state: dict[str, Any], best_step: int) -> None:
         folder = self.folder / f"step-{step}"
@@ -62,20 +68,26 @@ class Checkpoints:
         for old in others[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
 
-    def _why(self, error: OSError) -> str:
-        place = error.filename or self.folder
-        return f"the checkpoint could not be written: {place}: {error.strerror or error}"
-
     def _whats_left(self) -> str:
         whole = self.all() if self.folder.is_dir() else []
         if not whole:
             return "there is none before it"
-        return f"the last whole one is {whole[-1].name}: workings resume {self.run}"
+        return f"the last whole one is {whole[-1].name}"
 
     def all(self) -> list[Path]:
         """The checkpoints there are, the oldest first."""
-        found = [p for p in self.folder.glob("step-*") if p.name.removeprefix("step-").isdigit()]
-        return sorted(found, key=lambda p: int(p.name.removeprefix("step-")))
+        found = [p for p in self.folder.glob("step-*") if p.name[5:].isascii()]
+        return sorted((p for p in found if p.name[5:].isdigit()), key=lambda p: int(p.name[5:]))
+
+    def last_good(self) -> Path | None:
+        """The newest checkpoint whose weights are numbers; what is being written is waited for."""
+        self.wait()
+        for folder in reversed(self.all()):
+            with suppress(Damaged):
+                tensors, _ = read_checkpoint(folder)
+                if not _strange_numbers(tensors["model"]):
+                    return folder
+        return None
 
     def newest(
         self, fits: Callable[[Tensors, dict[str, Any]], None], say: Callable[[str], None]
@@ -86,16 +98,19 @@ class Checkpoints:
         """
         for folder in reversed(self.all()):
             try:
-                found = read_checkpoint(folder)
-                fits(*found)
-                return found
-            except (UserError, KeyError, ValueError, TypeError, RuntimeError, OSError) as error:
-                said = str(error).splitlines()[0] if str(error) else type(error).__name__
-                say(f"{folder.name} cannot be used ({said}): going on from the one before")
+                tensors, state = read_checkpoint(folder)
+                with misfits_told():
+                    fits(tensors, state)
+                return tensors, state
+            except Damaged as error:
+                say(f"{folder.name} cannot be used ({error}): going on from the one before")
                 aside = folder.with_name(f"{folder.name}.damaged")
                 shutil.rmtree(aside, ignore_errors=True)
                 folder.rename(aside)
-        raise UserError(f"{self.run}: no checkpoint to go on from")
+        raise UserError(
+            f"{self.run}: no checkpoint can be used (they are put aside): "
+            f"`workings resume {self.run}` once more begins from the beginning"
+        )
 
     def close(self) -> None:
         """Wait for what is being written, and stop the thread."""
@@ -103,3 +118,45 @@ class Checkpoints:
             self.wait()
         finally:
             self._writer.shutdown()
+
+
+@contextmanager
+def misfits_told() -> Iterator[None]:
+    """Take whatever goes wrong in taking a checkpoint up for its own fault; not lack of memory."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+        if is_memory(error) or isinstance(error, Damaged):
+            raise
+        raise Damaged(
+            f"it does not fit: {brief(str(error) or type(error).__name__, 150)}"
+        ) from None
+
+
+def check_fits(tensors: Tensors, model: Mapping[str, Tensor], weights: Sequence[Tensor]) -> None:
+    """See that tensors are those of this model, and of an optimiser of these weights of it."""
+    if {n: (t.shape, t.dtype) for n, t in tensors["model"].items()} != {
+        n: (t.shape, t.dtype) for n, t in model.items()
+    }:
+        raise Damaged("it is of another model")
+    for key, t in tensors.get("optimiser", {}).items():
+        index = key.partition(".")[0]
+        like = weights[int(index)] if index.isdecimal() and len(index) < 9 else None
+        if like is None or t.shape not in ((), like.shape) or not t.is_floating_point():
+            raise Damaged(f"the optimiser has no room for {brief(key)}")
+    for key, t in tensors.get("average", {}).items():
+        name = key.removeprefix("mean.") if key.startswith("mean.") else key.split(".", 2)[-1]
+        like = model.get(name)  # else last.K.NAME
+        if like is None or like.shape != t.shape or like.dtype != t.dtype:
+            raise Damaged(f"the average has no room for {brief(key)}")
+    for named in tensors.values():
+        if strange := _strange_numbers(named):
+            raise Damaged(f"{brief(strange)} holds what is no number")
+
+
+def _strange_numbers(tensors: Mapping[str, Tensor]) -> str | None:
+    """Name a tensor that holds an infinity or what is no number."""
+    for name, t in tensors.items():
+        if t.is_floating_point() and not bool(torch.isfinite(t).all()):
+            return name
+    return None

@@ -1,8 +1,10 @@
-"""What can go wrong inside a step, told so that somebody can act on it."""
+"""What can go wrong while training, told so that somebody can act on it."""
 
+import errno
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,10 @@ from torch import Tensor, nn
 from workings.errors import UserError
 
 EXPLODED = 1000.0  # times the loss of the first steps
-_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad allocation")
+_MEMORY = ("can't allocate", "not enough memory", "out of memory", "bad allocation", "bad_alloc")
+_LOWER = "try a lower train.rate or train.clip"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SHUT = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class Diverged(UserError):  # noqa: N818
@@ -23,14 +28,42 @@ def memory_told(step: int, batch: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-            words in str(error) for words in _MEMORY
-        ):
-            raise UserError(
-                f"out of memory at step {step} with {batch}: a smaller train.batch (with "
-                "train.accumulate, for the same steps), shorter texts or a smaller model need less"
-            ) from None
-        raise
+        if not is_memory(error):
+            raise
+        raise UserError(
+            f"out of memory at step {step} with {batch}: a smaller train.batch (with "
+            "train.accumulate, for the same steps), shorter texts or a smaller model need less"
+        ) from None
+
+
+def is_memory(error: Exception) -> bool:
+    """Tell whether there was not enough memory, which torch says in several ways."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in _MEMORY)
+    )
+
+
+@contextmanager
+def system_errors_told(run: Path) -> Iterator[None]:
+    """Say what would help where a file of a run cannot be written or read."""
+    try:
+        yield
+    except OSError as error:
+        if not error.filename or not Path(str(error.filename)).is_relative_to(run):
+            raise  # not of the run: standard output, the data
+        raise UserError(system_told(error, run)) from None
+
+
+def system_told(error: OSError, run: Path) -> str:
+    """Say what the system refused, and what would help."""
+    said = f"{error.filename or run}: {error.strerror or error}"
+    if not run.parent.is_dir() or error.errno == errno.ENOENT:
+        return f"{said}: has the run's folder been moved or removed?"
+    if error.errno in _FULL:
+        return f"{said}: make room, then workings resume {run}"
+    if error.errno in _SHUT:
+        return f"{said}: a run needs a folder that can be written to: another --out, or chmod u+w"
+    return f"{said}: when that is mended, workings resume {run}"
 
 
 def check_loss(loss: float, usual: float | None, step: int, origin: Callable[[], str]) -> None:
@@ -40,7 +73,14 @@ def check_loss(loss: float, usual: float | None, step: int, origin: Callable[[],
     said = f"the loss is {loss:.4g} at step {step}"
     if math.isfinite(loss):
         said += f", after {usual:.4g} in the beginning"
-    raise Diverged(f"{said}: {origin()}; try a lower train.rate or train.clip")
+    raise Diverged(f"{said}: {origin()}; {_LOWER}")
+
+
+def check_weights(weights: Mapping[str, Tensor], step: int) -> None:
+    """Stop when the last step of all has made weights that are no numbers."""
+    for name, weight in weights.items():
+        if not _finite(weight):
+            raise Diverged(f"the weights {name} are no numbers after step {step}: {_LOWER}")
 
 
 def origin_of(model: nn.Module, again: Callable[[], object]) -> str:

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
@@ -11,12 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from workings.files import at_most, opened
 from workings.views.plain import printable
 
 if TYPE_CHECKING:
     from workings.train.loop import Progress
 
 Mode: TypeAlias = Literal["progress", "quiet", "json"]
+LARGEST_LOG = 2**30
 
 
 class Log:
@@ -26,7 +29,8 @@ class Log:
         self, path: Path | None, mode: Mode = "progress", stream: TextIO | None = None
     ) -> None:
         # Without a path nothing is kept: that is for all but the chief of a crew.
-        self._file = path.open("ab") if path is not None else None
+        self._path = path
+        self._file = opened(path, "ab") if path is not None else None
         self._mode = mode
         self._console = Console(file=stream or sys.stderr)
         self._bar = Bar(
@@ -51,12 +55,15 @@ class Log:
         """How many bytes have been written, and are safe."""
         if self._file is None:
             return 0
-        os.fsync(self._file.fileno())
+        with self._named():
+            os.fsync(self._file.fileno())
         return self._file.tell()
 
     def rewind(self, position: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
         if self._file is not None:
+            if not 0 <= position <= self._file.seek(0, os.SEEK_END):
+                raise ValueError("its log is longer than the one there is")
             self._file.truncate(position)
             self._file.seek(position)
 
@@ -64,11 +71,21 @@ class Log:
         """Write a record."""
         line = json.dumps(data, ensure_ascii=False)
         if self._file is not None:
-            self._file.write(line.encode("utf-8", "surrogatepass") + b"\n")
-            self._file.flush()
+            rest = line.encode("utf-8", "surrogatepass") + b"\n"
+            with self._named():
+                while rest:  # a disk that fills up takes a part of it
+                    rest = rest[self._file.write(rest) :]
         if self._mode == "json":
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the file in errors of writing, which do not by themselves."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def say(self, text: str) -> None:
         """Tell the user something."""
@@ -118,11 +135,23 @@ def told(measured: Mapping[str, float]) -> str:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read a log back; a last line that was cut off is left out."""
+    """Read a log back; a last line that was cut off, and what is no record, is left out.
+
+    Of an epoch only the numbers are kept, for the curves.
+    """
+    with opened(path) as file:
+        raw = at_most(file, LARGEST_LOG, path)
     records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in raw.decode("utf-8", "replace").split("\n"):
         try:
-            records.append(json.loads(line))
-        except ValueError:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+            continue
+        if record["kind"] == "epoch":
+            record = {k: v for k, v in record.items() if k == "kind" or isinstance(v, int | float)}
+            if not isinstance(record.get("epoch"), int):
+                continue
+        records.append(record)
     return records

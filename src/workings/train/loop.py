@@ -13,13 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from workings.config import build
 from workings.crew import Crew, parted, whole
 from workings.errors import ToldElsewhere, UserError
 from workings.recipes import TrainConfig
 from workings.storage import write_tensors
 from workings.tasks.task import Task
-from workings.train.checkpoints import Checkpoints, Tensors
-from workings.train.faults import Diverged, bad_gradients, check_loss, memory_told, origin_of
+from workings.train.checkpoints import Checkpoints, Tensors, check_fits
+from workings.train.faults import (
+    Diverged,
+    bad_gradients,
+    check_loss,
+    check_weights,
+    memory_told,
+    origin_of,
+)
 from workings.train.log import Log
 from workings.train.optimise import Average, optimiser, rate_at
 from workings.train.state import flat, nested, random_state, set_random_state
@@ -43,6 +51,12 @@ class Progress:
     sums: dict[str, float] = field(default_factory=dict)  # over these
     seconds: float = 0.0
     epoch_began: float = 0.0  # at so many seconds
+
+    def __post_init__(self) -> None:
+        counts = (self.epoch, self.batch, self.step, self.examples, self.best_epoch, self.best_step)
+        finite = all(map(math.isfinite, self.sums.values()))
+        if not finite or not all(0 <= n < 2**53 for n in counts):
+            raise ValueError("no training gets to such numbers")
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -69,6 +83,7 @@ class Trainer:
         self.checkpoints = Checkpoints(folder, config.keep)
         self.progress = Progress()
         self.steps = config.epochs * math.ceil(len(task.batches(0)) / config.accumulate)
+        self.belongs = ""  # marks the weights as this run's
         self._asked = 0  # the number of the signal that asked this process to stop
         self._stop = 0  # the same, agreed by the crew
 
@@ -157,7 +172,8 @@ class Trainer:
                     f"the gradient is no number at step {progress.step + 1}: "
                     f"{bad_gradients(model)}; try a lower train.rate"
                 )
-        self.optimiser.step()
+        with memory_told(progress.step + 1, "the optimiser's own state"):
+            self.optimiser.step()
         self.average.after_step(model)
         if progress.step < FIRST_STEPS:
             before = progress.usual_loss or 0.0
@@ -188,18 +204,21 @@ class Trainer:
         return origin_of(self.task.model, lambda: [self.task.loss(b, self.device) for b in group])
 
     def _last_good(self) -> str:
-        whole_ones = self.checkpoints.all()
-        if not whole_ones:
-            return "there is no checkpoint from before"
-        return f"the last good checkpoint is {whole_ones[-1]}"
+        good = self.checkpoints.last_good()
+        if good is None:
+            return "there is no good checkpoint from before"
+        return f"the last good checkpoint is {good}"
 
     def _finish_epoch(self) -> None:
         progress, task = self.progress, self.task
+        weights = {name: whole(t.detach()) for name, t in task.model.state_dict().items()}
+        check_weights(weights, progress.step)
         self.average.after_epoch(task.model)
         with self.averaged():
             since = time.perf_counter()
             task.model.eval()
-            measured = self.crew.chiefs(task.evaluate(self.crew))  # one opinion on what is best
+            with memory_told(progress.step, "the held-out examples"):
+                measured = self.crew.chiefs(task.evaluate(self.crew))  # one opinion on what is best
             took = time.perf_counter() - since
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
@@ -209,7 +228,7 @@ class Trainer:
                 progress.best_step = progress.step
                 weights = self.crew.gathered(task.model.state_dict())
                 if self.crew.is_chief:
-                    write_tensors(self.folder / "model.safetensors", weights)
+                    write_tensors(self.folder / "model.safetensors", weights, self.belongs)
         progress.epoch, progress.batch = progress.epoch + 1, 0
         trained = {f"train_{name}": s / progress.examples for name, s in progress.sums.items()}
         self.log.epoch(progress, trained | measured, evaluation_seconds=took)
@@ -276,10 +295,7 @@ class Trainer:
             "progress": asdict(self.progress),
             "seed": self.seed,
             "log": self.log.position(),
-            "optimiser": [
-                {k: v for k, v in group.items() if k != "params"}
-                for group in optimiser["param_groups"]
-            ],
+            "belongs": self.belongs,
         }
         self.checkpoints.save(self.progress.step, tensors, state, self.progress.best_step)
 
@@ -298,29 +314,23 @@ class Trainer:
         return True
 
     def _fits(self, tensors: Tensors, state: dict[str, Any]) -> None:
-        """Refuse a checkpoint that is not this model's."""
-        Progress(**state["progress"])
-        own = self.task.model.state_dict()
-        shapes = [{n: t.shape for n, t in weights.items()} for weights in (own, tensors["model"])]
-        groups = self.optimiser.param_groups
-        if shapes[0] != shapes[1] or len(state["optimiser"]) != len(groups):
-            raise UserError("it belongs to another model")
+        """Refuse a checkpoint that is not this run's, or not this model's."""
+        build(Progress, state["progress"])
+        if state.get("belongs", self.belongs) != self.belongs:
+            raise UserError("it is of another run")
+        weights = [p for group in self.optimiser.param_groups for p in group["params"]]
+        check_fits(tensors, self.task.model.state_dict(), weights)
 
     def _take_up(self, tensors: Tensors, state: dict[str, Any]) -> None:
+        groups = self.optimiser.state_dict()["param_groups"]  # all of it is in the recipe
         model, own = self.task.model, self.task.model.state_dict()
-        groups = [
-            {**now, **saved}
-            for now, saved in zip(
-                self.optimiser.state_dict()["param_groups"], state["optimiser"], strict=True
-            )
-        ]
-        model.load_state_dict({n: parted(t, own[n]) for n, t in tensors["model"].items()})
         weights = [p for group in self.optimiser.param_groups for p in group["params"]]
+        model.load_state_dict({n: parted(t, own[n]) for n, t in tensors["model"].items()})
         self.optimiser.load_state_dict(
             {"state": nested(tensors.get("optimiser", {}), weights), "param_groups": groups}
         )
         self.average.restore(tensors.get("average", {}), model)
-        self.progress = Progress(**state["progress"])
+        self.progress = build(Progress, state["progress"])
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
 

@@ -94,6 +94,7 @@ class Average:
         weights = dict(model.named_parameters())
         if self._mean is not None:
             self._mean = {n: parted(state[f"mean.{n}"], weights[n]).clone() for n in self._mean}
+        self._last.clear()
         epochs = sorted({int(key.split(".")[1]) for key in state if key.startswith("last.")})
         for k in epochs:
             self._last.append({n: parted(state[f"last.{k}.{n}"], w) for n, w in weights.items()})

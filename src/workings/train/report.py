@@ -116,5 +116,5 @@ def _shortened(told: Explanation) -> Explanation:
 def _flat(table: dict[str, Any]) -> dict[str, str]:
     packages = table.pop("packages", {})
     command = " ".join(table.pop("command", sys.argv))
-    facts = {k: str(v) for k, v in table.items() if k != "format"}
+    facts = {k: str(v) for k, v in table.items() if k not in ("format", "files")}
     return facts | {k: str(v) for k, v in packages.items()} | {"command": command}

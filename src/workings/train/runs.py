@@ -9,12 +9,22 @@ import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
-from workings.errors import UserError, near
+from workings.errors import UserError
+from workings.files import check_inside
 from workings.locks import Taken, locked
-from workings.recipes import ClassifyRecipe
-from workings.storage import read_json, read_tensors, write_json, write_text
+from workings.recipes import ClassifyRecipe, chosen
+from workings.storage import (
+    Damaged,
+    file_sums,
+    read_json,
+    read_tensors,
+    table_sum,
+    write_json,
+    write_text,
+)
 from workings.tasks.classify import Classifying
 from workings.train.environment import differences, environment, peak_memory
+from workings.train.faults import system_errors_told
 from workings.train.log import Log, Mode, read_log, told
 from workings.train.loop import Interrupted, Trainer, check
 from workings.train.report import write_report
@@ -25,33 +35,36 @@ TASKS = {"classify": (ClassifyRecipe, Classifying)}
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> ClassifyRecipe:
     """Read a recipe and change it as the command line says: `--train.epochs 3`."""
     table = override(load_table(path), changes)
-    task = table.get("task", "classify")
-    if task not in TASKS:
-        raise UserError(f"task = {task!r}: {near(str(task), TASKS)}")
+    task = chosen("task", table.get("task", "classify"), TASKS)
     return build(TASKS[task][0], table)
 
 
 def train(recipe: ClassifyRecipe, folder: str | Path, *, mode: Mode = "progress") -> Classifying:
     """Train a recipe into a new folder; several processes of torchrun's do it together."""
-    return _run(recipe, Path(folder), mode)
+    with system_errors_told(Path(folder)):
+        return _run(recipe, Path(folder), mode)
 
 
 def resume(folder: str | Path, *, mode: Mode = "progress") -> Classifying:
     """Go on with a run that was stopped; with as many processes as there are now."""
-    return _run(None, Path(folder), mode)
+    with system_errors_told(Path(folder)):
+        return _run(None, Path(folder), mode)
 
 
 def load(folder: str | Path) -> Classifying:
     """Open a run: something that predicts."""
     folder = Path(folder)
     recipe = recipe_of(folder)
-    return TASKS[recipe.task][1].load(folder, recipe)
+    with system_errors_told(folder):
+        return TASKS[recipe.task][1].load(folder, recipe, _mark(folder))
 
 
 def recipe_of(folder: Path) -> ClassifyRecipe:
     """Read the recipe that a run was made by."""
     if not _begun(folder):
         raise UserError(f"{folder}: not a run: it has no config.toml")
+    check_inside(folder / "config.toml", folder)
+    _mark(folder)
     return read_recipe(folder / "config.toml")
 
 
@@ -61,6 +74,19 @@ def as_it_was(folder: Path) -> list[str]:
     before = read_json(folder / "environment.json")
     torch.set_num_threads(before["threads"])
     return differences(before, {**environment(), "data": before.get("data")})
+
+
+def _mark(folder: Path) -> str:
+    """See that a run's files are those that it began with, and give the word for just these."""
+    if not (folder / "environment.json").exists():
+        return ""  # stopped before it was written
+    sums = read_json(folder / "environment.json").get("files", {})
+    if not isinstance(sums, dict) or any(Path(name).name != name for name in sums):
+        raise Damaged(f"{folder / 'environment.json'}: its files are not of this folder")
+    for name, found in file_sums(folder, sums).items():
+        if found != sums[name]:
+            raise Damaged(f"{folder / name}: not what this run began with: damaged, or changed")
+    return table_sum(sums) if sums else ""
 
 
 def _begun(folder: Path) -> bool:
@@ -86,6 +112,7 @@ def _run(new: ClassifyRecipe | None, folder: Path, mode: Mode) -> Classifying:
         log = Log(folder / "log.jsonl", mode) if crew.is_chief else Log(None, "quiet")
         held.callback(log.close)
         trainer = Trainer(task, recipe.train, folder, log, recipe.seed, crew)
+        trainer.belongs = crew.chiefs(_mark(folder) if crew.is_chief else "")
         if not trainer.restore():  # new, or stopped before there was anything to keep
             log.rewind(0)
         by = f" · {crew.size} processes, {recipe.train.crew}" if crew.size > 1 else ""
@@ -141,23 +168,30 @@ def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path, crew: Cre
     """Write what is known before training; or see that a run goes on with the data it had."""
     if not _begun(folder):  # first of all: with it, a run can be resumed
         write_text(folder / "config.toml", to_toml(to_table(recipe)))
-    if (folder / "environment.json").is_file():
-        before = read_json(folder / "environment.json").get("data")
-        if before != task.data_told:
-            raise UserError(
-                f"{recipe.data.set} is not what this run began with: it was {before}, "
-                f"it is {task.data_told}"
-            )
-    else:
+    if not (folder / "environment.json").is_file():
+        task.save(folder)
+        files = file_sums(folder, ("config.toml", *task.files))
         made_with = {**environment(), "processes": crew.size, "data": task.data_told}
-        write_json(folder / "environment.json", made_with)
-    task.save(folder)
+        write_json(folder / "environment.json", {**made_with, "files": files})
+        return
+    before = read_json(folder / "environment.json").get("data")
+    if before != task.data_told:
+        raise UserError(
+            f"{recipe.data.set} is not what this run began with: it was {before}, "
+            f"it is {task.data_told}"
+        )
+    if not task.agrees(folder):
+        raise UserError(f"{folder / 'tokenizer.json'}: the data give another one today")
 
 
 def _finish(task: Classifying, trainer: Trainer, log: Log) -> Classifying:
     """Measure the best weights on the test part, and write what came out."""
     folder, recipe, crew = trainer.folder, task.recipe, trainer.crew
-    weights = read_tensors(folder / "model.safetensors") if crew.is_chief else None
+    weights = (
+        read_tensors(folder / "model.safetensors", belongs=trainer.belongs)
+        if crew.is_chief
+        else None
+    )
     best = task.twin(crew.chiefs_tensors(weights))
     best.model.to(trainer.device)
     measured = best.test(crew)

@@ -1,0 +1,66 @@
+"""Files read with care: real ones, in their own folder, and no larger than they should be."""
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from workings.errors import UserError
+
+# tomllib takes time with the square of a key's parts; nobody writes so many.
+_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){16}""")
+
+
+def opened(path: Path, mode: str = "rb") -> BinaryIO:
+    """Open a regular file, unbuffered; a link, a pipe or a device in its place is refused."""
+    if path.is_symlink():
+        raise UserError(f"{path}: a link, which might lead anywhere: a file is needed")
+    file = cast(BinaryIO, open(path, mode, buffering=0, opener=_cautious))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise UserError(f"{path}: a pipe or a device: a file is needed")
+    return file
+
+
+def _cautious(path: str, flags: int) -> int:
+    """Follow no link that came a moment ago, and wait for nobody at the other end of a pipe."""
+    cautious = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, flags | cautious, 0o666)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Read a regular file of at most so many bytes."""
+    with opened(path) as file:
+        return at_most(file, most, path)
+
+
+def at_most(file: BinaryIO, most: int, name: object) -> bytes:
+    """Read to the end, unless that is too far away: a device or a pipe has no size to ask for."""
+    pieces, left = [], most + 1
+    while left and (piece := file.read(min(left, 2**20))):
+        pieces.append(piece)
+        left -= len(piece)
+    if not left:
+        raise UserError(f"{name}: larger than {most:,} bytes: not what it should be")
+    return b"".join(pieces)
+
+
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse what a link leads out of a folder, and what is no regular file."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{path}: a link that leads out of {folder}: not followed")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: not a file")
+
+
+def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Parse TOML; whatever is wrong with it is a ValueError, at once."""
+    if _DEEP_KEY.search(text):
+        raise UserError("nested too deeply: a key has at most a few parts")
+    try:
+        return tomllib.loads(text, parse_float=parse_float)
+    except RecursionError:
+        raise UserError("nested too deeply: a list of lists is as deep as it gets") from None
