@@ -1,6 +1,7 @@
 """Checkpoints of a run: written while training goes on, the last few and the best kept."""
 
 import errno
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -61,7 +62,7 @@ class Checkpoints:
     def _write(self, step: int, tensors: Tensors, state: dict[str, Any], best_step: int) -> None:
         folder = self.folder / f"step-{step}"
         if not self.run.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the run's folder has vanished", str(self.run))
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.run))
         if not folder.exists():  # else it was written before, by a run that was stopped right here
             write_checkpoint(folder, tensors, state)
         others = [old for old in self.all() if old.name != f"step-{best_step}"]

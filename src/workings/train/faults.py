@@ -56,9 +56,9 @@ def system_errors_told(run: Path) -> Iterator[None]:
 
 def system_told(error: OSError, run: Path) -> str:
     """Say what the system refused, and what would help."""
+    if error.errno == errno.ENOENT and not run.is_dir():
+        return f"{run}: the run's folder is gone: moved, or removed?"
     said = f"{error.filename or run}: {error.strerror or error}"
-    if not run.parent.is_dir() or error.errno == errno.ENOENT:
-        return f"{said}: has the run's folder been moved or removed?"
     if error.errno in _FULL:
         return f"{said}: make room, then workings resume {run}"
     if error.errno in _SHUT:

@@ -32,7 +32,7 @@ from workings.train.log import Log
 from workings.train.optimise import Average, optimiser, rate_at
 from workings.train.state import flat, nested, random_state, set_random_state
 
-FIRST_STEPS = 20  # whose mean loss is what is usual
+FIRST_STEPS = 20  # whose lowest loss is what is usual
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # they ask to stop
 
 
@@ -46,7 +46,7 @@ class Progress:
     best: float | None = None
     best_epoch: int = 0
     best_step: int = 0
-    usual_loss: float | None = None  # the mean of the first steps
+    usual_loss: float | None = None  # the lowest of the first steps
     examples: int = 0  # of the epoch under way
     sums: dict[str, float] = field(default_factory=dict)  # over these
     seconds: float = 0.0
@@ -176,8 +176,7 @@ class Trainer:
             self.optimiser.step()
         self.average.after_step(model)
         if progress.step < FIRST_STEPS:
-            before = progress.usual_loss or 0.0
-            progress.usual_loss = before + (loss - before) / (progress.step + 1)
+            progress.usual_loss = min(loss, progress.usual_loss or loss)
         progress.step += 1
         progress.examples += int(count)
         for name, value in told.items():

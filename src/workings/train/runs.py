@@ -151,7 +151,9 @@ def _claimed(folder: Path) -> Iterator[None]:
         with locked(folder / ".lock", wait=False):
             yield
     except Taken:
-        raise UserError(f"{folder}: another process is training here") from None
+        raise UserError(
+            f"{folder}: another process is training here: wait for it, or stop it"
+        ) from None
 
 
 def _compare(fingerprints: Sequence[dict[str, Any]]) -> None:
