@@ -59,11 +59,15 @@ class Log:
             os.fsync(self._file.fileno())
         return self._file.tell()
 
+    def check(self, position: int) -> None:
+        """Refuse a position that the log has never come to."""
+        if self._file is not None and not 0 <= position <= self._file.seek(0, os.SEEK_END):
+            raise ValueError("its log is longer than the one there is")
+
     def rewind(self, position: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
         if self._file is not None:
-            if not 0 <= position <= self._file.seek(0, os.SEEK_END):
-                raise ValueError("its log is longer than the one there is")
+            self.check(position)
             self._file.truncate(position)
             self._file.seek(position)
 

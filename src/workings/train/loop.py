@@ -304,7 +304,11 @@ class Trainer:
         tensors: Tensors = {}
         state: dict[str, Any] | None = None
         if crew.is_chief and self.checkpoints.all():
-            tensors, state = self.checkpoints.newest(self._fits, self.log.say)
+            # Alone, what does not fit is found by taking it up; a crew is told what to take up.
+            fits = self._take_up if crew.size == 1 else self._fits
+            tensors, state = self.checkpoints.newest(fits, self.log.say)
+        if crew.size == 1:
+            return state is not None
         state = crew.chiefs(state)
         if state is None:
             return False
@@ -317,10 +321,12 @@ class Trainer:
         build(Progress, state["progress"])
         if state.get("belongs", self.belongs) != self.belongs:
             raise UserError("it is of another run")
+        self.log.check(state["log"])
         weights = [p for group in self.optimiser.param_groups for p in group["params"]]
         check_fits(tensors, self.task.model.state_dict(), weights)
 
     def _take_up(self, tensors: Tensors, state: dict[str, Any]) -> None:
+        self._fits(tensors, state)
         groups = self.optimiser.state_dict()["param_groups"]  # all of it is in the recipe
         model, own = self.task.model, self.task.model.state_dict()
         weights = [p for group in self.optimiser.param_groups for p in group["params"]]
