@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from workings.errors import UserError
+from workings.errors import UserError, brief
 
 # tomllib takes time with the square of a key's parts; nobody writes so many.
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){16}""")
@@ -49,11 +49,11 @@ def at_most(file: BinaryIO, most: int, name: object) -> bytes:
 
 
 def check_inside(path: Path, folder: Path) -> None:
-    """Refuse what a link leads out of a folder, and what is no regular file."""
+    """Refuse what a link leads out of a folder, and what is neither a file nor a folder."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"{path}: a link that leads out of {folder}: not followed")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path}: not a file")
+        raise UserError(f"{brief(str(path), 300)}: a link that leads out of its folder")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UserError(f"{brief(str(path), 300)}: a pipe or a device: a file is needed")
 
 
 def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:

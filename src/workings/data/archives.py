@@ -1,7 +1,9 @@
 """Archives, opened with care: nothing leaves its folder, and nothing swells without bound."""
 
 import io
+import lzma
 import shutil
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -11,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import cast
 
+from workings.data import lines as limits
 from workings.data.lines import opened
-from workings.errors import UserError
+from workings.errors import UserError, brief, shown
 
 LARGEST = 4 * 2**30
 """Bytes that an archive may hold when unpacked."""
@@ -20,6 +23,18 @@ MOST_MEMBERS = 500_000
 """Files and folders that it may hold."""
 
 _CHUNK = 2**18
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    LookupError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -84,8 +99,13 @@ def _damage(archive: Path) -> Iterator[None]:
     """Say in one way what the libraries say in many."""
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise UserError(f"{archive}: a damaged archive: {error}") from None
+    except UserError:
+        raise
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's own, and not what a decompressor says of its input
+        told = brief(str(error) or type(error).__name__, 100)
+        raise UserError(f"{archive}: a damaged archive: {told}") from None
 
 
 def _tar(archive: Path, budget: _Budget) -> Iterator[Member]:
@@ -101,14 +121,22 @@ def _tar(archive: Path, budget: _Budget) -> Iterator[Member]:
                 name = safe_name(info.name, archive)
                 if info.isdir():
                     continue
+                if info.issparse():  # a few bytes that stand for as many as they like
+                    raise UserError(f"{archive}: {shown(info.name)} is sparse: not unpacked")
                 content = tar.extractfile(info) if info.isreg() else None
                 if content is None:
-                    raise UserError(f"{archive}: {info.name!r} is a link or a device: not unpacked")
+                    raise UserError(
+                        f"{archive}: {shown(info.name)} is a link or a device: not unpacked"
+                    )
                 with content:
                     yield Member(name, cast(io.BufferedIOBase, content), budget)
 
 
 def _zip(archive: Path, budget: _Budget) -> Iterator[Member]:
+    # What is packed is in the members' own streams, so that the rule for gzip is applied here.
+    most = limits.FREE_EXPANSION + limits.MOST_EXPANSION * archive.stat().st_size
+    if most < budget.largest:
+        budget = _Budget(archive, most, budget.members)
     with zipfile.ZipFile(archive) as file:
         for info in file.infolist():
             budget.member()
@@ -117,7 +145,9 @@ def _zip(archive: Path, budget: _Budget) -> Iterator[Member]:
                 continue
             kind = info.external_attr >> 28  # the file type of Unix, where there is one
             if kind not in (0, 8):
-                raise UserError(f"{archive}: {info.filename!r} is a link or a device: not unpacked")
+                raise UserError(
+                    f"{archive}: {shown(info.filename)} is a link or a device: not unpacked"
+                )
             with file.open(info) as stream:
                 yield Member(name, cast(io.BufferedIOBase, stream), budget)
 
@@ -134,7 +164,7 @@ def safe_name(name: str, archive: str | Path = "archive") -> str:
     path = PurePosixPath(name)
     strange = set(name) & set("\\:\0")  # separators and drives elsewhere
     if path.is_absolute() or ".." in path.parts or strange or name.startswith("~"):
-        raise UserError(f"{archive}: {name!r} would leave its folder: not unpacked")
+        raise UserError(f"{archive}: {shown(name)} would leave its folder: not unpacked")
     return str(path)
 
 
@@ -155,9 +185,10 @@ def unpack(
                 with target.open("xb") as file:
                     member.copy(file)
             except FileExistsError:
-                raise UserError(f"{archive}: holds {member.name!r} twice: not unpacked") from None
+                told = f"holds {shown(member.name)} twice"
+                raise UserError(f"{archive}: {told}: not unpacked") from None
             except OSError as error:
-                raise UserError(f"{archive}: {member.name!r}: {error.strerror}") from None
+                raise UserError(f"{archive}: {shown(member.name)}: {error.strerror}") from None
         part.chmod(0o755)  # mkdtemp's is for its owner alone
         part.rename(folder)
     except BaseException:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from workings.errors import UserError
+from workings.errors import UserError, brief
 
 Source = str | Path | BinaryIO | io.BufferedIOBase
 
@@ -30,9 +30,8 @@ def name_of(source: Source) -> str:
     >>> name_of("reviews.csv")
     'reviews.csv'
     """
-    if isinstance(source, str | Path):
-        return str(source)
-    return str(getattr(source, "name", "<stream>"))
+    name = source if isinstance(source, str | Path) else getattr(source, "name", "<stream>")
+    return brief(str(name), 300)
 
 
 def lines(source: Source) -> Iterator[tuple[int, str]]:

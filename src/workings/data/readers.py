@@ -6,16 +6,21 @@ Everything streams: a reader holds one example at a time, and a file may be larg
 import csv
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workings.data.lines import LARGEST_LINE, Source, lines, name_of, whole
-from workings.errors import UserError, near
+from workings.errors import UserError, brief, near, shown
+from workings.files import check_inside
 
 FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
 
+_HALF = re.compile("[\ud800-\udfff]")
 _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -89,7 +94,7 @@ def _examples(
 
 def _field(row: Row, name: str) -> Any:
     if name not in row.fields:
-        there = ", ".join(row.fields) or "none"
+        there = brief(", ".join(islice(row.fields, 20)), 200) or "none"
         raise UserError(f"{row.where}: no column {name!r}: there are {there}")
     return row.fields[name]
 
@@ -110,7 +115,10 @@ def _label(row: Row, column: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return f"{json.dumps(value):.40}"
+    try:
+        return f"{json.dumps(value):.40}"
+    except RecursionError:
+        return "something deep"
 
 
 def format_of(source: Source, format: str | None = None) -> str:  # noqa: A002
@@ -226,9 +234,9 @@ def _tsv(source: Source, columns: Sequence[str] | None) -> Iterator[Row]:
 
 def _header(values: list[str], where: str) -> list[str]:
     names = [value.strip() for value in values]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f"{where}: the header names {twice[0]!r} twice")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise UserError(f"{where}: the header names {shown(twice)} twice")
     return names
 
 
@@ -247,7 +255,7 @@ def _jsonl(source: Source) -> Iterator[Row]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: not JSON: {error}") from None
+            raise UserError(f"{where}: not JSON: {brief(str(error))}") from None
         if not isinstance(record, dict):
             raise UserError(f"{where}: not a JSON object, one a line, but {_shown(record)}")
         if "\\u" in line:  # only an escape can smuggle in half a character
@@ -262,7 +270,7 @@ def _check_whole_characters(record: dict[str, Any], where: str) -> None:
                 value.encode("utf-8")
             except UnicodeEncodeError as error:
                 half = f"\\u{ord(value[error.start]):04x}"
-                raise UserError(f"{where}: {key!r} holds half a character: {half}") from None
+                raise UserError(f"{where}: {shown(key)} holds half a character: {half}") from None
 
 
 def _text(source: Source) -> Iterator[Row]:
@@ -280,9 +288,13 @@ def _folder(source: Source) -> Iterator[Row]:
     if not classes:
         raise UserError(f"{folder}: expected a sub-folder for each class: {folder}/LABEL/*.txt")
     for place in classes:
+        check_inside(place, folder)
+        if not place.name.isascii() and _HALF.search(place.name):
+            raise UserError(f"{name_of(place)}: its name is not UTF-8: no name for a class")
         files = sorted(p for p in place.iterdir() if p.name.endswith((".txt", ".txt.gz")))
         if not files:
-            raise UserError(f"{place}: a class without texts: expected *.txt in it")
+            raise UserError(f"{name_of(place)}: a class without texts: expected *.txt in it")
         for file in files:
+            check_inside(file, folder)
             # Editors end a file with a newline that is no part of the text.
-            yield Row(str(file), {"text": whole(file).rstrip("\r\n"), "label": place.name})
+            yield Row(name_of(file), {"text": whole(file).rstrip("\r\n"), "label": place.name})

@@ -14,7 +14,8 @@ from workings.data.download import Progress, download, is_good
 from workings.data.named import NAMED, NamedSet
 from workings.data.readers import Example, read
 from workings.data.splits import Splits, hold_out
-from workings.errors import UserError, near
+from workings.errors import UserError, brief, near
+from workings.files import check_inside
 from workings.locks import locked
 
 BUILT_IN: dict[str, Callable[[], Splits]] = {"emoji-languages": emoji_languages}
@@ -102,10 +103,12 @@ def _places(path: Path) -> dict[str, Path]:
         part = "validation" if stem in _VALIDATION else stem
         if part not in ("train", "validation", "test"):
             continue
+        check_inside(place, path)
         if place.is_dir() and not any(p.is_dir() for p in place.iterdir()):
             continue  # a class that happens to have such a name
         if part in found:
-            raise UserError(f"{path}: both {found[part].name} and {place.name}: which one?")
+            both = f"{brief(found[part].name)} and {brief(place.name)}"
+            raise UserError(f"{path}: both {both}: which one?")
         found[part] = place
     return found if "train" in found else {"train": path}
 

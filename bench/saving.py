@@ -1,0 +1,104 @@
+"""What saving a checkpoint costs a training: the time until `save` returns, and the steps after it.
+
+    python bench/saving.py [--rounds 20] [--threads 1]
+
+A Transformer of about 3 million parameters with an average of its weights, steps of about 100 ms,
+a checkpoint every 20 of them. Stretches of 20 steps with a checkpoint at their beginning alternate
+with stretches without one, in turn first. Writes results/saving.json.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from report import environment, save, show
+from workings.config import build
+from workings.crew import Crew
+from workings.data import Example, Splits
+from workings.recipes import ClassifyRecipe
+from workings.tasks.classify import Classifying
+from workings.train.log import Log
+from workings.train.loop import Trainer
+
+EVERY = 20  # steps between checkpoints
+
+
+def trainer_in(folder: Path) -> Trainer:
+    """Make a training of random words."""
+    draw = torch.Generator().manual_seed(0)
+    words = torch.randint(8000, (1280, 64), generator=draw).tolist()
+    examples = tuple(
+        Example(" ".join(f"w{word}" for word in text), "ab"[i % 2]) for i, text in enumerate(words)
+    )
+    table = {
+        "data": {"set": "random words"},
+        "model": {"kind": "transformer", "embedding": 256, "layers": 2, "heads": 4, "hidden": 512},
+        "train": {"batch": 8, "average": "ema", "epochs": 10**6},
+    }
+    recipe = build(ClassifyRecipe, table)
+    task = Classifying.from_recipe(recipe, Splits("random words", examples, (), ()))
+    log = Log(folder / "log.jsonl", "quiet")
+    return Trainer(task, recipe.train, folder, log, 0, Crew(torch.device("cpu")))
+
+
+def stretch(trainer: Trainer, batches: list[list[int]], saving: bool) -> tuple[float, float]:
+    """Seconds that 20 steps took, and of these the seconds until `save` returned."""
+    trainer.checkpoints.wait()
+    start = time.perf_counter()
+    if saving:
+        trainer.save()
+    saved = time.perf_counter()
+    for _ in range(EVERY):
+        trainer._step([batches[trainer.progress.step % len(batches)]])
+    return time.perf_counter() - start, saved - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        trainer = trainer_in(Path(name))
+        batches = trainer.task.batches(0)
+        trainer.task.model.train()
+        stretch(trainer, batches, True)
+        waits, ratios, steps, writing = [], [], [], []
+        for i in range(options.rounds):
+            took = {}
+            for saving in (True, False) if i % 2 else (False, True):
+                took[saving], wait = stretch(trainer, batches, saving)
+                if saving:
+                    waits.append(wait)
+            ratios.append(took[True] / took[False])
+            steps.append(took[False] / EVERY)
+            trainer.checkpoints.wait()
+            trainer.save()
+            start = time.perf_counter()
+            trainer.checkpoints.wait()
+            writing.append(time.perf_counter() - start)
+        newest = trainer.checkpoints.all()[-1]
+        size = sum(p.stat().st_size for p in newest.iterdir())
+        trainer.checkpoints.close()
+        trainer.log.close()
+    step, wait = statistics.median(steps), statistics.median(waits)
+    row = {
+        "parameters": sum(p.numel() for p in trainer.task.model.parameters()),
+        "checkpoint MB": round(size / 1e6, 1),
+        "step ms": round(step * 1e3, 1),
+        "save() ms": round(wait * 1e3, 1),
+        "stall %": round(100 * wait / (EVERY * step), 2),
+        "20 steps with / without": round(statistics.median(ratios), 3),
+        "written after ms": round(statistics.median(writing) * 1e3),
+    }
+    show(f"A checkpoint every {EVERY} steps", [row])
+    save("saving", {**environment(), "rounds": options.rounds, "every": EVERY, "rows": [row]})
+
+
+if __name__ == "__main__":
+    main()

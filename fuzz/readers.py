@@ -1,0 +1,300 @@
+"""What is fuzzed: every reader of files that somebody else may have made, with files to begin from.
+
+A reader gets bytes. It may give up with a UserError of one line, or an OSError of the system's;
+anything else is a finding, as is a file that is written outside of its folder.
+"""
+
+import atexit
+import gzip
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import workings.data.lines as lines_module
+from workings.data import BytePair, Characters, Words, load_set, load_tokenizer, read, rows
+from workings.data.archives import unpack
+from workings.errors import UserError
+from workings.problems.from_text import problem_from_text
+from workings.problems.problem import Problem
+
+ROOT = Path(__file__).parents[1]
+LONGEST_MESSAGE = 1500
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What reads bytes, whole files to begin from, and words that such files are made of."""
+
+    read: Callable[[bytes], None]
+    seeds: Callable[[], Sequence[bytes]]
+    words: tuple[str, ...] = ()
+
+
+def survive(reader: Reader, data: bytes) -> bool:
+    """Read; say whether the bytes were taken. What must not be raised is raised."""
+    try:
+        reader.read(data)
+    except UserError as error:
+        message = str(error)
+        assert len(message.splitlines()) == 1, f"not one line: {message[:2000]!r}"
+        assert len(message) <= LONGEST_MESSAGE, f"{len(message)} characters: {message[:2000]!r}"
+        return False
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        return False
+    return True
+
+
+@cache
+def desk() -> Path:
+    """A folder to work in, in memory where there is such a place; it is left when we are."""
+    memory = Path("/dev/shm")  # noqa: S108
+    made = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def put(name: str, data: bytes) -> Path:
+    """Write a file on the desk."""
+    path = desk() / name
+    path.write_bytes(data)
+    return path
+
+
+# -- examples --------------------------------------------------------------------------------------
+
+TABLE = 'text,label\r\n"Good, it is.",positive\r\n"two\nlines",negative\r\n"""Bad""",negative\r\n'
+LINES = "\n".join(
+    [
+        json.dumps({"text": "Good, it is.", "label": "positive", "id": 7}),
+        json.dumps({"text": "naïve 🙂", "label": 1.5, "more": [{"a": None}, True]}),
+        r'{"label": false, "text": "caf\u00e9 \ud83d\ude42"}',
+    ]
+)
+
+
+def _of_format(name: str) -> Callable[[bytes], None]:
+    def taken(data: bytes) -> None:
+        for example in read(io.BytesIO(data), format=name):
+            example.text.encode("utf-8")
+            assert example.label is None or example.label.strip()
+        if name in ("csv", "tsv"):
+            list(rows(io.BytesIO(data), format=name, columns=("a", "b")))
+
+    return taken
+
+
+def _gzip(data: bytes) -> None:
+    """Where a megabyte is a bomb already, so that bombs are small enough to be found."""
+    before = lines_module.FREE_EXPANSION
+    lines_module.FREE_EXPANSION = 2**20
+    try:
+        for form in ("text", "jsonl"):
+            seen = sum(len(e.text) for e in read(io.BytesIO(data), format=form, label=None))
+            assert seen <= 2**21 + 200 * len(data)
+    finally:
+        lines_module.FREE_EXPANSION = before
+
+
+def _gzip_seeds() -> list[bytes]:
+    packed = gzip.compress(TABLE.encode())
+    named = io.BytesIO()
+    with gzip.GzipFile("name.txt", "wb", fileobj=named, mtime=1) as file:
+        file.write(LINES.encode())
+    bomb = gzip.compress(bytes(3 * 2**20))
+    return [packed, named.getvalue(), packed + packed, gzip.compress(b""), bomb, packed + b"rest"]
+
+
+def _folder(data: bytes) -> None:
+    """A folder by recipe: KIND NAME NUL CONTENT NUL, where a kind is f, l, p or g (gzip'd)."""
+    place = desk() / "folder"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (desk() / "secret.txt").write_text("secret")
+    parts = data.split(b"\0")
+    for name, content in zip(parts[::2], parts[1::2], strict=False):
+        where = place / os.fsdecode(name[1:])
+        try:
+            if not where.parent.resolve().is_relative_to(place.resolve()):
+                continue
+            where.parent.mkdir(parents=True, exist_ok=True)
+            if name[:1] == b"l":
+                where.symlink_to(os.fsdecode(content))
+            elif name[:1] == b"p":
+                os.mkfifo(where)
+            else:
+                where.write_bytes(gzip.compress(content) if name[:1] == b"g" else content)
+        except (OSError, ValueError):
+            continue
+    for example in read(place):
+        assert example.text != "secret"
+    splits = load_set(place)
+    assert all(e.text != "secret" for e in (*splits.train, *splits.validation, *splits.test))
+
+
+def _folder_seeds() -> list[bytes]:
+    plain = {"fpos/a.txt": "good", "fpos/b.txt": "fine\n", "gneg/c.txt.gz": "bad"}
+    split = {"ftrain.csv": TABLE, "ftest.csv": TABLE, "fdev.jsonl": LINES}
+    links = {"fpos/a.txt": "x", "lpos/b.txt": "../../secret.txt", "pneg/p.txt": "", "lneg": "pos"}
+    sets = {"ftrain/pos/a.txt": "x", "ftrain/neg/b.txt": "y", "ftest/pos/c.txt": "z"}
+    return [
+        b"".join(f"{name}\0{content}\0".encode() for name, content in files.items())
+        for files in (plain, split, links, sets)
+    ]
+
+
+# -- archives --------------------------------------------------------------------------------------
+
+FILES = {"set/a.txt": b"one", "set/deep/b.txt": b"two" * 1000, "c.txt": b"", "d/": b""}
+
+
+def _archive(data: bytes) -> None:
+    path, out = put("archive", data), desk() / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    before = sorted(p.name for p in desk().iterdir())
+    try:
+        unpack(path, out, largest=10**6, most=100)
+    finally:
+        after = sorted(p.name for p in desk().iterdir() if p.name != "out")
+        assert after == before, "something was left outside"
+        if out.exists():
+            assert sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) <= 10**6
+            assert not any(p.is_symlink() for p in out.rglob("*"))
+
+
+def _zip_seeds() -> list[bytes]:
+    made = []
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        raw = io.BytesIO()
+        with zipfile.ZipFile(raw, "w", method) as archive:
+            for name, content in FILES.items():
+                archive.writestr(name, content)
+        made.append(raw.getvalue())
+    return made
+
+
+def _tar_seeds() -> list[bytes]:
+    made = []
+    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        for mode in ("w", "w:gz"):
+            raw = io.BytesIO()
+            with tarfile.open(fileobj=raw, mode=mode, format=form) as archive:
+                for name, content in {**FILES, "long/" * 20 + "n" * 90: b"x"}.items():
+                    info = tarfile.TarInfo(name)
+                    info.size = len(content)
+                    if form == tarfile.PAX_FORMAT:
+                        info.pax_headers = {"comment": "ü", "mtime": "1.5"}
+                    archive.addfile(info, io.BytesIO(content))
+            made.append(raw.getvalue())
+    for sparse in ("GNU.sparse.map", "GNU.sparse.major"):
+        raw = io.BytesIO()
+        with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            info = tarfile.TarInfo("sparse")
+            info.size = 512
+            info.pax_headers = {sparse: "0,1,9,9" if "map" in sparse else "1"}
+            info.pax_headers |= {"GNU.sparse.minor": "0", "GNU.sparse.size": "99999999999"}
+            archive.addfile(info, io.BytesIO(b"1\n0\n1\n" + bytes(506)))
+        made.append(raw.getvalue())
+    return made
+
+
+# -- texts, tokenizers, problems -------------------------------------------------------------------
+
+TEXTS = ['It\'s a "great" film!<br /><br />I loved it (twice).', "naïve 🙂 <pad> İ", "Bad; bad: ?"]
+
+
+@cache
+def _tokenizers() -> list[Words | Characters | BytePair]:
+    return [kind.train(TEXTS * 3, size=300) for kind in (Words, Characters, BytePair)]
+
+
+def _texts(data: bytes) -> None:
+    """Texts through every tokenizer: the regular expressions in them see anything."""
+    text = data.decode("utf-8", "surrogateescape")
+    for tokenizer in _tokenizers():
+        ids = tokenizer.encode(text)
+        assert len(tokenizer.spans(text)) == len(ids)
+        assert tokenizer.encode_batch([text]) == [ids]
+        tokenizer.decode(ids)
+
+
+def _tokenizer(data: bytes) -> None:
+    tokenizer = load_tokenizer(put("tokenizer.json", data))
+    ids = tokenizer.encode(TEXTS[0])
+    assert all(0 <= i < len(tokenizer) for i in ids)
+    tokenizer.decode(ids)
+    tokenizer.save(desk() / "again.json")
+    assert load_tokenizer(desk() / "again.json") == tokenizer
+
+
+def _tokenizer_seeds() -> list[bytes]:
+    tables = []
+    for tokenizer in _tokenizers():
+        tokenizer.save(desk() / "seed.json")
+        tables.append((desk() / "seed.json").read_bytes())
+    return tables
+
+
+def _problem(data: bytes) -> None:
+    problem = Problem.from_toml(data.decode("utf-8", "replace"))
+    problem.solve()
+    problem.check()
+
+
+def _problem_seeds() -> list[bytes]:
+    return [p.read_bytes() for p in sorted((ROOT / "lectures").glob("*.toml"))]
+
+
+def _slide(data: bytes) -> None:
+    problem_from_text(data.decode("utf-8", "replace")).solve()
+
+
+def _slide_seeds() -> list[bytes]:
+    slides = [p.read_bytes() for p in sorted((ROOT / "docs").glob("slide.*"))]
+    return [*slides, b"X = tensor([[1., 0.], [0., 1.]])\nscores:\n1,0\n0,4\n", b"X:\n1 2\n3 4\n"]
+
+
+NUMBERS = ("nan", "inf", "-1", "0", "1e999", "9" * 70, "0x" + "f" * 2000, "1_0", "1979-05-27")
+BRACKETS = ("[[", "]]", "{", "}", "[", "]", '"', '"""', "'''", "\\u0000", "\\ud800", "\ufeff")
+TOML = (*NUMBERS, *BRACKETS, " = ", "\n[a]\n", "\n[[a]]\n", "true", "a.b.c", "# ", "\r\n")
+JSON = (*NUMBERS, *BRACKETS, ":", ",", "null", "NaN", "\\", "[" * 200, '{"a":' * 200)
+
+READERS: dict[str, Reader] = {
+    "csv": Reader(
+        _of_format("csv"),
+        lambda: [TABLE.encode(), TABLE.replace(",", ";").encode()],
+        ('"', '""', ",", ";", "\r", "\n", "\ufeff", "\0", "text,label"),
+    ),
+    "tsv": Reader(
+        _of_format("tsv"), lambda: [b"text\tlabel\na\t1\n\nb c\t2\n"], ("\t", "\n", "text\tlabel")
+    ),
+    "jsonl": Reader(_of_format("jsonl"), lambda: [LINES.encode()], (*JSON, '"text"', '"label"')),
+    "text": Reader(
+        _of_format("text"), lambda: ["one\n\ntwo\x85\u2028\r\nü".encode()], ("\ufeff", "\r", "\n")
+    ),
+    "gzip": Reader(_gzip, _gzip_seeds),
+    "folder": Reader(
+        _folder,
+        _folder_seeds,
+        ("\0f", "\0l", "\0p", "\0g", "pos/", "train", "test", ".txt", ".csv", ".gz", "../", "/"),
+    ),
+    "zip": Reader(_archive, _zip_seeds, ("PK\x01\x02", "PK\x03\x04", "PK\x05\x06", "../", "/")),
+    "tar": Reader(_archive, _tar_seeds, ("ustar", "path=", "size=", "GNU.sparse.", "../", "12 ")),
+    "texts": Reader(
+        _texts, lambda: [t.encode() for t in TEXTS], ("<br />", '<"', "<b", "'", "İ", "\ud7ff", " ")
+    ),
+    "tokenizer": Reader(_tokenizer, _tokenizer_seeds, (*JSON, '"vocabulary"', '"merges"', "Ġ")),
+    "problem": Reader(_problem, _problem_seeds, (*TOML, "[given]\n", "[claim]\n", "X = ", "W_Q")),
+    "slide": Reader(
+        _slide, _slide_seeds, ("\\begin{bmatrix}", "\\\\", "&", "$$", "|", "⎡", "tensor(", "=")
+    ),
+}
