@@ -14,7 +14,9 @@ demo: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q
 
+# The fuzzing is guided where atheris can be had, and goes by chance where it cannot.
 test-all: $(VENV)/.dev
+	@$(PIP) --editable '.[fuzz]' || echo "no atheris for this Python: fuzzing by chance"
 	$(BIN)/python -m pytest -q -m ""
 
 lint: $(VENV)/.dev
@@ -32,6 +34,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/multihead.py
 	$(BIN)/python bench/threads.py
 	$(BIN)/python bench/check.py
+	$(BIN)/python bench/saving.py
 
 # The base install is what a learner gets: numpy and rich. The stamp is written last, so that an
 # interrupted install starts again.

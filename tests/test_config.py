@@ -1,5 +1,7 @@
+import os
 import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -109,10 +111,13 @@ def test_what_is_written_reads_back_the_same(name, quick, epochs, rate, widths):
 
 def test_a_file_that_is_no_recipe(tmp_path):
     path = tmp_path / "recipe.toml"
-    for content in (b"a = ", b"\xff\xfe", b"x = " + b"[" * 5000):
+    deep = b".".join([b"a"] * 200_000) + b" = 1"  # which takes tomllib an hour
+    many = (b"a = ", b"\xff\xfe", b"x = " + b"[" * 5000, deep, b"x = 1" + b"0" * 5000, b"\0")
+    for content in many:
         path.write_bytes(content)
-        with pytest.raises(UserError, match=r"recipe\.toml"):
+        with pytest.raises(UserError, match=r"recipe\.toml: not TOML") as caught:
             load_table(path)
+        assert len(str(caught.value)) < 400
     path.write_bytes(b"#" * 2_000_000)
     with pytest.raises(UserError, match="larger"):
         load_table(path)
@@ -125,3 +130,17 @@ def test_any_key_can_be_written():
 
 def test_a_sharp_is_no_comment_on_the_command_line():
     assert override({}, ["--title", "1 # x"]) == {"title": "1 # x"}
+
+
+def test_a_recipe_from_windows_or_out_of_a_pipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_bytes(b"\xef\xbb\xbfseed = 3\r\n")
+    assert load_table(path) == {"seed": 3}
+    if Path("/dev/fd").is_dir():
+        end, beginning = os.pipe()
+        os.write(beginning, b"seed = 4\n")
+        os.close(beginning)
+        assert load_table(f"/dev/fd/{end}") == {"seed": 4}
+        os.close(end)
+        with pytest.raises(UserError, match="larger than"):
+            load_table("/dev/zero")

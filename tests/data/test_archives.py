@@ -168,6 +168,46 @@ def test_a_truncated_archive(tmp_path: Path, make: object) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_member_without_a_name(tmp_path: Path) -> None:
+    raw = zipped(tmp_path / "a.zip", {"abc": b"x"}).read_bytes()
+    end = raw.index(b"PK\1\2")
+    nameless = raw[:end] + raw[end:].replace(b"\3\0", b"\0\0", 1).replace(b"abc", b"")
+    (tmp_path / "b.zip").write_bytes(nameless)
+    with pytest.raises(UserError, match=r"b\.zip: a damaged archive"):
+        unpack(tmp_path / "b.zip", tmp_path / "out")
+
+
+def test_sparse_files_are_refused(tmp_path: Path) -> None:
+    """A few bytes may stand for terabytes of zeros."""
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("sparse")
+        info.size = 512
+        info.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(10**12)}
+        archive.addfile(info, io.BytesIO(bytes(512)))
+    with pytest.raises(UserError, match="'sparse' is sparse"):
+        unpack(tmp_path / "a.tar", tmp_path / "out")
+
+
+def test_a_zip_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = zipped(tmp_path / "a.zip", {"a": bytes(3_000_000)})
+    monkeypatch.setattr("workings.data.lines.FREE_EXPANSION", 1_000_000)
+    with pytest.raises(UserError, match="holds more than"):
+        unpack(archive, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
+def test_damage_inside_a_member(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        archive.writestr("a", bytes(range(256)) * 20)
+    raw = bytearray((tmp_path / "a.zip").read_bytes())
+    raw[40:60] = b"\xff" * 20
+    (tmp_path / "a.zip").write_bytes(raw)
+    with pytest.raises(UserError, match=r"a\.zip: a damaged archive: .") as caught:
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert "None" not in str(caught.value)
+
+
 def test_does_not_overwrite(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(UserError, match="already there"):

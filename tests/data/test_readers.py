@@ -2,6 +2,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -291,6 +293,67 @@ def test_text_round_trip(texts: list[str]) -> None:
 def test_no_bytes_raise_anything_else(raw: bytes, form: str) -> None:
     with suppress(UserError):
         list(read(io.BytesIO(raw), format=form))
+
+
+def test_a_header_of_very_many_columns() -> None:
+    """Which took an hour once: every name was looked for in all of them."""
+    header = ",".join(f"c{i}" for i in range(200_000))
+    found = list(rows(stream(f"{header}\n{header}\n"), format="csv"))
+    assert len(found[0].fields) == 200_000
+    with pytest.raises(UserError, match="names 'c7' twice"):
+        list(rows(stream(f"{header},c7\n{header}\n"), format="csv"))
+
+
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("csv", f'"te\nxt",{"l" * 9999}\na,b\n'),
+        ("csv", f'"te\nxt","te\nxt",{"l" * 9999}\na,b\n'),
+        ("csv", ",".join(map(str, range(9999))) + "\n" + ",".join(["x"] * 9999)),
+        ("tsv", "te\x1ext\tlabel\na\tb\n"),
+        ("jsonl", json.dumps({"te\nxt" * 999: 1})),
+        ("jsonl", json.dumps({"text": ["a\nb"] * 999})),
+        ("jsonl", '{"text": ' + "[" * 900 + "]" * 900 + "}"),
+        ("jsonl", '{"x' + r"\n" * 999 + r'": "\ud800"}'),
+    ],
+)
+def test_errors_stay_on_one_line(form: str, content: str) -> None:
+    with pytest.raises(UserError) as caught:
+        list(read(stream(content), format=form))
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 600
+
+
+def test_a_folder_keeps_to_itself(tmp_path: Path) -> None:
+    """Links inside are followed; out of it, none; and nobody waits at a pipe."""
+    secret = put(tmp_path / "secret.txt", "secret")
+    folder = tmp_path / "set"
+    for name in ("neg", "pos"):
+        (folder / name).mkdir(parents=True)
+        put(folder / name / "a.txt", name)
+    (folder / "pos" / "b.txt").symlink_to(folder / "neg" / "a.txt")
+    assert [e.text for e in read(folder)] == ["neg", "pos", "neg"]
+    (folder / "pos" / "c.txt").symlink_to(secret)
+    with pytest.raises(UserError, match=r"c\.txt: a link that leads out of its folder"):
+        list(read(folder))
+    (folder / "pos" / "c.txt").unlink()
+    os.mkfifo(folder / "pos" / "c.txt")
+    with pytest.raises(UserError, match=r"c\.txt: a pipe or a device"):
+        list(read(folder))
+    (folder / "pos" / "c.txt").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "away").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="away: a link that leads out of its folder"):
+        list(read(folder))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are Unicode here")
+def test_the_name_of_a_class_is_text(tmp_path: Path) -> None:
+    place = tmp_path / os.fsdecode(b"caf\xe9")
+    place.mkdir()
+    put(place / "a.txt", "x")
+    with pytest.raises(UserError, match="its name is not UTF-8"):
+        list(read(tmp_path))
 
 
 def test_real_reviews(data: Path) -> None:

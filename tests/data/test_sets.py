@@ -255,3 +255,11 @@ def test_the_cache_of_each_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert cache_folder() == tmp_path / "local" / "workings" / "Cache"
     monkeypatch.delenv("LOCALAPPDATA")
     assert cache_folder() == tmp_path / "AppData" / "Local" / "workings" / "Cache"
+
+
+def test_the_parts_of_a_folder_are_in_it(tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("text,label\na,b\n")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "train.csv").symlink_to(tmp_path / "secret.csv")
+    with pytest.raises(UserError, match=r"train\.csv: a link that leads out of its folder"):
+        load_set(tmp_path / "set")
