@@ -29,6 +29,7 @@ from workings.train.faults import (
     origin_of,
 )
 from workings.train.log import Log
+from workings.train.memory import keep_freed_memory
 from workings.train.optimise import Average, optimiser, rate_at
 from workings.train.state import flat, nested, random_state, set_random_state
 
@@ -76,6 +77,8 @@ class Trainer:
         self.task, self.config, self.folder = task, config, folder
         self.log, self.seed, self.crew = log, seed, crew
         self.device = crew.device
+        if self.device.type == "cpu":
+            keep_freed_memory()
         task.model.to(self.device)
         self._unite()
         self.optimiser = optimiser(task.model, config)
