@@ -30,7 +30,7 @@ from workings.train.faults import (
 )
 from workings.train.log import Log
 from workings.train.memory import keep_freed_memory
-from workings.train.optimise import Average, optimiser, rate_at
+from workings.train.optimise import Average, clip, optimiser, rate_at
 from workings.train.state import flat, nested, random_state, set_random_state
 
 FIRST_STEPS = 20  # whose lowest loss is what is usual
@@ -168,13 +168,11 @@ class Trainer:
         count = told.pop("count")
         loss = told["loss"] / count
         check_loss(loss, progress.usual_loss, progress.step + 1, lambda: self._origin(group))
-        if config.clip is not None:
-            length = nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-            if not math.isfinite(float(whole(length))):
-                raise Diverged(
-                    f"the gradient is no number at step {progress.step + 1}: "
-                    f"{bad_gradients(model)}; try a lower train.rate"
-                )
+        if config.clip is not None and not math.isfinite(clip(model, config.clip)):
+            raise Diverged(
+                f"the gradient is no number at step {progress.step + 1}: "
+                f"{bad_gradients(model)}; try a lower train.rate"
+            )
         with memory_told(progress.step + 1, "the optimiser's own state"):
             self.optimiser.step()
         self.average.after_step(model)

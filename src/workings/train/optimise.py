@@ -2,12 +2,11 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
-from workings.crew import parted
+from workings.crew import parted, whole
 from workings.recipes import TrainConfig
 
 
@@ -104,7 +103,14 @@ def _weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
-def gradient_length(parameters: Iterable[Tensor]) -> float:
-    """The length of all gradients taken as one vector."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    return float(nn.utils.get_total_norm(gradients)) if gradients else 0.0
+def clip(model: nn.Module, longest: float) -> float:
+    """Shorten the gradients if, taken as one vector, they are too long; tell how long they were.
+
+    Most steps' are not, and multiplying a large embedding's by 1 takes as long as adding them up.
+    """
+    weights = [p for p in model.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
+    length = float(whole(norm))
+    if longest < length + 1e-6 < math.inf:  # torch's own guard against a division by zero
+        nn.utils.clip_grads_with_norm_(weights, longest, norm)
+    return length
