@@ -1,6 +1,7 @@
+import pytest
 import torch
 
-from workings.layers.convolution import Convolution, max_pool, mean_pool, real
+from workings.layers.convolution import Conv1d, Convolution, max_pool, mean_pool, real
 
 
 def test_same_as_a_loop_over_windows():
@@ -11,6 +12,20 @@ def test_same_as_a_loop_over_windows():
     for w, window in enumerate(x.unfold(1, 4, 2).unbind(1)):  # [batch, in, kernel]
         expected = torch.einsum("bik,oik->bo", window, weight) + bias
         torch.testing.assert_close(layer(x)[:, w], expected)
+
+
+@pytest.mark.parametrize("padding", [0, 2, "valid"])
+def test_same_as_torchs_in_result_and_gradient(padding):
+    torch.manual_seed(0)
+    ours = Conv1d(3, 2, 4, stride=2, padding=padding).double()
+    x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
+    outcomes = []
+    for layer in (ours, super(Conv1d, ours).forward):
+        seen = layer(x.transpose(1, 2))
+        inputs = (x, ours.weight, ours.bias)
+        outcomes.append([seen, *torch.autograd.grad(seen.square().sum(), inputs)])
+    for one, other in zip(*outcomes, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_windows_counts_those_that_lie_on_real_positions():
