@@ -63,6 +63,20 @@ def test_padding_changes_nothing(kind):
         torch.testing.assert_close(alone, scores[1:2])
 
 
+@pytest.mark.parametrize("pooling", ["max", "flatten"])
+@pytest.mark.parametrize("shortest", [7, 6])  # 7 is what two convolutions see at the least
+def test_a_convolution_reads_no_padding_however_long_the_texts(pooling, shortest):
+    torch.manual_seed(0)
+    table = {"kind": "convolution", **SMALL["convolution"], "pooling": pooling, "length": 12}
+    model = build_classifier(table, 30, 3)
+    assert model.shortest == 7
+    ids, lengths = torch.randint(3, 30, (3, 12)), torch.tensor([12, 9, shortest])
+    ids = torch.where(torch.arange(12) < lengths.unsqueeze(1), ids, 0)
+    model(ids, lengths).square().sum().backward()
+    assert not model.embedding.weight.grad[0].any()
+    assert model.embedding.weight.grad[ids[2, 0]].any()
+
+
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_text_of_nothing_has_scores(kind):
     model = build_classifier({"kind": kind, **SMALL[kind]}, 30, 3).eval()

@@ -130,7 +130,8 @@ class ConvolutionClassifier(Classifier):
         self.hidden = nn.Linear(config.channels[-1] * seen, config.hidden)
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        if lengths is not None:
+        # Windows that see padding are not pooled, but where a text has no other.
+        if lengths is not None and (self.pooling == "flatten" or lengths.min() < self.shortest):
             x = x * real(lengths, x.shape[1]).unsqueeze(-1)
         if x.shape[1] < self.shortest:
             x = nn.functional.pad(x, (0, 0, 0, self.shortest - x.shape[1]))
