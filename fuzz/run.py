@@ -129,7 +129,8 @@ def watched(name: str, seconds: float, seed: int) -> None:
         survive(reader, data)
 
     options = [
-        f"-max_total_time={max(1, round(seconds))}", f"-max_len={LONGEST}", "-len_control=20", f"-seed={seed + 1}",
+        f"-max_total_time={max(1, round(seconds))}", f"-max_len={LONGEST}",
+        "-len_control=20", f"-seed={seed + 1}",
         f"-timeout={round(3 * SLOWEST)}", "-rss_limit_mb=4096", f"-dict={dictionary}",
         f"-artifact_prefix={FINDINGS / name}-", "-print_final_stats=1", "-verbosity=1",
     ]  # fmt: skip
