@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from workings.layers.recurrent import CELLS, Direction, Recurrent, turned
+from workings.layers.recurrent import CELLS, RNN, Direction, Recurrent, turned
 from workings.trace import Trace
 
 LENGTHS = torch.tensor([5, 3, 1])
@@ -100,3 +100,30 @@ def test_turning_back_is_its_own_gradient():
     assert torch.equal(turned(x, lengths)[1, :, 0], x[1, [2, 1, 0, 3, 4], 0])
     assert torch.autograd.gradcheck(turned, (x, lengths))
     assert torch.autograd.gradgradcheck(turned, (x, lengths))
+
+
+@pytest.mark.parametrize("time", [1, 5])
+def test_an_rnn_is_torchs_in_result_and_gradient(time):
+    torch.manual_seed(0)
+    layer = RNN(3, 4, batch_first=True).double()
+    x = torch.randn(2, time, 3, dtype=torch.float64, requires_grad=True)
+    assert layer._is_plain(x, None)
+    outcomes = []
+    for read in (layer, super(RNN, layer).forward):
+        states, last = read(x)
+        loss = (states * torch.linspace(-1, 1, states.numel()).view_as(states)).sum() + last.sum()
+        outcomes.append((states, last, *torch.autograd.grad(loss, (x, *layer.parameters()))))
+    for one, other in zip(*outcomes, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "options", [{"num_layers": 2}, {"bidirectional": True}, {"bias": False}, {"batch_first": False}]
+)
+def test_what_is_not_plain_is_left_to_torch(options):
+    layer = RNN(3, 4, **{"batch_first": True, **options})
+    x = torch.randn(2, 5, 3)
+    assert not layer._is_plain(x, None)
+    assert layer(x)[0].shape[:2] == (2, 5)
+    plain = RNN(3, 4, batch_first=True)
+    torch.testing.assert_close(plain(x, torch.zeros(1, 2, 4))[0], plain(x)[0])

@@ -6,13 +6,69 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from workings.errors import UserError, near
 from workings.recipes import CellKind
 from workings.trace import tap, wanted
 
-CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+class RNN(nn.RNN):
+    """torch's. On a CPU a single layer does without autograd's bookkeeping at every time step."""
+
+    def forward(self, x: Any, state: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Read the sequence; return the state at each position, and the last one."""
+        if not self._is_plain(x, state):
+            read: tuple[Any, Tensor] = super().forward(x, state)
+            return read
+        w_x, w_h, b_x, b_h = (getattr(self, f"{n}_l0") for n in _PARAMETERS)
+        seen = F.linear(x.transpose(0, 1), w_x, b_x + b_h)
+        states: Tensor = _Recurrence.apply(seen, w_h)  # type: ignore[no-untyped-call]
+        return states.transpose(0, 1), states[-1:]
+
+    def _is_plain(self, x: Any, state: Tensor | None) -> bool:
+        own = self.num_layers == 1 and self.batch_first and self.bias and not self.bidirectional
+        return (
+            own
+            and self.nonlinearity == "tanh"
+            and state is None
+            and isinstance(x, Tensor)  # and not packed
+            and x.dim() == 3
+            and x.is_cpu
+            and x.numel() > 0
+            and x.dtype == self.all_weights[0][0].dtype
+            and not torch.is_autocast_enabled("cpu")
+            and not torch.compiler.is_compiling()
+        )
+
+
+class _Recurrence(torch.autograd.Function):
+    """`h_t = tanh(x_t + W h_(t−1))`, time first; the gradient of W is one product at the end."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        states, h = torch.empty_like(x), x.new_zeros(x.shape[1:])
+        for seen, out in zip(x.unbind(), states.unbind(), strict=True):
+            h = torch.addmm(seen, h, weight.t(), out=out).tanh_()
+        ctx.save_for_backward(states, weight)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        states, weight = ctx.saved_tensors
+        slope = 1 - states * states
+        inner = torch.empty_like(states)  # the gradient inside the tanh
+        later = torch.zeros_like(inner[0])
+        steps = zip(gradient.unbind(), slope.unbind(), inner.unbind(), strict=True)
+        for given, bend, out in reversed(list(steps)):
+            later = torch.addmm(given, later, weight, out=out).mul_(bend)
+        return inner, inner[1:].flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+
+
+CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 Memory: TypeAlias = tuple[Tensor, ...]
+_PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 TAPS = ("hidden", "cell", "input", "forget", "candidate", "output", "reset", "update")
 
 
@@ -78,9 +134,6 @@ class Direction(nn.Module):
             h = tap("hidden", h)
             states.append(h)
         return torch.stack(states, dim=1), (h, c) if self.cell == "lstm" else (h,)
-
-
-_PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def _gru(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
