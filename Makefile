@@ -32,6 +32,7 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python bench/attention.py
 	$(BIN)/python bench/multihead.py
+	$(BIN)/python bench/classify.py
 	$(BIN)/python bench/threads.py
 	$(BIN)/python bench/check.py
 	$(BIN)/python bench/saving.py

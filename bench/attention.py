@@ -10,26 +10,23 @@ the time; for the memory each runs in a process of its own. Above 8,192 the form
 import argparse
 import math
 import statistics
-import subprocess
 import sys
 import time
 import timeit
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from report import environment, save, show
+from report import environment, peak_mib, run_apart, save, show
 from workings.attention import attend
 from workings.trace import tap
 
 HEADS, WIDTH = 8, 64
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 LONGEST_FORMULA = 8192
-MIB = 2**20
 
 
 def formula(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor:
@@ -82,30 +79,14 @@ def seconds(ways: list[str], length: int, causal: bool, rounds: int) -> dict[str
 
 def peak_in_a_process(way: str, length: int, causal: bool, threads: int) -> float | None:
     """Measure the peak of one step, beyond its inputs, in MiB."""
-    command = [sys.executable, __file__, "--peak", way, str(length), str(int(causal))]
-    done = subprocess.run(
-        [*command, "--threads", str(threads)], check=True, capture_output=True, text=True
-    )
-    return None if done.stdout.strip() == "None" else float(done.stdout)
+    asked = ("--peak", way, str(length), str(int(causal)))
+    told = run_apart(__file__, *asked, "--threads", str(threads))
+    return None if told == "None" else float(told)
 
 
 def print_peak(way: str, length: int, causal: bool) -> None:
     make_step(way, 16, causal)()  # whatever is set up once
-    step = make_step(way, length, causal)
-    before = _status("VmRSS")
-    if before is None:
-        print(None)  # only Linux tells
-        return
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    step()
-    print(((_status("VmHWM") or 0) - before) / MIB)
-
-
-def _status(field: str) -> int | None:
-    """Read a field of /proc/self/status, in bytes."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field)), None)
+    print(peak_mib(make_step(way, length, causal)))
 
 
 def growth(rows: list[dict[str, Any]], causal: bool, column: str) -> dict[str, float]:

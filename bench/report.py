@@ -1,9 +1,11 @@
-"""What the benchmarks share: where they ran, a table for the terminal, a file in results/."""
+"""What the benchmarks share: where they ran, peak memory, a table, a file in results/."""
 
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parents[1] / "results"
+MIB = 2**20
 
 
 def environment() -> dict[str, Any]:
@@ -23,6 +26,29 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
     }
+
+
+def run_apart(*command: str) -> str:
+    """Run a script in a process of its own; return what it prints."""
+    done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def peak_mib(step: Callable[[], Any]) -> float | None:
+    """Take a step; return how far it drove this process's memory, in MiB. Only Linux tells."""
+    before = _status("VmRSS")
+    if before is None:
+        return None
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    step()
+    return ((_status("VmHWM") or 0) - before) / MIB
+
+
+def _status(field: str) -> int | None:
+    """Read a field of /proc/self/status, in bytes."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field)), None)
 
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,0 +1,376 @@
+"""IMDB classifiers: batches by length beside the notes' padding to 500, and beside Hugging Face.
+
+    python bench/classify.py [--rounds 5] [--threads 2 1] [--only Transformer]
+
+What is timed is training steps on the same examples, 64 a step, through the program's own training
+loop: collating, forward, backward, clipping and fused AdamW; reading and encoding come before. The
+contestants take turns of ten batches, and a ratio is the median of the rounds' ratios; beside it
+stands the same in processor time, which busy neighbours disturb less, and how many times as many
+tokens the peer reads, padding included.
+
+- workings: batches of texts of like length, as in a real epoch (sorted within pools of 50).
+- padded: the same model with every text padded to 500.
+- notes: the lecture notes' model from torch's own layers, with every text padded to 500.
+- Hugging Face: BertForSequenceClassification of the same layers, width, heads, feed-forward width,
+  vocabulary, positions, activation and dropout, with its sdpa attention, each batch padded to its
+  longest; with random batches, as its Trainer makes them, and with the batches by length that are
+  ours. It wants `pip install '.[bench]'`, and is left out where that is missing.
+
+The slower models take every fifth batch of a pool, ordered by length: chosen before anything is
+timed, the same examples for all. Writes results/classify.json.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from workings.threads import choose
+
+CHOSEN = choose() if __name__ == "__main__" else 1  # before torch is loaded, as the program does
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+from report import environment, peak_mib, run_apart, save, show  # noqa: E402
+from workings.data import (  # noqa: E402
+    Example,
+    Splits,
+    Tokenizer,
+    Words,
+    batches,
+    load_set,
+    train_tokenizer,
+)
+from workings.layers.convolution import real  # noqa: E402
+from workings.models.classifiers import build_classifier  # noqa: E402
+from workings.models.text_classifier import TextClassifier  # noqa: E402
+from workings.recipes import ClassifyRecipe, DataConfig, TokenizerConfig, TrainConfig  # noqa: E402
+from workings.tasks.classify import Classifying  # noqa: E402
+from workings.train.log import Log  # noqa: E402
+from workings.train.loop import Trainer  # noqa: E402
+
+BATCH, POOL, LONGEST, VOCABULARY = 64, 50, 500, 20_000
+TURN = 10  # batches: cheap ones would else wait for memory that another has taken from the cache
+BARS = {"padded": 2.0, "notes": 2.0, "Hugging Face": 1.0}
+PADDED = ("padded", "notes")
+BY_LENGTH = ("workings", "Hugging Face, by length")
+TRANSFORMER = {
+    "kind": "transformer",
+    "layers": 2,
+    "heads": 4,
+    "hidden": 256,
+    "positions": "learned",
+    "length": 512,
+}
+LSTM = {"cell": "lstm", "layers": 2, "bidirectional": True}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to train, on how many of a pool's batches."""
+
+    model: dict[str, Any]
+    batches: int = POOL
+    warm_up: int = 3
+
+
+CASES = {
+    "RNN": Case({"kind": "recurrent", "cell": "rnn", "pooling": "last"}),
+    "BiLSTM, 2 layers": Case({"kind": "recurrent", "pooling": "last", **LSTM}, 10, 1),
+    "Conv1D + max": Case({"kind": "convolution", "pooling": "max"}),
+    "Transformer": Case(TRANSFORMER, 10, 1),
+    "Transformer, dropout 0.1": Case({**TRANSFORMER, "dropout": 0.1}, 10, 1),
+}
+
+
+# -- the contestants -----------------------------------------------------------------------------
+
+
+def recipe_for(model: dict[str, Any]) -> ClassifyRecipe:
+    """The program's defaults: AdamW, gradients clipped."""
+    return ClassifyRecipe(
+        data=DataConfig(set="imdb", validation=0.0, longest=LONGEST),
+        tokenizer=TokenizerConfig(size=VOCABULARY, min_count=3),
+        model={"embedding": 128, **model},
+        train=TrainConfig(batch=BATCH, device="cpu"),
+    )
+
+
+class Notes(TextClassifier):
+    """The notes' classifiers as one writes them in torch: of the same size, padding and all."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, 128)
+        self.recurrent = table["kind"] == "recurrent"
+        if self.recurrent:
+            kind = {"rnn": nn.RNN, "lstm": nn.LSTM}[table["cell"]]
+            ways = table.get("bidirectional", False)
+            layers = table.get("layers", 1)
+            self.layers = kind(128, 64, layers, batch_first=True, bidirectional=ways)
+            self.head: nn.Module = nn.Linear(64, 2)
+        else:
+            first, second = (nn.Conv1d(128, 128, 7, stride=3) for _ in range(2))
+            self.layers = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
+            self.head = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2))
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:  # noqa: ARG002
+        x = self.embedding(ids)
+        if self.recurrent:
+            _, state = self.layers(x)
+            x = (state[0] if isinstance(state, tuple) else state)[-1]
+        else:
+            x = self.layers(x.transpose(1, 2)).amax(2)
+        scores: Tensor = self.head(x)
+        return scores
+
+
+class Bert(TextClassifier):
+    """Hugging Face's encoder, of the size that a table for ours describes."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        from transformers import BertConfig, BertForSequenceClassification
+
+        super().__init__()
+        dropout = table.get("dropout", 0.0)
+        config = BertConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=table["embedding"],
+            num_hidden_layers=table["layers"],
+            num_attention_heads=table["heads"],
+            intermediate_size=table["hidden"],
+            max_position_embeddings=table["length"],
+            hidden_act="relu",
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            num_labels=2,
+            attn_implementation="sdpa",
+        )
+        self.bert = BertForSequenceClassification(config)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        mask = real(lengths, ids.shape[1]).long()
+        scores: Tensor = self.bert(input_ids=ids, attention_mask=mask).logits
+        return scores
+
+
+def contestants(case: Case) -> dict[str, tuple[ClassifyRecipe, TextClassifier]]:
+    """Fresh models, all of one size; the padded one reads padding like any token."""
+    recipe = recipe_for(case.model)
+    notes = replace(recipe, model={**recipe.model, "padding": "counts"})
+    found: dict[str, tuple[ClassifyRecipe, TextClassifier]] = {}
+    for name, its in (("workings", recipe), ("padded", notes)):
+        torch.manual_seed(0)
+        found[name] = its, build_classifier(its.model, VOCABULARY, 2)
+    if case.model["kind"] != "transformer":
+        found["notes"] = notes, Notes(notes.model)
+    elif find_spec("transformers"):
+        for name in ("Hugging Face", "Hugging Face, by length"):
+            found[name] = recipe, Bert(recipe.model)
+    return found
+
+
+def trainer_for(task: Classifying, folder: Path) -> Trainer:
+    """The program's own training loop around a task."""
+    task.model.train()
+    log = Log(folder / "log.jsonl", "quiet")
+    return Trainer(task, task.recipe.train, folder, log, task.recipe.seed, task.alone)
+
+
+# -- the examples --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pool's worth of training texts, and how long each is in tokens."""
+
+    tokenizer: Tokenizer
+    splits: Splits
+    lengths: Sequence[int]
+
+
+def draw(examples: Sequence[Example]) -> Sample:
+    """Learn the vocabulary of all examples; draw a pool of them at random, the same every time."""
+    wanted = recipe_for({}).tokenizer
+    words = train_tokenizer(wanted.kind, (e.text for e in examples), wanted.size, wanted.min_count)
+    order = np.random.RandomState(0).permutation(len(examples))
+    drawn = tuple(examples[i] for i in order[: POOL * BATCH])
+    lengths = [min(len(words.encode(e.text)), LONGEST) for e in drawn]
+    return Sample(words, Splits("imdb", drawn, (), ()), lengths)
+
+
+def spread(by_length: Sequence[list[int]], lengths: Sequence[int], count: int) -> list[list[int]]:
+    """Take batches evenly over their lengths: the middle one of each of `count` equal runs."""
+    ordered = sorted(range(len(by_length)), key=lambda k: max(lengths[i] for i in by_length[k]))
+    step = len(ordered) / count
+    chosen = {ordered[int((k + 0.5) * step)] for k in range(count)}
+    return [by_length[k] for k in sorted(chosen)]
+
+
+def mixed(chosen: Iterable[list[int]]) -> list[list[int]]:
+    """Cut the same examples into random batches."""
+    indices = sorted(i for batch in chosen for i in batch)
+    order = np.random.RandomState(1).permutation(indices).tolist()
+    return [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+
+
+def tokens(work: Iterable[list[int]], lengths: Sequence[int], fixed: int | None = None) -> int:
+    """Count the tokens of batches with their padding."""
+    return sum(len(batch) * (fixed or max(lengths[i] for i in batch)) for batch in work)
+
+
+# -- measuring -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """What a contestant read, and how long an example took, round by round."""
+
+    tokens: int
+    wall: list[float] = field(default_factory=list)  # ms
+    cpu: list[float] = field(default_factory=list)
+
+
+def measure(case: Case, sample: Sample, rounds: int) -> dict[str, Measured]:
+    """Let the contestants take turns of a few batches; who is first changes, too."""
+    pool = batches(sample.lengths, BATCH, seed=0, pool=POOL)
+    by_length = spread(pool, sample.lengths, case.batches)
+    at_random = mixed(by_length)
+    examples = sum(map(len, by_length))
+    trainers: dict[str, Trainer] = {}
+    work: dict[str, list[list[int]]] = {}
+    measured: dict[str, Measured] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (recipe, model) in contestants(case).items():
+            task = Classifying(recipe, sample.tokenizer, sample.splits.labels, model)
+            task.take(sample.splits)
+            trainers[name] = trainer_for(task, Path(folder))
+            work[name] = by_length if name in BY_LENGTH else at_random
+            fixed = LONGEST if name in PADDED else None
+            measured[name] = Measured(tokens(work[name], sample.lengths, fixed))
+            for batch in work[name][: case.warm_up]:
+                trainers[name]._step([batch])
+        names = list(trainers)
+        for number in range(rounds):
+            spent = {name: np.zeros(2) for name in names}
+            for turn, first in enumerate(range(0, len(by_length), TURN)):
+                begin = (number + turn) % len(names)
+                for name in names[begin:] + names[:begin]:
+                    start = np.array([time.perf_counter(), time.process_time()])
+                    for batch in work[name][first : first + TURN]:
+                        trainers[name]._step([batch])
+                    end = np.array([time.perf_counter(), time.process_time()])
+                    spent[name] += end - start
+            for name, seconds in spent.items():
+                wall, cpu = (seconds / examples * 1e3).tolist()
+                measured[name].wall.append(wall)
+                measured[name].cpu.append(cpu)
+    return measured
+
+
+def rows_of(name: str, measured: dict[str, Measured]) -> list[dict[str, Any]]:
+    """A row for each peer: its time, ours, and how many times faster we are."""
+    ours = measured["workings"]
+    rows = []
+    for peer, theirs in measured.items():
+        if peer != "workings":
+            ratios = [a / b for a, b in zip(theirs.wall, ours.wall, strict=True)]
+            of_cpu = [a / b for a, b in zip(theirs.cpu, ours.cpu, strict=True)]
+            rows.append(
+                {
+                    "model": name,
+                    "peer": peer,
+                    "threads": torch.get_num_threads(),
+                    "tokens": round(theirs.tokens / ours.tokens, 2),
+                    "peer ms": round(statistics.median(theirs.wall), 2),
+                    "ours ms": round(statistics.median(ours.wall), 2),
+                    "ratio": round(statistics.median(ratios), 2),
+                    "lowest": round(min(ratios), 2),
+                    "highest": round(max(ratios), 2),
+                    "of cpu": round(statistics.median(of_cpu), 2),
+                    "bar": BARS.get(peer),
+                }
+            )
+    return rows
+
+
+def print_peak(name: str, who: str) -> None:
+    """Print the peak of a step on 64 texts of 500 tokens, in MiB."""
+    recipe, model = contestants(CASES[name])[who]
+    words = [f"w{i}" for i in range(VOCABULARY - 3)]
+    task = Classifying(recipe, Words(words), ("neg", "pos"), model)
+    texts = [" ".join(np.random.RandomState(i).choice(words, LONGEST)) for i in range(BATCH)]
+    examples = tuple(Example(text, task.labels[i % 2]) for i, text in enumerate(texts))
+    task.take(Splits("random", examples, (), ()))
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_for(task, Path(folder))
+        trainer._step([[0, 1]])  # whatever is set up once
+        print(peak_mib(lambda: trainer._step([list(range(BATCH))])))
+
+
+def memory(names: Iterable[str], threads: int) -> list[dict[str, Any]]:
+    """The peak of a step of each contestant, each in a process of its own."""
+    rows = []
+    for name in names:
+        row: dict[str, Any] = {"model": name}
+        for who in ("workings", "Hugging Face"):
+            if who in contestants(CASES[name]):
+                peak = run_apart(__file__, "--peak", name, who, "--threads", str(threads))
+                row[f"{who} MiB"] = None if peak == "None" else round(float(peak))
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[CHOSEN])
+    parser.add_argument("--only", default="", help="models whose name begins so")
+    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads[0])
+    if options.peak:
+        print_peak(*options.peak)
+        return
+    if not find_spec("transformers"):
+        print("Hugging Face is left out: pip install '.[bench]'", file=sys.stderr)
+
+    sample = draw(load_set("imdb", validation=0.0).train)
+    rows: list[dict[str, Any]] = []
+    chosen = [name for name in CASES if name.startswith(options.only)]
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        for name in chosen:
+            rows += rows_of(name, measure(CASES[name], sample, options.rounds))
+            print(f"… {name}, {threads} threads", file=sys.stderr)
+    show("Training on IMDB, ms an example; ratio: the peer's time over ours", rows)
+    peaks = memory(chosen, options.threads[0])
+    show("Peak extra memory of a step on 64 texts of 500 tokens", peaks)
+    if options.only:
+        return
+    found = {
+        **environment(),
+        "threads": options.threads,
+        "threads that the program chooses": CHOSEN,
+        "transformers": version("transformers") if find_spec("transformers") else None,
+        "rounds": options.rounds,
+        "batch": BATCH,
+        "examples": len(sample.lengths),
+        "mean length": round(float(np.mean(sample.lengths)), 1),
+        "rows": rows,
+        "memory": peaks,
+    }
+    save("classify", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The benchmark of the classifiers lets all contestants read the same examples."""
+
+import importlib.util
+import sys
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.fixture(scope="module")
+def bench() -> ModuleType:
+    sys.path.insert(0, str(BENCH))
+    try:
+        spec = importlib.util.spec_from_file_location("bench_classify", BENCH / "classify.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look themselves up
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(BENCH))
+    return module
+
+
+def test_random_batches_hold_the_examples_that_ours_hold(bench: ModuleType) -> None:
+    lengths = [(37 * i) % 500 + 1 for i in range(bench.POOL * bench.BATCH)]
+    pool = bench.batches(lengths, bench.BATCH, seed=0, pool=bench.POOL)
+    assert bench.spread(pool, lengths, bench.POOL) == pool
+    ours = bench.spread(pool, lengths, 10)
+    theirs = bench.mixed(ours)
+    assert sorted(chain(*ours)) == sorted(chain(*theirs))
+    assert {len(batch) for batch in ours + theirs} == {bench.BATCH}
+    # As long as the whole pool's on average, and padded to little more than they are.
+    widths = [max(lengths[i] for i in batch) for batch in ours]
+    assert sum(widths) / len(widths) == pytest.approx(250, rel=0.03)
+    assert bench.tokens(ours, lengths) == bench.BATCH * sum(widths)
+    assert bench.tokens(theirs, lengths) > 1.8 * bench.tokens(ours, lengths)
+    assert bench.tokens(theirs, lengths, 500) == 10 * bench.BATCH * 500
+
+
+def test_the_padded_model_is_ours_otherwise(bench: ModuleType) -> None:
+    for case in bench.CASES.values():
+        found = bench.contestants(case)
+        (recipe, model), (notes, padded) = found["workings"], found["padded"]
+        assert notes.model == {**recipe.model, "padding": "counts"}
+        assert notes.train == recipe.train
+        sizes = [{n: p.shape for n, p in m.named_parameters()} for m in (model, padded)]
+        assert sizes[0] == sizes[1]
+        if "notes" in found:
+            count = [sum(p.numel() for p in m.parameters()) for m in (model, found["notes"][1])]
+            assert count[0] == count[1]
