@@ -56,11 +56,17 @@ def survive(reader: Reader, data: bytes) -> bool:
 
 @cache
 def desk() -> Path:
-    """A folder to work in, in memory where there is such a place; it is left when we are."""
-    memory = Path("/dev/shm")  # noqa: S108
-    made = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
+    """A folder to work in, which is gone when we are; or the one that was prepared for us."""
+    if "FUZZ_DESK" in os.environ:
+        return Path(os.environ["FUZZ_DESK"])
+    made = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory()))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
+
+
+def memory() -> str | None:
+    """Where files are in memory, on systems that have such a place."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 
 
 def put(name: str, data: bytes) -> Path:
@@ -127,12 +133,15 @@ def _folder(data: bytes) -> None:
             if not where.parent.resolve().is_relative_to(place.resolve()):
                 continue
             where.parent.mkdir(parents=True, exist_ok=True)
+            if where.is_symlink() or where.exists():
+                continue  # never write through a link, nor to a pipe
             if name[:1] == b"l":
                 where.symlink_to(os.fsdecode(content))
             elif name[:1] == b"p":
                 os.mkfifo(where)
             else:
-                where.write_bytes(gzip.compress(content) if name[:1] == b"g" else content)
+                with where.open("xb") as file:
+                    file.write(gzip.compress(content) if name[:1] == b"g" else content)
         except (OSError, ValueError):
             continue
     for example in read(place):

@@ -9,6 +9,7 @@ status 1; `--again FILE` reads a finding once more.
 
 import argparse
 import faulthandler
+import os
 import random
 import subprocess
 import sys
@@ -111,11 +112,12 @@ def watched(name: str, seconds: float, seed: int) -> None:
         include=["workings", "readers", "runs", "tomllib", "csv", "gzip", "tarfile", "zipfile"],
         exclude=["workings.problems.kinds"],
     ):
-        from readers import survive
+        from readers import desk, survive
 
         reader = readers()[name]
     FINDINGS.mkdir(exist_ok=True)
-    corpus = Path(tempfile.mkdtemp(prefix="corpus-"))
+    corpus = desk() / "corpus"
+    corpus.mkdir()
     for k, data in enumerate(reader.seeds()):
         (corpus / str(k)).write_bytes(data)
     lines = []
@@ -129,8 +131,8 @@ def watched(name: str, seconds: float, seed: int) -> None:
         survive(reader, data)
 
     options = [
-        f"-max_total_time={max(1, round(seconds))}", f"-max_len={LONGEST}",
-        "-len_control=20", f"-seed={seed + 1}",
+        f"-max_total_time={max(1, round(seconds))}", f"-seed={seed + 1}",
+        f"-max_len={LONGEST}", "-len_control=20",
         f"-timeout={round(3 * SLOWEST)}", "-rss_limit_mb=4096", f"-dict={dictionary}",
         f"-artifact_prefix={FINDINGS / name}-", "-print_final_stats=1", "-verbosity=1",
     ]  # fmt: skip
@@ -165,8 +167,14 @@ def main() -> int:
         sys.stdout.write(
             f"{survive(readers()[options.reader], Path(options.again).read_bytes())}\n"
         )
-    elif engine == "atheris":
+    elif engine == "atheris" and "FUZZ_DESK" in os.environ:
         watched(options.reader, options.seconds, options.seed)
+    elif engine == "atheris":  # which leaves without clearing up: in a process of its own
+        from readers import memory
+
+        with tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory()) as prepared:
+            os.environ["FUZZ_DESK"] = prepared
+            return subprocess.call([sys.executable, *sys.argv])
     else:
         readers()[options.reader].seeds()
         limit_memory()

@@ -171,7 +171,9 @@ def read_tensors(
         digest, _, mark = _noted(path).partition(" ")
         try:
             with safe_open(path, framework="pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                # Copies: a tensor of the file itself would change, or end the process, with it.
+                names = list(file.keys())
+                tensors = {name: file.get_tensor(name).clone() for name in names}
             found = tensors_sum(tensors)
         except (OSError, MemoryError):
             raise

@@ -539,6 +539,17 @@ def test_files_are_what_the_safetensors_package_writes(tmp_path):
     assert (tmp_path / "b.safetensors").read_bytes() == written
 
 
+def test_what_was_read_does_not_change_with_the_file(tmp_path):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, {"a": torch.zeros(4096)})
+    tensors = read_tensors(path)
+    with path.open("r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\1\2\3\4")
+        file.truncate(100)
+    assert torch.equal(tensors["a"], torch.zeros(4096))
+
+
 def test_any_change_of_any_byte_is_noticed(tmp_path):
     """Every byte of two small files, whitespace and padding and names among them."""
     write_tensors(tmp_path / "a.safetensors", {"w": torch.randn(2)}, "mark")
