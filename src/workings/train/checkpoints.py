@@ -126,7 +126,14 @@ def misfits_told() -> Iterator[None]:
     """Take whatever goes wrong in taking a checkpoint up for its own fault; not lack of memory."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+    except (
+        AttributeError,
+        LookupError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         if is_memory(error) or isinstance(error, Damaged):
             raise
         raise Damaged(

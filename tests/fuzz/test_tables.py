@@ -1,0 +1,150 @@
+"""Tables of plain values that are whole as JSON or TOML, and strange in every other way."""
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workings.config import build, describe, load_table, to_table, to_toml
+from workings.data import BytePair, Characters, Words, load_tokenizer
+from workings.errors import UserError
+from workings.models.classifiers import build_classifier
+from workings.recipes import MODELS, SIZES, ClassifyRecipe
+from workings.storage import Damaged, read_json, write_json
+from workings.train.checkpoints import misfits_told
+from workings.train.loop import Progress
+
+NUMBERS = (
+    st.integers(-3, 70)
+    | st.sampled_from([2**16, 2**31, 2**63, 10**30, 10**2000, -(10**2000)])
+    | st.floats()
+)
+PLAIN = NUMBERS | st.booleans() | st.text(max_size=5) | st.sampled_from(["none", "gru", "words"])
+VALUES = st.recursive(
+    PLAIN, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3)
+)
+QUICK = {"suppress_health_check": list(HealthCheck), "database": None}
+
+
+def expect_one_line(error):
+    assert len(str(error).splitlines()) == 1
+    assert len(str(error)) < 800
+
+
+def keys(kind):
+    prefix = "model."
+    return [f.key for f in describe(ClassifyRecipe) if "." in f.key] + [
+        f.key for f in describe(MODELS[kind], prefix)
+    ]
+
+
+@st.composite
+def recipes(draw):
+    """A recipe with a few of its keys set to anything, and most of them to what might be right."""
+    kind = draw(st.sampled_from(list(MODELS)))
+    table = {"model": {"kind": kind, "size": draw(st.sampled_from(list(SIZES[kind])))}}
+    sensible = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=3)
+    for key in draw(st.lists(st.sampled_from(keys(kind)), max_size=6)):
+        section, name = key.split(".")
+        value = draw(VALUES | sensible | sensible | sensible | st.dates() | st.just("max"))
+        table.setdefault(section, {})[name] = value
+    if draw(st.integers(0, 9)) == 0:
+        table[draw(st.text(max_size=5) | st.just("seed"))] = draw(VALUES)
+    return table
+
+
+def read_recipe_table(table):
+    try:
+        recipe = build(ClassifyRecipe, table)
+        with torch.device("meta"):
+            build_classifier(recipe.model, 30, 3)
+    except UserError as error:
+        expect_one_line(error)
+    else:
+        assert build(ClassifyRecipe, to_table(recipe)) == recipe
+
+
+def test_strange_recipes():
+    settings(max_examples=200, **QUICK)(given(recipes())(read_recipe_table))()
+
+
+@pytest.mark.slow
+def test_strange_recipes_at_length():
+    settings(max_examples=20_000, **QUICK)(given(recipes())(read_recipe_table))()
+
+
+@given(recipes())
+@settings(max_examples=50, **QUICK)
+def test_what_was_accepted_reads_back(tmp_path_factory, table):
+    try:
+        recipe = build(ClassifyRecipe, table)
+    except UserError:
+        return
+    path = tmp_path_factory.mktemp("recipe") / "a.toml"
+    path.write_text(to_toml(to_table(recipe)), encoding="utf-8")
+    assert build(ClassifyRecipe, load_table(path)) == recipe
+
+
+TOKENIZERS = [k.train(["ab cd ab"], size=300).to_table() for k in (Words, Characters, BytePair)]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
+)
+
+
+@st.composite
+def tokenizer_tables(draw):
+    table = json.loads(json.dumps(draw(st.sampled_from(TOKENIZERS))))
+    for _ in range(draw(st.integers(1, 2))):
+        key = draw(st.sampled_from(list(table)))
+        value = table[key]
+        if isinstance(value, list) and value and draw(st.booleans()):
+            value[draw(st.integers(0, len(value) - 1))] = draw(JSON | st.text(max_size=2))
+        else:
+            table[key] = draw(JSON)
+    return table
+
+
+@given(tokenizer_tables())
+@settings(max_examples=200, **QUICK)
+def test_strange_tokenizers(tmp_path_factory, table):
+    path = tmp_path_factory.getbasetemp() / "tokenizer.json"
+    path.write_bytes(json.dumps(table).encode())
+    try:
+        tokenizer = load_tokenizer(path)
+    except UserError as error:
+        expect_one_line(error)
+    else:
+        tokenizer.decode(tokenizer.encode("ab cd 🙂"))
+
+
+@given(st.dictionaries(st.sampled_from([*vars(Progress()), "x"]), JSON, max_size=4) | JSON)
+@settings(max_examples=300, **QUICK)
+def test_strange_progress(table):
+    try:
+        with misfits_told():
+            progress = build(Progress, table)
+            assert progress.step >= 0
+    except Damaged as error:
+        expect_one_line(error)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+@settings(max_examples=200, **QUICK)
+def test_whatever_is_written_reads_back(tmp_path_factory, table):
+    path = Path(tmp_path_factory.getbasetemp()) / "a.json"
+    data = {k: v for k, v in table.items() if k not in ("format", "sum")}
+    try:
+        write_json(path, data)
+    except UnicodeEncodeError:
+        return
+    assert repr(read_json(path)) == repr(data)  # by its letters: NaN is not itself
+
+
+def test_dates_are_no_numbers():
+    with pytest.raises(UserError, match="it must be a whole number"):
+        build(ClassifyRecipe, {"train": {"epochs": datetime.date(2020, 1, 1)}})
