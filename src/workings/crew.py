@@ -7,6 +7,8 @@ folder and says what is said; the others get from it what they need to know.
 
 import os
 import socket
+import time
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -179,14 +181,13 @@ class Crew:
 @contextmanager
 def assembled() -> Iterator[Crew]:
     """Join the processes that torchrun started, and leave them in the end; alone, a crew of one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not dist.is_initialized():
+    ours = not dist.is_initialized()
+    if ours and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Crew(torch.device("cpu"))
         return
-    ours = not dist.is_initialized()
-    if ours:
-        both = torch.cuda.is_available() and dist.is_nccl_available()
-        dist.init_process_group("cpu:gloo,cuda:nccl" if both else "gloo", timeout=STEP)
     try:
+        if ours:
+            _join()
         yield Crew(torch.device("cpu"), dist.get_rank(), dist.get_world_size())
     except RuntimeError as error:
         if not _lost(error):
@@ -194,8 +195,51 @@ def assembled() -> Iterator[Crew]:
         said = "lost the other processes: what they said, or torchrun's summary, tells why"
         raise (ToldElsewhere if _local_rank() else UserError)(said) from None
     finally:
-        if ours:
+        if ours and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _join() -> None:
+    """Meet the other processes where torchrun says."""
+    both = torch.cuda.is_available() and dist.is_nccl_available()
+    backend, given = "cpu:gloo,cuda:nccl" if both else "gloo", os.environ
+    if given.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        dist.init_process_group(backend, timeout=STEP)
+        return
+    rank, size = int(given["RANK"]), int(given["WORLD_SIZE"])
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        given["MASTER_ADDR"],
+        int(given["MASTER_PORT"]),
+        is_master=False,
+        wait_for_workers=False,
+        timeout=STEP,
+    )
+    attempt = dist.PrefixStore(_attempt(store, rank, size), store)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=STEP)
+
+
+def _attempt(store: Any, rank: int, size: int) -> str:
+    """Agree on a name for this attempt.
+
+    torchrun's store outlives a restart: without a name of its own, an attempt would look for the
+    processes of the one before. (How often torchrun has restarted does not do for a name: each
+    machine counts for itself.) Rank 0 answers whoever is there now, until everybody has heard.
+    """
+    own = uuid.uuid4().hex
+    if rank:
+        store.set(f"here {rank}", own)
+        name: str = store.get(f"to {own}").decode()  # waits for it
+        store.set(f"{name} {rank}", "")
+        return name
+    missing, until = set(range(1, size)), time.monotonic() + STEP.total_seconds()
+    while missing:
+        for other in [o for o in missing if store.check([f"here {o}"])]:
+            store.set(f"to {store.get(f'here {other}').decode()}", own)
+        missing = {o for o in missing if not store.check([f"{own} {o}"])}
+        if time.monotonic() > until:
+            raise UserError(f"{len(missing)} of {size} processes did not come")
+        time.sleep(0.02)
+    return own
 
 
 def _lost(error: RuntimeError) -> bool:

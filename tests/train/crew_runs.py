@@ -29,11 +29,11 @@ def run(folder: str, recipe: dict | None = None, stop_at: int | None = None) -> 
     """Train or resume in a folder; give back the losses of the steps."""
     from workings.config import build
     from workings.recipes import ClassifyRecipe
+    from workings.train import runs
     from workings.train.loop import Interrupted, Trainer
-    from workings.train.runs import resume, train
 
     losses: list[float] = []
-    original = Trainer._step
+    original, report = Trainer._step, runs.write_report
 
     def step(self, group):
         if self.progress.step + 1 == stop_at and self.crew.rank == self.crew.size - 1:
@@ -44,16 +44,17 @@ def run(folder: str, recipe: dict | None = None, stop_at: int | None = None) -> 
         losses.append((after[0] - before[0]) / (after[1] - before[1]))
 
     Trainer._step = step
+    runs.write_report = lambda *_: None  # it takes longer than the training
     try:
         if recipe is None:
-            resume(folder, mode="quiet")
+            runs.resume(folder, mode="quiet")
         else:
-            train(build(ClassifyRecipe, recipe), folder, mode="quiet")
+            runs.train(build(ClassifyRecipe, recipe), folder, mode="quiet")
     except Interrupted as stopped:
         if stopped.exit_status != 143:
             raise
     finally:
-        Trainer._step = original
+        Trainer._step, runs.write_report = original, report
     if os.environ.get("RANK", "0") == "0":
         Path(f"{folder}.steps.json").write_text(json.dumps(losses))
     return losses

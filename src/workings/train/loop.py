@@ -270,8 +270,10 @@ class Trainer:
         try:
             yield
         finally:
+            # torchrun ends the others when the first has left: they are leaving already.
+            leaving = self._stop and self.crew.size > 1
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_IGN if leaving else handler)
 
     def _save_and_leave(self) -> None:
         self.save()
