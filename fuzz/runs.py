@@ -137,7 +137,7 @@ def _checkpoint(data: bytes) -> None:
         except UserError:
             state["tensors"][part] = "0"
     write_json(newest / "state.json", state)
-    trainer.average.restore({})
+    trainer.average.restore({}, trainer.task.model)
     trainer.checkpoints.newest(trainer._take_up, lambda _line: None)
     trainer.optimiser.zero_grad()
     trainer.progress = Progress()
