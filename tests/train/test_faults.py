@@ -312,6 +312,7 @@ def in_another_process(action):
         os._exit(status)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory so")
 @pytest.mark.parametrize(
     ("changes", "said"),
@@ -444,6 +445,7 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes of this kind here")
 def test_one_process_at_a_time(recipe, place, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
