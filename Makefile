@@ -36,6 +36,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/threads.py
 	$(BIN)/python bench/check.py
 	$(BIN)/python bench/saving.py
+	$(BIN)/python bench/distributed.py
 
 # The base install is what a learner gets: numpy and rich. The stamp is written last, so that an
 # interrupted install starts again.

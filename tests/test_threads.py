@@ -29,6 +29,12 @@ def test_by_default_every_core_works_and_idle_threads_sleep():
     assert chosen() == {"OMP_NUM_THREADS": "5", "OMP_WAIT_POLICY": "passive"}
 
 
+@pytest.mark.parametrize(("processes", "threads_each"), [("1", 5), ("2", 2), ("8", 1)])
+def test_processes_of_torchruns_share_the_cores(processes, threads_each, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+    assert threads.choose() == threads_each
+
+
 def test_choosing_again_changes_nothing():
     threads.choose()
     before = chosen()

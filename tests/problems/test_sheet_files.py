@@ -17,6 +17,7 @@ from workings.errors import UserError
 from workings.problems import Problem
 from workings.problems.make import Sheet, make_sheet
 from workings.problems.make.by_hand import asked, right, worked
+from workings.problems.make.folder import read_manifest
 from workings.problems.make.layout import page_of, tolerances
 from workings.problems.make.plan import KINDS
 
@@ -303,6 +304,16 @@ def test_a_sheet_that_cannot_be_written_leaves_the_old_one(
             sheet.write(tmp_path / "sheet")
     assert {p: p.read_bytes() for p in (tmp_path / "sheet").rglob("*") if p.is_file()} == before
     assert [p.name for p in tmp_path.iterdir()] == ["sheet"]
+
+
+def test_a_manifest_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "sheet.json").symlink_to("/dev/zero")  # which has no end
+    with pytest.raises(UserError, match=r"not a sheet's sheet\.json"):
+        read_manifest(tmp_path)
+    (tmp_path / "sheet.json").unlink()
+    (tmp_path / "sheet.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"not a sheet's sheet\.json"):
+        read_manifest(tmp_path)
 
 
 def test_the_manifest_tells_how_to_make_it_again(files: dict[str, dict[str, str]]) -> None:

@@ -229,6 +229,18 @@ def test_a_whole_checkpoint_of_another_run_is_refused(made, run, capsys):
     assert "it is of another run" in capsys.readouterr().err
 
 
+def test_what_a_killed_process_left_is_cleared_up(made, run):
+    rest = run / "checkpoints" / ".step-5.part"
+    shutil.copytree(steps(run)[0], rest)
+    resume(run, mode="quiet")
+    assert not rest.exists()
+
+
+def test_a_run_without_its_environment_says_so(run):
+    (run / "environment.json").unlink()
+    assert refused(load, run).endswith("environment.json: missing")
+
+
 def test_one_that_cannot_be_read_for_now_is_not_put_aside(run, monkeypatch):
     def refuse(*_arguments):
         raise PermissionError(13, "Permission denied")

@@ -298,21 +298,17 @@ def test_a_folder_that_vanishes(recipe, place, tmp_path, capsys, monkeypatch, st
 # -- memory ----------------------------------------------------------------------------------------
 
 
-def in_another_process(action):
-    """Fork, and do it there; its exit status is what the action gives."""
-    child = os.fork()
-    if not child:
-        torch.set_num_threads(1)  # the others of the pool were not forked: they would be waited for
-    if child:
-        return child
-    status = 1
-    try:
-        status = action()
-    finally:
-        os._exit(status)
+GREEDY = """
+import resource, sys
+from pathlib import Path
+import workings.train.runs
+from workings.cli import main
+have = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (have + 400 * 2**20,) * 2)
+sys.exit(main(sys.argv[1:]))
+"""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory so")
 @pytest.mark.parametrize(
     ("changes", "said"),
@@ -322,7 +318,10 @@ def in_another_process(action):
             "out of memory at step 1 with a batch of 160 texts, the longest of 512 tokens: "
             "a smaller train.batch",
         ),
-        (["--model.embedding", "65536", "--model.hidden", "65536"], "model: it cannot be made so"),
+        (
+            ["--model.embedding", "65536", "--model.hidden", "65536"],
+            "model: it cannot be made like this",
+        ),
     ],
 )
 def test_out_of_memory(tmp_path, changes, said):
@@ -337,17 +336,12 @@ def test_out_of_memory(tmp_path, changes, said):
         f'[data]\nset = "{tmp_path / "long.jsonl"}"\n[model]\nkind = "transformer"\nlayers = 1\n'
     )
     arguments = ["train", str(tmp_path / "long.toml"), "--out", str(tmp_path / "run"), "--quiet"]
-    arguments += ["--threads", "1"]
-
-    def be_greedy():
-        have = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (have + 400 * 2**20,) * 2)
-        with (tmp_path / "said").open("w") as sys.stderr:
-            return main([*arguments, *changes])
-
-    _, status = os.waitpid(in_another_process(be_greedy), 0)
-    (line,) = (tmp_path / "said").read_text().splitlines()
-    assert os.WEXITSTATUS(status) == 2
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY, *arguments, "--threads", "1", *changes],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
     assert said in line
     expect_nothing_half_written(tmp_path / "run")
 
@@ -445,25 +439,30 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes of this kind here")
-def test_one_process_at_a_time(recipe, place, tmp_path, capsys, monkeypatch):
+HANGING = """
+import sys, time
+from pathlib import Path
+from workings.cli import main
+from workings.train.loop import Trainer
+
+step = Trainer._step
+
+def hanging(self, group):
+    if self.progress.step == 13:
+        self.checkpoints.wait()
+        Path(sys.argv[1]).touch()
+        time.sleep(600)
+    step(self, group)
+
+Trainer._step = hanging
+main(sys.argv[2:])
+"""
+
+
+def test_one_process_at_a_time(recipe, place, tmp_path, capsys):
     run = tmp_path / "run"
-
-    def train_and_hang():
-        step = Trainer._step
-
-        def hanging(self, group):
-            if self.progress.step == 13:
-                self.checkpoints.wait()
-                (tmp_path / "hangs").touch()
-                time.sleep(600)
-            step(self, group)
-
-        monkeypatch.setattr(Trainer, "_step", hanging)
-        return main(["train", recipe, "--out", str(run), "--quiet"])
-
-    child = in_another_process(train_and_hang)
+    arguments = [tmp_path / "hangs", "train", recipe, "--out", run, "--quiet"]
+    other = subprocess.Popen([sys.executable, "-c", HANGING, *map(str, arguments)])
     try:
         wait_for((tmp_path / "hangs").exists)
         assert f"{run}: another process is training here" in told(capsys, "resume", run)
@@ -471,8 +470,8 @@ def test_one_process_at_a_time(recipe, place, tmp_path, capsys, monkeypatch):
         assert main(["predict", str(run), "fig"]) == 0  # which may look on
         capsys.readouterr()
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        other.kill()
+        other.wait()
     expect_to_go_on(run, place)
 
 

@@ -198,4 +198,4 @@ def build_classifier(table: dict[str, Any], vocabulary: int, classes: int) -> Te
         return CLASSIFIERS[kind](config, vocabulary, classes)
     except (RuntimeError, MemoryError) as error:
         told = brief(str(error) or "out of memory", 150)
-        raise UserError(f"model: it cannot be made so large, or so: {told}") from None
+        raise UserError(f"model: it cannot be made like this: {told}") from None

@@ -104,7 +104,8 @@ class NgramClassifier(TextClassifier):
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
         """Make room for as many n-grams as were counted."""
         count = state[f"{prefix}keys"].numel()
-        for name, shape in (("keys", (count,)), ("ratios", (count + 1, self.classes))):
+        rows = (count + 1, self.classes)
+        for name, shape in (("keys", (count,)), ("ratios", rows), ("weights", rows)):
             if state[f"{prefix}{name}"].shape != shape:
                 raise RuntimeError(f"{name}: expected the shape {shape}")
         if self.weights.shape != state[f"{prefix}weights"].shape:  # else somebody may train them

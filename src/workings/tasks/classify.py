@@ -300,8 +300,10 @@ class Classifying:
         return same and _labels(folder / "labels.json") == list(self.labels)
 
     @classmethod
-    def load(cls, folder: Path, recipe: ClassifyRecipe, belongs: str = "") -> "Classifying":
-        """Read a run's tokenizer, labels and best weights, which are marked as belonging to it."""
+    def load(
+        cls, folder: Path, recipe: ClassifyRecipe, belongs: str | None = None
+    ) -> "Classifying":
+        """Read a run's tokenizer, labels and best weights, which may have to bear its mark."""
         path = folder / "model.safetensors"
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         labels = _labels(folder / "labels.json")

@@ -97,6 +97,8 @@ class Checkpoints:
 
         One that cannot is put aside under another name, so that its step can be written again.
         """
+        for rest in self.folder.glob(".step-*.part"):  # of a process that was killed
+            shutil.rmtree(rest, ignore_errors=True)
         for folder in reversed(self.all()):
             try:
                 tensors, state = read_checkpoint(folder)
@@ -107,7 +109,8 @@ class Checkpoints:
                 say(f"{folder.name} cannot be used ({error}): going on from the one before")
                 aside = folder.with_name(f"{folder.name}.damaged")
                 shutil.rmtree(aside, ignore_errors=True)
-                folder.rename(aside)
+                with suppress(FileNotFoundError):  # another process of the crew was faster
+                    folder.rename(aside)
         raise UserError(
             f"{self.run}: no checkpoint can be used (they are put aside): "
             f"`workings resume {self.run}` once more begins from the beginning"
@@ -157,9 +160,8 @@ def check_fits(tensors: Tensors, model: Mapping[str, Tensor], weights: Sequence[
         like = model.get(name)  # else last.K.NAME
         if like is None or like.shape != t.shape or like.dtype != t.dtype:
             raise Damaged(f"the average has no room for {brief(key)}")
-    for named in tensors.values():
-        if strange := _strange_numbers(named):
-            raise Damaged(f"{brief(strange)} holds what is no number")
+    if strange := _strange_numbers({**tensors["model"], **tensors.get("average", {})}):
+        raise Damaged(f"{brief(strange)} holds what is no number")
 
 
 def _strange_numbers(tensors: Mapping[str, Tensor]) -> str | None:

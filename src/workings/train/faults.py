@@ -1,4 +1,4 @@
-"""What can go wrong while training, told so that somebody can act on it."""
+"""What can go wrong before and while training, told so that somebody can act on it."""
 
 import errno
 import math
@@ -9,7 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from workings.crew import whole
 from workings.errors import UserError
+from workings.recipes import TrainConfig
+from workings.tasks.task import Task
 
 EXPLODED = 1000.0  # times the loss of the first steps
 _MEMORY = ("can't allocate", "not enough memory", "out of memory", "bad allocation", "bad_alloc")
@@ -20,6 +23,26 @@ _SHUT = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 class Diverged(UserError):  # noqa: N818
     """The loss or a gradient is no number any more, or far too large."""
+
+
+def check(task: Task, config: TrainConfig, device: torch.device) -> None:
+    """Refuse what cannot be trained, before anything is written."""
+    check_precision(config.precision, device)
+    if not task.batches(0):
+        raise UserError("there is nothing to train on")
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse an arithmetic that the device would only emulate, a hundred times slower."""
+    if precision == "float32" or device.type not in ("cpu", "cuda"):
+        return
+    asks = torch.cpu._is_avx512_bf16_supported if device.type == "cpu" else _cuda_has_bfloat16
+    if not asks():
+        raise UserError(f"train.precision = {precision!r}: this {device.type} has none: float32")
+
+
+def _cuda_has_bfloat16() -> bool:
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 @contextmanager
@@ -118,7 +141,7 @@ def origin_of(model: nn.Module, again: Callable[[], object]) -> str:
 def bad_gradients(model: nn.Module) -> str:
     """Name the first weights whose gradient is no number."""
     for name, weight in model.named_parameters():
-        if weight.grad is not None and not _finite(weight.grad):
+        if weight.grad is not None and not _finite(whole(weight.grad)):
             return f"it began in the gradient of {name}"
     return "all gradients are numbers, but too long together"
 

@@ -200,7 +200,7 @@ class Trainer:
 
     def _origin(self, group: Sequence[Sequence[Any]]) -> str:
         if self.crew.size > 1:
-            return "found by several processes together"
+            return "one process alone would tell in which layer it began"
         return origin_of(self.task.model, lambda: [self.task.loss(b, self.device) for b in group])
 
     def _last_good(self) -> str:
@@ -341,26 +341,6 @@ class Trainer:
         self.progress = build(Progress, state["progress"])
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
-
-
-def check(task: Task, config: TrainConfig, device: torch.device) -> None:
-    """Refuse what cannot be trained, before anything is written."""
-    check_precision(config.precision, device)
-    if not task.batches(0):
-        raise UserError("there is nothing to train on")
-
-
-def check_precision(precision: str, device: torch.device) -> None:
-    """Refuse an arithmetic that the device would only emulate, a hundred times slower."""
-    if precision == "float32" or device.type not in ("cpu", "cuda"):
-        return
-    asks = torch.cpu._is_avx512_bf16_supported if device.type == "cpu" else _cuda_has_bfloat16
-    if not asks():
-        raise UserError(f"train.precision = {precision!r}: this {device.type} has none: float32")
-
-
-def _cuda_has_bfloat16() -> bool:
-    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 @torch.no_grad()

@@ -24,9 +24,9 @@ from workings.storage import (
 )
 from workings.tasks.classify import Classifying
 from workings.train.environment import differences, environment, peak_memory
-from workings.train.faults import system_errors_told
+from workings.train.faults import check, system_errors_told
 from workings.train.log import Log, Mode, read_log, told
-from workings.train.loop import Interrupted, Trainer, check
+from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
 
 TASKS = {"classify": (ClassifyRecipe, Classifying)}
@@ -55,6 +55,8 @@ def load(folder: str | Path) -> Classifying:
     """Open a run: something that predicts."""
     folder = Path(folder)
     recipe = recipe_of(folder)
+    if not (folder / "environment.json").exists():
+        raise Damaged(f"{folder / 'environment.json'}: missing")
     with system_errors_told(folder):
         return TASKS[recipe.task][1].load(folder, recipe, _mark(folder))
 

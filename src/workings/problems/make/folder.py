@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
+from workings.files import read_bytes
 from workings.problems.make.by_hand import asked, nested, right
 from workings.problems.make.layout import page_of
 from workings.problems.make.lesson import cells_of
@@ -16,6 +17,7 @@ from workings.views import moodle, notebook, sheet_html, sheet_latex
 
 FORMAT, VERSION = "workings sheet", 1
 MANIFEST = "sheet.json"
+LARGEST_MANIFEST = 16 * 2**20
 
 
 def files(sheet: Sheet) -> dict[str, str]:
@@ -151,7 +153,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Read what a folder says about the sheet in it."""
     path = folder / MANIFEST
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_bytes(path, LARGEST_MANIFEST).decode("utf-8"))
     except FileNotFoundError:
         raise UserError(f"{folder}: no sheet: there is no {MANIFEST} in it") from None
     except (ValueError, RecursionError):
