@@ -24,6 +24,7 @@ VERBS = (
     "evaluate",
     "predict",
     "explain",
+    "complete",
     "tokens",
     "summary",
     "compare",

@@ -31,9 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.cli.output import deliver, in_color, width
     from workings.lens.explain import explain
-    from workings.train.runs import load
+    from workings.tasks.classify import Classifying
+    from workings.train.runs import load_as
 
-    task, text = load(arguments.run_folder), arguments.text
+    task, text = load_as(Classifying, arguments.run_folder), arguments.text
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
     found = explain(task, text, methods=arguments.by)

@@ -1,6 +1,7 @@
 """Texts to learn a language from: named ones, files, and Python's own source and prose."""
 
 import ast
+import hashlib
 import os
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -98,7 +99,7 @@ def _located(name: str) -> Path:
 
 
 def _python_source() -> Iterator[str]:
-    """The standard library's modules, in the order of their names, up to a limit."""
+    """The standard library's modules, up to a limit."""
     for text in _limited(_modules()):
         yield from text.splitlines(keepends=True)
 
@@ -113,14 +114,23 @@ BUILT_IN_TEXTS = {"python-source": _python_source, "python-prose": _python_prose
 
 
 def _modules() -> Iterator[str]:
+    """The sources, in an order that has nothing to do with their names: the end is like the rest.
+
+    Without tests, tables of characters, and what other people have installed.
+    """
     library = Path(sysconfig.get_paths()["stdlib"])
-    for path in sorted((*library.glob("*.py"), *library.glob("[a-z]*/*.py"))):
-        if path.parent.name in ("test", "site-packages", "idlelib", "lib2to3"):
+    found = (*library.glob("*.py"), *library.glob("[a-z]*/*.py"))
+    for path in sorted(found, key=lambda p: _scattered(p.relative_to(library).as_posix())):
+        if path.parent.name in ("test", "site-packages", "encodings", "pydoc_data", "lib2to3"):
             continue
         try:
             yield path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
+
+
+def _scattered(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
 
 
 def _docstrings() -> Iterator[str]:

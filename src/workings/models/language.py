@@ -31,6 +31,7 @@ class LanguageModel(nn.Module, ABC):
     """Embed, go through layers that never look ahead, score the vocabulary."""
 
     longest: int | None = None  # positions the model has, where it cannot go on without end
+    remembers: bool = False  # all it has read, in a state of fixed size
 
     def __init__(self, config: LanguageConfig, vocabulary: int, features: int) -> None:
         super().__init__()
@@ -94,6 +95,8 @@ class Memories:
 
 class RecurrentLanguageModel(LanguageModel):
     """Reads token after token; the whole past is in the state."""
+
+    remembers = True
 
     def __init__(self, config: RecurrentLanguageConfig, vocabulary: int) -> None:
         super().__init__(config, vocabulary, config.hidden)

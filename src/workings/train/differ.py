@@ -7,6 +7,7 @@ from typing import Any
 from workings.config import load_table
 from workings.errors import UserError
 from workings.storage import read_json
+from workings.tasks.classify import Classifying
 from workings.train.environment import differences
 from workings.train.log import read_log
 from workings.train.runs import load
@@ -67,6 +68,8 @@ def _curves(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> dict[str,
 def _predictions(one: Path, other: Path) -> dict[str, Any]:
     """Which texts of the first run's test part the two see differently."""
     first, second = load(one), load(other)
+    if not (isinstance(first, Classifying) and isinstance(second, Classifying)):
+        return {"texts": 0, "changed": 0}
     first.evaluate_on()
     examples = first.examples.get("test", [])
     if not examples:

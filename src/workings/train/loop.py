@@ -31,7 +31,7 @@ from workings.train.faults import (
 from workings.train.log import Log
 from workings.train.memory import keep_freed_memory
 from workings.train.optimise import Average, clip, optimiser, rate_at
-from workings.train.state import flat, nested, random_state, set_random_state
+from workings.train.state import flat, nested, of_rank, random_state, set_random_state
 
 FIRST_STEPS = 20  # whose lowest loss is what is usual
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # they ask to stop
@@ -220,6 +220,9 @@ class Trainer:
             with memory_told(progress.step, "the held-out examples"):
                 measured = self.crew.chiefs(task.evaluate(self.crew))  # one opinion on what is best
             took = time.perf_counter() - since
+            # A model that is spread over a crew cannot be asked by one of them.
+            alone = self.crew.size == 1 or self.config.crew == "replicated"
+            remark = task.remark() if alone and self.crew.is_chief else {}
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
             better = progress.best is None or (value > progress.best) == task.higher_is_better
@@ -232,6 +235,8 @@ class Trainer:
         progress.epoch, progress.batch = progress.epoch + 1, 0
         trained = {f"train_{name}": s / progress.examples for name, s in progress.sums.items()}
         self.log.epoch(progress, trained | measured, evaluation_seconds=took)
+        if remark:
+            self.log.remark(progress.epoch, remark)
         progress.sums, progress.examples = {}, 0
         progress.epoch_began = progress.seconds
         self.save()
@@ -291,6 +296,8 @@ class Trainer:
             "average": crew.gathered(self.average.state()),
             "random": flat(dict(enumerate(states))),
         }
+        if carried := flat(dict(enumerate(crew.everyones(self.task.carried())))):
+            tensors["carried"] = carried
         if not crew.is_chief:
             return
         state = {
@@ -339,6 +346,7 @@ class Trainer:
         )
         self.average.restore(tensors.get("average", {}), model)
         self.progress = build(Progress, state["progress"])
+        self.task.take_up(of_rank(tensors.get("carried", {}), self.crew))
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from workings.crew import parted, whole
 from workings.recipes import TrainConfig
+from workings.train.muon import Muon
 
 
 def optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -23,6 +24,19 @@ def optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
         {"params": others, "weight_decay": 0.0},
     ]
     first, second = config.betas
+    if config.optimizer == "muon":
+        # The scores of tokens and classes are rows that stand for themselves, like embeddings.
+        head = getattr(model, "head", None)
+        rows = {head.weight} if isinstance(head, nn.Linear) else set()
+        turned = [p for p in matrices if p.dim() == 2 and p not in rows]
+        groups = [
+            {"params": turned, "weight_decay": config.decay, "orthogonal": True},
+            {"params": [p for p in matrices if p.dim() > 2 or p in rows]},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return Muon(
+            groups, lr=config.rate, betas=(first, second), weight_decay=config.decay, fused=True
+        )
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam

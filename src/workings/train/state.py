@@ -34,6 +34,15 @@ def nested(tensors: Mapping[str, Tensor], weights: list[Tensor]) -> dict[int, di
     return found
 
 
+def of_rank(tensors: Mapping[str, Tensor], crew: Crew) -> dict[str, Tensor]:
+    """What this process had put into a checkpoint; nothing, if their number was another then."""
+    ranks = {int(key.split(".", 1)[0]) for key in tensors}
+    if len(ranks) != crew.size:
+        return {}
+    own = f"{crew.rank}."
+    return {key.removeprefix(own): t for key, t in tensors.items() if key.startswith(own)}
+
+
 def random_state(device: torch.device) -> dict[str, Tensor]:
     """Where this process is in its random numbers."""
     states = {"torch": torch.get_rng_state()}

@@ -1,0 +1,75 @@
+"""Going on with a text, a token at a time, as people see it: pieces of text, not ids."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from workings.data.tokenizer import Tokenizer
+from workings.decode.sample import GREEDY, Sampling, generate
+from workings.models.language import LanguageModel
+
+
+@dataclass(frozen=True)
+class Told:
+    """A token of a completion: the text it adds, itself, how likely it was, and what else was."""
+
+    text: str
+    token: str
+    probability: float
+    top: tuple[tuple[str, float], ...]
+
+
+def stream(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    prompt: str,
+    tokens: int,
+    how: Sampling = GREEDY,
+    stops: Sequence[str] = (),
+    top: int = 0,
+) -> Iterator[Told]:
+    """Go on with a prompt, a token at a time, up to a stop string (which is left out).
+
+    A piece of text that may be the beginning of a stop string is held back until it is not.
+    """
+    begin = tokenizer.encode(prompt) or [tokenizer.start]  # an empty one begins as a text does
+    ids = torch.tensor([begin], device=next(model.parameters()).device)
+    begun = len(tokenizer.decode(begin))
+    found: list[int] = []
+    text, given = "", 0
+    for token, scores in generate(model, ids, tokens, how):
+        found.append(int(token[0]))
+        text = tokenizer.decode([*begin, *found])[begun:]
+        end = min((k for stop in stops if (k := text.find(stop)) >= 0), default=-1)
+        safe = len(text) - _held_back(text, stops) if end < 0 else end
+        chances = torch.softmax(scores[0].float(), -1)
+        yield Told(
+            text[given:safe],
+            tokenizer.token(found[-1]),
+            float(chances[found[-1]]),
+            _likeliest(chances, top, tokenizer),
+        )
+        given = max(given, safe)
+        if end >= 0:
+            return
+    if given < len(text):
+        yield Told(text[given:], "", 1.0, ())
+
+
+def _likeliest(chances: Tensor, count: int, tokenizer: Tokenizer) -> tuple[tuple[str, float], ...]:
+    best = chances.topk(min(count, len(chances)))
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return tuple((tokenizer.token(k), p) for k, p in pairs)
+
+
+def _held_back(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end may be the beginning of a stop string, or half a character."""
+    most = 1 if text.endswith("\ufffd") else 0
+    for stop in stops:
+        for length in range(min(len(stop) - 1, len(text)), most, -1):
+            if text.endswith(stop[:length]):
+                most = length
+                break
+    return most
