@@ -48,7 +48,7 @@ def text_names() -> tuple[str, ...]:
     """Name the texts that `pieces` knows.
 
     >>> text_names()
-    ('linux-kernel', 'python-prose', 'python-source', 'tinyshakespeare', 'war-and-peace')
+    ('hello', 'linux-kernel', 'python-prose', 'python-source', 'tinyshakespeare', 'war-and-peace')
     """
     return tuple(sorted([*BUILT_IN_TEXTS, *NAMED_TEXTS]))
 
@@ -110,7 +110,12 @@ def _python_prose() -> Iterator[str]:
         yield from f"{text.strip()}\n\n".splitlines(keepends=True)
 
 
-BUILT_IN_TEXTS = {"python-source": _python_source, "python-prose": _python_prose}
+def _hello() -> Iterator[str]:
+    """The notes' toy: four letters, of which the l is followed by two different ones."""
+    yield "hello" * 200
+
+
+BUILT_IN_TEXTS = {"hello": _hello, "python-prose": _python_prose, "python-source": _python_source}
 
 
 def _modules() -> Iterator[str]:

@@ -40,7 +40,7 @@ _WHOLE = {
     "from_epoch": (0, 10**9),
     "over": (1, 10**9),
 }
-_SHARES = ("dropout", "warmup", "smoothing", "ema", "momentum", "validation", "held_out")
+_SHARES = ("dropout", "floor", "warmup", "smoothing", "ema", "momentum", "validation", "held_out")
 
 
 class Bounded:
@@ -96,6 +96,8 @@ class TrainConfig(Bounded):
     """of adam, adamw and muon (whose momentum is the first)"""
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
     """how the rate goes on after the warm-up"""
+    floor: float = 0.0
+    """where linear and cosine end: this share of the rate"""
     warmup: float = 0.0
     """share of all steps during which the rate rises"""
     clip: float | None = 1.0

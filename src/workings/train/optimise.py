@@ -54,11 +54,12 @@ def rate_at(step: int, steps: int, config: TrainConfig) -> float:
     warm = math.ceil(config.warmup * steps)
     if step < warm:
         return config.rate * (step + 1) / warm
-    done = (step - warm) / max(steps - warm, 1)
+    done = min((step - warm) / max(steps - warm, 1), 1.0)
     if config.schedule == "linear":
-        return config.rate * max(1 - done, 0.0)
+        return config.rate * (config.floor + (1 - config.floor) * (1 - done))
     if config.schedule == "cosine":
-        return config.rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        fallen = 0.5 * (1 + math.cos(math.pi * done))
+        return config.rate * (config.floor + (1 - config.floor) * fallen)
     if config.schedule == "inverse-sqrt":
         return config.rate * math.sqrt(max(warm, 1) / (step + 1))
     return config.rate
