@@ -3,6 +3,7 @@
 import argparse
 
 HELP = "go on with a prompt"
+MOST = 10**6  # tokens: a book
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.views.plain import printable
     from workings.views.table import text_table
 
-    if arguments.tokens < 1 or arguments.top < 1:
-        raise UserError("--tokens and --top must be at least 1")
+    if not (1 <= arguments.tokens <= MOST and arguments.top >= 1):
+        raise UserError(f"--tokens and --top must be at least 1, --tokens at most {MOST:,}")
+    if "" in arguments.stop:
+        raise UserError("--stop: an empty text would end before it begins")
     how = Sampling(
         temperature=arguments.temperature,
         repetition=arguments.repetition,

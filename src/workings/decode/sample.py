@@ -1,5 +1,6 @@
 """One token after the other: the likeliest, or one drawn from those that are likely enough."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,7 @@ class Sampling:
     """the same seed draws the same tokens"""
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
+        if not 0 <= self.temperature < math.inf:
             raise UserError(f"temperature = {self.temperature}: 0 (the likeliest) or above")
         if self.top_k < 0:
             raise UserError(f"top_k = {self.top_k}: 0 (all) or above")
@@ -38,7 +39,7 @@ class Sampling:
             raise UserError(f"top_p = {self.top_p}: above 0, at most 1")
         if not 0 <= self.min_p <= 1:
             raise UserError(f"min_p = {self.min_p}: from 0 to 1")
-        if self.repetition <= 0:
+        if not 0 < self.repetition < math.inf:
             raise UserError(f"repetition = {self.repetition}: above 0 (1: no matter)")
 
 
