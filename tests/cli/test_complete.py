@@ -42,6 +42,13 @@ def test_shows_what_was_likely_at_each_place(run, capsys):
     assert lines[2].count("'") == 8  # the token, and three likely ones
 
 
+def test_lists_the_likeliest_texts(run, capsys):
+    assert main(["complete", run, "the cat s", "--tokens", "3", "--beams", "2"]) == 0
+    first, second = (line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    assert first[1] == "the cat sat "
+    assert float(second[0]) < float(first[0]) < 0
+
+
 def test_stops_before_a_text(run, capsys):
     assert main(["complete", run, "the cat", "--temperature", "0", "--stop", "mat"]) == 0
     assert capsys.readouterr().out == "the cat sat on the \n"
@@ -63,6 +70,7 @@ def test_says_what_it_has_never_seen(run, capsys):
         (["--top-k", "-3"], "top_k = -3"),
         (["--repetition", "0"], "repetition = 0.0"),
         (["--stop", ""], "--stop"),
+        (["--beams", "0"], "beams = 0"),
     ],
 )
 def test_bad_input(run, capsys, options, said):

@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stop", action="append", default=[], metavar="TEXT", help="end before this text"
     )
     parser.add_argument(
+        "--beams", type=int, metavar="N", help="search for the N likeliest texts, and list them"
+    )
+    parser.add_argument(
         "--show", action="store_true", help="show the next token's probabilities at each place"
     )
     parser.add_argument(
@@ -42,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.decode.sample import Sampling
     from workings.errors import UserError
+    from workings.tasks.completion import best
     from workings.tasks.language import Modelling
     from workings.train.runs import load_as
     from workings.views.plain import printable
@@ -62,6 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     task = load_as(Modelling, arguments.run_folder)
     for note in task.notes(arguments.prompt, arguments.tokens):
         sys.stderr.write(f"workings: note: {printable(note)}\n")
+    if arguments.beams is not None:
+        for text, log_probability in best(
+            task.model, task.tokenizer, arguments.prompt, arguments.tokens, arguments.beams
+        ):
+            whole = printable(f"{arguments.prompt}{text}")
+            sys.stdout.write(f"{log_probability:.3f}  {whole}\n")
+        return 0
     stream = task.stream(arguments.prompt, arguments.tokens, how, arguments.stop, arguments.top)
     if arguments.show:
         rows = [

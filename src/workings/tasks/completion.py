@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from workings.data.tokenizer import Tokenizer
+from workings.decode.beam import beam_search
 from workings.decode.sample import GREEDY, Sampling, generate
 from workings.models.language import LanguageModel
 
@@ -56,6 +57,17 @@ def stream(
             return
     if given < len(text):
         yield Told(text[given:], "", 1.0, ())
+
+
+def best(
+    model: LanguageModel, tokenizer: Tokenizer, prompt: str, tokens: int, beams: int
+) -> list[tuple[str, float]]:
+    """The likeliest continuations that beam search finds, each with the log of its probability."""
+    begin = tokenizer.encode(prompt) or [tokenizer.start]
+    ids = torch.tensor([begin], device=next(model.parameters()).device)
+    begun = len(tokenizer.decode(begin))
+    (found,) = beam_search(model, ids, stop=tokenizer.stop, longest=tokens, beams=beams)
+    return [(tokenizer.decode([*begin, *h.tokens])[begun:], h.log_probability) for h in found]
 
 
 def _likeliest(chances: Tensor, count: int, tokenizer: Tokenizer) -> tuple[tuple[str, float], ...]:
