@@ -177,6 +177,21 @@ def test_the_vocabulary_is_that_of_the_part_learned_from(tmp_path):
     assert set(task._held_out[-10:].tolist()) == {task.tokenizer.unknown}
 
 
+@pytest.mark.parametrize("kind", ["characters", "byte-pair"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_held_out_begins_where_the_vocabulary_ends(tmp_path, monkeypatch, kind, turned):
+    monkeypatch.setattr("workings.data.texts.PIECE", 100)
+    plain, odd = "the cat sat on the mat\n" * 40, "Zyx9! wvU8? tsR7;\n" * 8
+    text = odd + plain if turned else plain + odd  # in few tokens, or in many, at the end
+    (tmp_path / "text.txt").write_text(text)
+    changes = ["--tokenizer.kind", kind, "--tokenizer.size", "300"]
+    task = Modelling.from_recipe(recipe_for(tmp_path / "text.txt", *changes))
+    cut = int(len(text) * 0.9)
+    assert task.tokenizer.decode(task._train.tolist()) == text[:cut]
+    if kind == "byte-pair":  # it spells whatever comes
+        assert task.tokenizer.decode(task._held_out.tolist()) == text[cut:]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [("", "it is empty"), ("x", "a single character"), ("xyz", "too few")],

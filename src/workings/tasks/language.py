@@ -48,28 +48,34 @@ class Modelling(Task):
     @classmethod
     def from_recipe(cls, recipe: LanguageRecipe) -> "Modelling":
         """Read the text, make the tokenizer and a fresh model."""
-        wanted, name, held_out = recipe.tokenizer, recipe.data.set, recipe.data.held_out
+        wanted, name = recipe.tokenizer, recipe.data.set
         checksum, characters = text_checksum(pieces(name))
         if characters < 2:
             told = "it is empty" if not characters else "a single character"
             raise UserError(f"{name}: {told}: there is nothing to predict")
-        learned_from = _first(pieces(name), math.ceil(characters * (1 - held_out)))
+        learned_from = _between(pieces(name), 0, _cut(recipe, characters))
         tokenizer = train_tokenizer(wanted.kind, learned_from, wanted.size, wanted.min_count)
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
-        task._train, task._held_out = task._parts(checksum)
+        task._train, task._held_out = task._parts(checksum, characters)
         counts = {"train": len(task._train), "validation": len(task._held_out)}
         task.data_told = {"set": name, "characters": characters, **counts, "sha256": checksum}
         return task
 
-    def _parts(self, checksum: str) -> tuple[Ids, Ids]:
-        """The recipe's text as ids: what is learned from, and what is held out."""
-        name = self.recipe.data.set
-        ids = mapped(pieces(name), self.tokenizer, checksum)
-        cut = int(len(ids) * (1 - self.recipe.data.held_out))
-        if cut < 2 or len(ids) - cut < 2:
-            raise UserError(f"{name}: {len(ids):,} tokens: too few to learn from and to hold out")
-        return ids[:cut], ids[cut:]
+    def _parts(self, checksum: str, characters: int) -> tuple[Ids, Ids]:
+        """The recipe's text as ids: what is learned from, and what is held out.
+
+        They are cut where the vocabulary's part ends, and encoded apart.
+        """
+        name, cut = self.recipe.data.set, _cut(self.recipe, characters)
+        learned, held_out = (
+            mapped(_between(pieces(name), a, b), self.tokenizer, f"{checksum} {a} {b}")
+            for a, b in ((0, cut), (cut, characters))
+        )
+        if min(len(learned), len(held_out)) < 2:
+            count = len(learned) + len(held_out)
+            raise UserError(f"{name}: {count:,} tokens: too few to learn from and to hold out")
+        return learned, held_out
 
     # -- what the training loop asks ---------------------------------------------------------------
 
@@ -158,9 +164,9 @@ class Modelling(Task):
 
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Measure on a text, all of it; without one, on the text that the recipe holds out."""
-        checksum, _ = text_checksum(pieces(data or self.recipe.data.set))
+        checksum, characters = text_checksum(pieces(data or self.recipe.data.set))
         if data is None:
-            _, ids = self._parts(checksum)
+            _, ids = self._parts(checksum, characters)
         else:
             ids = mapped(pieces(data), self.tokenizer, checksum)
         if len(ids) < 2:
@@ -304,11 +310,19 @@ class Modelling(Task):
         return cls(recipe, tokenizer, model)
 
 
-def _first(texts: Iterable[str], characters: int) -> Iterator[str]:
+def _cut(recipe: LanguageRecipe, characters: int) -> int:
+    """How many characters of a text are learned from; the rest is held out."""
+    return int(characters * (1 - recipe.data.held_out))
+
+
+def _between(texts: Iterable[str], begin: int, end: int) -> Iterator[str]:
+    """The characters from one place to another of a text that comes in pieces."""
+    place = 0
     for text in texts:
-        yield text[:characters]
-        characters -= len(text)
-        if characters <= 0:
+        if some := text[max(begin - place, 0) : end - place]:
+            yield some
+        place += len(text)
+        if place >= end:
             return
 
 
