@@ -91,6 +91,17 @@ def test_every_held_out_token_is_counted_once_with_the_context_that_is_said(text
     assert found == pytest.approx(total / (length - 1), rel=1e-4)
 
 
+def test_long_windows_are_measured_a_few_at_a_time(text, monkeypatch):
+    task = Modelling.from_recipe(recipe_for(text))
+    task.model.eval()
+    found, sizes = task.evaluate(ALONE), []
+    task.model.register_forward_pre_hook(lambda _, given: sizes.append(given[0].numel()))
+    room = 3 * 16 * len(task.tokenizer)  # of three windows
+    monkeypatch.setattr("workings.tasks.language.MOST_SCORES", room)
+    assert task.evaluate(ALONE) == pytest.approx(found, rel=1e-5)
+    assert max(sizes) == 3 * 16
+
+
 CARRIED = ["--data.carry", "true"]
 MUON = ["--train.optimizer", "muon"]
 FORCED = ["--forcing.student", "0.5"]

@@ -25,7 +25,8 @@ from workings.tasks.completion import Told, stream
 from workings.tasks.task import Losses, Task
 from workings.tasks.weights import with_weights
 
-AT_ONCE = 64  # windows in a batch of measuring
+AT_ONCE = 64  # windows in a batch of measuring, if their scores are not too many
+MOST_SCORES = 2**26  # 256 MiB
 NOTHING: Ids = np.zeros(0, np.uint16)
 
 
@@ -187,8 +188,9 @@ class Modelling(Task):
         nats = 0.0
         for (length, counted), some in groupby(places, lambda p: (p[1] - p[0], p[1] - p[2])):
             begins = [begin for begin, _, _ in some]
-            for k in range(0, len(begins), AT_ONCE):
-                share = crew.share(begins[k : k + AT_ONCE])
+            at_once = max(1, min(AT_ONCE, MOST_SCORES // (length * len(self.tokenizer))))
+            for k in range(0, len(begins), at_once):
+                share = crew.share(begins[k : k + at_once])
                 # A model that is spread over the crew needs everybody for every batch.
                 inputs, targets = _windows(ids, share or begins[:1], length, crew.device)
                 scores, _ = self.model(inputs)
