@@ -91,6 +91,17 @@ def test_every_held_out_token_is_counted_once_with_the_context_that_is_said(text
     assert found == pytest.approx(total / (length - 1), rel=1e-4)
 
 
+def test_an_unknown_character_is_one_character(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abcdefgh" * 60)
+    letters = ["--tokenizer.kind", "characters", "--tokenizer.size", "6"]
+    task = Modelling.from_recipe(recipe_for(path, *letters))
+    assert task.tokenizer.unknown in task._held_out
+    found = task.evaluate(ALONE)
+    bits = found["validation_loss"] / math.log(2)
+    assert found["validation_bits_per_character"] == pytest.approx(bits)
+
+
 def test_long_windows_are_measured_a_few_at_a_time(text, monkeypatch):
     task = Modelling.from_recipe(recipe_for(text))
     task.model.eval()

@@ -15,7 +15,7 @@ from torch import Tensor
 from workings.crew import Crew
 from workings.data.texts import pieces
 from workings.data.token_file import Ids, mapped, text_checksum
-from workings.data.tokenizer import Tokenizer
+from workings.data.tokenizer import UNKNOWN, Tokenizer
 from workings.data.tokenizers import load_tokenizer, train_tokenizer
 from workings.decode.sample import GREEDY, Sampling
 from workings.errors import UserError
@@ -338,8 +338,10 @@ def _windows(
 
 
 def _characters(ids: Ids, tokenizer: Tokenizer, at_once: int = 2**20) -> int:
+    """How many characters tokens stand for; what is unknown is one, however it is spelt."""
     some = (ids[k : k + at_once].tolist() for k in range(0, len(ids), at_once))
-    return sum(len(tokenizer.decode(part)) for part in some)
+    spelt = sum(len(tokenizer.decode(part)) for part in some)
+    return spelt - (len(UNKNOWN) - 1) * int(np.count_nonzero(ids == tokenizer.unknown))
 
 
 def _named(part: str, measured: dict[str, float]) -> dict[str, float]:
