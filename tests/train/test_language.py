@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from workings.cli.train import keys_help
 from workings.config import build, override
 from workings.crew import Crew
 from workings.decode.sample import Sampling
@@ -91,11 +93,18 @@ def test_every_held_out_token_is_counted_once_with_the_context_that_is_said(text
     assert found == pytest.approx(total / (length - 1), rel=1e-4)
 
 
+def test_a_size_alone_does_not_change_the_kind_of_token(text):
+    assert recipe_for(text).tokenizer.kind == "characters"
+    assert recipe_for(text, "--tokenizer.min_count", "2").tokenizer.kind == "characters"
+    told = keys_help().partition("with task = language:")[2]
+    assert re.search(r"tokenizer.kind .* \[characters\]", told)
+    assert re.search(r"tokenizer.size .* \[1000\]", told)
+
+
 def test_an_unknown_character_is_one_character(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abcdefgh" * 60)
-    letters = ["--tokenizer.kind", "characters", "--tokenizer.size", "6"]
-    task = Modelling.from_recipe(recipe_for(path, *letters))
+    task = Modelling.from_recipe(recipe_for(path, "--tokenizer.size", "6"))
     assert task.tokenizer.unknown in task._held_out
     found = task.evaluate(ALONE)
     bits = found["validation_loss"] / math.log(2)

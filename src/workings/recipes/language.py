@@ -31,6 +31,16 @@ class TextConfig(Bounded):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextTokenizerConfig(TokenizerConfig):
+    """How text becomes tokens: letter by letter, where a recipe does not say."""
+
+    kind: Literal["words", "characters", "byte-pair"] = "characters"
+    """characters, byte-pair or words (basic English)"""
+    size: int = 1000
+    """at most so many tokens, the specials among them"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LanguageConfig(Bounded):
     """What every language model has."""
 
@@ -101,9 +111,7 @@ class LanguageRecipe(Bounded):
     seed: int = 0
     """everything random is drawn from it"""
     data: TextConfig = field(default_factory=TextConfig)
-    tokenizer: TokenizerConfig = field(
-        default_factory=lambda: TokenizerConfig(kind="characters", size=1000)
-    )
+    tokenizer: TextTokenizerConfig = field(default_factory=TextTokenizerConfig)
     model: dict[str, Any] = field(default_factory=lambda: {"kind": "transformer"})
     """kind, size (small, medium, large) and the settings of that kind of model"""
     forcing: ForcingConfig = field(default_factory=ForcingConfig)
