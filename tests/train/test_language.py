@@ -248,6 +248,26 @@ def test_what_is_for_recurrent_models_only(text):
         recipe_for(text, "--data.carry", "true")
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["--forcing.student", "1.5"], r"forcing\.student = 1\.5: from 0 to 1"),
+        (["--forcing.student", "-0.1"], "from 0 to 1"),
+        (["--forcing.student", "0.5", "--data.carry", "true"], "begins every window anew"),
+    ],
+)
+def test_forcing_that_cannot_be(text, changes, said):
+    with pytest.raises(UserError, match=said):
+        recurrent(text, *changes)
+
+
+def test_a_window_has_no_more_tokens_than_there_are_positions(text):
+    learned = {**TRANSFORMER, "positions": "learned", "length": 16}
+    assert recipe_for(text, model=learned).data.window == 16
+    with pytest.raises(UserError, match=r"data\.window = 17: model\.length has 16 positions"):
+        recipe_for(text, "--data.window", "17", model=learned)
+
+
 def test_what_the_user_should_know_of_a_prompt(text):
     task = Modelling.from_recipe(recipe_for(text))
     assert task.notes("hello", 5) == []

@@ -99,6 +99,11 @@ class ForcingConfig(Bounded):
     over: int = 1
     """epochs over which the share rises"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.student <= 1:
+            raise UserError(f"student = {self.student}: from 0 to 1")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRecipe(Bounded):
@@ -119,9 +124,16 @@ class LanguageRecipe(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind, _ = language_config(self.model)
+        kind, model = language_config(self.model)
         if kind != "recurrent" and (self.data.carry or self.forcing.student):
             raise UserError(f"data.carry and forcing are for recurrent models, not a {kind}")
+        if self.data.carry and self.forcing.student:
+            raise UserError("data.carry and forcing.student: a student begins every window anew")
+        learned = getattr(model, "positions", "none") == "learned"
+        if learned and self.data.window > model.length:
+            raise UserError(
+                f"data.window = {self.data.window}: model.length has {model.length} positions"
+            )
 
 
 LANGUAGE_KINDS: dict[str, type] = {
