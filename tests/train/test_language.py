@@ -69,8 +69,10 @@ def test_learns_completes_and_is_loaded_again(text, tmp_path):
     assert result["validation_perplexity"] == pytest.approx(math.exp(result["validation_loss"]))
     bits = result["validation_loss"] / math.log(2)
     assert result["validation_bits_per_character"] == pytest.approx(bits)
-    assert again.evaluate_on()["test_loss"] == pytest.approx(result["validation_loss"], abs=1e-5)
-    assert again.evaluate_on()["sliding_loss"] == pytest.approx(result["sliding_loss"], abs=1e-5)
+    measured = again.evaluate_on()
+    assert measured == pytest.approx({name: result[name] for name in measured}, abs=1e-4)
+    assert {"validation_loss", "sliding_loss"} <= measured.keys()
+    assert again.evaluate_on(str(text))["test_loss"] < 1.0
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert [r["kind"] for r in log] == ["epoch", "remark"] * 8 + ["test"]
     assert all(len(r["sample"]) == 30 for r in log if r["kind"] == "remark")

@@ -166,14 +166,14 @@ class Modelling(Task):
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Measure on a text, all of it; without one, on the text that the recipe holds out."""
         checksum, characters = text_checksum(pieces(data or self.recipe.data.set))
-        if data is None:
-            _, ids = self._parts(checksum, characters)
+        if data is None:  # by which the weights were chosen
+            part, (_, ids) = "validation", self._parts(checksum, characters)
         else:
-            ids = mapped(pieces(data), self.tokenizer, checksum)
+            part, ids = "test", mapped(pieces(data), self.tokenizer, checksum)
         if len(ids) < 2:
             raise UserError(f"{data}: a single token: there is nothing to predict")
         crew, window = Crew(self._device), self.recipe.data.window
-        return _named("test", self._measured(ids, crew, window)) | _named(
+        return _named(part, self._measured(ids, crew, window)) | _named(
             "sliding", self._measured(ids, crew, max(window // 2, 1))
         )
 
