@@ -296,6 +296,15 @@ def test_stop_strings_end_a_text_and_are_never_seen_in_part(text, tmp_path):
     assert len(seeds) == 4
 
 
+def test_what_was_held_out_of_another_text_is_not_measured(text, tmp_path):
+    train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    text.write_text("of another text, " + text.read_text())
+    task = load_as(Modelling, tmp_path / "run")
+    with pytest.raises(UserError, match="not the text that this run began with"):
+        task.evaluate_on()
+    assert task.evaluate_on(str(text))["test_loss"] > 0
+
+
 def test_a_run_of_another_task_is_told(text, tmp_path):
     train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     with pytest.raises(UserError, match="of the task 'language': one of 'classify' is needed"):

@@ -166,6 +166,11 @@ class Modelling(Task):
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Measure on a text, all of it; without one, on the text that the recipe holds out."""
         checksum, characters = text_checksum(pieces(data or self.recipe.data.set))
+        if data is None and self.data_told.get("sha256", checksum) != checksum:
+            raise UserError(
+                f"{self.recipe.data.set} is not the text that this run began with: what it held "
+                "out cannot be told any more; --data measures on all of a text"
+            )
         if data is None:  # by which the weights were chosen
             part, (_, ids) = "validation", self._parts(checksum, characters)
         else:
