@@ -221,7 +221,7 @@ class Modelling(Task):
     def carried(self) -> dict[str, Tensor]:
         """The state that each stream has come to, layer by layer."""
         layers = [] if self._memories is None else self._memories.layers
-        return {f"{k}.{i}": t for k, (way,) in enumerate(layers) for i, t in enumerate(way)}
+        return {f"{k}.{i}": t.cpu() for k, (way,) in enumerate(layers) for i, t in enumerate(way)}
 
     @torch.no_grad()
     def take_up(self, carried: Mapping[str, Tensor]) -> None:

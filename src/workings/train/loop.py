@@ -346,7 +346,8 @@ class Trainer:
         )
         self.average.restore(tensors.get("average", {}), model)
         self.progress = build(Progress, state["progress"])
-        self.task.take_up(of_rank(tensors.get("carried", {}), self.crew))
+        carried = of_rank(tensors.get("carried", {}), self.crew, self.config.batch)
+        self.task.take_up(carried)
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
 
