@@ -296,6 +296,24 @@ def test_stop_strings_end_a_text_and_are_never_seen_in_part(text, tmp_path):
     assert len(seeds) == 4
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_cannot_be_compared_chooses_nothing(text, tmp_path, monkeypatch, value):
+    evaluate, epochs = Modelling.evaluate, []
+
+    def spoilt(self, crew):
+        epochs.append(1)
+        return evaluate(self, crew) | ({"validation_loss": value} if len(epochs) == 2 else {})
+
+    monkeypatch.setattr(Modelling, "evaluate", spoilt)
+    with pytest.raises(UserError, match=r"the validation loss is .* after step 24.* is .*step-12"):
+        train(recipe_for(text), tmp_path / "run", mode="quiet")
+    monkeypatch.setattr(Modelling, "evaluate", evaluate)
+    resume(tmp_path / "run", mode="quiet")
+    train(recipe_for(text), tmp_path / "whole", mode="quiet")
+    whole, stopped = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "run"))
+    assert whole == stopped
+
+
 def test_what_was_held_out_of_another_text_is_not_measured(text, tmp_path):
     train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     text.write_text("of another text, " + text.read_text())

@@ -24,6 +24,7 @@ from workings.train.faults import (
     Diverged,
     bad_gradients,
     check_loss,
+    check_metric,
     check_weights,
     memory_told,
     origin_of,
@@ -225,6 +226,7 @@ class Trainer:
             remark = task.remark() if alone and self.crew.is_chief else {}
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
+            check_metric(task.metric, value, progress.step)
             better = progress.best is None or (value > progress.best) == task.higher_is_better
             if better and value != progress.best:
                 progress.best, progress.best_epoch = value, progress.epoch + 1
