@@ -212,8 +212,8 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         progress, task = self.progress, self.task
-        weights = {name: whole(t.detach()) for name, t in task.model.state_dict().items()}
-        check_weights(weights, progress.step)
+        state = task.model.state_dict()  # whole one after the other, not at once
+        check_weights(((name, whole(t.detach())) for name, t in state.items()), progress.step)
         self.average.after_epoch(task.model)
         with self.averaged():
             since = time.perf_counter()
