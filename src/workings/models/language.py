@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError, near
+from workings.errors import UserError, brief
 from workings.layers.blocks import EncoderBlock
 from workings.layers.cache import KeyValueCache
 from workings.layers.norms import LayerNorm
@@ -198,6 +198,8 @@ LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
 def build_language_model(table: dict[str, Any], vocabulary: int) -> LanguageModel:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
     kind, config = language_config(table)
-    if kind not in LANGUAGE_MODELS:
-        raise UserError(f"model.kind = {kind!r}: {near(kind, LANGUAGE_MODELS)}")
-    return LANGUAGE_MODELS[kind](config, vocabulary)
+    try:
+        return LANGUAGE_MODELS[kind](config, vocabulary)
+    except (RuntimeError, MemoryError) as error:
+        told = brief(str(error) or "out of memory", 150)
+        raise UserError(f"model: it cannot be made like this: {told}") from None
