@@ -1,11 +1,13 @@
 """Texts, and their tokens mapped into memory."""
 
 import gzip
+import os
 
 import numpy as np
 import pytest
 
 from workings.data.characters import Characters
+from workings.data.sets import cache_folder
 from workings.data.texts import pieces, text_names
 from workings.data.token_file import mapped, text_checksum
 from workings.errors import UserError
@@ -62,3 +64,35 @@ def test_tokens_are_mapped_once_and_belong_to_their_tokenizer():
     assert other.decode(mapped(text, other, checksum).tolist()) == "abracadabra"
     with pytest.raises(UserError, match="empty"):
         mapped([], letters, "another")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw[: len(raw) // 2],
+        lambda raw: raw[:-1],
+        lambda _: b"",
+        lambda raw: b"\xff" * len(raw),
+        lambda raw: raw[:4] + bytes([raw[4] ^ 1]) + raw[5:],
+        lambda raw: raw + raw,
+    ],
+)
+def test_a_damaged_file_of_tokens_is_written_again(damage):
+    text = ["abra", "cadabra"]
+    letters = Characters.train(text)
+    mapped(text, letters, "sum")
+    (path,) = (cache_folder() / "tokens").glob("*.uint16")
+    raw = path.read_bytes()
+    path.write_bytes(damage(raw))
+    assert letters.decode(mapped(text, letters, "sum").tolist()) == "abracadabra"
+    assert path.read_bytes() == raw
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_behind(monkeypatch):
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"tokens.*No space left on device"):
+        mapped(["abra"], Characters.train(["abra"]), "sum")
+    assert not list((cache_folder() / "tokens").glob("[!.]*"))

@@ -28,7 +28,6 @@ def main(plan: str) -> None:
 def run(folder: str, recipe: dict | None = None, stop_at: int | None = None) -> list[float]:
     """Train or resume in a folder; give back the losses of the steps."""
     from workings.config import build
-    from workings.recipes import ClassifyRecipe
     from workings.train import runs
     from workings.train.loop import Interrupted, Trainer
 
@@ -49,7 +48,8 @@ def run(folder: str, recipe: dict | None = None, stop_at: int | None = None) -> 
         if recipe is None:
             runs.resume(folder, mode="quiet")
         else:
-            runs.train(build(ClassifyRecipe, recipe), folder, mode="quiet")
+            kind, _ = runs.TASKS[recipe.get("task", "classify")]
+            runs.train(build(kind, recipe), folder, mode="quiet")
     except Interrupted as stopped:
         if stopped.exit_status != 143:
             raise

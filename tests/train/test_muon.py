@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.optim._muon import _zeropower_via_newtonschulz
 
+from workings.models.language import build_language_model
 from workings.recipes import TrainConfig
 from workings.train.muon import COEFFICIENTS, Muon, orthogonal
 from workings.train.optimise import optimiser
@@ -98,3 +99,15 @@ def test_it_learns_and_goes_on_from_its_state():
     for name, p in model.named_parameters():
         assert torch.equal(p, other.get_parameter(name)), name
     assert (model(torch.arange(7)).argmax(-1) == torch.arange(7).roll(1)).all()
+
+
+@pytest.mark.parametrize("kind", ["muon", "adamw"])
+def test_learned_positions_are_embeddings(kind):
+    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 1, "tied": False}
+    model = build_language_model({**table, "positions": "learned", "length": 5}, 7)
+    made = optimiser(model, TrainConfig(optimizer=kind, decay=0.1))
+    *_, others = made.param_groups
+    assert others["weight_decay"] == 0
+    names = {p: name for name, p in model.named_parameters()}
+    found = {names[p] for p in others["params"] if p.dim() > 1}
+    assert found == {"embedding.weight", "positions.table"}

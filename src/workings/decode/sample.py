@@ -35,6 +35,8 @@ class Sampling:
             raise UserError(f"temperature = {self.temperature}: 0 (the likeliest) or above")
         if self.top_k < 0:
             raise UserError(f"top_k = {self.top_k}: 0 (all) or above")
+        if not 0 <= self.seed < 2**63:
+            raise UserError(f"seed = {self.seed}: a whole number from 0 to below 2**63")
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p = {self.top_p}: above 0, at most 1")
         if not 0 <= self.min_p <= 1:
@@ -44,6 +46,7 @@ class Sampling:
 
 
 GREEDY = Sampling(temperature=0.0)
+COLDEST = 1e-30  # single precision knows no much smaller number but 0
 
 
 def probabilities(
@@ -63,7 +66,8 @@ def probabilities(
         scores = torch.where(there, weaker, scores)
     if how.temperature == 0:
         return torch.nn.functional.one_hot(scores.argmax(-1), scores.shape[-1]).float()
-    scores = scores / how.temperature
+    # The largest becomes 0, so that none grows beyond what is a number, however cold it is.
+    scores = (scores - scores.amax(-1, keepdim=True)) / max(how.temperature, COLDEST)
     if 0 < how.top_k < scores.shape[-1]:
         least = scores.topk(how.top_k, dim=-1).values[:, -1:]
         scores = scores.masked_fill(scores < least, -torch.inf)

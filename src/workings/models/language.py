@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError, near
+from workings.errors import UserError, brief
 from workings.layers.blocks import EncoderBlock
 from workings.layers.cache import KeyValueCache
 from workings.layers.norms import LayerNorm
@@ -119,7 +119,10 @@ class RecurrentLanguageModel(LanguageModel):
 
 
 class Window:
-    """What a Transformer remembers: keys and values of each block, and the tokens themselves."""
+    """What a Transformer remembers: keys and values of each block.
+
+    And the last tokens themselves, where positions may come to an end.
+    """
 
     def __init__(self, caches: list[KeyValueCache], tokens: Tensor | None = None) -> None:
         self.caches, self.tokens = caches, tokens
@@ -170,12 +173,14 @@ class TransformerLanguageModel(LanguageModel):
     def read(self, ids: Tensor, state: Window | None) -> tuple[Tensor, Window | None]:
         if state is None:
             return self._through(ids, None), None
-        state.tokens = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
-        if self.longest is not None and state.caches[0].length + ids.shape[1] > self.longest:
-            # No positions are left: begin anew with the later half of what there is room for.
-            state = Window([KeyValueCache() for _ in self.blocks], state.tokens)
-            assert state.tokens is not None
-            ids = state.tokens[:, -max(self.longest // 2, 1) :]
+        if self.longest is not None:
+            before = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
+            state.tokens = before[:, -max(self.longest // 2, 1) :]
+            if state.caches[0].length + ids.shape[1] > self.longest:
+                # No positions are left: begin anew with the later half of what there is room for.
+                state = Window([KeyValueCache() for _ in self.blocks], state.tokens)
+                assert state.tokens is not None
+                ids = state.tokens
         return self._through(ids, state.caches), state
 
     def _through(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
@@ -198,6 +203,8 @@ LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
 def build_language_model(table: dict[str, Any], vocabulary: int) -> LanguageModel:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
     kind, config = language_config(table)
-    if kind not in LANGUAGE_MODELS:
-        raise UserError(f"model.kind = {kind!r}: {near(kind, LANGUAGE_MODELS)}")
-    return LANGUAGE_MODELS[kind](config, vocabulary)
+    try:
+        return LANGUAGE_MODELS[kind](config, vocabulary)
+    except (RuntimeError, MemoryError) as error:
+        told = brief(str(error) or "out of memory", 150)
+        raise UserError(f"model: it cannot be made like this: {told}") from None

@@ -31,6 +31,16 @@ class TextConfig(Bounded):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextTokenizerConfig(TokenizerConfig):
+    """How text becomes tokens: letter by letter, where a recipe does not say."""
+
+    kind: Literal["words", "characters", "byte-pair"] = "characters"
+    """characters, byte-pair or words (basic English)"""
+    size: int = 1000
+    """at most so many tokens, the specials among them"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LanguageConfig(Bounded):
     """What every language model has."""
 
@@ -89,6 +99,11 @@ class ForcingConfig(Bounded):
     over: int = 1
     """epochs over which the share rises"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.student <= 1:
+            raise UserError(f"student = {self.student}: from 0 to 1")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRecipe(Bounded):
@@ -101,9 +116,7 @@ class LanguageRecipe(Bounded):
     seed: int = 0
     """everything random is drawn from it"""
     data: TextConfig = field(default_factory=TextConfig)
-    tokenizer: TokenizerConfig = field(
-        default_factory=lambda: TokenizerConfig(kind="characters", size=1000)
-    )
+    tokenizer: TextTokenizerConfig = field(default_factory=TextTokenizerConfig)
     model: dict[str, Any] = field(default_factory=lambda: {"kind": "transformer"})
     """kind, size (small, medium, large) and the settings of that kind of model"""
     forcing: ForcingConfig = field(default_factory=ForcingConfig)
@@ -111,9 +124,16 @@ class LanguageRecipe(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind, _ = language_config(self.model)
+        kind, model = language_config(self.model)
         if kind != "recurrent" and (self.data.carry or self.forcing.student):
             raise UserError(f"data.carry and forcing are for recurrent models, not a {kind}")
+        if self.data.carry and self.forcing.student:
+            raise UserError("data.carry and forcing.student: a student begins every window anew")
+        learned = getattr(model, "positions", "none") == "learned"
+        if learned and self.data.window > model.length:
+            raise UserError(
+                f"data.window = {self.data.window}: model.length has {model.length} positions"
+            )
 
 
 LANGUAGE_KINDS: dict[str, type] = {

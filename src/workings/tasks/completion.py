@@ -37,24 +37,27 @@ def stream(
     """
     begin = tokenizer.encode(prompt) or [tokenizer.start]  # an empty one begins as a text does
     ids = torch.tensor([begin], device=next(model.parameters()).device)
-    begun = len(tokenizer.decode(begin))
-    found: list[int] = []
-    text, given = "", 0
+    # Decoded behind the last tokens whose text is settled: behind all, a book would take for ever.
+    before, waiting = begin, list[int]()
+    settled, text, given = "", "", 0
     for token, scores in generate(model, ids, tokens, how):
-        found.append(int(token[0]))
-        text = tokenizer.decode([*begin, *found])[begun:]
+        waiting.append(int(token[0]))
+        new = tokenizer.decode([*before, *waiting])[len(tokenizer.decode(before)) :]
+        text = settled + new
         end = min((k for stop in stops if (k := text.find(stop)) >= 0), default=-1)
         safe = len(text) - _held_back(text, stops) if end < 0 else end
         chances = torch.softmax(scores[0].float(), -1)
         yield Told(
             text[given:safe],
-            tokenizer.token(found[-1]),
-            float(chances[found[-1]]),
+            tokenizer.token(waiting[-1]),
+            float(chances[waiting[-1]]),
             _likeliest(chances, top, tokenizer),
         )
         given = max(given, safe)
         if end >= 0:
             return
+        if new and not new.endswith("\ufffd"):  # else it may be half a character
+            before, waiting, settled = waiting, [], text
     if given < len(text):
         yield Told(text[given:], "", 1.0, ())
 

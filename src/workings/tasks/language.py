@@ -15,7 +15,7 @@ from torch import Tensor
 from workings.crew import Crew
 from workings.data.texts import pieces
 from workings.data.token_file import Ids, mapped, text_checksum
-from workings.data.tokenizer import Tokenizer
+from workings.data.tokenizer import UNKNOWN, Tokenizer
 from workings.data.tokenizers import load_tokenizer, train_tokenizer
 from workings.decode.sample import GREEDY, Sampling
 from workings.errors import UserError
@@ -25,7 +25,8 @@ from workings.tasks.completion import Told, stream
 from workings.tasks.task import Losses, Task
 from workings.tasks.weights import with_weights
 
-AT_ONCE = 64  # windows in a batch of measuring
+AT_ONCE = 64  # windows in a batch of measuring, if their scores are not too many
+MOST_SCORES = 2**26  # 256 MiB
 NOTHING: Ids = np.zeros(0, np.uint16)
 
 
@@ -48,28 +49,34 @@ class Modelling(Task):
     @classmethod
     def from_recipe(cls, recipe: LanguageRecipe) -> "Modelling":
         """Read the text, make the tokenizer and a fresh model."""
-        wanted, name, held_out = recipe.tokenizer, recipe.data.set, recipe.data.held_out
+        wanted, name = recipe.tokenizer, recipe.data.set
         checksum, characters = text_checksum(pieces(name))
         if characters < 2:
             told = "it is empty" if not characters else "a single character"
             raise UserError(f"{name}: {told}: there is nothing to predict")
-        learned_from = _first(pieces(name), math.ceil(characters * (1 - held_out)))
+        learned_from = _between(pieces(name), 0, _cut(recipe, characters))
         tokenizer = train_tokenizer(wanted.kind, learned_from, wanted.size, wanted.min_count)
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
-        task._train, task._held_out = task._parts(checksum)
+        task._train, task._held_out = task._parts(checksum, characters)
         counts = {"train": len(task._train), "validation": len(task._held_out)}
         task.data_told = {"set": name, "characters": characters, **counts, "sha256": checksum}
         return task
 
-    def _parts(self, checksum: str) -> tuple[Ids, Ids]:
-        """The recipe's text as ids: what is learned from, and what is held out."""
-        name = self.recipe.data.set
-        ids = mapped(pieces(name), self.tokenizer, checksum)
-        cut = int(len(ids) * (1 - self.recipe.data.held_out))
-        if cut < 2 or len(ids) - cut < 2:
-            raise UserError(f"{name}: {len(ids):,} tokens: too few to learn from and to hold out")
-        return ids[:cut], ids[cut:]
+    def _parts(self, checksum: str, characters: int) -> tuple[Ids, Ids]:
+        """The recipe's text as ids: what is learned from, and what is held out.
+
+        They are cut where the vocabulary's part ends, and encoded apart.
+        """
+        name, cut = self.recipe.data.set, _cut(self.recipe, characters)
+        learned, held_out = (
+            mapped(_between(pieces(name), a, b), self.tokenizer, f"{checksum} {a} {b}")
+            for a, b in ((0, cut), (cut, characters))
+        )
+        if min(len(learned), len(held_out)) < 2:
+            count = len(learned) + len(held_out)
+            raise UserError(f"{name}: {count:,} tokens: too few to learn from and to hold out")
+        return learned, held_out
 
     # -- what the training loop asks ---------------------------------------------------------------
 
@@ -158,15 +165,20 @@ class Modelling(Task):
 
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Measure on a text, all of it; without one, on the text that the recipe holds out."""
-        checksum, _ = text_checksum(pieces(data or self.recipe.data.set))
-        if data is None:
-            _, ids = self._parts(checksum)
+        checksum, characters = text_checksum(pieces(data or self.recipe.data.set))
+        if data is None and self.data_told.get("sha256", checksum) != checksum:
+            raise UserError(
+                f"{self.recipe.data.set} is not the text that this run began with: what it held "
+                "out cannot be told any more; --data measures on all of a text"
+            )
+        if data is None:  # by which the weights were chosen
+            part, (_, ids) = "validation", self._parts(checksum, characters)
         else:
-            ids = mapped(pieces(data), self.tokenizer, checksum)
+            part, ids = "test", mapped(pieces(data), self.tokenizer, checksum)
         if len(ids) < 2:
             raise UserError(f"{data}: a single token: there is nothing to predict")
         crew, window = Crew(self._device), self.recipe.data.window
-        return _named("test", self._measured(ids, crew, window)) | _named(
+        return _named(part, self._measured(ids, crew, window)) | _named(
             "sliding", self._measured(ids, crew, max(window // 2, 1))
         )
 
@@ -181,8 +193,9 @@ class Modelling(Task):
         nats = 0.0
         for (length, counted), some in groupby(places, lambda p: (p[1] - p[0], p[1] - p[2])):
             begins = [begin for begin, _, _ in some]
-            for k in range(0, len(begins), AT_ONCE):
-                share = crew.share(begins[k : k + AT_ONCE])
+            at_once = max(1, min(AT_ONCE, MOST_SCORES // (length * len(self.tokenizer))))
+            for k in range(0, len(begins), at_once):
+                share = crew.share(begins[k : k + at_once])
                 # A model that is spread over the crew needs everybody for every batch.
                 inputs, targets = _windows(ids, share or begins[:1], length, crew.device)
                 scores, _ = self.model(inputs)
@@ -208,7 +221,7 @@ class Modelling(Task):
     def carried(self) -> dict[str, Tensor]:
         """The state that each stream has come to, layer by layer."""
         layers = [] if self._memories is None else self._memories.layers
-        return {f"{k}.{i}": t for k, (way,) in enumerate(layers) for i, t in enumerate(way)}
+        return {f"{k}.{i}": t.cpu() for k, (way,) in enumerate(layers) for i, t in enumerate(way)}
 
     @torch.no_grad()
     def take_up(self, carried: Mapping[str, Tensor]) -> None:
@@ -304,11 +317,19 @@ class Modelling(Task):
         return cls(recipe, tokenizer, model)
 
 
-def _first(texts: Iterable[str], characters: int) -> Iterator[str]:
+def _cut(recipe: LanguageRecipe, characters: int) -> int:
+    """How many characters of a text are learned from; the rest is held out."""
+    return int(characters * (1 - recipe.data.held_out))
+
+
+def _between(texts: Iterable[str], begin: int, end: int) -> Iterator[str]:
+    """The characters from one place to another of a text that comes in pieces."""
+    place = 0
     for text in texts:
-        yield text[:characters]
-        characters -= len(text)
-        if characters <= 0:
+        if some := text[max(begin - place, 0) : end - place]:
+            yield some
+        place += len(text)
+        if place >= end:
             return
 
 
@@ -322,8 +343,10 @@ def _windows(
 
 
 def _characters(ids: Ids, tokenizer: Tokenizer, at_once: int = 2**20) -> int:
+    """How many characters tokens stand for; what is unknown is one, however it is spelt."""
     some = (ids[k : k + at_once].tolist() for k in range(0, len(ids), at_once))
-    return sum(len(tokenizer.decode(part)) for part in some)
+    spelt = sum(len(tokenizer.decode(part)) for part in some)
+    return spelt - (len(UNKNOWN) - 1) * int(np.count_nonzero(ids == tokenizer.unknown))
 
 
 def _named(part: str, measured: dict[str, float]) -> dict[str, float]:

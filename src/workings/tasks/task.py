@@ -55,7 +55,10 @@ class Task(Protocol):
         return {}
 
     def carried(self) -> dict[str, Tensor]:
-        """What this process's batches hand on from step to step, for a checkpoint."""
+        """What this process's batches hand on from step to step, for a checkpoint.
+
+        Tensors on the CPU, with a row for each of its share of a batch.
+        """
         return {}
 
     def take_up(self, carried: Mapping[str, Tensor]) -> None:

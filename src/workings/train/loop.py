@@ -24,6 +24,7 @@ from workings.train.faults import (
     Diverged,
     bad_gradients,
     check_loss,
+    check_metric,
     check_weights,
     memory_told,
     origin_of,
@@ -211,8 +212,8 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         progress, task = self.progress, self.task
-        weights = {name: whole(t.detach()) for name, t in task.model.state_dict().items()}
-        check_weights(weights, progress.step)
+        state = task.model.state_dict()  # whole one after the other, not at once
+        check_weights(((name, whole(t.detach())) for name, t in state.items()), progress.step)
         self.average.after_epoch(task.model)
         with self.averaged():
             since = time.perf_counter()
@@ -225,6 +226,7 @@ class Trainer:
             remark = task.remark() if alone and self.crew.is_chief else {}
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
+            check_metric(task.metric, value, progress.step)
             better = progress.best is None or (value > progress.best) == task.higher_is_better
             if better and value != progress.best:
                 progress.best, progress.best_epoch = value, progress.epoch + 1
@@ -346,7 +348,8 @@ class Trainer:
         )
         self.average.restore(tensors.get("average", {}), model)
         self.progress = build(Progress, state["progress"])
-        self.task.take_up(of_rank(tensors.get("carried", {}), self.crew))
+        carried = of_rank(tensors.get("carried", {}), self.crew, self.config.batch)
+        self.task.take_up(carried)
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
 

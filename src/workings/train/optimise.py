@@ -7,15 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from workings.crew import parted, whole
+from workings.layers.positions import LearnedPositions
 from workings.recipes import TrainConfig
 from workings.train.muon import Muon
 
 
 def optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Make the optimiser; only matrices decay, not biases, norms or embeddings."""
-    embeddings = {
-        m.weight for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)
-    }
+    tables = nn.Embedding | nn.EmbeddingBag | LearnedPositions
+    embeddings = {p for m in model.modules() if isinstance(m, tables) for p in m.parameters()}
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.dim() > 1 and p not in embeddings]
     others = [p for p in trained if p.dim() <= 1 or p in embeddings]

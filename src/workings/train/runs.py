@@ -66,6 +66,8 @@ def load(folder: str | Path) -> Task:
         raise Damaged(f"{folder / 'environment.json'}: missing")
     with system_errors_told(folder):
         task: Task = TASKS[recipe.task][1].load(folder, recipe, _mark(folder))
+        learned_from = read_json(folder / "environment.json").get("data")
+        task.data_told = learned_from if isinstance(learned_from, dict) else {}
         return task
 
 

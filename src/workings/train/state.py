@@ -34,13 +34,21 @@ def nested(tensors: Mapping[str, Tensor], weights: list[Tensor]) -> dict[int, di
     return found
 
 
-def of_rank(tensors: Mapping[str, Tensor], crew: Crew) -> dict[str, Tensor]:
-    """What this process had put into a checkpoint; nothing, if their number was another then."""
-    ranks = {int(key.split(".", 1)[0]) for key in tensors}
-    if len(ranks) != crew.size:
-        return {}
-    own = f"{crew.rank}."
-    return {key.removeprefix(own): t for key, t in tensors.items() if key.startswith(own)}
+def of_rank(tensors: Mapping[str, Tensor], crew: Crew, rows: int) -> dict[str, Tensor]:
+    """This process's rows of what a crew, of whatever size, had put into a checkpoint.
+
+    There are as many as a batch has; each process had its share of them, as of a batch.
+    """
+    size = len({key.split(".", 1)[0] for key in tensors})
+    found = {}
+    for name in dict.fromkeys(key.split(".", 1)[1] for key in tensors):
+        parts = [tensors[f"{rank}.{name}"] for rank in range(size)]
+        whole = parts[0].new_zeros(size * len(parts[0]), *parts[0].shape[1:])
+        for rank, part in enumerate(parts):
+            whole[rank : rank + size * len(part) : size] = part
+        share = whole[:rows][crew.rank :: crew.size]
+        found[name] = share if len(share) else whole[:1]  # as in a step without a share
+    return found
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
