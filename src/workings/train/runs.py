@@ -9,7 +9,7 @@ import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
-from workings.errors import UserError
+from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
 from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen
@@ -36,6 +36,7 @@ TASKS: dict[str, tuple[type, Any]] = {
     "language": (LanguageRecipe, Modelling),
 }
 Kind = TypeVar("Kind", bound=Task)
+MOST_THREADS = 4096  # no machine has more to offer
 
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
@@ -95,7 +96,10 @@ def as_it_was(folder: Path) -> list[str]:
     """Compute with as many threads as a run did; say what else is not as it was then."""
     recipe_of(folder)
     before = read_json(folder / "environment.json")
-    torch.set_num_threads(before["threads"])
+    threads = before.get("threads")
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise Damaged(f"{folder / 'environment.json'}: threads = {shown(threads)}: not a run's")
+    torch.set_num_threads(threads)
     return differences(before, {**environment(), "data": before.get("data")})
 
 
