@@ -53,10 +53,13 @@ def train(recipe: Recipe, folder: str | Path, *, mode: Mode = "progress") -> Tas
         return _run(recipe, Path(folder), mode)
 
 
-def resume(folder: str | Path, *, mode: Mode = "progress") -> Task:
-    """Go on with a run that was stopped; with as many processes as there are now."""
+def resume(folder: str | Path, *, mode: Mode = "progress", how: str | None = None) -> Task:
+    """Go on with a run that was stopped; with as many processes as there are now.
+
+    `how` they hold the weights, replicated or sharded, may be another way than the recipe's.
+    """
     with system_errors_told(Path(folder)):
-        return _run(None, Path(folder), mode)
+        return _run(None, Path(folder), mode, how)
 
 
 def load(folder: str | Path) -> Task:
@@ -120,13 +123,15 @@ def _begun(folder: Path) -> bool:
     return (folder / "config.toml").is_file()
 
 
-def _run(new: Recipe | None, folder: Path, mode: Mode) -> Task:
+def _run(new: Recipe | None, folder: Path, mode: Mode, how: str | None = None) -> Task:
     with assembled() as crew, ExitStack() as held:
         recipe: Recipe = new or ClassifyRecipe()
         with crew.together():
             if crew.is_chief:
                 recipe = _opened(new, folder, held)
         recipe = crew.chiefs(recipe)
+        if how is not None:
+            recipe = build(type(recipe), override(to_table(recipe), ["--train.crew", how]))
         with crew.together():
             crew.settle(recipe.train.device)
             task: Task = TASKS[recipe.task][1].from_recipe(recipe)
