@@ -10,7 +10,9 @@ from workings.cli import main
 from workings.config import build
 from workings.errors import UserError
 from workings.recipes import LanguageRecipe
+from workings.storage import read_json, write_json
 from workings.train.differ import differ
+from workings.train.environment import differences
 from workings.train.runs import train
 from workings.views.differed import differed
 
@@ -47,6 +49,23 @@ def test_another_rate_is_another_run(toy, tmp_path, recipe_for, capsys):
     assert "train.rate" in differed(found)
     assert main(["diff", str(tmp_path / "one"), str(tmp_path / "two"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+
+
+@pytest.mark.parametrize("threads", [None, 0, 10**9, True, "two", [1]])
+def test_a_number_of_threads_that_no_run_had(toy, tmp_path, recipe_for, capsys, threads):
+    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    made = read_json(tmp_path / "run" / "environment.json")
+    write_json(tmp_path / "run" / "environment.json", made | {"threads": threads})
+    again = ["train", "--repeat", str(tmp_path / "run"), "--out", str(tmp_path / "again")]
+    assert main(again) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "environment.json: threads = " in line
+
+
+def test_packages_that_are_no_table_are_a_difference():
+    assert differences({"packages": ["torch"]}, {"packages": {"torch": "2"}}) == [
+        "torch was None, is 2"
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")

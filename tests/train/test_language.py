@@ -273,6 +273,7 @@ def test_a_window_has_no_more_tokens_than_there_are_positions(text):
 def test_what_the_user_should_know_of_a_prompt(text):
     task = Modelling.from_recipe(recipe_for(text))
     assert task.notes("hello", 5) == []
+    assert "nothing to go on from" in task.notes("", 5)[0]
     assert "never seen in training, read as unknown: Z é" in task.notes("Zé", 5)[0]
     assert "goes on beyond" in task.notes("hello", 100)[0]
     learned = recipe_for(text, model={**TRANSFORMER, "positions": "learned", "length": 20})

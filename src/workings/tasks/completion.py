@@ -35,7 +35,7 @@ def stream(
 
     A piece of text that may be the beginning of a stop string is held back until it is not.
     """
-    begin = tokenizer.encode(prompt) or [tokenizer.start]  # an empty one begins as a text does
+    begin = tokenizer.encode(prompt) or [tokenizer.start]  # something has to be read first
     ids = torch.tensor([begin], device=next(model.parameters()).device)
     # Decoded behind the last tokens whose text is settled: behind all, a book would take for ever.
     before, waiting = begin, list[int]()

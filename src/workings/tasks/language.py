@@ -262,6 +262,8 @@ class Modelling(Task):
         """What the user should know of a prompt before it is completed."""
         notes = []
         known, window = self.tokenizer, self.recipe.data.window
+        if not known.encode(prompt):
+            notes.append("nothing to go on from: it reads a token that training never had, first")
         strange = sorted({t for t in known.tokens(prompt) if known.encode(t) == [known.unknown]})
         if strange:
             notes.append(f"never seen in training, read as unknown: {' '.join(strange)}")

@@ -9,7 +9,7 @@ import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
-from workings.errors import UserError
+from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
 from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen
@@ -36,6 +36,7 @@ TASKS: dict[str, tuple[type, Any]] = {
     "language": (LanguageRecipe, Modelling),
 }
 Kind = TypeVar("Kind", bound=Task)
+MOST_THREADS = 4096  # no machine has more to offer
 
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
@@ -52,10 +53,13 @@ def train(recipe: Recipe, folder: str | Path, *, mode: Mode = "progress") -> Tas
         return _run(recipe, Path(folder), mode)
 
 
-def resume(folder: str | Path, *, mode: Mode = "progress") -> Task:
-    """Go on with a run that was stopped; with as many processes as there are now."""
+def resume(folder: str | Path, *, mode: Mode = "progress", how: str | None = None) -> Task:
+    """Go on with a run that was stopped; with as many processes as there are now.
+
+    `how` they hold the weights, replicated or sharded, may be another way than the recipe's.
+    """
     with system_errors_told(Path(folder)):
-        return _run(None, Path(folder), mode)
+        return _run(None, Path(folder), mode, how)
 
 
 def load(folder: str | Path) -> Task:
@@ -95,7 +99,10 @@ def as_it_was(folder: Path) -> list[str]:
     """Compute with as many threads as a run did; say what else is not as it was then."""
     recipe_of(folder)
     before = read_json(folder / "environment.json")
-    torch.set_num_threads(before["threads"])
+    threads = before.get("threads")
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise Damaged(f"{folder / 'environment.json'}: threads = {shown(threads)}: not a run's")
+    torch.set_num_threads(threads)
     return differences(before, {**environment(), "data": before.get("data")})
 
 
@@ -116,13 +123,15 @@ def _begun(folder: Path) -> bool:
     return (folder / "config.toml").is_file()
 
 
-def _run(new: Recipe | None, folder: Path, mode: Mode) -> Task:
+def _run(new: Recipe | None, folder: Path, mode: Mode, how: str | None = None) -> Task:
     with assembled() as crew, ExitStack() as held:
         recipe: Recipe = new or ClassifyRecipe()
         with crew.together():
             if crew.is_chief:
                 recipe = _opened(new, folder, held)
         recipe = crew.chiefs(recipe)
+        if how is not None:
+            recipe = build(type(recipe), override(to_table(recipe), ["--train.crew", how]))
         with crew.together():
             crew.settle(recipe.train.device)
             task: Task = TASKS[recipe.task][1].from_recipe(recipe)
