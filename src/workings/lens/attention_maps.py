@@ -13,6 +13,7 @@ from workings.data.tokenizer import Tokenizer
 from workings.errors import UserError
 from workings.models.language import LanguageModel
 from workings.tasks.classify import Classifying
+from workings.tasks.language import Modelling
 from workings.trace import Trace
 from workings.views.picture import Picture
 
@@ -51,9 +52,9 @@ class AttentionMaps:
 
     def to_text(self, *, width: int | None = None, color: bool = False) -> str:
         """Write it for a terminal."""
-        from workings.views import maps
+        from workings.views import maps_text
 
-        return maps.text(self, width=width, color=color)
+        return maps_text.text(self, width=width, color=color)
 
     def to_picture(self) -> Picture:
         """Draw all heads in one picture."""
@@ -68,6 +69,17 @@ class AttentionMaps:
         return maps.page(self)
 
 
+def attention_maps(
+    task: object, text: str, *, layers: Collection[int] = (), heads: Collection[int] = ()
+) -> AttentionMaps:
+    """The heads of a run's model while it reads a text; of some layers and heads, from 1."""
+    if isinstance(task, Classifying):
+        return classifier_maps(task, text, layers=layers, heads=heads)
+    if isinstance(task, Modelling):
+        return language_maps(task.model, task.tokenizer, text, layers=layers, heads=heads)
+    raise UserError("attention can be shown of classifiers and of language models")
+
+
 def language_maps(
     model: LanguageModel,
     tokenizer: Tokenizer,
@@ -76,7 +88,7 @@ def language_maps(
     layers: Collection[int] = (),
     heads: Collection[int] = (),
 ) -> AttentionMaps:
-    """The heads of a language model while it reads a text; of some layers and heads, from 1."""
+    """The heads of a language model while it reads a text."""
     most = MOST if model.longest is None else min(MOST, model.longest)
     ids, spans = tokenizer.encode(text)[:most], tokenizer.spans(text)[:most]
     if not ids:

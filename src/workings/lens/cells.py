@@ -7,6 +7,7 @@ shifting the property round its half of the text. docs/cells.md says what to mak
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,11 +28,31 @@ UNLIKELY = 0.05
 PIECE, PAGE = 500, 4  # characters of an excerpt that a terminal shows, and how many times a page
 
 
+class Watching(Protocol):
+    """Reads a text, and tells what its cells do at places of it."""
+
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+
+    @property
+    def warm(self) -> int:
+        """How many tokens at the beginning cannot be looked at."""
+
+    def name(self, cell: int) -> str:
+        """Name a cell."""
+
+    def activations(
+        self, places: Int[np.ndarray, " places"], cells: Sequence[int] | None = None
+    ) -> Float[np.ndarray, "places cells"]:
+        """What cells (None: all) do at places of the text."""
+
+
 @dataclass(frozen=True)
 class _Case:
-    """A text as the model reads it, and what is asked about it."""
+    """A text as it is read, and its halves."""
 
-    reader: Reader
+    reader: Watching
     text: str
     spans: list[Span]
     choosing: Int[np.ndarray, " places"]
@@ -56,10 +77,25 @@ def find_cells(
     it to know where the text begins. A token has the value of its last character. `window` is how
     far back a Transformer looks.
     """
-    ids, spans = np.asarray(tokenizer.encode(text)), tokenizer.spans(text)
-    if len(ids) < LEAST:
+    reader = Reader(model, np.asarray(tokenizer.encode(text), dtype=np.int64), window)
+    spans = tokenizer.spans(text)
+    return find_among(reader, text, spans, wanted, before=before, top=top, seed=seed)
+
+
+def find_among(
+    reader: Watching,
+    text: str,
+    spans: list[Span],
+    wanted: Sequence[Property],
+    *,
+    before: str = "",
+    top: int = 3,
+    seed: int = 0,
+) -> Cells:
+    """The same for anything that reads a text, token by token, and has cells."""
+    if len(spans) < LEAST:
         raise UserError(
-            f"a text of {len(ids):,} tokens: {LEAST} at least, to choose cells on one half of it "
+            f"a text of {len(spans):,} tokens: {LEAST} at least, to choose cells on one half of it "
             "and to score them on the other"
         )
     names = [asked.name for asked in wanted]
@@ -67,22 +103,22 @@ def find_cells(
         raise UserError(f"two properties are called {min(twice)!r}: name one of them otherwise")
     if top < 1:
         raise UserError(f"top = {top}: at least 1")
-    reader = Reader(model, ids, window)
-    middle = (reader.warm + len(ids)) // 2
-    halves = np.arange(reader.warm, middle), np.arange(middle, len(ids))
+    middle = (reader.warm + len(spans)) // 2
+    halves = np.arange(reader.warm, middle), np.arange(middle, len(spans))
     case = _Case(reader, text, spans, *halves, min(top, reader.cells))
     ends = np.asarray([end - 1 for _, end in spans]) + len(before)
-    values = {p: p.values(before + text)[ends] for p in wanted}
-    fixed = {p for p, v in values.items() if any((v[half] == v[half[0]]).all() for half in halves)}
-    varied = {p: v for p, v in values.items() if p not in fixed}
+    values = {asked: asked.values(before + text)[ends] for asked in wanted}
+    varied = {
+        asked: v for asked, v in values.items() if all((v[h] != v[h[0]]).any() for h in halves)
+    }
     return Cells(
         tried=reader.cells,
         chosen_on=len(case.choosing),
         scored_on=len(case.scoring),
         shifts=SHIFTS,
-        unit="characters" if tokenizer.kind == "characters" else "tokens",
+        unit="tokens" if any(end - start > 1 for start, end in spans) else "characters",
         tracked=_tracked(case, varied, np.random.default_rng(seed)),
-        left_out=[p.name for p in fixed],
+        left_out=[asked.name for asked in values if asked not in varied],
     )
 
 
@@ -179,7 +215,7 @@ def _piece(case: _Case, here: Values) -> Int[np.ndarray, " shown"]:
         [
             k
             for k, place in enumerate(case.scoring[: size - length + 1].tolist())
-            if case.text[case.spans[place][0] - 1] == "\n"
+            if _begins_line(case.text, case.spans[place][0])
         ]
         or [0]
     )
@@ -192,6 +228,10 @@ def _piece(case: _Case, here: Values) -> Int[np.ndarray, " shown"]:
     places = case.scoring.tolist()
     kept = [k for k in shown if k + 1 == size or _apart(case.spans, places[k])]
     return np.asarray(kept)
+
+
+def _begins_line(text: str, place: int) -> bool:
+    return text[place - 1] == "\n" and not text[place].isspace()
 
 
 def _apart(spans: list[Span], place: int) -> bool:

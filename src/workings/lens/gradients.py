@@ -1,7 +1,8 @@
 """How far back a loss reaches: ‖∂loss_t/∂h_(t−k)‖ against k, and what W_hh has to do with it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,13 +11,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workings.errors import UserError
+from workings.lens.passage import passage
 from workings.models.language import LanguageModel, RecurrentLanguageModel
+from workings.tasks.language import Modelling
 from workings.trace import Trace
 from workings.views.picture import Picture
 
 BACK = 100  # tokens
 ENDS = 8  # places whose loss is followed back, in each sequence
 SEQUENCES = 16
+CHARACTERS = 200_000  # to cut them out of
 _GATES = {
     "rnn": ("W_hh",),
     "gru": ("reset", "update", "candidate"),
@@ -78,12 +82,23 @@ class Flows:
         return flows.page(self)
 
 
-def flows_of(models: Sequence[tuple[str, LanguageModel, Int[Tensor, "sequences time"]]]) -> Flows:
-    """Look at several models, each with a name and with sequences to read."""
-    return Flows(
-        [flow for name, model, ids in models for flow in gradient_flow(model, ids, name)],
-        [radius for name, model, _ in models for radius in spectral_radii(model, name)],
-    )
+def flows_of(tasks: Mapping[str, Modelling], back: int = BACK) -> Flows:
+    """Look at several models, by recipe or run, each on the beginning of its text."""
+    if back < 1:
+        raise UserError(f"{back} tokens back: at least 1")
+    flows: list[Flow] = []
+    radii: list[Radius] = []
+    short = {Path(name).stem for name in tasks}
+    for name, task in tasks.items():
+        name = Path(name).stem if len(short) == len(tasks) else name
+        model, longest = task.model, task.model.longest
+        near = back if longest is None else max(min(back, (longest - 1) // 2), 1)
+        _, text = passage(task.recipe, task.tokenizer, task.recipe.data.set, CHARACTERS)
+        ids = windows(torch.tensor(task.tokenizer.encode(text)), near)
+        device = next(model.parameters()).device
+        flows += gradient_flow(model, ids.to(device), name)
+        radii += spectral_radii(model, name)
+    return Flows(flows, radii)
 
 
 def windows(

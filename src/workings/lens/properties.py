@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from workings.errors import UserError, brief, near
-from workings.lens.scanning import TextKind, scanned
+from workings.lens.scanning import KINDS, TextKind, kind_of, scanned
 
 TAB = 8  # columns
 SECONDS = 20.0  # that a pattern may take
@@ -83,13 +83,31 @@ def properties(kind: TextKind) -> dict[str, Property]:
     return {p.name: p for p in known if code or p.name in ("quotes", "brackets", "line")}
 
 
-def chosen_properties(kind: TextKind, names: Sequence[str]) -> list[Property]:
-    """Take properties by name; no names: all that a kind of text has."""
-    known = properties(kind)
-    for name in names:
+def asked_for(
+    text: str,
+    kind: str | None = None,
+    names: Sequence[str] | None = None,
+    patterns: Sequence[str] = (),
+) -> list[Property]:
+    """Take properties by name, and patterns written NAME=REGEX; neither: all that the text has."""
+    known = properties(kind_of(text) if kind is None else _known_kind(kind))
+    for name in names or ():
         if name not in known:
-            raise UserError(f"property {name!r}, of {kind}: {near(name, known)}")
-    return [known[name] for name in dict.fromkeys(names or known)]
+            raise UserError(f"property {name!r}: {near(name, known)}")
+    found = [known[name] for name in dict.fromkeys(names or (() if patterns else known))]
+    for given in patterns:
+        name, equals, pattern = given.partition("=")
+        if not (name and equals and pattern):
+            raise UserError(f"pattern {brief(given)}: expected NAME=REGEX")
+        found.append(from_pattern(name, pattern))
+    return found
+
+
+def _known_kind(kind: str) -> TextKind:
+    for known in KINDS:
+        if kind == known:
+            return known
+    raise UserError(f"a text as {kind!r}: {near(kind, KINDS)}")
 
 
 def from_pattern(name: str, pattern: str, *, seconds: float = SECONDS) -> Property:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 TextKind: TypeAlias = Literal["prose", "python", "c"]
-KINDS: tuple[str, ...] = get_args(TextKind)
+KINDS: tuple[TextKind, ...] = get_args(TextKind)
 
 _SAMPLE = 50_000  # characters that are looked at to guess what kind of text it is
 _TEXT_LINE = re.compile(r"\S[^\n]*")
@@ -114,7 +114,7 @@ def _prose(text: str) -> Scanned:
     quoted, none = np.zeros(len(text), bool), np.zeros(len(text), bool)
     depth, begun = _Depth(len(text)), -1
     for match in _PROSE.finditer(text):
-        what, place = match.lastgroup, match.start()
+        what, place = match.lastgroup, match.end() - 1
         if what == "open":
             depth.open(place)
         elif what == "close":

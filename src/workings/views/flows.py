@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from math import log10
 from typing import Protocol
 
 from workings.views.chart import COLOURS, Series, line_chart
@@ -14,7 +15,7 @@ from workings.views.table import html_table, text_table
 _STOPS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _BARS = "▁▂▃▄▅▆▇█"
 TITLE = "How far back the loss reaches"
-WHAT = "‖∂loss_t/∂h_(t−k)‖, the mean over places and sequences"
+WHAT = "‖∂lossₜ/∂hₜ₋ₖ‖, the mean over places and sequences"
 
 _RULES = """
 .workings table.plain { font-size: .92rem; }
@@ -73,7 +74,7 @@ def chart(told: Told, *, width: int = 760, height: int = 440) -> Picture:
         series,
         title=TITLE,
         x_label="k, tokens back",
-        y_label="‖∂loss_t/∂h_(t−k)‖",
+        y_label="‖∂lossₜ/∂hₜ₋ₖ‖",
         width=width,
         height=height,
         log_y=True,
@@ -151,8 +152,6 @@ def _norm(value: float) -> str:
 
 def _curves(told: Told, columns: int) -> str:
     """Draw each curve as a row of bars on one logarithmic scale, from k = 0 on the left."""
-    from math import log10
-
     positive = [norm for flow in told.flows for norm in flow.norms if norm > 0]
     if not positive:
         return "no gradient arrives anywhere"
@@ -169,6 +168,7 @@ def _curves(told: Told, columns: int) -> str:
         for norm in flow.norms[::stride]:
             share = (log10(norm) - low) / ((high - low) or 1) if norm > 0 else -1.0
             bars += " " if share < 0 else _BARS[min(int(share * 8), 7)]
-        lines.append(f"{name[:margin]:<{margin}}  {bars}")
-    scale = f"from 10^{low:.1f} (lowest bar) to 10^{high:.1f}, {stride} token(s) a bar"
+        lines.append(f"{name[:margin]:<{margin}}  {bars.rstrip()}")
+    step = "a token a bar" if stride == 1 else f"{stride} tokens a bar"
+    scale = f"▁ {_norm(10**low)} … █ {_norm(10**high)}, {step} from k = 0"
     return "\n".join([*lines, f"{'':<{margin}}  {scale}"])

@@ -94,7 +94,7 @@ def text(told: Told, *, width: int | None = None, color: bool = False, theme: st
         blocks.append(text_table(HEAD, rows(told), left=4).splitlines())
     for tracked in told.tracked:
         best, shown = tracked.cells[0], tracked.excerpt
-        kept = sum(end <= _SHOWN for _, end in shown.spans)
+        kept = sum(end <= _ended(shown.text) for _, end in shown.spans)
         spans, values = shown.spans[:kept], best.values[:kept]
         piece = shown.text[: spans[-1][1]] if spans else ""
         name = heading(tracked)
@@ -116,6 +116,12 @@ def text(told: Told, *, width: int | None = None, color: bool = False, theme: st
         blocks.append(lines)
     blocks.append([pen(line, "dim") for note in notes(told) for line in wrap(note, columns)])
     return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _ended(text: str) -> int:
+    """Where to end an excerpt: at the end of a line, if there is one in its later half."""
+    end = text.rfind("\n", _SHOWN // 2, _SHOWN)
+    return _SHOWN if end < 0 or len(text) <= _SHOWN else end
 
 
 def summary(told: Told) -> str:
@@ -187,11 +193,11 @@ def barred_lines(
     above, below = "", ""
     for shown, bar in _barred(text, spans, values, middle, reach):
         if shown == "\n" or width(above) + width(shown) > columns:
-            lines += [above.rstrip(), below.rstrip()]
+            lines += [above.rstrip(), below.rstrip()] if above.strip() else [""]
             above, below = "", ""
         if shown != "\n":
             above, below = above + shown, below + bar * width(shown)
-    return [*lines, above.rstrip(), below.rstrip()] if above else lines
+    return [*lines, above.rstrip(), below.rstrip()] if above.strip() else lines
 
 
 def _barred(
