@@ -1,4 +1,4 @@
-"""Properties of a text, against texts that are marked by hand, and against Python's own tokenizer."""
+"""Properties of a text, against texts marked by hand and against Python's own tokenizer."""
 
 import io
 import time
@@ -28,12 +28,12 @@ MARKED = [  # the text, and where it holds once the character has been read
     ("prose", "quotes", 'He said "yes" twice', "........++++......."),
     ("prose", "quotes", "“One” «two»", "++++..++++."),
     ("prose", "quotes", '"a\n\n"b" c', "+++.++..."),
-    ("python", "quotes", "f('a', b\"c\\\"d\")", "..++....+++++.."),
+    ("python", "quotes", 'f(\'a\', b"c\\"d")', "..++....+++++.."),
     ("python", "quotes", '"""a\n"b"""c', "..+++++++.."),
     ("python", "comments", "a # b\n'# c'", "..+++......"),
     ("c", "comments", "a /* b\n* c */ d", "...+++++++++..."),
     ("c", "comments", 'a // b\n"/* c"', "...+++......."),
-    ("c", "quotes", "\"a\\\"b\" '\"' c", "+++++......."),
+    ("c", "quotes", '"a\\"b" \'"\' c', "+++++......."),
     ("c", "if", "if (a(b)) c;", "...+++++...."),
     ("c", "if", "elif (a) #if (b)", "................"),
     ("python", "if", "if a: b\nc if d else e", "..++........+++......"),
@@ -125,7 +125,7 @@ def test_what_is_no_pattern_is_told(pattern):
 
 def test_functions_are_held_to_what_they_should_give():
     with pytest.raises(UserError, match="expected 3 values"):
-        Property("short", "", lambda text: [True]).values("abc")
+        Property("short", "", lambda _: [True]).values("abc")
     with pytest.raises(UserError, match="booleans or numbers"):
         Property("words", "", lambda text: list(text)).values("abc")
     with pytest.raises(UserError, match="not finite"):

@@ -59,14 +59,14 @@ def show(found: Written, form: str | None, out: str | None) -> None:
 
 def deliver(given: str | bytes, out: str | None) -> None:
     """Print the text, or write it to a file beside and rename it when it is whole."""
-    if isinstance(given, str):
-        given = (given if given.endswith("\n") else given + "\n").encode("utf-8", "replace")
-    elif out is None and sys.stdout.isatty():
-        raise UserError("a PNG is nothing for a terminal: --out FILE")
-    if out is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(given)
+    if isinstance(given, str) and not given.endswith("\n"):
+        given += "\n"
+    if out is None and isinstance(given, str):
+        sys.stdout.write(given)
         return
+    if out is None:
+        raise UserError("a PNG is nothing for a terminal: --out FILE")
+    given = given.encode("utf-8", "replace") if isinstance(given, str) else given
     path = Path(out)
     if not path.name or path.is_dir():
         raise UserError(f"--out {out!r} is a folder: name a file")

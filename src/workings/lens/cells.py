@@ -25,7 +25,7 @@ BUDGET = 40_000_000  # activations held at a time; of a longer text, some places
 SHIFTS = 199
 NEAR = 20  # a shift moves by a 20th of the text or more, either way
 UNLIKELY = 0.05
-PIECE, PAGE = 500, 4  # characters of an excerpt that a terminal shows, and how many times a page
+PIECE, PAGE = 500, 3  # characters of an excerpt that a terminal shows, and how many times a page
 
 
 class Watching(Protocol):
@@ -156,7 +156,7 @@ def _choices(
         asked = [p for p, v in values.items() if (v.dtype == bool) is ranks]
         compared = comparable(seen, ranks=ranks) if asked else seen
         for one in asked:
-            strength = compared.T @ weighted(values[one][places])
+            strength = compared.T @ weighted(values[one][places]).astype(compared.dtype)
             best = np.argsort(-np.abs(strength), kind="stable")[: case.top]
             chances = chances_best(compared, values[one][case.choosing], places - first, shifts)
             found[one] = _Choice(best, strength[best], chances)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workings.errors import UserError
 from workings.lens.passage import passage
+from workings.lens.reading import directions
 from workings.models.language import LanguageModel, RecurrentLanguageModel
 from workings.tasks.language import Modelling
 from workings.trace import Trace
@@ -108,8 +109,8 @@ def windows(
     length = 2 * back + 2  # half to look back from, half to look back at, and what comes next
     if len(ids) < length:
         raise UserError(f"{len(ids):,} tokens: at least {length:,} are needed to look {back} back")
-    begins = torch.linspace(0, len(ids) - length, count).long().unique()
-    return ids[begins.unsqueeze(1) + torch.arange(length)]
+    begins = sorted(set(torch.linspace(0, len(ids) - length, count).long().tolist()))
+    return torch.stack([ids[begin : begin + length] for begin in begins])
 
 
 def gradient_flow(
@@ -165,7 +166,7 @@ def _read(
         model.train(was_training)
     if not isinstance(model, RecurrentLanguageModel):
         return {"the input of block 1": embedded}, losses
-    layers = range(len(model.recurrent.layers))
+    layers = range(len(directions(model)))
     paths = {f"h of layer {k + 1}": f"recurrent.layers.{k}.0.hidden" for k in layers}
     return {of: trace.steps(path) for of, path in paths.items()}, losses
 
@@ -179,9 +180,9 @@ def spectral_radii(model: LanguageModel, name: str = "") -> list[Radius]:
     if not isinstance(model, RecurrentLanguageModel):
         return []
     radii = []
-    for k, ways in enumerate(model.recurrent.layers, start=1):
-        gates = _GATES[ways[0].cell]
-        for gate, part in zip(gates, ways[0].layer.weight_hh_l0.chunk(len(gates)), strict=True):
+    for k, way in enumerate(directions(model), start=1):
+        gates, (_, w_hh, *_) = _GATES[way.cell], way.layer.all_weights[0]
+        for gate, part in zip(gates, w_hh.chunk(len(gates)), strict=True):
             value = torch.linalg.eigvals(part.detach().double().cpu()).abs().max()
             radii.append(Radius(name, k, gate, float(value)))
     return radii

@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workings.errors import UserError
+from workings.layers.blocks import EncoderBlock
+from workings.layers.recurrent import Direction
 from workings.models.language import (
     LanguageModel,
     RecurrentLanguageModel,
@@ -48,18 +50,17 @@ class Reader:
     @property
     def groups(self) -> list[Group]:
         """The cells there are: a recurrent model's states, a Transformer's neurons and features."""
-        model = self.model
-        if isinstance(model, RecurrentLanguageModel):
-            taps = ("cell", "hidden") if _has_cells(model) else ("hidden",)
+        if isinstance(self.model, RecurrentLanguageModel):
             return [
-                Group(f"recurrent.layers.{k}.0.{tap}", f"layer {k + 1}, {tap}", ways[0].hidden)
-                for k, ways in enumerate(model.recurrent.layers)
-                for tap in taps
+                Group(f"recurrent.layers.{k}.0.{tap}", f"layer {k + 1}, {tap}", way.hidden)
+                for k, way in enumerate(directions(self.model))
+                for tap in (("cell", "hidden") if way.cell == "lstm" else ("hidden",))
             ]
-        if isinstance(model, TransformerLanguageModel):
+        if isinstance(self.model, TransformerLanguageModel):
             return [
                 group
-                for k, block in enumerate(model.blocks)
+                for k, block in enumerate(self.model.blocks)
+                if isinstance(block, EncoderBlock)
                 for group in (
                     Group(
                         f"blocks.{k}.feed_forward.activated",
@@ -69,7 +70,7 @@ class Reader:
                     Group(f"blocks.{k}.residual", f"block {k + 1}, feature", block.attention.width),
                 )
             ]
-        raise UserError(f"a {type(model).__name__} has no cells to look at")
+        raise UserError(f"a {type(self.model).__name__} has no cells to look at")
 
     @property
     def cells(self) -> int:
@@ -159,8 +160,10 @@ class Reader:
         return max(self.window if longest is None else min(self.window, longest), 2)
 
 
-def _has_cells(model: RecurrentLanguageModel) -> bool:
-    return bool(model.recurrent.layers[0][0].cell == "lstm")
+def directions(model: RecurrentLanguageModel) -> list[Direction]:
+    """The layers of a recurrent model, from the first; each reads in one direction."""
+    ways = (way for layer in model.recurrent.layers for way in layer.children())
+    return [way for way in ways if isinstance(way, Direction)]
 
 
 def _whole(steps: list[Tensor]) -> Tensor:

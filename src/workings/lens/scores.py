@@ -25,7 +25,9 @@ def strengths(
     >>> strengths(cells, np.array([False, True, True]))
     array([ 1., -1.])
     """
-    return comparable(activations, ranks=values.dtype == bool).T @ weighted(values)
+    compared = comparable(activations, ranks=values.dtype == bool)
+    found: Float[np.ndarray, " cells"] = compared.T @ weighted(values)
+    return found
 
 
 def comparable(
@@ -62,27 +64,28 @@ def centred_ranks(
     places, cells = activations.shape
     ranks = np.empty_like(activations)
     for first in range(0, cells, AT_ONCE):
-        block = activations[:, first : first + AT_ONCE]
-        order = np.argsort(block, axis=0)
-        rising = np.take_along_axis(block, order, 0)
-        shared = _means_of_equals(rising)
-        found = ((shared - (places - 1) / 2) / places).astype(ranks.dtype)
-        np.put_along_axis(ranks[:, first : first + AT_ONCE], order, found, 0)
+        # A cell a row: numbers that are compared lie side by side.
+        block = np.ascontiguousarray(activations[:, first : first + AT_ONCE].T)
+        order = np.argsort(block, axis=1)
+        shared = _means_of_equals(np.take_along_axis(block, order, 1))
+        np.put_along_axis(block, order, (shared - (places - 1) / 2) / places, 1)
+        ranks[:, first : first + AT_ONCE] = block.T
     return ranks
 
 
 def _means_of_equals(
-    rising: Float[np.ndarray, "places cells"],
-) -> Float[np.ndarray, "places cells"]:
+    rising: Float[np.ndarray, "cells places"],
+) -> Float[np.ndarray, "cells places"]:
     """The mean place of each run of equal numbers, at all of its places."""
-    places = np.arange(len(rising))[:, None]
+    count = rising.shape[1]
+    places = np.arange(count)
     new = np.ones(rising.shape, bool)
-    new[1:] = rising[1:] != rising[:-1]
+    new[:, 1:] = rising[:, 1:] != rising[:, :-1]
     last = np.ones(rising.shape, bool)
-    last[:-1] = new[1:]
-    begins = np.maximum.accumulate(np.where(new, places, 0), axis=0)
-    ends = np.minimum.accumulate(np.where(last, places, len(rising))[::-1], axis=0)[::-1]
-    means: Float[np.ndarray, "places cells"] = (begins + ends) / 2
+    last[:, :-1] = new[:, 1:]
+    begins = np.maximum.accumulate(np.where(new, places, 0), axis=1)
+    ends = np.minimum.accumulate(np.where(last, places, count)[:, ::-1], axis=1)[:, ::-1]
+    means: Float[np.ndarray, "cells places"] = (begins + ends) / 2
     return means
 
 

@@ -14,10 +14,10 @@ COLOUR = "c2"
 _EDGE, _GAP = 16, 20
 _TITLE, _NAME, _LABEL = 16, 12, 11  # sizes of text
 _WIDEST = 1140  # pixels; what has no room beside goes below
-_ALONE, _SMALL = 560, 230  # pixels of a map by itself, and of one among others
+_ALONE, _LARGE, _SMALL = 560, 460, 230  # pixels of a map by itself, among few, among many
+_FEW, _MANY = 4, 40  # maps that can be large; rows or columns that need it
 _LARGEST, _LABELLED = 24, 11  # pixels of a cell; smaller ones have no labels
 _LONGEST = 110  # pixels of a label
-_FINEST = 320  # cells beside each other, of a map among others; more are joined
 _NOTED = 20_000  # cells of all maps together that can be told of one by one
 
 _RULES = """
@@ -63,7 +63,7 @@ def page(told: Told) -> str:
 
 def heading(told: Told) -> str:
     """Say what the maps are of."""
-    text = one_line(told.title)
+    text = one_line(" ".join(told.title.split()))
     return f"Who looks at whom: {text[:60].rstrip()}{'…' if len(text) > 60 else ''}"
 
 
@@ -158,9 +158,10 @@ class _Layout:
 
 def _laid_out(told: Told, titled: bool) -> _Layout:
     rows, columns, count = len(told.rows), len(told.columns), len(told.maps)
-    side = _ALONE if count == 1 else _SMALL
-    cell = min(side / max(rows, columns), _LARGEST)
-    if cell < _LABELLED and max(rows, columns) * _LABELLED < _WIDEST / 3:
+    longest = max(rows, columns)
+    side = _ALONE if count == 1 else _LARGE if count <= _FEW and longest > _MANY else _SMALL
+    cell = min(side / longest, _LARGEST)
+    if cell < _LABELLED and longest * _LABELLED < _WIDEST / 3:
         cell = _LABELLED  # a larger map that can be read is better than a smaller that cannot
     room, turned = (0.0, 0.0), False
     if cell >= _LABELLED:
@@ -183,10 +184,9 @@ def _draw(drawn: Picture, told: Told, one: ToldMap, layout: _Layout, k: int, not
     (x, y), (wide, tall) = layout.place(k), layout.size
     name = shortened(one_line(one.name), max(wide, 80), _NAME)
     drawn.text(x, y - layout.room[1] - 6, name, "soft", _NAME)
-    most = _FINEST if layout.count > 1 else 2 * _FINEST
     weights = one.weights
-    if max(len(told.rows), len(told.columns)) > most:
-        weights = pooled(weights, most, most)
+    if layout.cell < 1:  # a cell a pixel is all that can be seen
+        weights = pooled(weights, math.ceil(tall), math.ceil(wide))
     notes = _notes(told, one) if noted and weights is one.weights else []
     shares = [[opacity(weight) for weight in row] for row in weights]
     drawn.grid((x, y, wide, tall), shares, COLOUR, notes)

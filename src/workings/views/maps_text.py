@@ -8,12 +8,13 @@ from itertools import zip_longest
 from workings.views.colours import scale, step
 from workings.views.drawing import Pen, visible
 from workings.views.maps import Told, ToldMap, heading, label, legend, opacity, pooled
-from workings.views.plain import clip, right, wrap
+from workings.views.plain import clip, one_line, right, wrap
 
 _SHADES = " ░▒▓█"
 _NARROWEST = 24
 _LABELLED = 40  # rows; of more, none has its label
 _LONGEST = 14  # columns of a label
+_ALONE, _SIDE = 72, 48  # rows of a map that is joined, by itself and among others
 
 
 def text(told: Told, *, width: int | None = None, color: bool = False, theme: str = "dark") -> str:
@@ -24,7 +25,8 @@ def text(told: Told, *, width: int | None = None, color: bool = False, theme: st
     named = len(labels) <= _LABELLED and 2 * len(told.columns) + _LONGEST + 1 <= columns
     margin = max(map(visible, labels)) + 1 if named else 0
     room = columns - margin
-    panels = [_panel(one, room, pen, theme, joined=not named) for one in told.maps]
+    side = None if named else _ALONE if len(told.maps) == 1 else _SIDE
+    panels = [_panel(one, room, pen, theme, side) for one in told.maps]
     wide = max(visible(line) for panel in panels for line in panel)
     across = max(1, (room + 2) // (wide + 2))
     names = ["", *(right(name, margin - 1) for name in labels)] if named else []
@@ -50,15 +52,21 @@ def _beside(
     return lines
 
 
-def _panel(one: ToldMap, room: int, pen: Pen, theme: str, *, joined: bool) -> list[str]:
-    """Draw a map below its name: a line a row, two columns a cell; joined, half of either."""
-    if not joined:
-        rows = [_row(row, pen, theme) for row in one.weights]
-    elif pen.color:
-        rows = _halves(pooled(one.weights, 2 * room, room), theme)
+def _panel(one: ToldMap, room: int, pen: Pen, theme: str, side: int | None) -> list[str]:
+    """Draw a map below its name: a line a row, two columns a cell.
+
+    With a `side`, cells are joined until there are so few rows and columns, and drawn half as large
+    where there is colour.
+    """
+    weights = one.weights
+    if side is not None:
+        side = min(side, room if pen.color else room // 2)
+        weights = pooled(weights, side, side)
+    if side is not None and pen.color:
+        rows = _halves(weights, theme)
     else:
-        rows = [_row(row, pen, theme) for row in pooled(one.weights, room // 2, room // 2)]
-    return [clip(label(one.name).replace("␣", " "), room), *rows]
+        rows = [_row(row, pen, theme) for row in weights]
+    return [clip(one_line(one.name), room), *rows]
 
 
 def _row(weights: Sequence[float], pen: Pen, theme: str) -> str:

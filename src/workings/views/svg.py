@@ -103,20 +103,20 @@ def _cells(mark: Grid) -> Iterable[str]:
     for i, row in enumerate(mark.shares):
         for j, share in enumerate(row):
             paths[_n(share)].append(f"M{j} {i}h1v1h-1z")
-    for share, cells in paths.items():
-        if share != "0":
-            yield f'<path fill-opacity="{share}" d="{"".join(cells)}"/>'
+    for opaque, cells in paths.items():
+        if opaque != "0":
+            yield f'<path fill-opacity="{opaque}" d="{"".join(cells)}"/>'
 
 
 def _noted_cells(mark: Grid) -> Iterable[str]:
     """Write each cell by itself, with its note; one that nobody sees can be pointed at, too."""
     for i, (row, notes) in enumerate(zip(mark.shares, mark.notes, strict=True)):
         for j, (share, note) in enumerate(zip(row, notes, strict=True)):
+            path = f'<path fill-opacity="{_n(share)}" d="M{j} {i}h1v1h-1z"'
             if note:
-                yield (
-                    f'<path fill-opacity="{_n(share)}" d="M{j} {i}h1v1h-1z">'
-                    f"<title>{_text(note)}</title></path>"
-                )
+                yield f"{path}><title>{_text(note)}</title></path>"
+            elif share:
+                yield f"{path}/>"
 
 
 def _words(mark: Text) -> str:

@@ -26,6 +26,7 @@ _RULES = """
 .workings table.plain .word { text-align: left; }
 .workings .coloured { font: .92rem/1.65 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas,
   monospace; tab-size: 4; max-width: 56rem; }
+.workings .tracked .coloured span { border-radius: 0; }
 .workings .tracked h3 { margin: .2rem 0 .4rem; }
 .workings .tracked .legend { margin: .5rem 0 1.2rem; }
 .workings summary { cursor: pointer; color: var(--soft); margin-bottom: .8rem; }
