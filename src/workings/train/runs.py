@@ -77,13 +77,27 @@ def load(folder: str | Path) -> Task:
 
 def load_as(kind: type[Kind], folder: str | Path) -> Kind:
     """Open a run that must be of a kind of task."""
-    wanted = next(name for name, (_, task) in TASKS.items() if task is kind)
-    found = recipe_of(Path(folder)).task
-    if found != wanted:
-        raise UserError(f"{folder}: a run of the task {found!r}: one of {wanted!r} is needed here")
+    _expect(kind, recipe_of(Path(folder)), f"{folder}: a run")
     task = load(folder)
     assert isinstance(task, kind)
     return task
+
+
+def open_as(kind: type[Kind], path: str | Path, changes: Sequence[str] = ()) -> Kind:
+    """Open a run; or, given a recipe, the same with fresh weights."""
+    if Path(path).is_dir():
+        return load_as(kind, path)
+    recipe = read_recipe(path, changes)
+    _expect(kind, recipe, f"{path}: a recipe")
+    task = TASKS[recipe.task][1].from_recipe(recipe)
+    assert isinstance(task, kind)
+    return task
+
+
+def _expect(kind: type[Task], recipe: Recipe, what: str) -> None:
+    wanted = next(name for name, (_, task) in TASKS.items() if task is kind)
+    if recipe.task != wanted:
+        raise UserError(f"{what} of the task {recipe.task!r}: one of {wanted!r} is needed here")
 
 
 def recipe_of(folder: Path) -> Recipe:
