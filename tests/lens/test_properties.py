@@ -96,7 +96,10 @@ def test_how_deep_it_is_does_not_depend_on_what_comes(text, later, kind):
 
 def test_kinds_are_guessed():
     assert kind_of("".join(next(pieces("python-source")))) == "python"
-    assert kind_of("If it is so,\nfor all of us, with care,\nwhile he waits; and no more.\n") == "prose"
+    assert (
+        kind_of("If it is so,\nfor all of us, with care,\nwhile he waits; and no more.\n")
+        == "prose"
+    )
     assert kind_of("static int f(int a)\n{\n\tif (a)\n\t\treturn 1;\n\treturn 0;\n}\n") == "c"
     assert kind_of("") == "prose"
 
