@@ -1,6 +1,6 @@
 """Find the cells of a trained language model that track a property of the text.
 
-Cells are chosen on the first half of a text and scored on the second. docs/cells.md says how.
+Cells are chosen on one half of a text and scored on the other. docs/cells.md says how.
 """
 
 import argparse

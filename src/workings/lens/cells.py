@@ -1,8 +1,8 @@
 """Which cells of a language model track a property of the text?
 
-Cells are chosen on the first half of a text and scored on the second, so that the score of a chosen
-one is not flattered by the choice. How good the best of so many would be by chance is measured by
-shifting the property round its half of the text. docs/cells.md says what to make of it.
+Cells are chosen on every other tenth of a text and scored on the tenths between, so that the score
+of a chosen one is not flattered by the choice. How good the best of so many would be by chance is
+measured by shifting the property round its half of the text. docs/cells.md says what to make of it.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from workings.models.language import LanguageModel
 
 LEAST = 400  # tokens of a text; what is found in fewer says nothing
 BUDGET = 40_000_000  # activations held at a time; of a longer text, some places are drawn
+PARTS = 10  # of a text, by turns for choosing and scoring: it may not be the same all through
 SHIFTS = 199
 NEAR = 20  # a shift moves by a 20th of the text or more, either way
 UNLIKELY = 0.05
@@ -50,7 +51,7 @@ class Watching(Protocol):
 
 @dataclass(frozen=True)
 class _Case:
-    """A text as it is read, and its halves."""
+    """A text as it is read, and the places for choosing and scoring."""
 
     reader: Watching
     text: str
@@ -71,7 +72,7 @@ def find_cells(
     window: int = WINDOW,
     seed: int = 0,
 ) -> Cells:
-    """Find the `top` cells for each property, and say how well they do on the text's other half.
+    """Find the `top` cells for each property, and say how well they do where they were not chosen.
 
     `before` is what stands before the text: the model does not read it, but a property may need
     it to know where the text begins. A token has the value of its last character. `window` is how
@@ -103,8 +104,8 @@ def find_among(
         raise UserError(f"two properties are called {min(twice)!r}: name one of them otherwise")
     if top < 1:
         raise UserError(f"top = {top}: at least 1")
-    middle = (reader.warm + len(spans)) // 2
-    halves = np.arange(reader.warm, middle), np.arange(middle, len(spans))
+    parts = np.array_split(np.arange(reader.warm, len(spans)), PARTS)
+    halves = np.concatenate(parts[::2]), np.concatenate(parts[1::2])
     case = _Case(reader, text, spans, *halves, min(top, reader.cells))
     ends = np.asarray([end - 1 for _, end in spans]) + len(before)
     values = {asked: asked.values(before + text)[ends] for asked in wanted}
@@ -124,7 +125,7 @@ def find_among(
 
 @dataclass
 class _Choice:
-    """The cells that were best on the first half, and what chance would have found there."""
+    """The cells that were best, and what chance would have found."""
 
     cells: Int[np.ndarray, " top"]
     strengths: Float[np.ndarray, " top"]
@@ -143,13 +144,13 @@ def _tracked(
 def _choices(
     case: _Case, values: dict[Property, Values], random: np.random.Generator
 ) -> dict[Property, _Choice]:
-    """Compare all cells with every property, on the first half."""
+    """Compare all cells with every property, where they are chosen."""
     places = case.choosing
     room = max(BUDGET // case.reader.cells, LEAST)
     if len(places) > room:
         places = np.sort(random.choice(places, room, replace=False))
     seen = case.reader.activations(places)
-    first, size = case.choosing[0], len(case.choosing)
+    size, among = len(case.choosing), np.searchsorted(case.choosing, places)
     shifts = random.integers(size // NEAR, size - size // NEAR, SHIFTS)
     found = {}
     for ranks in (True, False):
@@ -158,7 +159,7 @@ def _choices(
         for one in asked:
             strength = compared.T @ weighted(values[one][places]).astype(compared.dtype)
             best = np.argsort(-np.abs(strength), kind="stable")[: case.top]
-            chances = chances_best(compared, values[one][case.choosing], places - first, shifts)
+            chances = chances_best(compared, values[one][case.choosing], among, shifts)
             found[one] = _Choice(best, strength[best], chances)
     return found
 
@@ -171,7 +172,7 @@ def _told(
     cells: list[int],
     seen: Float[np.ndarray, "scoring chosen"],
 ) -> Tracked:
-    """Score the chosen cells on the second half, and cut out a piece of it to show."""
+    """Score the chosen cells where they were not chosen, and cut out a piece to show."""
     here = values[case.scoring]
     yes_or_no = here.dtype == bool
     shown = _piece(case, here)
@@ -208,34 +209,28 @@ def _told(
 
 def _piece(case: _Case, here: Values) -> Int[np.ndarray, " shown"]:
     """Choose a piece to show, from a line's beginning: where the property varies most."""
-    first, last = case.spans[case.scoring[0]][0], case.spans[-1][1]
-    size = len(here)
-    length = min(max(size * PIECE // max(last - first, 1), 1), size)
-    starts = np.asarray(
-        [
-            k
-            for k, place in enumerate(case.scoring[: size - length + 1].tolist())
-            if _begins_line(case.text, case.spans[place][0])
-        ]
-        or [0]
-    )
+    places = case.scoring
+    read = case.spans[-1][1] - case.spans[0][0]
+    length = min(max(len(case.spans) * PIECE // max(read, 1), 1), len(places) // PARTS)
+    starts = np.arange(len(places) - length + 1)
+    starts = starts[places[starts + length - 1] - places[starts] == length - 1]  # in one part
+    at_lines = [k for k in starts.tolist() if _begins_line(case.text, case.spans[places[k]][0])]
+    starts = np.asarray(at_lines or starts)
     sums, squares = (np.concatenate(([0.0], np.cumsum(here.astype(float) ** n))) for n in (1, 2))
     means = (sums[starts + length] - sums[starts]) / length
     spread = (squares[starts + length] - squares[starts]) / length - means**2
     begin = starts[int(spread.argmax())]
-    shown = range(begin, min(begin + PAGE * length, size))
+    shown = np.arange(begin, min(begin + PAGE * length, len(places)))
+    shown = shown[places[shown] - places[begin] == shown - begin]
     # Of tokens that are bytes of one character, the last has read all of it.
-    places = case.scoring.tolist()
-    kept = [k for k in shown if k + 1 == size or _apart(case.spans, places[k])]
-    return np.asarray(kept)
+    ends = [case.spans[place][1] for place in places[shown].tolist()]
+    nexts = [*(case.spans[place][0] for place in places[shown[1:]].tolist()), ends[-1]]
+    whole: Int[np.ndarray, " shown"] = shown[np.asarray(nexts) >= np.asarray(ends)]
+    return whole
 
 
 def _begins_line(text: str, place: int) -> bool:
     return text[place - 1] == "\n" and not text[place].isspace()
-
-
-def _apart(spans: list[Span], place: int) -> bool:
-    return spans[place + 1][0] >= spans[place][1]
 
 
 def _excerpt(case: _Case, shown: Int[np.ndarray, " shown"], here: Values) -> Excerpt:

@@ -24,7 +24,7 @@ from workings.models.language import (
 from workings.trace import Trace
 
 WARM = 256  # tokens that a recurrent state is warmed up with
-SIDE_BY_SIDE = 32  # shares
+SIDE_BY_SIDE = 64  # shares
 STEPS = 64  # of a recurrent model, between two looks
 WINDOW = 256  # tokens that a Transformer looks at, where nobody says
 
@@ -109,7 +109,7 @@ class Reader:
         was_training = self.model.training
         self.model.eval()
         try:
-            for at, seen in self._read(int(places[0]), int(places[-1]) + 1, cells):
+            for at, seen in self._read(places, cells):
                 rows = np.where(at < len(row_of), row_of[at.clip(max=len(row_of) - 1)], -1)
                 wanted = rows >= 0
                 found[rows[wanted]] = seen[torch.from_numpy(wanted)].cpu().numpy()
@@ -118,14 +118,15 @@ class Reader:
         return found
 
     def _read(
-        self, first: int, last: int, cells: Sequence[int] | None
+        self, places: Int[np.ndarray, " places"], cells: Sequence[int] | None
     ) -> Iterator[tuple[Int[np.ndarray, "shares time"], Tensor]]:
-        """Go through a part of the text: places, and what the cells do there."""
+        """Read the shares that have wanted places in them: where, and what the cells do there."""
         recurrent = isinstance(self.model, RecurrentLanguageModel)
+        first, last = int(places[0]), int(places[-1]) + 1
         # One state is carried on and on, so that its share may be long; a window has an end.
         share = -(-(last - first) // SIDE_BY_SIDE) if recurrent else self._window() - self.warm
         share = max(share, 1)
-        begins = np.arange(first, last, share)
+        begins = first + share * np.unique((places - first) // share)
         for k in range(0, len(begins), SIDE_BY_SIDE):
             rows = begins[k : k + SIDE_BY_SIDE, None] + np.arange(-self.warm, share)
             steps = STEPS if recurrent else rows.shape[1]

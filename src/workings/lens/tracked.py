@@ -8,15 +8,15 @@ from workings.data.tokenizer import Span
 
 @dataclass(frozen=True)
 class Found:
-    """A cell that was chosen on one half of a text and scored on the other."""
+    """A cell that was chosen on some parts of a text and scored on others."""
 
     cell: str
     against: bool
     """it falls where the property holds or grows"""
     chosen: float
-    """its score on the half that it was chosen on"""
+    """its score where it was chosen"""
     score: float
-    """its score on the other half; what it does there against its own direction counts below"""
+    """its score elsewhere; what it does there against its own direction counts below"""
     p: float
     """how often the best of all cells does as well on a text that the property is shifted round"""
     values: list[float]
@@ -29,7 +29,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A piece of the half that cells were scored on."""
+    """A piece of the text that cells were scored on."""
 
     text: str
     spans: list[Span]
@@ -63,7 +63,7 @@ class Cells:
     unit: Literal["characters", "tokens"]
     tracked: list[Tracked]
     left_out: list[str]
-    """properties that are the same all over one half of the text"""
+    """properties that are the same wherever cells are chosen, or wherever they are scored"""
 
     def __getitem__(self, name: str) -> Tracked:
         return {tracked.name: tracked for tracked in self.tracked}[name]

@@ -142,7 +142,7 @@ def notes(told: Told) -> list[str]:
         found.append("a token has the property of its last character")
     if told.left_out:
         names = ", ".join(one_line(name) for name in told.left_out)
-        found.append(f"the same all over a half of the text, and left out: {names}")
+        found.append(f"the same all over the text, or half of it, and left out: {names}")
     return found
 
 
