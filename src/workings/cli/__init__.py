@@ -24,6 +24,8 @@ VERBS = (
     "evaluate",
     "predict",
     "explain",
+    "export",
+    "import",
     "tokens",
     "summary",
     "compare",
