@@ -131,7 +131,7 @@ def model_table(config: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         if type(size) is not int or not 0 < size < 2**31:
             raise UserError(f"{CONFIG}: {key} = {shown(size)}: expected a whole number")
     activation = config.get("activation_function", "gelu_new")
-    if activation not in _OURS:
+    if not isinstance(activation, str) or activation not in _OURS:
         raise UserError(
             f"{CONFIG}: activation_function = {shown(activation)}: {near(str(activation), _OURS)}"
         )

@@ -54,10 +54,9 @@ def write_tokens(tokenizer: Tokenizer, folder: Path) -> bool:
     engine = Engine(models.BPE(vocab=ids, merges=list(tokenizer.merges)))
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     engine.decoder = decoders.ByteLevel()
-    marks = {"bos_token": names[tokenizer.start]}
-    if tokenizer.stop is not None:
-        marks["eos_token"] = names[tokenizer.stop]
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **marks}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    if isinstance(tokenizer, Borrowed):  # theirs find such a token in texts that spell it
+        settings |= dict.fromkeys(("bos_token", "eos_token"), names[tokenizer.start])
     write_text(folder / TOKENIZER, engine.to_str(pretty=True) + "\n")
     write_text(folder / "tokenizer_config.json", json.dumps(settings, indent=2) + "\n")
     return True
