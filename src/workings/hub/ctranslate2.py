@@ -1,9 +1,9 @@
 """CTranslate2, an engine for Transformers on CPUs: our models in its format, and run by it."""
 
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ SINUSOIDS = 4096
 """Positions that a converted model has where ours goes on without end."""
 _KEPT = 2**24
 """Scores that the engine keeps of a stretch of text, at most: 64 MB."""
+_GLANCE = 0.02
+"""Seconds between looks at what was found: to be woken for each token would take longer than it."""
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh"}
 
 
@@ -168,12 +170,13 @@ class Engine:
 
     def _stretch(self, prompt: Sequence[int], count: int) -> Iterator[tuple[int, Tensor]]:
         """Tokens and their scores, as the engine finds them in a thread of its own."""
-        found: SimpleQueue[tuple[int, Tensor]] = SimpleQueue()
-        enough = Event()
+        found: deque[tuple[int, Any]] = deque()
+        enough, ended = Event(), Event()
 
         def tell(step: Any) -> bool:
-            scores = torch.from_numpy(np.asarray(step.logits)).view(1, -1)
-            found.put((step.token_id, scores))
+            found.append((step.token_id, step.logits))
+            if step.is_last:
+                ended.set()
             return enough.is_set()
 
         (running,) = self._engine.generate_batch(
@@ -186,18 +189,16 @@ class Engine:
             callback=tell,
         )
         try:
-            for _ in range(count):
-                yield _next(found, running)
+            while count:
+                ended.wait(_GLANCE)
+                failed = running.done() and not found
+                while found:
+                    token, logits = found.popleft()
+                    yield token, torch.from_numpy(np.asarray(logits)).view(1, -1)
+                    count -= 1
+                if failed:
+                    running.result()  # raises what went wrong
+                    raise RuntimeError("CTranslate2 stopped before it was told to")
         finally:  # also when the consumer has enough
             enough.set()
             running.result()
-
-
-def _next(found: SimpleQueue[tuple[int, Tensor]], running: Any) -> tuple[int, Tensor]:
-    while True:
-        try:
-            return found.get(timeout=0.5)
-        except Empty:
-            if running.done():
-                running.result()  # raises what went wrong
-                raise RuntimeError("CTranslate2 stopped before it was told to") from None

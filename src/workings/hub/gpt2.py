@@ -237,8 +237,8 @@ def _weights_file(folder: Path) -> Path:
         return folder / WEIGHTS
     if any(folder.glob("*.bin")):
         raise UserError(
-            f"{folder}: its weights are a pickle (.bin), which could run anything: save them as "
-            f"safetensors, model.save_pretrained(folder, safe_serialization=True)"
+            f"{folder}: its weights are a .bin file, and reading one can run anything: save them "
+            "as safetensors, model.save_pretrained(folder, safe_serialization=True)"
         )
     if (folder / f"{WEIGHTS}.index.json").exists():
         raise UserError(
