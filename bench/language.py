@@ -185,11 +185,10 @@ def generator(name: str) -> Callable[[], int]:
         model = ours(layers, heads, width, ROOM).eval()
         return lambda: sum(1 for _ in generate(model, prompt, TOKENS))
     if name == "workings, CTranslate2":
-        from workings.hub.ctranslate2 import FastGenerator
+        from workings.hub.ctranslate2 import Engine
 
-        with tempfile.TemporaryDirectory() as folder:
-            fast = FastGenerator.of(ours(layers, heads, width, ROOM).eval(), Path(folder))
-        return lambda: len(fast.greedy([1], TOKENS))
+        engine = Engine(ours(layers, heads, width, ROOM).eval())
+        return lambda: sum(1 for _ in engine.generate(prompt, TOKENS))
     theirs = PEERS[name][0](layers, heads, width, ROOM).eval()
     if name == "Hugging Face":
         how = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}

@@ -19,6 +19,7 @@ _EXTRAS = {
     "tokenizers": "data",
     "PIL": "pictures",
     "sklearn": "baselines",
+    "ctranslate2": "fast",
 }
 
 

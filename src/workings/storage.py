@@ -129,16 +129,29 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], belongs: str = "") 
 
     `belongs` is a word that the file is marked with, to tell it from another run's.
     """
-    own = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    own = _own(tensors)
     digest = tensors_sum(own)
-    header, order = _header_of(own, {"sha256": f"{digest} {belongs}".rstrip()})
+    _write_safetensors(path, own, {"sha256": f"{digest} {belongs}".rstrip()})
+    return digest
+
+
+def export_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors as safetensors, with the mark that other people's programs look for."""
+    _write_safetensors(path, _own(tensors), {"format": "pt"})
+
+
+def _own(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+
+
+def _write_safetensors(path: Path, own: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    header, order = _header_of(own, metadata)
     with _beside(path) as part, part.open("wb") as file:
         file.write(header)
         for name in order:
             file.write(_bytes_of(own[name]))
         file.flush()
         os.fsync(file.fileno())
-    return digest
 
 
 def _header_of(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> tuple[bytes, list[str]]:
@@ -169,21 +182,40 @@ def read_tensors(
     """Read named tensors, if they are those that were written (and the `expected` ones)."""
     with _damage_told(path):
         digest, _, mark = _noted(path).partition(" ")
-        try:
-            with safe_open(path, framework="pt") as file:
-                # Copies: a tensor of the file itself would change, or end the process, with it.
-                names = list(file.keys())
-                tensors = {name: file.get_tensor(name).clone() for name in names}
+        with _strangeness_told(path):
+            tensors = _tensors(path)
             found = tensors_sum(tensors)
-        except (OSError, MemoryError):
-            raise
-        except Exception as error:
-            raise Damaged(f"{path}: not a safetensors file: {brief(str(error), 150)}") from None
     if found != digest:
         raise Damaged(f"{path}: its checksum is not the one it was written with: damaged")
     if expected not in (None, digest) or (belongs is not None and mark not in ("", belongs)):
         raise Damaged(f"{path}: whole, but not the file that belongs here")
     return tensors
+
+
+def import_tensors(path: Path) -> dict[str, Tensor]:
+    """Read somebody else's named tensors: nothing says whether they are those that were written."""
+    with _damage_told(path):
+        opened(path).close()  # a file, and no link or pipe
+        with _strangeness_told(path):
+            return _tensors(path)
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    with safe_open(path, framework="pt") as file:
+        # Copies: a tensor of the file itself would change, or end the process, with it.
+        names = list(file.keys())
+        return {name: file.get_tensor(name).clone() for name in names}
+
+
+@contextmanager
+def _strangeness_told(path: Path) -> Iterator[None]:
+    """Say of whatever goes wrong, except for want of room, that the file is no safetensors file."""
+    try:
+        yield
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise Damaged(f"{path}: not a safetensors file: {brief(str(error), 150)}") from None
 
 
 def _noted(path: Path) -> str:
@@ -222,13 +254,20 @@ def write_checkpoint(
     folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> None:
     """Write a folder of tensor files and a state with their checksums; rename it when whole."""
+    with folder_beside(folder) as part:
+        sums = {name: write_tensors(part / f"{name}.safetensors", t) for name, t in tensors.items()}
+        write_json(part / "state.json", {**state, "tensors": sums})
+
+
+@contextmanager
+def folder_beside(folder: Path) -> Iterator[Path]:
+    """Give a new folder to write into; it gets its own name when it is whole, and else is gone."""
     part = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
         folder.parent.mkdir(exist_ok=True)
         part.mkdir()
-        sums = {name: write_tensors(part / f"{name}.safetensors", t) for name, t in tensors.items()}
-        write_json(part / "state.json", {**state, "tensors": sums})
+        yield part
         part.replace(folder)
         _sync(folder.parent)
     except BaseException:

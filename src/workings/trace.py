@@ -51,6 +51,11 @@ def wanted(*names: str) -> bool:
     return _open > 0 and any(t._wants(name) for t in _traces.get() if t._is_open for name in names)
 
 
+def traced() -> bool:
+    """Say whether somebody looks: what cannot be looked into is for when nobody does."""
+    return _open > 0 and any(trace._is_open for trace in _traces.get())
+
+
 class Trace:
     """Keep the tapped values of every forward pass inside a `with` block.
 

@@ -72,6 +72,38 @@ def test_traced_and_not_agree(name):
     assert any(path.endswith(what) for path in trace)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_model_that_has_generated_can_be_trained(name):
+    """Also with the tables that it made longer meanwhile."""
+    model, long = made(name), 40 if name == "learned" else 300
+    list(generate(model, torch.randint(3, 20, (1, 5)), long))
+    scores, _ = model.train()(torch.randint(3, 20, (2, long)))
+    scores.sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_step_is_the_same_traced_hooked_and_not(name):
+    model, ids = made(name), torch.randint(3, 20, (3, 6))
+
+    def stepped():
+        with torch.no_grad():
+            _, state = model.start(ids[:, :5])
+            return model.step(ids[:, 5], state)[0]
+
+    dark = stepped()
+    with Trace(model) as trace:
+        light = stepped()
+    torch.testing.assert_close(light, dark, atol=1e-5, rtol=1e-4)
+    path = max(trace, key=lambda path: path.endswith(("attention.weights", "hidden")))
+    assert len(trace.steps(path)) >= 2  # the step was seen, not only the start
+    called = []
+    *_, part = (m for m in model.modules() if isinstance(m, torch.nn.Linear))  # of the last block
+    part.register_forward_hook(lambda *_: called.append(1))
+    torch.testing.assert_close(stepped(), dark)
+    assert len(called) >= 2
+
+
 def test_learned_positions_go_on_with_a_window():
     model = made("learned")
     tokens = [t for t, _ in generate(model, torch.randint(3, 20, (1, 5)), 100, Sampling(seed=1))]

@@ -28,6 +28,8 @@ VERBS = (
     "cells",
     "attention",
     "gradients",
+    "export",
+    "import",
     "tokens",
     "summary",
     "compare",

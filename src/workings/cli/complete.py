@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.decode.sample import Sampling
     from workings.errors import UserError
+    from workings.hub.fast import Fastest
     from workings.tasks.completion import best
     from workings.tasks.language import Modelling
     from workings.train.runs import load_as
@@ -73,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
             whole = printable(f"{arguments.prompt}{text}")
             sys.stdout.write(f"{log_probability:.3f}  {whole}\n")
         return 0
-    stream = task.stream(arguments.prompt, arguments.tokens, how, arguments.stop, arguments.top)
+    by = Fastest(task.model)
+    stream = task.stream(arguments.prompt, arguments.tokens, how, arguments.stop, arguments.top, by)
     if arguments.show:
         rows = [
             (

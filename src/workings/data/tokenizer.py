@@ -26,12 +26,13 @@ class Tokenizer(ABC):
     """
 
     kind: ClassVar[str]
-    pad: ClassVar[int] = 0
-    start: ClassVar[int] = 1
-    unknown: ClassVar[int] = 2
+    first_specials: ClassVar[tuple[str, ...]] = (PAD, START, UNKNOWN)
+    pad: int = 0
+    start: int = 1
+    unknown: int = 2
 
     def __init__(self, vocabulary: Sequence[str], *, stop: bool = False) -> None:
-        self._specials = (PAD, START, UNKNOWN, STOP) if stop else (PAD, START, UNKNOWN)
+        self._specials = (*self.first_specials, STOP) if stop else self.first_specials
         self._tokens: tuple[str, ...] = (*self._specials, *vocabulary)
         first = len(self._specials)
         self._ids = {token: number for number, token in enumerate(vocabulary, first)}

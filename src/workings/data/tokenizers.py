@@ -5,14 +5,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from workings.data.borrowed import Borrowed
 from workings.data.byte_pair import BytePair
 from workings.data.characters import Characters
-from workings.data.tokenizer import FORMAT, PAD, START, STOP, UNKNOWN, VERSION, Tokenizer
+from workings.data.tokenizer import FORMAT, STOP, VERSION, Tokenizer
 from workings.data.words import Words
 from workings.errors import UserError, brief, near, shown
 from workings.files import read_bytes
 
 KINDS: dict[str, type[Tokenizer]] = {c.kind: c for c in (Characters, Words, BytePair)}
+SAVED = KINDS | {Borrowed.kind: Borrowed}  # what a file may hold
 LARGEST_FILE = 256 * 2**20
 
 
@@ -46,18 +48,19 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     if version > VERSION:
         raise UserError(f"{path}: of version {shown(version)}, newer than this program's {VERSION}")
     kind = table.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in SAVED:
         word = kind if isinstance(kind, str) else ""
-        raise UserError(f"{path}: kind = {shown(kind)}: {near(word, KINDS)}")
+        raise UserError(f"{path}: kind = {shown(kind)}: {near(word, SAVED)}")
     vocabulary = table.get("vocabulary")
     if not isinstance(vocabulary, list) or not all(isinstance(t, str) for t in vocabulary):
         raise UserError(f"{path}: its vocabulary is not a list of texts")
-    if table.get("specials") not in ([PAD, START, UNKNOWN], [PAD, START, UNKNOWN, STOP]):
+    specials = list(SAVED[kind].first_specials)
+    if table.get("specials") not in (specials, [*specials, STOP]):
         raise UserError(
-            f"{path}: its specials are not {PAD}, {START}, {UNKNOWN} and perhaps {STOP}"
+            f"{path}: its specials are not {', '.join(specials) or 'none'} and perhaps {STOP}"
         )
     try:
-        return KINDS[kind].from_table(table)
+        return SAVED[kind].from_table(table)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: a broken tokenizer: {brief(str(error), 150)}") from None
 

@@ -81,7 +81,7 @@ def probabilities(
     return chances / chances.sum(-1, keepdim=True)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def generate(
     model: Stepper, condition: Any, tokens: int, how: Sampling = GREEDY
 ) -> Iterator[tuple[Int[Tensor, " batch"], Float[Tensor, "batch vocabulary"]]]:

@@ -24,18 +24,24 @@ class KeyValueCache:
     def __init__(self) -> None:
         self._key: Tensor | None = None
         self._value: Tensor | None = None
+        self._shapes: tuple[torch.Size, torch.Size] | None = None  # of what came last
+        self._room = 0
         self.length = 0
 
     def append(
         self, key: Float[Tensor, "batch heads new d_k"], value: Float[Tensor, "batch heads new d_v"]
     ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
         """Add new positions; return all of them."""
-        end = self.length + key.shape[-2]
-        self._key = _with_room(self._key, key, end)
-        self._value = _with_room(self._value, value, end)
-        self._key[..., self.length : end, :] = key.detach()
-        self._value[..., self.length : end, :] = value.detach()
-        self.length = end
+        begin, new, shapes = self.length, key.size(-2), (key.shape, value.shape)
+        if begin + new > self._room or shapes != self._shapes:  # else as it was the last time
+            self._key = _with_room(self._key, key, begin + new)
+            self._value = _with_room(self._value, value, begin + new)
+            self._room, self._shapes = self._key.size(-2), shapes
+        assert self._key is not None
+        assert self._value is not None
+        self._key.narrow(-2, begin, new).copy_(key.detach() if key.requires_grad else key)
+        self._value.narrow(-2, begin, new).copy_(value.detach() if value.requires_grad else value)
+        self.length = begin + new
         return self.read()
 
     def read(
@@ -44,7 +50,7 @@ class KeyValueCache:
         """All positions so far."""
         assert self._key is not None
         assert self._value is not None
-        return self._key[..., : self.length, :], self._value[..., : self.length, :]
+        return self._key.narrow(-2, 0, self.length), self._value.narrow(-2, 0, self.length)
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "KeyValueCache":
         """Make a cache of these rows of the batch, in this order, some perhaps several times."""
@@ -59,11 +65,11 @@ def _with_room(held: Tensor | None, new: Tensor, end: int) -> Tensor:
     batch, heads, _, width = new.shape
     if held is not None:
         expected, given = (*held.shape[:2], held.shape[-1]), (batch, heads, width)
-        if given != expected:  # assigning would spread a batch of one over all rows
+        if given != expected:  # copying would spread a batch of one over all rows
             raise UserError(f"expected [batch, heads, width] {[*expected]}, got {[*given]}")
         if held.shape[-2] >= end:
             return held
     room = torch.empty(batch, heads, max(2 * end, 32), width, dtype=new.dtype, device=new.device)
     if held is not None:
-        room[..., : held.shape[-2], :] = held
+        room.narrow(-2, 0, held.size(2)).copy_(held)
     return room

@@ -1,6 +1,7 @@
 """The feed-forward layer of a Transformer block."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -9,7 +10,11 @@ from torch import Tensor, nn
 from workings.errors import UserError, expect_width, near
 from workings.trace import tap
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # what GPT-2 was trained with
+}
 
 
 class FeedForward(nn.Module):

@@ -61,7 +61,8 @@ class SinusoidalPositions(nn.Module):
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
         end = start + x.shape[1]
         if end > len(self.table):
-            self.table = sinusoids(2 * end, self.width, base=self.base).to(self.table)
+            with torch.inference_mode(False):  # the table will serve in training, too
+                self.table = sinusoids(2 * end, self.width, base=self.base).to(self.table)
         return join(x, self.table[start:end], self.how)
 
 
@@ -115,9 +116,10 @@ class RotaryPositions(nn.Module):
     def _table(self, count: int) -> tuple[Tensor, Tensor]:
         place = torch.arange(count, dtype=torch.float64).unsqueeze(1)
         pair = torch.arange(self.width // 2, dtype=torch.float64)
-        angles = (place / self.base ** (2 * pair / self.width)).repeat(1, 2)
-        dtype = torch.get_default_dtype()
-        return angles.cos().to(dtype), angles.sin().to(dtype)
+        angles = place / self.base ** (2 * pair / self.width)
+        sines, dtype = angles.sin(), torch.get_default_dtype()
+        # With the signs of a rotation: the first half takes the second's share away.
+        return angles.cos().repeat(1, 2).to(dtype), torch.cat((-sines, sines), 1).to(dtype)
 
     def forward(
         self, x: Float[Tensor, "batch heads time width"], start: int = 0
@@ -125,10 +127,10 @@ class RotaryPositions(nn.Module):
         """Turn each vector by its position, from `start` on."""
         end = start + x.shape[-2]
         if end > len(self.cosines):
-            self.cosines, self.sines = (t.to(self.cosines) for t in self._table(2 * end))
-        first, second = x.chunk(2, -1)
-        crossed = torch.cat((-second, first), -1)
-        return x * self.cosines[start:end] + crossed * self.sines[start:end]
+            with torch.inference_mode(False):  # the tables will serve in training, too
+                self.cosines, self.sines = (t.to(self.cosines) for t in self._table(2 * end))
+        crossed = x.roll(self.width // 2, -1)
+        return torch.addcmul(x * self.cosines[start:end], crossed, self.sines[start:end])
 
 
 def _known(how: Join) -> Join:

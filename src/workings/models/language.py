@@ -5,7 +5,7 @@ one pass, then a token at a time, with a state that remembers what was read.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -18,13 +18,14 @@ from workings.layers.cache import KeyValueCache
 from workings.layers.norms import LayerNorm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import Memory, Recurrent
+from workings.layers.straight import Step, straight
 from workings.recipes import (
     LanguageConfig,
     RecurrentLanguageConfig,
     TransformerLanguageConfig,
     language_config,
 )
-from workings.trace import tap
+from workings.trace import tap, traced
 
 
 class LanguageModel(nn.Module, ABC):
@@ -122,15 +123,23 @@ class Window:
     """What a Transformer remembers: keys and values of each block.
 
     And the last tokens themselves, where positions may come to an end.
+
+    With it goes the fast way through the blocks, where there is one.
     """
 
-    def __init__(self, caches: list[KeyValueCache], tokens: Tensor | None = None) -> None:
-        self.caches, self.tokens = caches, tokens
+    def __init__(
+        self, caches: list[KeyValueCache], steps: list[Step] | None, tokens: Tensor | None = None
+    ) -> None:
+        self.caches, self.steps, self.tokens = caches, steps, tokens
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "Window":
         """Make a state of these rows."""
         tokens = None if self.tokens is None else self.tokens[rows]
-        return Window([cache.select(rows) for cache in self.caches], tokens)
+        return Window([cache.select(rows) for cache in self.caches], self.steps, tokens)
+
+    def anew(self) -> "Window":
+        """The same tokens, but nothing of them in the caches."""
+        return Window([KeyValueCache() for _ in self.caches], self.steps, self.tokens)
 
 
 class TransformerLanguageModel(LanguageModel):
@@ -168,28 +177,42 @@ class TransformerLanguageModel(LanguageModel):
                     weight.mul_((2 * layers) ** -0.5)
 
     def fresh(self) -> Window:
-        return Window([KeyValueCache() for _ in self.blocks])
+        # Modules that somebody has hooked have to be called as such.
+        hooked = any(m._forward_pre_hooks or m._forward_hooks for m in self.blocks.modules())
+        steps = None if hooked or self.training else [straight(block) for block in self._blocks()]
+        return Window([KeyValueCache() for _ in self.blocks], steps)
+
+    def _blocks(self) -> Iterator[EncoderBlock]:
+        for block in self.blocks:
+            assert isinstance(block, EncoderBlock)
+            yield block
 
     def read(self, ids: Tensor, state: Window | None) -> tuple[Tensor, Window | None]:
         if state is None:
             return self._through(ids, None), None
         if self.longest is not None:
             before = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
-            state.tokens = before[:, -max(self.longest // 2, 1) :]
+            state.tokens = late = before[:, -max(self.longest // 2, 1) :]
             if state.caches[0].length + ids.shape[1] > self.longest:
                 # No positions are left: begin anew with the later half of what there is room for.
-                state = Window([KeyValueCache() for _ in self.blocks], state.tokens)
-                assert state.tokens is not None
-                ids = state.tokens
-        return self._through(ids, state.caches), state
+                state, ids = state.anew(), late
+        return self._through(ids, state), state
 
-    def _through(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
+    def _through(self, ids: Tensor, state: Window | None) -> Tensor:
         x = tap("embedded", self.embedding(ids))
         if self.positions is not None:
-            x = self.positions(x, 0 if caches is None else caches[0].length)
-        x = self.dropout(x)
-        for k, block in enumerate(self.blocks):
-            x = block(x, causal=True, cache=None if caches is None else caches[k])
+            x = self.positions(x, 0 if state is None else state.caches[0].length)
+        if self.training:
+            x = self.dropout(x)
+        if state is None:
+            for block in self.blocks:
+                x = block(x, causal=True)
+        elif state.steps is not None and ids.shape[1] == 1 and not traced():
+            for step, cache in zip(state.steps, state.caches, strict=True):
+                x = step(x, cache)
+        else:
+            for block, cache in zip(self.blocks, state.caches, strict=True):
+                x = block(x, causal=True, cache=cache)
         normed: Tensor = self.norm(x)
         return normed
 

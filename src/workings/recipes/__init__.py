@@ -33,6 +33,7 @@ from workings.recipes.language import (
     LanguageRecipe,
     RecurrentLanguageConfig,
     TextConfig,
+    TextTokenizerConfig,
     TransformerLanguageConfig,
     language_config,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "RecurrentConfig",
     "RecurrentLanguageConfig",
     "TextConfig",
+    "TextTokenizerConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",

@@ -82,8 +82,8 @@ class TransformerLanguageConfig(LanguageConfig):
     """for learned positions: how many there are"""
     norm: Literal["pre", "post"] = "pre"
     """where the norms stand"""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """of the feed-forward layers"""
+    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
+    """of the feed-forward layers; gelu-tanh: nearly gelu, as in GPT-2"""
     tied: bool = True
     """the head is the embedding, turned over"""
 

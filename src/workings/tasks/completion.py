@@ -1,7 +1,9 @@
 """Going on with a text, a token at a time, as people see it: pieces of text, not ids."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,6 +12,9 @@ from workings.data.tokenizer import Tokenizer
 from workings.decode.beam import beam_search
 from workings.decode.sample import GREEDY, Sampling, generate
 from workings.models.language import LanguageModel
+
+# From a prompt's ids, how many tokens and how: each token, and the scores it was chosen by.
+Generator: TypeAlias = Callable[[Tensor, int, Sampling], Iterator[tuple[Tensor, Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -30,17 +35,20 @@ def stream(
     how: Sampling = GREEDY,
     stops: Sequence[str] = (),
     top: int = 0,
+    by: Generator | None = None,
 ) -> Iterator[Told]:
     """Go on with a prompt, a token at a time, up to a stop string (which is left out).
 
-    A piece of text that may be the beginning of a stop string is held back until it is not.
+    A piece of text that may be the beginning of a stop string is held back until it is not. The
+    tokens may be found `by` another engine than torch.
     """
+    by = by or partial(generate, model)
     begin = tokenizer.encode(prompt) or [tokenizer.start]  # something has to be read first
     ids = torch.tensor([begin], device=next(model.parameters()).device)
     # Decoded behind the last tokens whose text is settled: behind all, a book would take for ever.
     before, waiting = begin, list[int]()
     settled, text, given = "", "", 0
-    for token, scores in generate(model, ids, tokens, how):
+    for token, scores in by(ids, tokens, how):
         waiting.append(int(token[0]))
         new = tokenizer.decode([*before, *waiting])[len(tokenizer.decode(before)) :]
         text = settled + new

@@ -21,7 +21,7 @@ from workings.decode.sample import GREEDY, Sampling
 from workings.errors import UserError
 from workings.models.language import LanguageModel, Memories, build_language_model
 from workings.recipes import LanguageRecipe
-from workings.tasks.completion import Told, stream
+from workings.tasks.completion import Generator, Told, stream
 from workings.tasks.task import Losses, Task
 from workings.tasks.weights import with_weights
 
@@ -254,9 +254,10 @@ class Modelling(Task):
         how: Sampling = GREEDY,
         stops: Sequence[str] = (),
         top: int = 0,
+        by: Generator | None = None,
     ) -> Iterator[Told]:
         """Go on with a prompt, a token at a time, up to a stop string (which is left out)."""
-        return stream(self.model, self.tokenizer, prompt, tokens, how, stops, top)
+        return stream(self.model, self.tokenizer, prompt, tokens, how, stops, top, by)
 
     def notes(self, prompt: str, tokens: int) -> list[str]:
         """What the user should know of a prompt before it is completed."""

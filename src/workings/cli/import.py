@@ -1,0 +1,22 @@
+"""Make a run of a GPT-2 in Hugging Face's layout: config.json, model.safetensors, its tokenizer."""
+# ruff: noqa: N999 (the verb is called so)
+
+import argparse
+
+HELP = "make a run of a GPT-2 in Hugging Face's layout"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("folder", metavar="FOLDER", help="what save_pretrained wrote")
+    parser.add_argument("--out", required=True, metavar="RUN", help="the run's folder, a new one")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the model and write the run."""
+    from pathlib import Path
+
+    from workings.hub.folders import adopt
+
+    adopt(Path(arguments.folder), Path(arguments.out))
+    return 0

@@ -1,0 +1,68 @@
+"""Whole folders: a run to somebody else's format, and somebody else's model to a run."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from workings.config import to_table, to_toml
+from workings.data.tokenizer import Tokenizer
+from workings.errors import UserError, near
+from workings.hub.ctranslate2 import convert
+from workings.hub.gpt2 import model_table, read_config, read_gpt2, write_gpt2
+from workings.hub.gpt2_tokens import read_tokens, unique_names, write_tokens
+from workings.models.language import LanguageModel
+from workings.recipes import LanguageRecipe, TextConfig, TextTokenizerConfig
+from workings.storage import (
+    file_sums,
+    folder_beside,
+    table_sum,
+    write_json,
+    write_tensors,
+    write_text,
+)
+from workings.train.environment import environment
+
+FORMATS = ("ctranslate2", "gpt2")
+
+
+def export(model: LanguageModel, tokenizer: Tokenizer, to: str, folder: Path) -> list[str]:
+    """Write a run's model into a new folder, in another format; return what should be known."""
+    if to not in FORMATS:
+        raise UserError(f"--to {to}: {near(to, FORMATS)}")
+    with _new(folder) as part:
+        if to == "gpt2":
+            write_gpt2(model, part, start=tokenizer.start, stop=tokenizer.stop)
+        else:
+            unknown = tokenizer.unknown if tokenizer.unknown >= 0 else None
+            names = unique_names(tokenizer)
+            convert(model, names, part, start=tokenizer.start, stop=tokenizer.stop, unknown=unknown)
+        if write_tokens(tokenizer, part):
+            return []
+    return [f"no tokenizer is written: only byte pairs have a form there, not {tokenizer.kind}"]
+
+
+def adopt(folder: Path, run: Path) -> None:
+    """Make a run of a GPT-2 in Hugging Face's layout, as if it had been trained here."""
+    config = read_config(folder)
+    table, rows = model_table(config)
+    tokenizer = read_tokens(folder, config, rows)
+    model = read_gpt2(folder)
+    recipe = LanguageRecipe(
+        title=folder.resolve().name,
+        data=TextConfig(set="elsewhere", window=table["length"]),
+        tokenizer=TextTokenizerConfig(kind="byte-pair", size=rows),
+        model=table,
+    )
+    with _new(run) as part:
+        write_text(part / "config.toml", to_toml(to_table(recipe)))
+        tokenizer.save(part / "tokenizer.json")
+        sums = file_sums(part, ("config.toml", "tokenizer.json"))
+        told = {"data": {"set": "elsewhere"}, "processes": 1, "files": sums}
+        write_json(part / "environment.json", {**environment(), **told})
+        write_tensors(part / "model.safetensors", model.state_dict(), table_sum(sums))
+
+
+def _new(folder: Path) -> AbstractContextManager[Path]:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already: another --out")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return folder_beside(folder)

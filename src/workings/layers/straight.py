@@ -1,0 +1,78 @@
+"""A block as a plain function, for reading a token at a time.
+
+Such a step has so little to compute that calling modules would take most of its time. The sums are
+the block's own, but there is nothing to look at in between: whoever traces runs the block itself.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from workings.attention import attend_last
+from workings.layers.blocks import EncoderBlock
+from workings.layers.cache import KeyValueCache
+from workings.layers.feed_forward import ACTIVATIONS
+from workings.layers.norms import LayerNorm
+
+Step: TypeAlias = Callable[[Tensor, KeyValueCache], Tensor]
+
+
+def straight(block: EncoderBlock) -> Step:
+    """Make a function of a causal block that reads one more token of each sequence.
+
+    It computes with the weights that the block has now, and without dropout.
+
+    >>> block = EncoderBlock(8, heads=2, hidden=32).eval()
+    >>> x = torch.randn(3, 1, 8)
+    >>> usual = block(x, causal=True, cache=KeyValueCache())
+    >>> torch.allclose(straight(block)(x, KeyValueCache()), usual, atol=1e-5)
+    True
+    """
+    attention, feed_forward = block.attention, block.feed_forward
+    heads, shared, head_width = attention.heads, attention.shared_heads, attention.head_width
+    parts = [heads, shared, shared]
+    project, output, rotary = _rows(attention.project), _rows(attention.output), attention.rotary
+    inner, outer = _rows(feed_forward.inner), _rows(feed_forward.outer)
+    activation = ACTIVATIONS[feed_forward.activation]
+    around_attention, around_feed_forward = (
+        _norm(residual.norm) for residual in (block.around_attention, block.around_feed_forward)
+    )
+
+    def attended(x: Tensor, cache: KeyValueCache) -> Tensor:
+        vectors = F.linear(x, *project).view(-1, sum(parts), 1, head_width)
+        query, key, value = vectors.split_with_sizes(parts, 1)
+        if rotary is not None:  # queries and keys, which are neighbours, at once
+            turned = rotary(vectors.narrow(1, 0, heads + shared), cache.length)
+            query, key = turned.split_with_sizes(parts[:2], 1)
+        mixed = attend_last(query, *cache.append(key, value))
+        return F.linear(mixed.view(x.shape), *output)
+
+    def fed_forward(x: Tensor) -> Tensor:
+        return F.linear(activation(F.linear(x, *inner)), *outer)
+
+    def pre(
+        x: Float[Tensor, "batch 1 width"], cache: KeyValueCache
+    ) -> Float[Tensor, "batch 1 width"]:
+        x = x + attended(around_attention(x), cache)
+        return x + fed_forward(around_feed_forward(x))
+
+    def post(
+        x: Float[Tensor, "batch 1 width"], cache: KeyValueCache
+    ) -> Float[Tensor, "batch 1 width"]:
+        x = around_attention(x + attended(x, cache))
+        return around_feed_forward(x + fed_forward(x))
+
+    return pre if block.around_attention.place == "pre" else post
+
+
+def _rows(linear: nn.Linear) -> tuple[Tensor, Tensor | None]:
+    return linear.weight, linear.bias
+
+
+def _norm(norm: LayerNorm) -> Callable[[Tensor], Tensor]:
+    shape, gamma, beta, eps = (norm.width,), norm.gamma, norm.beta, norm.eps
+    return lambda x: torch.layer_norm(x, shape, gamma, beta, eps)
