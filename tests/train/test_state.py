@@ -33,3 +33,9 @@ def test_every_row_goes_on_with_whoever_has_it_now(rows, before, now):
 
 def test_nothing_carried_is_nothing():
     assert of_rank({}, Member(0, 2), 8) == {}
+
+
+def test_too_few_rows_are_refused():
+    kept = flat({0: {"h": torch.randn(1, 5)}, 1: {"h": torch.randn(3, 5)}})
+    with pytest.raises(ValueError, match="1 rows of 4"):
+        of_rank(kept, Member(0, 1), 8)
