@@ -19,6 +19,7 @@ from workings.recipes import LanguageRecipe
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.train.loop import Interrupted, Trainer
+from workings.train.report import write_report
 from workings.train.runs import load, load_as, read_recipe, resume, train
 
 ALONE = Crew(torch.device("cpu"))
@@ -322,6 +323,15 @@ def test_what_was_held_out_of_another_text_is_not_measured(text, tmp_path):
     with pytest.raises(UserError, match="not the text that this run began with"):
         task.evaluate_on()
     assert task.evaluate_on(str(text))["test_loss"] > 0
+
+
+def test_a_remark_that_says_nothing_does_not_spoil_the_report(text, tmp_path):
+    run = tmp_path / "run"
+    task = train(recipe_for(text, "--train.epochs", "1"), run, mode="quiet")
+    with (run / "log.jsonl").open("a") as log:
+        log.write('{"kind": "remark"}\n{"kind": "remark", "epoch": "2", "sample": 7}\n')
+    write_report(run, task)
+    assert (run / "report.html").read_text().count("after epoch") == 1
 
 
 def test_a_run_of_another_task_is_told(text, tmp_path):

@@ -70,7 +70,12 @@ def _sections(task: Task, records: list[dict[str, Any]]) -> list[tuple[str, str]
     if isinstance(task, Classifying):
         part = "test" if task.examples.get("test") else "validation"
         return mistakes(task, part) if task.examples.get(part) else []
-    samples = [(r["epoch"], r["sample"]) for r in records if r["kind"] == "remark"]
+    remarks = [r for r in records if r["kind"] == "remark"]
+    samples = [
+        (r["epoch"], r["sample"])
+        for r in remarks
+        if isinstance(r.get("epoch"), int) and isinstance(r.get("sample"), str)
+    ]
     return [("Samples", samples_html(samples))] if samples else []
 
 
