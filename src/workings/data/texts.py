@@ -6,6 +6,7 @@ import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from workings.data.download import Mirror, download
@@ -80,20 +81,20 @@ def _located(name: str) -> Path:
             raise UserError(f"{name}: neither a file nor a named text: {near(name, text_names())}")
         return path
     chosen = NAMED_TEXTS[name]
-    cache = cache_folder() / "text"
+    kept = cache_folder() / "text"
     given = os.environ.get("WORKINGS_DATA")
-    folders = [Path(given) / "text", cache] if given else [cache]
+    folders = [Path(given) / "text", kept] if given else [kept]
     for folder in folders:
         for end in ("", ".gz"):
             if (folder / f"{chosen.file}{end}").is_file():
                 return folder / f"{chosen.file}{end}"
-    advice = f"put {chosen.file} into {cache}, or set WORKINGS_DATA to a folder with text/ in it"
+    advice = f"put {chosen.file} into {kept}, or set WORKINGS_DATA to a folder with text/ in it"
     if not chosen.mirrors:
         raise UserError(f"{name}: not on this machine\n{advice}")
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / ".lock"):
-            return download(chosen.mirrors, cache / chosen.file)
+        kept.mkdir(parents=True, exist_ok=True)
+        with locked(kept / ".lock"):
+            return download(chosen.mirrors, kept / chosen.file)
     except UserError as error:
         raise UserError(f"{name}: {error}\n{advice}") from None
 
@@ -106,8 +107,14 @@ def _python_source() -> Iterator[str]:
 
 def _python_prose() -> Iterator[str]:
     """What the standard library's modules say of themselves: their documentation strings."""
-    for text in _limited(_docstrings()):
+    for text in _prose():
         yield from f"{text.strip()}\n\n".splitlines(keepends=True)
+
+
+@cache
+def _prose() -> tuple[str, ...]:
+    """Parsed once: it takes seconds, and a text is read three times before it is learned from."""
+    return tuple(_limited(_docstrings()))
 
 
 def _hello() -> Iterator[str]:
