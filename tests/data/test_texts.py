@@ -42,6 +42,30 @@ def test_a_file_comes_in_pieces_that_make_it_up(tmp_path, monkeypatch):
     assert "".join(some) == text
 
 
+def test_a_text_may_be_one_long_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("workings.data.lines.STRETCH", 7)  # which cuts characters in two
+    text = "élan vital " * 50 + "\nnaïve"
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert "".join(pieces(str(path))) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"one\ntwo \xe9\n", "line 2: not UTF-8: byte 0xe9"),
+        (b"caf\xe9\n", "line 1: not UTF-8: byte 0xe9 in column 4"),
+        ("text".encode("utf-16"), "UTF-16: save it as UTF-8"),
+        (b"cut \xc3", "not UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_told(tmp_path, raw, said):
+    path = tmp_path / "text.txt"
+    path.write_bytes(raw)
+    with pytest.raises(UserError, match=said):
+        list(pieces(str(path)))
+
+
 def test_what_is_not_there_is_told(monkeypatch):
     monkeypatch.delenv("WORKINGS_DATA", raising=False)
     with pytest.raises(UserError, match="did you mean 'python-source'"):

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from workings.data.download import Mirror, download
-from workings.data.lines import lines
+from workings.data.lines import stretches
 from workings.data.sets import cache_folder
 from workings.errors import UserError, near
 from workings.locks import locked
@@ -21,17 +21,15 @@ MOST_BUILT_IN = 4_000_000  # characters: enough to learn from, and soon read
 
 @dataclass(frozen=True)
 class NamedText:
-    """A text by name: the file that holds it, and where it comes from, if it is published."""
+    """A text by name: the file that holds it, and where it can be had, if it can."""
 
     file: str
-    about: str
     mirrors: tuple[Mirror, ...] = ()
 
 
 NAMED_TEXTS = {
     "tinyshakespeare": NamedText(
         "tinyshakespeare.txt",
-        "scenes from Shakespeare's plays, 1.1 million characters",
         (
             Mirror(
                 "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
@@ -40,8 +38,8 @@ NAMED_TEXTS = {
             ),
         ),
     ),
-    "war-and-peace": NamedText("war_and_peace.txt", "Tolstoy's novel in English"),
-    "linux-kernel": NamedText("linux_kernel.txt", "C source of an operating system's kernel"),
+    "war-and-peace": NamedText("war_and_peace.txt"),
+    "linux-kernel": NamedText("linux_kernel.txt"),
 }
 
 
@@ -55,8 +53,8 @@ def text_names() -> tuple[str, ...]:
 
 
 def pieces(name: str) -> Iterator[str]:
-    """Read a text a piece at a time, each of whole lines, so that it need not fit into memory."""
-    some = BUILT_IN_TEXTS[name]() if name in BUILT_IN_TEXTS else _lines_of(_located(name))
+    """Read a text a piece at a time, of whole lines if they are short: it may exceed memory."""
+    some = BUILT_IN_TEXTS[name]() if name in BUILT_IN_TEXTS else stretches(_located(name))
     waiting: list[str] = []
     length = 0
     for line in some:
@@ -67,10 +65,6 @@ def pieces(name: str) -> Iterator[str]:
             waiting, length = [], 0
     if waiting:
         yield "".join(waiting)
-
-
-def _lines_of(path: Path) -> Iterator[str]:
-    return (line for _, line in lines(path))
 
 
 def _located(name: str) -> Path:

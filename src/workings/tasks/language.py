@@ -155,13 +155,13 @@ class Modelling(Task):
 
     def evaluate(self, crew: Crew) -> dict[str, float]:
         """Nats, bits a character and perplexity of the held-out text, window after window."""
-        return _named("validation", self._measured(self._held_out, crew, self._window))
+        window = self.recipe.data.window
+        return _named("validation", self._measured(self._held_out, crew, window))
 
     def test(self, crew: Crew) -> dict[str, float]:
         """The same with windows that overlap by half, so that every token has a past to see."""
-        if self._window < 2:
-            return {}
-        return _named("sliding", self._measured(self._held_out, crew, self._window // 2))
+        stride = max(self.recipe.data.window // 2, 1)
+        return _named("sliding", self._measured(self._held_out, crew, stride))
 
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Measure on a text, all of it; without one, on the text that the recipe holds out."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from workings.crew import parted, whole
 from workings.layers.positions import LearnedPositions
+from workings.models.ngrams import NgramClassifier
 from workings.recipes import TrainConfig
 from workings.train.muon import Muon
 
@@ -28,6 +29,7 @@ def optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
         # The scores of tokens and classes are rows that stand for themselves, like embeddings.
         head = getattr(model, "head", None)
         rows = {head.weight} if isinstance(head, nn.Linear) else set()
+        rows |= {m.weights for m in model.modules() if isinstance(m, NgramClassifier)}
         turned = [p for p in matrices if p.dim() == 2 and p not in rows]
         groups = [
             {"params": turned, "weight_decay": config.decay, "orthogonal": True},
