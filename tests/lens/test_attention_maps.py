@@ -23,7 +23,7 @@ CHARACTERS = Characters.train([TEXT])
 def language(tokenizer=CHARACTERS, **table):
     table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4, **table}
     torch.manual_seed(0)
-    recipe = build(LanguageRecipe, {"model": table})
+    recipe = build(LanguageRecipe, {"model": table, "data": {"window": 8}})
     return Modelling(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
 
 

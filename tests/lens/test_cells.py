@@ -54,9 +54,8 @@ def text_of(count, seed=0):
 
 def model_for(name, tokenizer, seed=0):
     torch.manual_seed(seed)
-    return build_language_model(
-        build(LanguageRecipe, {"model": MODELS[name]}).model, len(tokenizer)
-    )
+    recipe = build(LanguageRecipe, {"model": MODELS[name], "data": {"window": 16}})
+    return build_language_model(recipe.model, len(tokenizer))
 
 
 class Planted:
