@@ -59,11 +59,16 @@ class SinusoidalPositions(nn.Module):
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
-        end = start + x.shape[1]
-        if end > len(self.table):
+        return join(x, self.rows(start, start + x.shape[1]), self.how)
+
+    def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
+        """The vectors of these positions."""
+        table = self.table
+        if end > table.size(0):
             with torch.inference_mode(False):  # the table will serve in training, too
-                self.table = sinusoids(2 * end, self.width, base=self.base).to(self.table)
-        return join(x, self.table[start:end], self.how)
+                table = sinusoids(2 * end, self.width, base=self.base).to(table)
+            self.table = table
+        return table[start:end]
 
 
 class LearnedPositions(nn.Module):
@@ -83,10 +88,14 @@ class LearnedPositions(nn.Module):
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
-        end = start + x.shape[1]
-        if end > len(self.table):
-            raise UserError(f"position {end - 1} is beyond the {len(self.table)} that were learned")
-        return join(x, self.table[start:end], self.how)
+        return join(x, self.rows(start, start + x.shape[1]), self.how)
+
+    def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
+        """The vectors of these positions."""
+        table = self.table
+        if end > table.size(0):
+            raise UserError(f"position {end - 1} is beyond the {len(table)} that were learned")
+        return table[start:end]
 
 
 class RotaryPositions(nn.Module):
@@ -125,12 +134,13 @@ class RotaryPositions(nn.Module):
         self, x: Float[Tensor, "batch heads time width"], start: int = 0
     ) -> Float[Tensor, "batch heads time width"]:
         """Turn each vector by its position, from `start` on."""
-        end = start + x.shape[-2]
-        if end > len(self.cosines):
+        end, cosines, sines = start + x.size(-2), self.cosines, self.sines
+        if end > cosines.size(0):
             with torch.inference_mode(False):  # the tables will serve in training, too
-                self.cosines, self.sines = (t.to(self.cosines) for t in self._table(2 * end))
+                cosines, sines = (t.to(cosines) for t in self._table(2 * end))
+            self.cosines, self.sines = cosines, sines
         crossed = x.roll(self.width // 2, -1)
-        return torch.addcmul(x * self.cosines[start:end], crossed, self.sines[start:end])
+        return torch.addcmul(x * cosines[start:end], crossed, sines[start:end])
 
 
 def _known(how: Join) -> Join:

@@ -1,7 +1,7 @@
-"""A block as a plain function, for reading a token at a time.
+"""Layers as plain functions, for reading a token at a time.
 
 Such a step has so little to compute that calling modules would take most of its time. The sums are
-the block's own, but there is nothing to look at in between: whoever traces runs the block itself.
+the layers' own, but there is nothing to look at in between: whoever traces runs those.
 """
 
 from collections.abc import Callable
@@ -39,14 +39,15 @@ def straight(block: EncoderBlock) -> Step:
     inner, outer = _rows(feed_forward.inner), _rows(feed_forward.outer)
     activation = ACTIVATIONS[feed_forward.activation]
     around_attention, around_feed_forward = (
-        _norm(residual.norm) for residual in (block.around_attention, block.around_feed_forward)
+        straight_norm(residual.norm)
+        for residual in (block.around_attention, block.around_feed_forward)
     )
 
     def attended(x: Tensor, cache: KeyValueCache) -> Tensor:
         vectors = F.linear(x, *project).view(-1, sum(parts), 1, head_width)
         query, key, value = vectors.split_with_sizes(parts, 1)
         if rotary is not None:  # queries and keys, which are neighbours, at once
-            turned = rotary(vectors.narrow(1, 0, heads + shared), cache.length)
+            turned = rotary.forward(vectors.narrow(1, 0, heads + shared), cache.length)
             query, key = turned.split_with_sizes(parts[:2], 1)
         mixed = attend_last(query, *cache.append(key, value))
         return F.linear(mixed.view(x.shape), *output)
@@ -69,10 +70,11 @@ def straight(block: EncoderBlock) -> Step:
     return pre if block.around_attention.place == "pre" else post
 
 
-def _rows(linear: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    return linear.weight, linear.bias
-
-
-def _norm(norm: LayerNorm) -> Callable[[Tensor], Tensor]:
+def straight_norm(norm: LayerNorm) -> Callable[[Tensor], Tensor]:
+    """Make a function of a layer norm."""
     shape, gamma, beta, eps = (norm.width,), norm.gamma, norm.beta, norm.eps
     return lambda x: torch.layer_norm(x, shape, gamma, beta, eps)
+
+
+def _rows(linear: nn.Linear) -> tuple[Tensor, Tensor | None]:
+    return linear.weight, linear.bias

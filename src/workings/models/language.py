@@ -5,10 +5,11 @@ one pass, then a token at a time, with a state that remembers what was read.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -18,7 +19,7 @@ from workings.layers.cache import KeyValueCache
 from workings.layers.norms import LayerNorm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import Memory, Recurrent
-from workings.layers.straight import Step, straight
+from workings.layers.straight import straight, straight_norm
 from workings.recipes import (
     LanguageConfig,
     RecurrentLanguageConfig,
@@ -26,6 +27,8 @@ from workings.recipes import (
     language_config,
 )
 from workings.trace import tap, traced
+
+FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
 
 
 class LanguageModel(nn.Module, ABC):
@@ -119,22 +122,27 @@ class RecurrentLanguageModel(LanguageModel):
 class Window:
     """What a Transformer remembers: keys and values of each block, and the tokens themselves.
 
-    With it goes the fast way through the blocks, where there is one.
+    With it goes the fast way to read a token, where there is one.
     """
 
     def __init__(
-        self, caches: list[KeyValueCache], steps: list[Step] | None, tokens: Tensor | None = None
+        self, caches: list[KeyValueCache], fast: FastStep | None, tokens: Tensor | None = None
     ) -> None:
-        self.caches, self.steps, self.tokens = caches, steps, tokens
+        self.caches, self.fast, self.tokens = caches, fast, tokens
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "Window":
         """Make a state of these rows."""
         tokens = None if self.tokens is None else self.tokens[rows]
-        return Window([cache.select(rows) for cache in self.caches], self.steps, tokens)
+        return Window([cache.select(rows) for cache in self.caches], self.fast, tokens)
 
     def anew(self) -> "Window":
         """The same tokens, but nothing of them in the caches."""
-        return Window([KeyValueCache() for _ in self.caches], self.steps, self.tokens)
+        return Window([KeyValueCache() for _ in self.caches], self.fast, self.tokens)
+
+    def note(self, ids: Int[Tensor, "batch new"]) -> Int[Tensor, "batch time"]:
+        """Remember tokens; return all of them."""
+        self.tokens = ids if self.tokens is None else torch.cat((self.tokens, ids), 1)
+        return self.tokens
 
 
 class TransformerLanguageModel(LanguageModel):
@@ -142,7 +150,7 @@ class TransformerLanguageModel(LanguageModel):
 
     def __init__(self, config: TransformerLanguageConfig, vocabulary: int) -> None:
         super().__init__(config, vocabulary, config.embedding)
-        self.positions: nn.Module | None = None
+        self.positions: SinusoidalPositions | LearnedPositions | None = None
         if config.positions == "sinusoidal":
             self.positions = SinusoidalPositions(config.embedding)
         elif config.positions == "learned":
@@ -173,42 +181,55 @@ class TransformerLanguageModel(LanguageModel):
 
     def fresh(self) -> Window:
         # Modules that somebody has hooked have to be called as such.
-        hooked = any(m._forward_pre_hooks or m._forward_hooks for m in self.blocks.modules())
-        steps = None if hooked or self.training else [straight(block) for block in self._blocks()]
-        return Window([KeyValueCache() for _ in self.blocks], steps)
+        hooked = any(m._forward_pre_hooks or m._forward_hooks for m in self.modules())
+        fast = None if hooked or self.training else self._straight()
+        return Window([KeyValueCache() for _ in self.blocks], fast)
 
-    def _blocks(self) -> Iterator[EncoderBlock]:
-        for block in self.blocks:
-            assert isinstance(block, EncoderBlock)
-            yield block
+    def step(self, tokens: Int[Tensor, " batch"], state: Window) -> tuple[Tensor, Window]:
+        if state.fast is None or traced() or self._is_full(state, 1):
+            return super().step(tokens, state)
+        state.note(tokens.unsqueeze(1))
+        return state.fast(tokens, state.caches), state
 
     def read(self, ids: Tensor, state: Window | None) -> tuple[Tensor, Window | None]:
         if state is None:
             return self._through(ids, None), None
-        tokens = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
-        state.tokens = tokens
-        if self.longest is not None and state.caches[0].length + ids.shape[1] > self.longest:
+        tokens = state.note(ids)
+        if self.longest is not None and self._is_full(state, ids.shape[1]):
             # No positions are left: begin anew with the later half of what there is room for.
             state, ids = state.anew(), tokens[:, -max(self.longest // 2, 1) :]
-        return self._through(ids, state), state
+        return self._through(ids, state.caches), state
 
-    def _through(self, ids: Tensor, state: Window | None) -> Tensor:
+    def _is_full(self, state: Window, new: int) -> bool:
+        return self.longest is not None and state.caches[0].length + new > self.longest
+
+    def _through(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
         x = tap("embedded", self.embedding(ids))
         if self.positions is not None:
-            x = self.positions(x, 0 if state is None else state.caches[0].length)
-        if self.training:
-            x = self.dropout(x)
-        if state is None:
-            for block in self.blocks:
-                x = block(x, causal=True)
-        elif state.steps is not None and ids.shape[1] == 1 and not traced():
-            for step, cache in zip(state.steps, state.caches, strict=True):
-                x = step(x, cache)
-        else:
-            for block, cache in zip(self.blocks, state.caches, strict=True):
-                x = block(x, causal=True, cache=cache)
+            x = self.positions(x, 0 if caches is None else caches[0].length)
+        x = self.dropout(x)
+        for k, block in enumerate(self.blocks):
+            x = block(x, causal=True, cache=None if caches is None else caches[k])
         normed: Tensor = self.norm(x)
         return normed
+
+    def _straight(self) -> FastStep:
+        """Make a step of the whole model as a plain function, with the weights as they are now."""
+        embedding, head, positions = self.embedding.weight, self.head, self.positions
+        weight, bias = head.weight, head.bias
+        norm = straight_norm(self.norm) if isinstance(self.norm, LayerNorm) else None
+        blocks = [straight(block) for block in self.blocks if isinstance(block, EncoderBlock)]
+
+        def step(tokens: Tensor, caches: list[KeyValueCache]) -> Tensor:
+            x = F.embedding(tokens.unsqueeze(1), embedding)
+            if positions is not None:
+                start = caches[0].length
+                x = x + positions.rows(start, start + 1)
+            for block, cache in zip(blocks, caches, strict=True):
+                x = block(x, cache)
+            return F.linear((x if norm is None else norm(x)).squeeze(1), weight, bias)
+
+        return step
 
 
 LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
