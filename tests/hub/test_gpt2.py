@@ -195,7 +195,8 @@ def test_a_recurrent_model_is_no_gpt_2(tmp_path):
         ({"n_layer": 1}, "no part of a GPT-2"),
         ({"n_head": 5}, "5 heads do not divide"),
         ({"n_embd": 64}, r"wte.weight is of shape \(50, 32\)"),
-        ({"n_inner": "wide"}, "hidden"),
+        ({"n_inner": "wide"}, "n_inner = 'wide'"),
+        ({"n_inner": -1}, "n_inner = -1"),
         ({"vocab_size": 2**40}, "vocab_size"),
     ],
 )
@@ -317,6 +318,7 @@ def test_rows_that_no_token_has(foreign):
         ("vocab.json", "[]", "not a table"),
         ("merges.txt", "#version: 0.2\na b c\n", "no merge of two tokens"),
         ("merges.txt", "q q\n", "merges do not fit"),
+        ("merges.txt", "a <|endoftext|>\n", "merges do not fit"),
         ("tokenizer.json", "{}", "not byte pairs as GPT-2"),
         (
             "tokenizer.json",
