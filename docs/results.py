@@ -1,59 +1,126 @@
-"""Writes the table of results in docs/classifiers.md and the README from results/*.json.
+"""Writes the tables of results in the pages from results/*.json.
 
 `python docs/results.py --write`; without it, says whether they are true. So that no figure is ever
-copied by hand.
+copied by hand. A table NAME stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 """
 
+import json
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from workings.storage import read_json
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/classifiers.md")
-MARKS = ("<!-- results: begin -->\n", "<!-- results: end -->")
+RESULTS = ROOT / "results"
 
 
-def table() -> str:
+def classifiers() -> str:
     """A line for each trained classifier, the best first."""
-    found = [(path, read_json(path)) for path in sorted((ROOT / "results").glob("imdb-*.json"))]
-    found.sort(key=lambda item: -item[1]["test_accuracy"])
-    lines = [
-        "| recipe | parameters | epochs | minutes (threads) | test accuracy | without shared |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for path, result in found:
+    found = [(path.stem, read_json(path)) for path in RESULTS.glob("imdb-*.json")]
+    rows = []
+    for name, result in sorted(found, key=lambda item: (-item[1]["test_accuracy"], item[0])):
         without = result.get("test_accuracy_without_shared")
-        lines.append(
-            f"| [{path.stem}](recipes/{path.stem}.toml) | {result['parameters']:,} "
-            f"| {len(result['curves'])} | {result['minutes']:.1f} ({result['threads']}) "
-            f"| **{100 * result['test_accuracy']:.2f} %** "
-            f"| {'–' if without is None else f'{100 * without:.2f} %'} |"
+        rows.append(
+            (
+                f"[{name}](recipes/{name}.toml)",
+                f"{result['parameters']:,}",
+                str(len(result["curves"])),
+                f"{result['minutes']:.1f} ({result['threads']})",
+                f"**{100 * result['test_accuracy']:.2f} %**",
+                "–" if without is None else f"{100 * without:.2f} %",
+            )
         )
-    return "\n".join(lines) + "\n"
+    head = ("recipe", "parameters", "epochs", "minutes (threads)", "test accuracy")
+    return _table((*head, "without shared"), rows)
 
 
-def renewed(page: str, inside: str) -> str:
-    """A page with the table as it is now; links are relative to the page."""
-    begin, end = MARKS
-    pattern = re.escape(begin) + ".*?" + re.escape(end)
-    return re.sub(pattern, lambda _: begin + inside + end, page, flags=re.DOTALL)
+def language() -> str:
+    """A line for each trained language model, by text and by what it came to."""
+    pattern = re.compile("shakespeare|python|war-and-peace|linux-kernel")
+    found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if pattern.match(p.stem)]
+    found = [(name, result) for name, result in found if "validation_loss" in result]
+    rows = [
+        (
+            f"[{name}](recipes/{name}.toml)",
+            f"{result['parameters']:,}",
+            f"{result['minutes']:.1f} ({result['threads']})",
+            f"**{result['validation_loss']:.3f}**",
+            f"{result['validation_bits_per_character']:.3f}",
+            f"{result['validation_perplexity']:.2f}",
+            f"{result['sliding_loss']:.3f}",
+        )
+        for name, result in sorted(found, key=lambda item: (_text(item), -_loss(item)))
+    ]
+    head = ("recipe", "parameters", "minutes (threads)", "nats", "bits/character")
+    return _table((*head, "perplexity", "nats, sliding"), rows)
+
+
+def _text(item: tuple[str, dict[str, Any]]) -> str:
+    return str(item[1]["recipe"]["data"]["set"])
+
+
+def _loss(item: tuple[str, dict[str, Any]]) -> float:
+    return float(item[1]["validation_loss"])
+
+
+def crews() -> str:
+    """Weak and strong scaling."""
+    rows = [
+        (
+            row["scaling"],
+            row["crew"],
+            str(row["processes"]),
+            str(row["batch"]),
+            f"{row['ms a step']:,.0f}",
+            f"{row['examples/s']:.1f}",
+            f"**{row['× one']:.2f}**",
+        )
+        for row in json.loads((RESULTS / "distributed.json").read_text())["rows"]
+    ]
+    head = ("scaling", "crew", "processes", "batch", "ms a step", "examples/s")
+    return _table((*head, "× one process"), rows, left=2)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    line = "|---" * left + "|---:" * (len(head) - left) + "|"
+    lines = (f"| {' | '.join(row)} |" for row in (head, *rows))
+    return "\n".join((next(lines), line, *lines)) + "\n"
+
+
+TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
+    "classifiers": (classifiers, ("README.md", "docs/classifiers.md")),
+    "language": (language, ("README.md", "docs/language.md")),
+    "crews": (crews, ("docs/cluster.md",)),
+}
+
+
+def renewed() -> Iterator[tuple[Path, str]]:
+    """Every page that is not as it should be, with what it should be."""
+    for name, (make, pages) in TABLES.items():
+        for page in pages:
+            path = ROOT / page
+            text, inside = path.read_text(encoding="utf-8"), make()
+            if path.parent != ROOT:
+                inside = inside.replace("](recipes/", "](../recipes/")
+            begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+            pattern = re.escape(begin) + ".*?" + re.escape(end)
+            new, count = re.subn(pattern, lambda _: begin + inside + end, text, flags=re.DOTALL)  # noqa: B023
+            if not count:
+                raise SystemExit(f"{page}: there is no place for the table {name}")
+            if new != text:
+                yield path, new
 
 
 def main() -> int:
     """Write the pages, or compare."""
     stale = []
-    for name in PAGES:
-        path = ROOT / name
-        page = path.read_text(encoding="utf-8")
-        new = renewed(
-            page, table().replace("](recipes/", "](../recipes/") if "/" in name else table()
-        )
-        if new != page:
-            stale.append(name)
-            if "--write" in sys.argv:
-                path.write_text(new, encoding="utf-8")
+    for path, new in renewed():
+        stale.append(path.name)
+        if "--write" in sys.argv:
+            path.write_text(new, encoding="utf-8")
     if stale and "--write" not in sys.argv:
         sys.stderr.write(f"not up to date: {', '.join(stale)}: python docs/results.py --write\n")
         return 1

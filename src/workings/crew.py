@@ -169,12 +169,15 @@ class Crew:
             model.set_requires_gradient_sync(now)  # type: ignore[operator]
 
     def gathered(self, tensors: Named) -> dict[str, Tensor]:
-        """Give the chief all tensors in full, one after the other; the others nothing."""
+        """Give the chief all tensors in full, one after the other; the others nothing.
+
+        What was spread over several GPUs may be too much for one: it goes to main memory.
+        """
         found: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             full = whole(tensor.detach())  # everybody takes part
             if self.is_chief:
-                found[name] = full
+                found[name] = full.cpu() if hasattr(tensor, "full_tensor") else full
         return found
 
 

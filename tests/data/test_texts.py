@@ -1,12 +1,14 @@
 """Texts, and their tokens mapped into memory."""
 
 import gzip
+import os
 
 import numpy as np
 import pytest
 
 from workings.data.characters import Characters
-from workings.data.texts import BUILT_IN_TEXTS, pieces, text_names
+from workings.data.sets import cache_folder
+from workings.data.texts import pieces, text_names
 from workings.data.token_file import mapped, text_checksum
 from workings.errors import UserError
 
@@ -16,7 +18,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("name", BUILT_IN_TEXTS)
+@pytest.mark.parametrize("name", ["python-prose", "python-source"])
 def test_what_is_built_in_is_long_and_the_same_every_time(name):
     first = next(pieces(name))
     assert len(first) > 500_000
@@ -38,6 +40,30 @@ def test_a_file_comes_in_pieces_that_make_it_up(tmp_path, monkeypatch):
     some = list(pieces(str(path)))
     assert len(some) > 5
     assert "".join(some) == text
+
+
+def test_a_text_may_be_one_long_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("workings.data.lines.STRETCH", 7)  # which cuts characters in two
+    text = "élan vital " * 50 + "\nnaïve"
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert "".join(pieces(str(path))) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"one\ntwo \xe9\n", "line 2: not UTF-8: byte 0xe9"),
+        (b"caf\xe9\n", "line 1: not UTF-8: byte 0xe9 in column 4"),
+        ("text".encode("utf-16"), "UTF-16: save it as UTF-8"),
+        (b"cut \xc3", "not UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_told(tmp_path, raw, said):
+    path = tmp_path / "text.txt"
+    path.write_bytes(raw)
+    with pytest.raises(UserError, match=said):
+        list(pieces(str(path)))
 
 
 def test_what_is_not_there_is_told(monkeypatch):
@@ -62,3 +88,35 @@ def test_tokens_are_mapped_once_and_belong_to_their_tokenizer():
     assert other.decode(mapped(text, other, checksum).tolist()) == "abracadabra"
     with pytest.raises(UserError, match="empty"):
         mapped([], letters, "another")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw[: len(raw) // 2],
+        lambda raw: raw[:-1],
+        lambda _: b"",
+        lambda raw: b"\xff" * len(raw),
+        lambda raw: raw[:4] + bytes([raw[4] ^ 1]) + raw[5:],
+        lambda raw: raw + raw,
+    ],
+)
+def test_a_damaged_file_of_tokens_is_written_again(damage):
+    text = ["abra", "cadabra"]
+    letters = Characters.train(text)
+    mapped(text, letters, "sum")
+    (path,) = (cache_folder() / "tokens").glob("*.uint16")
+    raw = path.read_bytes()
+    path.write_bytes(damage(raw))
+    assert letters.decode(mapped(text, letters, "sum").tolist()) == "abracadabra"
+    assert path.read_bytes() == raw
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_behind(monkeypatch):
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"tokens.*No space left on device"):
+        mapped(["abra"], Characters.train(["abra"]), "sum")
+    assert not list((cache_folder() / "tokens").glob("[!.]*"))

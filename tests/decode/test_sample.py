@@ -43,6 +43,18 @@ def test_probabilities_are_probabilities(scores):
     assert (probabilities(scores, GREEDY)[0] > 0).sum() == 1
 
 
+@pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-40, 5e-324])
+def test_however_cold_it_is_the_likeliest_is_drawn(temperature):
+    scores = torch.tensor([[2.0, 1.0, 60.0, -1e30]])
+    chances = probabilities(scores, Sampling(temperature=temperature))
+    assert chances.tolist() == [[0.0, 0.0, 1.0, 0.0]]
+
+
+def test_a_seed_that_no_generator_takes_is_told():
+    with pytest.raises(UserError, match="seed"):
+        Sampling(seed=2**70)
+
+
 def test_a_repeated_token_is_less_likely():
     scores = torch.tensor([[1.0, 1.0, -1.0, -1.0]])
     chances = probabilities(scores, Sampling(repetition=2.0), torch.tensor([[0, 2]]))[0]

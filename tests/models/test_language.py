@@ -131,3 +131,8 @@ def test_parameters_are_counted_as_gpt_2_counts_them():
     model = build_language_model(table, vocabulary)
     count = sum(p.numel() for p in model.parameters())
     assert count == layers * (12 * d * d + 13 * d) + 2 * d + (vocabulary + 10) * d
+
+
+def test_a_model_that_no_machine_holds_is_told():
+    with pytest.raises(UserError, match="model: it cannot be made like this"):
+        build_language_model({"kind": "transformer", "embedding": 2**16}, 10**9)

@@ -2,8 +2,9 @@
 
 `torchrun … crew_runs.py PLAN`: PLAN is a JSON file, a list of trainings that one crew does one
 after the other (starting processes takes longer than training a toy). Each has a `folder` and
-either a `recipe` (a table) or none, to resume; `stop_at` has the last process alone asked to stop
-at a step. Beside the folder, FOLDER.steps.json gets the loss of every step.
+either a `recipe` (a table) or none, to resume, perhaps in another way (`how`: replicated, sharded);
+`stop_at` has the last process alone asked to stop at a step. Beside the folder, FOLDER.steps.json
+gets the loss of every step.
 """
 
 import json
@@ -25,10 +26,11 @@ def main(plan: str) -> None:
     dist.destroy_process_group()
 
 
-def run(folder: str, recipe: dict | None = None, stop_at: int | None = None) -> list[float]:
+def run(
+    folder: str, recipe: dict | None = None, stop_at: int | None = None, how: str | None = None
+) -> list[float]:
     """Train or resume in a folder; give back the losses of the steps."""
     from workings.config import build
-    from workings.recipes import ClassifyRecipe
     from workings.train import runs
     from workings.train.loop import Interrupted, Trainer
 
@@ -47,9 +49,10 @@ def run(folder: str, recipe: dict | None = None, stop_at: int | None = None) -> 
     runs.write_report = lambda *_: None  # it takes longer than the training
     try:
         if recipe is None:
-            runs.resume(folder, mode="quiet")
+            runs.resume(folder, mode="quiet", how=how)
         else:
-            runs.train(build(ClassifyRecipe, recipe), folder, mode="quiet")
+            kind, _ = runs.TASKS[recipe.get("task", "classify")]
+            runs.train(build(kind, recipe), folder, mode="quiet")
     except Interrupted as stopped:
         if stopped.exit_status != 143:
             raise

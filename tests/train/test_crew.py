@@ -125,6 +125,60 @@ def test_two_processes_train_as_one_and_go_on_where_they_stopped(tmp_path, recip
     assert_same(stopped, tmp_path / "whole", exactly=True)
 
 
+LANGUAGE = {
+    "transformer": {"heads": 2, "layers": 2, "positions": "learned", "length": 8},
+    "recurrent": {"hidden": 8, "layers": 2},
+}
+
+
+@pytest.fixture
+def language(tmp_path, monkeypatch):
+    """A language recipe's table: two epochs of six steps, seven windows each, without chance."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("hello world, yellow mellow fellow\n" * 60)
+
+    def made(kind, *, carry=False, student=0.0, **training):
+        data = {"set": str(tmp_path / "text.txt"), "window": 8, "steps": 6, "sample": 0}
+        model = {"kind": kind, "embedding": 8} | LANGUAGE[kind]
+        train = {"epochs": 2, "batch": 7, "rate": 0.01} | training
+        forcing = {"forcing": {"student": student}} if student else {}
+        table = {"task": "language", "data": data | {"carry": carry}, "model": model}
+        return table | {"train": train} | forcing
+
+    return made
+
+
+def test_language_models_are_trained_as_by_one(tmp_path, language):
+    carried, whole, stopped = (tmp_path / name for name in ("carried", "whole", "stopped"))
+    streams = language("recurrent", carry=True)
+    recipes = {
+        "carried": streams,
+        "muon": language("transformer", crew="sharded", optimizer="muon", average="ema", ema=0.9),
+    }
+    stopping = [
+        {"folder": stopped, "recipe": streams, "stop_at": 4},
+        {"folder": whole, "recipe": streams, "stop_at": 4},
+        {"folder": whole},
+    ]
+    compare_with_one(2, recipes, tmp_path, also=stopping)
+    assert_same(whole, carried, exactly=True)
+    # One process takes up the states that two of them carried.
+    assert alone(str(stopped)) == pytest.approx(losses(carried)[4:], abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["replicated", "sharded"])
+def test_every_language_model_loses_what_one_process_does(tmp_path, language, how):
+    recipes = {
+        "transformer": language("transformer", crew=how, accumulate=2),
+        "muon": language("transformer", crew=how, optimizer="muon", average="last"),
+        "recurrent": language("recurrent", crew=how, optimizer="muon"),
+        "carried": language("recurrent", crew=how, carry=True),
+        "forced": language("recurrent", crew=how, student=1e-12),  # never asked
+    }
+    compare_with_one(2, recipes, tmp_path)
+
+
 def write_recipe(tmp_path, table):
     lines = []
     for section, keys in table.items():
@@ -251,11 +305,7 @@ def test_a_run_goes_on_with_any_number_of_processes_either_way(tmp_path, recipe)
         alone(str(tmp_path / name), table, stop_at=7)
 
     def go_on(processes, how, stop_at):
-        for name in tables:
-            config = tmp_path / name / "config.toml"
-            config.write_text(re.sub(r'(?m)^crew = "\w+"', f'crew = "{how}"', config.read_text()))
-            assert f'crew = "{how}"' in config.read_text()
-        plan = [{"folder": tmp_path / name, "stop_at": stop_at} for name in tables]
+        plan = [{"folder": tmp_path / name, "stop_at": stop_at, "how": how} for name in tables]
         carry_out(processes, plan, tmp_path)
 
     go_on(2, "replicated", 16)

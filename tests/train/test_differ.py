@@ -1,13 +1,18 @@
 """Runs repeated, and told apart."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
 from workings.cli import main
+from workings.config import build
 from workings.errors import UserError
+from workings.recipes import LanguageRecipe
+from workings.storage import read_json, write_json
 from workings.train.differ import differ
+from workings.train.environment import differences
 from workings.train.runs import train
 from workings.views.differed import differed
 
@@ -44,6 +49,47 @@ def test_another_rate_is_another_run(toy, tmp_path, recipe_for, capsys):
     assert "train.rate" in differed(found)
     assert main(["diff", str(tmp_path / "one"), str(tmp_path / "two"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+
+
+@pytest.mark.parametrize("threads", [None, 0, 10**9, True, "two", [1]])
+def test_a_number_of_threads_that_no_run_had(toy, tmp_path, recipe_for, capsys, threads):
+    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    made = read_json(tmp_path / "run" / "environment.json")
+    write_json(tmp_path / "run" / "environment.json", made | {"threads": threads})
+    again = ["train", "--repeat", str(tmp_path / "run"), "--out", str(tmp_path / "again")]
+    assert main(again) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "environment.json: threads = " in line
+
+
+def test_packages_that_are_no_table_are_a_difference():
+    assert differences({"packages": ["torch"]}, {"packages": {"torch": "2"}}) == [
+        "torch was None, is 2"
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_a_pipe_for_a_recipe_is_not_waited_for(toy, tmp_path, recipe_for):
+    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    (tmp_path / "run" / "config.toml").unlink()
+    os.mkfifo(tmp_path / "run" / "config.toml")
+    with pytest.raises(UserError, match="not a run"):
+        differ(tmp_path / "run", tmp_path / "run")
+
+
+def test_what_was_not_compared_is_not_called_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("hello world, yellow fellow\n" * 30)
+    table = {
+        "data": {"set": str(tmp_path / "text.txt"), "window": 8, "steps": 2, "sample": 0},
+        "model": {"kind": "recurrent", "embedding": 4, "hidden": 4},
+        "train": {"epochs": 1, "batch": 4},
+    }
+    for seed, name in enumerate(("one", "two")):
+        train(build(LanguageRecipe, table | {"seed": seed}), tmp_path / name, mode="quiet")
+    told = differed(differ(tmp_path / "one", tmp_path / "two"))
+    assert "predictions\nnot compared" in told
+    assert "validation_loss" in told
 
 
 def test_what_is_no_finished_run(toy, tmp_path):

@@ -1,4 +1,4 @@
-"""Measure a trained model on labelled examples."""
+"""Measure a trained model: a classifier on labelled examples, a language model on a text."""
 
 import argparse
 
@@ -9,7 +9,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
     parser.add_argument(
-        "--data", metavar="DATA", help="a named set's test part, or a file (default: the run's own)"
+        "--data",
+        metavar="DATA",
+        help="a named set's test part, a named text, or a file (default: what the run held out)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

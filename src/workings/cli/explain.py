@@ -26,22 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain, and show."""
-    import json
     import sys
 
-    from workings.cli.output import deliver, in_color, width
+    from workings.cli.output import show
     from workings.lens.explain import explain
-    from workings.train.runs import load
+    from workings.tasks.classify import Classifying
+    from workings.train.runs import load_as
 
-    task, text = load(arguments.run_folder), arguments.text
+    task, text = load_as(Classifying, arguments.run_folder), arguments.text
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
-    found = explain(task, text, methods=arguments.by)
-    if arguments.format == "json":
-        written = json.dumps(found.to_table())
-    elif arguments.format == "html":
-        written = found.to_html()
-    else:
-        written = found.to_text(width=width(), color=arguments.out is None and in_color())
-    deliver(written, arguments.out)
+    show(explain(task, text, methods=arguments.by), arguments.format, arguments.out)
     return 0

@@ -23,9 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.hub.folders import export
-    from workings.train.runs import load
+    from workings.tasks.language import Modelling
+    from workings.train.runs import load_as
 
-    task = load(arguments.run_folder)
+    task = load_as(Modelling, arguments.run_folder)
     for note in export(task.model, task.tokenizer, arguments.to, Path(arguments.out)):
         sys.stderr.write(f"workings: note: {note}\n")
     return 0

@@ -1,11 +1,33 @@
 """Where results go: the terminal, or a file that is whole or not there."""
 
+import json
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from workings.errors import UserError
+
+if TYPE_CHECKING:
+    from workings.views.picture import Picture
+
+PICTURED = ("text", "html", "svg", "png", "json")
+
+
+class Written(Protocol):
+    """What can be written in several formats."""
+
+    def to_text(self, *, width: int | None = None, color: bool = False) -> str: ...
+    def to_html(self) -> str: ...
+    def to_table(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class Drawn(Written, Protocol):
+    """What can be drawn, too."""
+
+    def to_picture(self) -> "Picture": ...
 
 
 def in_color() -> bool:
@@ -18,17 +40,39 @@ def width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
-def deliver(text: str, out: str | None) -> None:
+def show(found: Written, form: str | None, out: str | None) -> None:
+    """Write what was found in a format; None: the one that the file's name ends in, or text."""
+    if form is None:
+        ending = Path(out or "").suffix.lower().removeprefix(".")
+        form = ending if ending in PICTURED else "text"
+    if form == "json":
+        deliver(json.dumps(found.to_table()), out)
+    elif form == "html":
+        deliver(found.to_html(), out)
+    elif form == "text":
+        deliver(found.to_text(width=width(), color=out is None and in_color()), out)
+    else:
+        assert isinstance(found, Drawn)
+        picture = found.to_picture()
+        deliver(picture.svg() if form == "svg" else picture.png(), out)
+
+
+def deliver(given: str | bytes, out: str | None) -> None:
     """Print the text, or write it to a file beside and rename it when it is whole."""
-    if out is None:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    if isinstance(given, str) and not given.endswith("\n"):
+        given += "\n"
+    if out is None and isinstance(given, str):
+        sys.stdout.write(given)
         return
+    if out is None:
+        raise UserError("a PNG is nothing for a terminal: --out FILE")
+    given = given.encode("utf-8", "replace") if isinstance(given, str) else given
     path = Path(out)
     if not path.name or path.is_dir():
         raise UserError(f"--out {out!r} is a folder: name a file")
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        beside.write_bytes(given)
         beside.replace(path)
     except OSError as error:
         raise UserError(f"--out {out}: {error.strerror}") from None

@@ -18,9 +18,10 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
-    from workings.train.runs import load
+    from workings.tasks.classify import Classifying
+    from workings.train.runs import load_as
 
-    task = load(arguments.run_folder)
+    task = load_as(Classifying, arguments.run_folder)
     for prediction in task.predictions(arguments.texts):
         sys.stdout.write(json.dumps(prediction) + "\n")
         sys.stdout.flush()

@@ -11,6 +11,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
     parser.add_argument(
+        "--crew",
+        choices=("replicated", "sharded"),
+        help="with torchrun: how the processes hold the weights, if not as the recipe says",
+    )
+    parser.add_argument(
         "--record", metavar="FILE", help="write the result and the curves here, too"
     )
     add_modes(parser)
@@ -24,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.train.runs import record, resume
 
     try:
-        resume(arguments.run_folder, mode=arguments.mode)
+        resume(arguments.run_folder, mode=arguments.mode, how=arguments.crew)
         if arguments.record:
             record(Path(arguments.run_folder), Path(arguments.record))
     except Interrupted as stopped:

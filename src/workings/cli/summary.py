@@ -20,13 +20,20 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from workings.models.classifiers import build_classifier
+    from workings.models.language import build_language_model
     from workings.models.summary import summarise
+    from workings.recipes import ClassifyRecipe
     from workings.train.runs import read_recipe
     from workings.views.layers import layer_table
 
     recipe = read_recipe(arguments.recipe, arguments.changes)
     vocabulary = arguments.vocabulary or recipe.tokenizer.size
-    model = build_classifier(recipe.model, vocabulary, arguments.classes)
-    length = getattr(model, "fixed_length", None) or recipe.data.longest
-    sys.stdout.write(layer_table(summarise(model, length)) + "\n")
+    if isinstance(recipe, ClassifyRecipe):
+        classifier = build_classifier(recipe.model, vocabulary, arguments.classes)
+        length = getattr(classifier, "fixed_length", None) or recipe.data.longest
+        summary = summarise(classifier, length)
+    else:
+        model = build_language_model(recipe.model, vocabulary)
+        summary = summarise(model, recipe.data.window, recipe.train.batch)
+    sys.stdout.write(layer_table(summary) + "\n")
     return 0

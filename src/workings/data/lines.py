@@ -3,6 +3,7 @@
 import gzip
 import io
 import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ Source = str | Path | BinaryIO | io.BufferedIOBase
 
 LARGEST_LINE = 64 * 2**20
 """Bytes in a line, and in a text of a folder; a line is held in memory, a file never is."""
+STRETCH = 2**20
+"""Bytes of a very long line that are read at a time, where a text need not come in lines."""
 FREE_EXPANSION = 256 * 2**20
 """Bytes that a gzip'd file may hold, however small it is."""
 MOST_EXPANSION = 100
@@ -61,6 +64,31 @@ def lines(source: Source) -> Iterator[tuple[int, str]]:
                 line = line.removeprefix("\ufeff")
             if line:  # else the mark was all there is
                 yield number, line
+
+
+def stretches(source: Source) -> Iterator[str]:
+    r"""Read a text in lines, or, where a line is very long, in parts of one.
+
+    >>> list(stretches(io.BytesIO(b"one\ntwo")))
+    ['one\n', 'two']
+    """
+    name, number = name_of(source), 1
+    decoder = getincrementaldecoder("utf-8")()
+    with opened(source) as stream:
+        while True:
+            raw = stream.readline(STRETCH)
+            try:
+                text = decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as error:
+                at = f"{name}, line {number}"
+                if number == 1:
+                    decoded(raw, at, first=True)  # which tells more
+                byte = error.object[error.start]
+                raise UserError(f"{at}: not UTF-8: byte 0x{byte:02x}") from None
+            if not raw:
+                return
+            yield text.removeprefix("\ufeff") if number == 1 else text
+            number += raw.endswith(b"\n")
 
 
 def whole(source: Source) -> str:

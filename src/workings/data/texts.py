@@ -1,14 +1,16 @@
 """Texts to learn a language from: named ones, files, and Python's own source and prose."""
 
 import ast
+import hashlib
 import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from workings.data.download import Mirror, download
-from workings.data.lines import lines
+from workings.data.lines import stretches
 from workings.data.sets import cache_folder
 from workings.errors import UserError, near
 from workings.locks import locked
@@ -19,17 +21,15 @@ MOST_BUILT_IN = 4_000_000  # characters: enough to learn from, and soon read
 
 @dataclass(frozen=True)
 class NamedText:
-    """A text by name: the file that holds it, and where it comes from, if it is published."""
+    """A text by name: the file that holds it, and where it can be had, if it can."""
 
     file: str
-    about: str
     mirrors: tuple[Mirror, ...] = ()
 
 
 NAMED_TEXTS = {
     "tinyshakespeare": NamedText(
         "tinyshakespeare.txt",
-        "scenes from Shakespeare's plays, 1.1 million characters",
         (
             Mirror(
                 "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
@@ -38,8 +38,8 @@ NAMED_TEXTS = {
             ),
         ),
     ),
-    "war-and-peace": NamedText("war_and_peace.txt", "Tolstoy's novel in English"),
-    "linux-kernel": NamedText("linux_kernel.txt", "C source of an operating system's kernel"),
+    "war-and-peace": NamedText("war_and_peace.txt"),
+    "linux-kernel": NamedText("linux_kernel.txt"),
 }
 
 
@@ -47,14 +47,14 @@ def text_names() -> tuple[str, ...]:
     """Name the texts that `pieces` knows.
 
     >>> text_names()
-    ('linux-kernel', 'python-prose', 'python-source', 'tinyshakespeare', 'war-and-peace')
+    ('hello', 'linux-kernel', 'python-prose', 'python-source', 'tinyshakespeare', 'war-and-peace')
     """
     return tuple(sorted([*BUILT_IN_TEXTS, *NAMED_TEXTS]))
 
 
 def pieces(name: str) -> Iterator[str]:
-    """Read a text a piece at a time, each of whole lines, so that it need not fit into memory."""
-    some = BUILT_IN_TEXTS[name]() if name in BUILT_IN_TEXTS else _lines_of(_located(name))
+    """Read a text a piece at a time, of whole lines if they are short: it may exceed memory."""
+    some = BUILT_IN_TEXTS[name]() if name in BUILT_IN_TEXTS else stretches(_located(name))
     waiting: list[str] = []
     length = 0
     for line in some:
@@ -67,10 +67,6 @@ def pieces(name: str) -> Iterator[str]:
         yield "".join(waiting)
 
 
-def _lines_of(path: Path) -> Iterator[str]:
-    return (line for _, line in lines(path))
-
-
 def _located(name: str) -> Path:
     """Find a text's file: as it is called, under WORKINGS_DATA, in the cache, or download it."""
     if name not in NAMED_TEXTS:
@@ -79,48 +75,68 @@ def _located(name: str) -> Path:
             raise UserError(f"{name}: neither a file nor a named text: {near(name, text_names())}")
         return path
     chosen = NAMED_TEXTS[name]
-    cache = cache_folder() / "text"
+    kept = cache_folder() / "text"
     given = os.environ.get("WORKINGS_DATA")
-    folders = [Path(given) / "text", cache] if given else [cache]
+    folders = [Path(given) / "text", kept] if given else [kept]
     for folder in folders:
         for end in ("", ".gz"):
             if (folder / f"{chosen.file}{end}").is_file():
                 return folder / f"{chosen.file}{end}"
-    advice = f"put {chosen.file} into {cache}, or set WORKINGS_DATA to a folder with text/ in it"
+    advice = f"put {chosen.file} into {kept}, or set WORKINGS_DATA to a folder with text/ in it"
     if not chosen.mirrors:
         raise UserError(f"{name}: not on this machine\n{advice}")
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / ".lock"):
-            return download(chosen.mirrors, cache / chosen.file)
+        kept.mkdir(parents=True, exist_ok=True)
+        with locked(kept / ".lock"):
+            return download(chosen.mirrors, kept / chosen.file)
     except UserError as error:
         raise UserError(f"{name}: {error}\n{advice}") from None
 
 
 def _python_source() -> Iterator[str]:
-    """The standard library's modules, in the order of their names, up to a limit."""
+    """The standard library's modules, up to a limit."""
     for text in _limited(_modules()):
         yield from text.splitlines(keepends=True)
 
 
 def _python_prose() -> Iterator[str]:
     """What the standard library's modules say of themselves: their documentation strings."""
-    for text in _limited(_docstrings()):
+    for text in _prose():
         yield from f"{text.strip()}\n\n".splitlines(keepends=True)
 
 
-BUILT_IN_TEXTS = {"python-source": _python_source, "python-prose": _python_prose}
+@cache
+def _prose() -> tuple[str, ...]:
+    """Parsed once: it takes seconds, and a text is read three times before it is learned from."""
+    return tuple(_limited(_docstrings()))
+
+
+def _hello() -> Iterator[str]:
+    """The notes' toy: four letters, of which the l is followed by two different ones."""
+    yield "hello" * 200
+
+
+BUILT_IN_TEXTS = {"hello": _hello, "python-prose": _python_prose, "python-source": _python_source}
 
 
 def _modules() -> Iterator[str]:
+    """The sources, in an order that has nothing to do with their names: the end is like the rest.
+
+    Without tests, tables of characters, and what other people have installed.
+    """
     library = Path(sysconfig.get_paths()["stdlib"])
-    for path in sorted((*library.glob("*.py"), *library.glob("[a-z]*/*.py"))):
-        if path.parent.name in ("test", "site-packages", "idlelib", "lib2to3"):
+    found = (*library.glob("*.py"), *library.glob("[a-z]*/*.py"))
+    for path in sorted(found, key=lambda p: _scattered(p.relative_to(library).as_posix())):
+        if path.parent.name in ("test", "site-packages", "encodings", "pydoc_data", "lib2to3"):
             continue
         try:
             yield path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
+
+
+def _scattered(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
 
 
 def _docstrings() -> Iterator[str]:

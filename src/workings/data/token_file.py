@@ -15,12 +15,14 @@ from workings.errors import UserError
 from workings.locks import locked
 
 Ids = NDArray[np.uint16] | NDArray[np.uint32]
+DIGEST = 32  # bytes at the end of a file: the SHA-256 of what stands before
 
 
 def mapped(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> Ids:
     """Encode pieces of text into a file of the user's cache, and map it.
 
-    What was encoded before, the same text (by its checksum) by the same tokenizer, is not again.
+    What was encoded before, the same text (by its checksum) by the same tokenizer, is not again,
+    unless the file has been damaged since.
     """
     kind = "uint16" if len(tokenizer) <= 2**16 else "uint32"
     table = json.dumps(tokenizer.to_table(), sort_keys=True)
@@ -29,26 +31,51 @@ def mapped(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> Ids:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{key}.{kind}"
     with locked(folder / f".{key}.lock"):
-        if not path.is_file():
+        ids = _whole(path, kind)
+        if ids is None:
             _write(path, texts, tokenizer, kind)
-    ids: Ids = np.memmap(path, dtype=kind, mode="r")
+            ids = _whole(path, kind)
+    if ids is None:  # a file system without locks, and two at once
+        raise UserError(f"{path}: it was changed while it was written: once more")
+    return ids
+
+
+def _whole(path: Path, kind: str) -> Ids | None:
+    """Map a file whose tokens are those that were written; None: it has to be written."""
+    if not path.is_file() or path.stat().st_size <= DIGEST:
+        return None
+    raw = np.memmap(path, dtype=np.uint8, mode="r")
+    tokens, digest = raw[:-DIGEST], raw[-DIGEST:]
+    if (
+        len(tokens) % np.dtype(kind).itemsize
+        or hashlib.sha256(tokens.data).digest() != digest.tobytes()
+    ):
+        return None
+    ids: Ids = tokens.view(kind)
     return ids
 
 
 def _write(path: Path, texts: Iterable[str], tokenizer: Tokenizer, kind: str) -> None:
     part = path.with_name(f"{path.name}.part")
-    count = 0
-    with part.open("wb") as file:
-        for text in texts:
-            ids = np.asarray(tokenizer.encode(text), dtype=kind)
-            ids.tofile(file)
-            count += len(ids)
-        file.flush()
-        os.fsync(file.fileno())
-    if not count:
-        part.unlink()
-        raise UserError("the text is empty: there is nothing to learn from")
-    part.replace(path)
+    digest, count = hashlib.sha256(), 0
+    try:
+        with part.open("wb") as file:
+            for text in texts:
+                raw = np.asarray(tokenizer.encode(text), dtype=kind).tobytes()
+                digest.update(raw)
+                file.write(raw)
+                count += len(raw)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        if not count:
+            raise UserError("the text is empty: there is nothing to learn from")
+        part.replace(path)
+    except OSError as error:
+        why = error.strerror or error
+        raise UserError(f"{path}: {why}: the tokens of a text need room there") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def text_checksum(texts: Iterable[str]) -> tuple[str, int]:

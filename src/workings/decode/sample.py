@@ -1,5 +1,6 @@
 """One token after the other: the likeliest, or one drawn from those that are likely enough."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,19 +31,22 @@ class Sampling:
     """the same seed draws the same tokens"""
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
+        if not 0 <= self.temperature < math.inf:
             raise UserError(f"temperature = {self.temperature}: 0 (the likeliest) or above")
         if self.top_k < 0:
             raise UserError(f"top_k = {self.top_k}: 0 (all) or above")
+        if not 0 <= self.seed < 2**63:
+            raise UserError(f"seed = {self.seed}: a whole number from 0 to below 2**63")
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p = {self.top_p}: above 0, at most 1")
         if not 0 <= self.min_p <= 1:
             raise UserError(f"min_p = {self.min_p}: from 0 to 1")
-        if self.repetition <= 0:
+        if not 0 < self.repetition < math.inf:
             raise UserError(f"repetition = {self.repetition}: above 0 (1: no matter)")
 
 
 GREEDY = Sampling(temperature=0.0)
+COLDEST = 1e-30  # single precision knows no much smaller number but 0
 
 
 def probabilities(
@@ -62,7 +66,8 @@ def probabilities(
         scores = torch.where(there, weaker, scores)
     if how.temperature == 0:
         return torch.nn.functional.one_hot(scores.argmax(-1), scores.shape[-1]).float()
-    scores = scores / how.temperature
+    # The largest becomes 0, so that none grows beyond what is a number, however cold it is.
+    scores = (scores - scores.amax(-1, keepdim=True)) / max(how.temperature, COLDEST)
     if 0 < how.top_k < scores.shape[-1]:
         least = scores.topk(how.top_k, dim=-1).values[:, -1:]
         scores = scores.masked_fill(scores < least, -torch.inf)

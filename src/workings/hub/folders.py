@@ -10,7 +10,7 @@ from workings.hub.ctranslate2 import convert
 from workings.hub.gpt2 import model_table, read_config, read_gpt2, write_gpt2
 from workings.hub.gpt2_tokens import read_tokens, unique_names, write_tokens
 from workings.models.language import LanguageModel
-from workings.recipes import LanguageRecipe, TextConfig, TokenizerConfig
+from workings.recipes import LanguageRecipe, TextConfig, TextTokenizerConfig
 from workings.storage import (
     file_sums,
     folder_beside,
@@ -24,12 +24,10 @@ from workings.train.environment import environment
 FORMATS = ("ctranslate2", "gpt2")
 
 
-def export(model: object, tokenizer: Tokenizer, to: str, folder: Path) -> list[str]:
+def export(model: LanguageModel, tokenizer: Tokenizer, to: str, folder: Path) -> list[str]:
     """Write a run's model into a new folder, in another format; return what should be known."""
     if to not in FORMATS:
         raise UserError(f"--to {to}: {near(to, FORMATS)}")
-    if not isinstance(model, LanguageModel):
-        raise UserError("only language models can be exported")
     with _new(folder) as part:
         if to == "gpt2":
             write_gpt2(model, part, start=tokenizer.start, stop=tokenizer.stop)
@@ -51,7 +49,7 @@ def adopt(folder: Path, run: Path) -> None:
     recipe = LanguageRecipe(
         title=folder.resolve().name,
         data=TextConfig(set="elsewhere", window=table["length"]),
-        tokenizer=TokenizerConfig(kind="byte-pair", size=rows),
+        tokenizer=TextTokenizerConfig(kind="byte-pair", size=rows),
         model=table,
     )
     with _new(run) as part:

@@ -12,6 +12,7 @@ from workings.layers.cache import KeyValueCache
 from workings.layers.feed_forward import FeedForward
 from workings.layers.multi_head import MultiHeadAttention
 from workings.layers.norms import LayerNorm
+from workings.trace import tap
 
 NormPlace: TypeAlias = Literal["pre", "post"]
 
@@ -47,6 +48,8 @@ class Residual(nn.Module):
 
 class EncoderBlock(nn.Module):
     """Self-attention, then feed-forward. Causal, it is the block of a decoder-only model.
+
+    Tap: residual, what it hands on.
 
     >>> from torch import ones
     >>> EncoderBlock(8, heads=2, hidden=32)(ones(1, 5, 8), causal=True).shape
@@ -85,8 +88,7 @@ class EncoderBlock(nn.Module):
         x = self.around_attention(
             x, lambda x: self.attention(x, mask=mask, causal=causal, cache=cache)
         )
-        out: Tensor = self.around_feed_forward(x, self.feed_forward)
-        return out
+        return tap("residual", self.around_feed_forward(x, self.feed_forward))
 
 
 class DecoderBlock(nn.Module):

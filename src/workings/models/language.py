@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError, near
+from workings.errors import UserError, brief
 from workings.layers.blocks import EncoderBlock
 from workings.layers.cache import KeyValueCache
 from workings.layers.norms import LayerNorm
@@ -35,6 +35,7 @@ class LanguageModel(nn.Module, ABC):
     """Embed, go through layers that never look ahead, score the vocabulary."""
 
     longest: int | None = None  # positions the model has, where it cannot go on without end
+    remembers: bool = False  # all it has read, in a state of fixed size
 
     def __init__(self, config: LanguageConfig, vocabulary: int, features: int) -> None:
         super().__init__()
@@ -99,6 +100,8 @@ class Memories:
 class RecurrentLanguageModel(LanguageModel):
     """Reads token after token; the whole past is in the state."""
 
+    remembers = True
+
     def __init__(self, config: RecurrentLanguageConfig, vocabulary: int) -> None:
         super().__init__(config, vocabulary, config.hidden)
         self.recurrent = Recurrent(
@@ -120,7 +123,9 @@ class RecurrentLanguageModel(LanguageModel):
 
 
 class Window:
-    """What a Transformer remembers: keys and values of each block, and the tokens themselves.
+    """What a Transformer remembers: keys and values of each block.
+
+    And the last tokens themselves, where positions may come to an end.
 
     With it goes the fast way to read a token, where there is one.
     """
@@ -138,11 +143,6 @@ class Window:
     def anew(self) -> "Window":
         """The same tokens, but nothing of them in the caches."""
         return Window([KeyValueCache() for _ in self.caches], self.fast, self.tokens)
-
-    def note(self, ids: Int[Tensor, "batch new"]) -> Int[Tensor, "batch time"]:
-        """Remember tokens; return all of them."""
-        self.tokens = ids if self.tokens is None else torch.cat((self.tokens, ids), 1)
-        return self.tokens
 
 
 class TransformerLanguageModel(LanguageModel):
@@ -188,17 +188,25 @@ class TransformerLanguageModel(LanguageModel):
     def step(self, tokens: Int[Tensor, " batch"], state: Window) -> tuple[Tensor, Window]:
         if state.fast is None or traced() or self._is_full(state, 1):
             return super().step(tokens, state)
-        state.note(tokens.unsqueeze(1))
+        self._late(tokens.unsqueeze(1), state)
         return state.fast(tokens, state.caches), state
 
     def read(self, ids: Tensor, state: Window | None) -> tuple[Tensor, Window | None]:
         if state is None:
             return self._through(ids, None), None
-        tokens = state.note(ids)
-        if self.longest is not None and self._is_full(state, ids.shape[1]):
+        late = self._late(ids, state)
+        if self._is_full(state, ids.shape[1]):
             # No positions are left: begin anew with the later half of what there is room for.
-            state, ids = state.anew(), tokens[:, -max(self.longest // 2, 1) :]
+            state, ids = state.anew(), late
         return self._through(ids, state.caches), state
+
+    def _late(self, ids: Tensor, state: Window) -> Tensor:
+        """Remember as many tokens as are read again where positions come to an end."""
+        if self.longest is None:
+            return ids
+        before = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
+        state.tokens = before[:, -max(self.longest // 2, 1) :]
+        return state.tokens
 
     def _is_full(self, state: Window, new: int) -> bool:
         return self.longest is not None and state.caches[0].length + new > self.longest
@@ -241,6 +249,8 @@ LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
 def build_language_model(table: dict[str, Any], vocabulary: int) -> LanguageModel:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
     kind, config = language_config(table)
-    if kind not in LANGUAGE_MODELS:
-        raise UserError(f"model.kind = {kind!r}: {near(kind, LANGUAGE_MODELS)}")
-    return LANGUAGE_MODELS[kind](config, vocabulary)
+    try:
+        return LANGUAGE_MODELS[kind](config, vocabulary)
+    except (RuntimeError, MemoryError) as error:
+        told = brief(str(error) or "out of memory", 150)
+        raise UserError(f"model: it cannot be made like this: {told}") from None

@@ -1,5 +1,6 @@
 """The layer table of a model: output shapes, parameters, mult-adds and memory."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,7 +57,8 @@ def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
         with torch.no_grad():
             device = next(model.parameters()).device
             ids = torch.zeros(1, length, dtype=torch.long, device=device)
-            model.eval()(ids, torch.tensor([length], device=device))
+            lengths = (torch.tensor([length], device=device),) if _takes_lengths(model) else ()
+            model.eval()(ids, *lengths)
     finally:
         model.train(was_training)
         for handle in handles:
@@ -72,6 +74,11 @@ def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
         2 * numbers * FLOAT / MEBIBYTE,  # once forward, once for the gradients
         parameters * FLOAT / MEBIBYTE,
     )
+
+
+def _takes_lengths(model: nn.Module) -> bool:
+    """Tell whether a model reads padded texts, and wants to know how long they are."""
+    return "lengths" in inspect.signature(model.forward).parameters
 
 
 def _noting(rows: list[Row], name: str) -> Callable[..., None]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,19 +33,23 @@ from workings.errors import UserError
 from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
-from workings.storage import Damaged, read_json, read_tensors, write_json
-from workings.tasks.task import Losses
+from workings.storage import Damaged, read_json, write_json
+from workings.tasks.task import Losses, Task
+from workings.tasks.weights import with_weights
 
 PARTS = ("train", "validation", "test")
 AT_ONCE = 64  # texts in a batch of predictions
 
 
-class Classifying:
+class Classifying(Task):
     """Texts, labels and a model: what the training loop works on, and what predicts afterwards."""
 
     files = ("tokenizer.json", "labels.json")  # which it writes beside the weights
     metric = "validation_accuracy"
     higher_is_better = True
+    unit = "examples"
+
+    model: TextClassifier
 
     def __init__(
         self,
@@ -178,7 +182,7 @@ class Classifying:
         other = Classifying(self.recipe, self.tokenizer, self.labels, model.eval())
         other._sequences, other._targets = self._sequences, self._targets
         other.examples, other._shared = self.examples, self._shared
-        other._unseen = self._unseen
+        other._unseen, other.data_told = self._unseen, self.data_told
         return other
 
     def fingerprint(self) -> dict[str, Any]:
@@ -304,25 +308,14 @@ class Classifying:
         cls, folder: Path, recipe: ClassifyRecipe, belongs: str | None = None
     ) -> "Classifying":
         """Read a run's tokenizer, labels and best weights, which may have to bear its mark."""
-        path = folder / "model.safetensors"
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         labels = _labels(folder / "labels.json")
-        weights = read_tensors(path, belongs=belongs)
-        with torch.device("meta"):  # which takes no memory, whatever the recipe says
-            skeleton = build_classifier(recipe.model, len(tokenizer), len(labels))
-        size = _numbers(skeleton.state_dict())
-        if size > _numbers(weights):
-            raise Damaged(f"{path}: not the weights of this run's model, which has {size:,}")
-        model = build_classifier(recipe.model, len(tokenizer), len(labels))
-        try:
-            model.load_state_dict(weights)
-        except (RuntimeError, LookupError, TypeError):
-            raise Damaged(f"{path}: not the weights of this run's model") from None
-        return cls(recipe, tokenizer, labels, model.eval())
-
-
-def _numbers(tensors: Mapping[str, Tensor]) -> int:
-    return sum(t.numel() for t in tensors.values())
+        model = with_weights(
+            lambda: build_classifier(recipe.model, len(tokenizer), len(labels)),
+            folder / "model.safetensors",
+            belongs,
+        )
+        return cls(recipe, tokenizer, labels, model)
 
 
 def _labels(path: Path) -> list[str]:

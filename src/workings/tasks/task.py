@@ -1,7 +1,8 @@
-"""What the training loop needs to know of a task."""
+"""What the training engine needs to know of a task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -19,14 +20,17 @@ class Losses:
 
 
 class Task(Protocol):
-    """Data, model, loss and metric, as the loop sees them."""
+    """Data, model, loss and metric, as the engine sees them."""
 
+    model: nn.Module  # what is trained
+    recipe: Any
+    data_told: dict[str, Any]  # what it learns from: how much, and its checksum
+    files: tuple[str, ...]  # which it writes beside the weights
     metric: str  # the validation metric that decides which weights are best
     higher_is_better: bool
+    unit: str  # what the weight of a batch counts: examples, tokens
 
-    @property
-    def model(self) -> nn.Module:
-        """What is trained."""
+    # -- the loop ----------------------------------------------------------------------------------
 
     def batches(self, epoch: int) -> Sequence[Sequence[Any]]:
         """The training batches of an epoch, in order: cheap descriptions, the same every time.
@@ -45,3 +49,39 @@ class Task(Protocol):
 
     def evaluate(self, crew: Crew) -> dict[str, float]:
         """Measure the model on the validation data."""
+
+    def remark(self) -> dict[str, Any]:
+        """Something to be logged after an epoch, to see what has been learned."""
+        return {}
+
+    def carried(self) -> dict[str, Tensor]:
+        """What this process's batches hand on from step to step, for a checkpoint.
+
+        Tensors on the CPU, with a row for each of its share of a batch.
+        """
+        return {}
+
+    def take_up(self, carried: Mapping[str, Tensor]) -> None:
+        """Go on with what a checkpoint kept; refuse, by a ValueError, what does not fit."""
+        if carried:
+            raise ValueError("nothing is carried over here")
+
+    # -- the run -----------------------------------------------------------------------------------
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What two processes must agree about: the data, and how it became numbers."""
+
+    def twin(self, weights: dict[str, Tensor]) -> "Task":
+        """Another of this kind, on the same data, with a model of its own that has the weights."""
+
+    def test(self, crew: Crew) -> dict[str, float]:
+        """Measure once, at the end."""
+
+    def evaluate_on(self, data: str | None = None) -> dict[str, float]:
+        """Measure on data by name; without one, on the part that the recipe keeps for it."""
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed beside the weights."""
+
+    def agrees(self, folder: Path) -> bool:
+        """Tell whether the files of a run are those that would be written today."""

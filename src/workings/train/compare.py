@@ -11,7 +11,7 @@ from typing import Any
 from workings.config import to_table
 from workings.data import load_set
 from workings.errors import UserError, extra_of
-from workings.recipes import ClassifyRecipe
+from workings.recipes import ClassifyRecipe, Recipe
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, measure
 from workings.train.environment import peak_memory
@@ -33,6 +33,8 @@ def compare(
     if len(set(names)) < len(names):
         raise UserError("two recipes have the same file name: each needs a folder of its own")
     recipes = {name: read_recipe(path, changes) for name, path in zip(names, paths, strict=True)}
+    if len(tasks := {recipe.task for recipe in recipes.values()}) > 1:
+        raise UserError(f"these recipes are of different tasks ({', '.join(sorted(tasks))})")
     sets = {recipe.data.set for recipe in recipes.values()}
     if len(sets) > 1:
         raise UserError(
@@ -40,7 +42,8 @@ def compare(
             "--data.set NAME gives all of them the same"
         )
     out.mkdir(parents=True, exist_ok=True)
-    rows = _baselines(next(iter(recipes.values())), say)
+    first = next(iter(recipes.values()))
+    rows = _baselines(first, say) if isinstance(first, ClassifyRecipe) else []
     for name, path in zip(names, paths, strict=True):
         rows.append(_trained(recipes[name], path, changes, out / name, threads, say))
     compared = {"data": sets.pop(), "rows": rows}
@@ -77,7 +80,7 @@ def _baseline(name: str, recipe: ClassifyRecipe) -> dict[str, Any]:
 
 
 def _trained(
-    recipe: ClassifyRecipe,
+    recipe: Recipe,
     path: str,
     changes: Sequence[str],
     folder: Path,

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from workings.config import load_table
+from workings.config import to_table
 from workings.errors import UserError
 from workings.storage import read_json
+from workings.tasks.classify import Classifying
 from workings.train.environment import differences
 from workings.train.log import read_log
-from workings.train.runs import load
+from workings.train.runs import load, recipe_of
 
 LISTED = 20  # texts whose predictions changed
 TIMES = ("seconds", "evaluation_seconds")
@@ -20,7 +21,7 @@ def differ(one: Path, other: Path) -> dict[str, Any]:
     for run in (one, other):
         if not (run / "result.json").is_file():
             raise UserError(f"{run}: not a finished run: it has no result.json")
-    tables = [dict(_flat(load_table(run / "config.toml"))) for run in (one, other)]
+    tables = [dict(_flat(to_table(recipe_of(run)))) for run in (one, other)]
     made = [read_json(run / "environment.json") for run in (one, other)]
     return {
         "runs": [str(one), str(other)],
@@ -67,6 +68,8 @@ def _curves(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> dict[str,
 def _predictions(one: Path, other: Path) -> dict[str, Any]:
     """Which texts of the first run's test part the two see differently."""
     first, second = load(one), load(other)
+    if not (isinstance(first, Classifying) and isinstance(second, Classifying)):
+        return {"texts": 0, "changed": 0}
     first.evaluate_on()
     examples = first.examples.get("test", [])
     if not examples:

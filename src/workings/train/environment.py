@@ -43,7 +43,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for kind in kinds
         if before.get(kind) != now.get(kind)
     ]
-    old, new = before.get("packages", {}), now.get("packages", {})
+    told_of = (before.get("packages"), now.get("packages"))
+    old, new = (given if isinstance(given, dict) else {} for given in told_of)
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             told.append(f"{name} was {old.get(name)}, is {new.get(name)}")

@@ -2,7 +2,7 @@
 
 import errno
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,9 +99,15 @@ def check_loss(loss: float, usual: float | None, step: int, origin: Callable[[],
     raise Diverged(f"{said}: {origin()}; {_LOWER}")
 
 
-def check_weights(weights: Mapping[str, Tensor], step: int) -> None:
+def check_metric(name: str, value: float, step: int) -> None:
+    """Stop when what decides between epochs cannot be compared."""
+    if not math.isfinite(value):
+        raise Diverged(f"the {name.replace('_', ' ')} is {value} after step {step}: {_LOWER}")
+
+
+def check_weights(weights: Iterable[tuple[str, Tensor]], step: int) -> None:
     """Stop when the last step of all has made weights that are no numbers."""
-    for name, weight in weights.items():
+    for name, weight in weights:
         if not _finite(weight):
             raise Diverged(f"the weights {name} are no numbers after step {step}: {_LOWER}")
 

@@ -26,7 +26,11 @@ class Log:
     """Writes log.jsonl, and tells the terminal in one of three ways."""
 
     def __init__(
-        self, path: Path | None, mode: Mode = "progress", stream: TextIO | None = None
+        self,
+        path: Path | None,
+        mode: Mode = "progress",
+        stream: TextIO | None = None,
+        unit: str = "examples",
     ) -> None:
         # Without a path nothing is kept: that is for all but the chief of a crew.
         self._path = path
@@ -36,7 +40,7 @@ class Log:
         self._bar = Bar(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
-            TextColumn("{task.fields[means]} · {task.fields[speed]:,.0f} examples/s ·"),
+            TextColumn("{task.fields[means]} · {task.fields[speed]:,.0f} " + f"{unit}/s ·"),
             TimeRemainingColumn(),
             TextColumn("left"),
             console=self._console,
@@ -122,6 +126,11 @@ class Log:
             **measured,
         )
         self.say(f"epoch {progress.epoch}: {told(measured)} · {progress.seconds:.0f} s")
+
+    def remark(self, epoch: int, remark: dict[str, Any]) -> None:
+        """Keep what a task has to say after an epoch, and show it."""
+        self.record(kind="remark", epoch=epoch, **remark)
+        self.say("\n".join(f"  {line}" for text in remark.values() for line in text.split("\n")))
 
 
 def told(measured: Mapping[str, float]) -> str:

@@ -24,6 +24,7 @@ from workings.train.faults import (
     Diverged,
     bad_gradients,
     check_loss,
+    check_metric,
     check_weights,
     memory_told,
     origin_of,
@@ -31,7 +32,7 @@ from workings.train.faults import (
 from workings.train.log import Log
 from workings.train.memory import keep_freed_memory
 from workings.train.optimise import Average, clip, optimiser, rate_at
-from workings.train.state import flat, nested, random_state, set_random_state
+from workings.train.state import flat, nested, of_rank, random_state, set_random_state
 
 FIRST_STEPS = 20  # whose lowest loss is what is usual
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # they ask to stop
@@ -211,8 +212,8 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         progress, task = self.progress, self.task
-        weights = {name: whole(t.detach()) for name, t in task.model.state_dict().items()}
-        check_weights(weights, progress.step)
+        state = task.model.state_dict()  # whole one after the other, not at once
+        check_weights(((name, whole(t.detach())) for name, t in state.items()), progress.step)
         self.average.after_epoch(task.model)
         with self.averaged():
             since = time.perf_counter()
@@ -220,8 +221,12 @@ class Trainer:
             with memory_told(progress.step, "the held-out examples"):
                 measured = self.crew.chiefs(task.evaluate(self.crew))  # one opinion on what is best
             took = time.perf_counter() - since
+            # A model that is spread over a crew cannot be asked by one of them.
+            alone = self.crew.size == 1 or self.config.crew == "replicated"
+            remark = task.remark() if alone and self.crew.is_chief else {}
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
+            check_metric(task.metric, value, progress.step)
             better = progress.best is None or (value > progress.best) == task.higher_is_better
             if better and value != progress.best:
                 progress.best, progress.best_epoch = value, progress.epoch + 1
@@ -232,6 +237,8 @@ class Trainer:
         progress.epoch, progress.batch = progress.epoch + 1, 0
         trained = {f"train_{name}": s / progress.examples for name, s in progress.sums.items()}
         self.log.epoch(progress, trained | measured, evaluation_seconds=took)
+        if remark:
+            self.log.remark(progress.epoch, remark)
         progress.sums, progress.examples = {}, 0
         progress.epoch_began = progress.seconds
         self.save()
@@ -291,6 +298,8 @@ class Trainer:
             "average": crew.gathered(self.average.state()),
             "random": flat(dict(enumerate(states))),
         }
+        if carried := flat(dict(enumerate(crew.everyones(self.task.carried())))):
+            tensors["carried"] = carried
         if not crew.is_chief:
             return
         state = {
@@ -339,6 +348,8 @@ class Trainer:
         )
         self.average.restore(tensors.get("average", {}), model)
         self.progress = build(Progress, state["progress"])
+        carried = of_rank(tensors.get("carried", {}), self.crew, self.config.batch)
+        self.task.take_up(carried)
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
 

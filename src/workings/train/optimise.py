@@ -7,14 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from workings.crew import parted, whole
+from workings.layers.positions import LearnedPositions
+from workings.models.ngrams import NgramClassifier
 from workings.recipes import TrainConfig
+from workings.train.muon import Muon
 
 
 def optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Make the optimiser; only matrices decay, not biases, norms or embeddings."""
-    embeddings = {
-        m.weight for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)
-    }
+    tables = nn.Embedding | nn.EmbeddingBag | LearnedPositions
+    embeddings = {p for m in model.modules() if isinstance(m, tables) for p in m.parameters()}
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.dim() > 1 and p not in embeddings]
     others = [p for p in trained if p.dim() <= 1 or p in embeddings]
@@ -23,6 +25,20 @@ def optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
         {"params": others, "weight_decay": 0.0},
     ]
     first, second = config.betas
+    if config.optimizer == "muon":
+        # The scores of tokens and classes are rows that stand for themselves, like embeddings.
+        head = getattr(model, "head", None)
+        rows = {head.weight} if isinstance(head, nn.Linear) else set()
+        rows |= {m.weights for m in model.modules() if isinstance(m, NgramClassifier)}
+        turned = [p for p in matrices if p.dim() == 2 and p not in rows]
+        groups = [
+            {"params": turned, "weight_decay": config.decay, "orthogonal": True},
+            {"params": [p for p in matrices if p.dim() > 2 or p in rows]},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return Muon(
+            groups, lr=config.rate, betas=(first, second), weight_decay=config.decay, fused=True
+        )
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
@@ -40,11 +56,12 @@ def rate_at(step: int, steps: int, config: TrainConfig) -> float:
     warm = math.ceil(config.warmup * steps)
     if step < warm:
         return config.rate * (step + 1) / warm
-    done = (step - warm) / max(steps - warm, 1)
+    done = min((step - warm) / max(steps - warm, 1), 1.0)
     if config.schedule == "linear":
-        return config.rate * max(1 - done, 0.0)
+        return config.rate * (config.floor + (1 - config.floor) * (1 - done))
     if config.schedule == "cosine":
-        return config.rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        fallen = 0.5 * (1 + math.cos(math.pi * done))
+        return config.rate * (config.floor + (1 - config.floor) * fallen)
     if config.schedule == "inverse-sqrt":
         return config.rate * math.sqrt(max(warm, 1) / (step + 1))
     return config.rate

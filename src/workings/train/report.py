@@ -2,41 +2,31 @@
 
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from workings.config import to_table, to_toml
-from workings.lens.explain import explain
-from workings.lens.explanation import Explanation
 from workings.models.summary import summarise
-from workings.recipes import ClassifyRecipe
 from workings.storage import read_json, write_text
 from workings.tasks.classify import Classifying
+from workings.tasks.task import Task
 from workings.train.log import read_log
-from workings.views.explained_html import glance
-from workings.views.page import harmless
-from workings.views.report import Report, confusion_html, curve_chart, measures, report_page
-
-WORST = 8  # mistakes that are shown
-LONGEST = 1500  # characters of a text that are shown
+from workings.train.mistakes import mistakes
+from workings.views.report import Report, curve_chart, measures, report_page, samples_html
 
 
-def write_report(folder: Path, task: Classifying) -> None:
+def write_report(folder: Path, task: Task) -> None:
     """Write report.html, curves.svg and curves.png for a run that has its result."""
     records = read_log(folder / "log.jsonl")
     curves = [r for r in records if r["kind"] == "epoch"]
     result, recipe = read_json(folder / "result.json"), task.recipe
-    part = "test" if task.examples.get("test") else "validation"
     report = Report(
         title=recipe.title or recipe.model["kind"],
-        lead=_lead(recipe, task, result),
+        lead=_lead(task, result),
         figures=_figures(result),
         curves=curves,
-        sections=_mistakes(task, part) if task.examples.get(part) else (),
-        layers=summarise(task.model, task.model.fixed_length or recipe.data.longest),
+        sections=_sections(task, records),
+        layers=summarise(task.model, _length(task)),
         recipe=to_toml(to_table(recipe)),
         commands=(
             f"workings train {folder.name}/config.toml --out again   # the recipe below",
@@ -51,13 +41,12 @@ def write_report(folder: Path, task: Classifying) -> None:
         chart.save(folder / "curves.png")
 
 
-def _lead(recipe: ClassifyRecipe, task: Classifying, result: dict[str, Any]) -> str:
-    kind = recipe.model["kind"]
+def _lead(task: Task, result: dict[str, Any]) -> str:
+    kind, told = task.recipe.model["kind"], task.data_told
     return (
         f"{result['parameters']:,} parameters ({kind}), trained from scratch on "
-        f"{len(task.examples.get('train', ())):,} examples of {recipe.data.set} in "
-        f"{result['minutes']:.1f} minutes on {_count(result['threads'], 'thread')}; "
-        f"{_count(len(task.labels), 'class', 'classes')}; seed {recipe.seed}."
+        f"{told['train']:,} {task.unit} of {told['set']} in {result['minutes']:.1f} minutes on "
+        f"{_count(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )
 
 
@@ -68,7 +57,7 @@ def _count(n: int, one: str, many: str = "") -> str:
 def _figures(result: dict[str, Any]) -> list[tuple[str, str]]:
     shown = []
     for key, value in result.items():
-        if key.startswith(("test_", "validation_")) or key == "best_epoch":
+        if key.startswith(("test_", "validation_", "sliding_")) or key == "best_epoch":
             name = key.replace("_", " ")
             share = "accuracy" in key
             number = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
@@ -76,41 +65,25 @@ def _figures(result: dict[str, Any]) -> list[tuple[str, str]]:
     return shown
 
 
-def _mistakes(task: Classifying, part: str) -> list[tuple[str, str]]:
-    """The confusion matrix, and the mistakes that the model was surest of, explained."""
-    scores, targets = task.scores(part, task.alone)
-    found = scores.argmax(-1)
-    classes = len(task.labels)
-    counts = torch.bincount(targets * classes + found, minlength=classes * classes)
-    matrix = counts.view(classes, classes).tolist()
-    sections = [(f"Confusion matrix ({part})", confusion_html(task.labels, matrix))]
-    sure = torch.softmax(scores, -1).max(-1).values.masked_fill(found == targets, -1.0)
-    worst = [int(i) for i in sure.topk(min(WORST, len(sure))).indices if sure[i] >= 0]
-    if worst:
-        shown = "\n".join(_mistake(task, part, i, task.labels[int(targets[i])]) for i in worst)
-        sections.append((f"Surest mistakes ({part})", shown))
-    return sections
+def _sections(task: Task, records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What only this kind of task has to show."""
+    if isinstance(task, Classifying):
+        part = "test" if task.examples.get("test") else "validation"
+        return mistakes(task, part) if task.examples.get(part) else []
+    remarks = [r for r in records if r["kind"] == "remark"]
+    samples = [
+        (r["epoch"], r["sample"])
+        for r in remarks
+        if isinstance(r.get("epoch"), int) and isinstance(r.get("sample"), str)
+    ]
+    return [("Samples", samples_html(samples))] if samples else []
 
 
-def _mistake(task: Classifying, part: str, index: int, truth: str) -> str:
-    how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
-    explanation = explain(task, task.examples[part][index].text, methods=[how])
-    return (
-        f'<div class="wrong-one"><p>true: <b dir="auto">{harmless(truth)}</b></p>'
-        f"{glance(_shortened(explanation))}</div>"
-    )
-
-
-def _shortened(told: Explanation) -> Explanation:
-    """Show the beginning of a long text, explained as the whole was."""
-    spans = [span for span in told.spans if span[1] <= LONGEST]
-    return replace(
-        told,
-        text=told.text if len(told.text) <= LONGEST else f"{told.text[:LONGEST]}…",
-        spans=spans,
-        unknown=[k for k in told.unknown if k < len(spans)],
-        shares=[replace(s, values=s.values[: len(spans)]) for s in told.shares],
-    )
+def _length(task: Task) -> int:
+    """How long a text is that the layer table is written for."""
+    if isinstance(task, Classifying):
+        return task.model.fixed_length or int(task.recipe.data.longest)
+    return int(task.recipe.data.window)
 
 
 def _flat(table: dict[str, Any]) -> dict[str, str]:

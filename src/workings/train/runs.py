@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
-from workings.errors import UserError
+from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
-from workings.recipes import ClassifyRecipe, chosen
+from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen
 from workings.storage import (
     Damaged,
     file_sums,
@@ -23,45 +23,84 @@ from workings.storage import (
     write_text,
 )
 from workings.tasks.classify import Classifying
+from workings.tasks.language import Modelling
+from workings.tasks.task import Task
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.faults import check, system_errors_told
 from workings.train.log import Log, Mode, read_log, told
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
 
-TASKS = {"classify": (ClassifyRecipe, Classifying)}
+TASKS: dict[str, tuple[type, Any]] = {
+    "classify": (ClassifyRecipe, Classifying),
+    "language": (LanguageRecipe, Modelling),
+}
+Kind = TypeVar("Kind", bound=Task)
+MOST_THREADS = 4096  # no machine has more to offer
 
 
-def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> ClassifyRecipe:
+def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe and change it as the command line says: `--train.epochs 3`."""
     table = override(load_table(path), changes)
     task = chosen("task", table.get("task", "classify"), TASKS)
-    return build(TASKS[task][0], table)
+    recipe: Recipe = build(TASKS[task][0], table)
+    return recipe
 
 
-def train(recipe: ClassifyRecipe, folder: str | Path, *, mode: Mode = "progress") -> Classifying:
+def train(recipe: Recipe, folder: str | Path, *, mode: Mode = "progress") -> Task:
     """Train a recipe into a new folder; several processes of torchrun's do it together."""
     with system_errors_told(Path(folder)):
         return _run(recipe, Path(folder), mode)
 
 
-def resume(folder: str | Path, *, mode: Mode = "progress") -> Classifying:
-    """Go on with a run that was stopped; with as many processes as there are now."""
+def resume(folder: str | Path, *, mode: Mode = "progress", how: str | None = None) -> Task:
+    """Go on with a run that was stopped; with as many processes as there are now.
+
+    `how` they hold the weights, replicated or sharded, may be another way than the recipe's.
+    """
     with system_errors_told(Path(folder)):
-        return _run(None, Path(folder), mode)
+        return _run(None, Path(folder), mode, how)
 
 
-def load(folder: str | Path) -> Classifying:
-    """Open a run: something that predicts."""
+def load(folder: str | Path) -> Task:
+    """Open a run: something that predicts, or goes on with a text."""
     folder = Path(folder)
     recipe = recipe_of(folder)
     if not (folder / "environment.json").exists():
         raise Damaged(f"{folder / 'environment.json'}: missing")
     with system_errors_told(folder):
-        return TASKS[recipe.task][1].load(folder, recipe, _mark(folder))
+        task: Task = TASKS[recipe.task][1].load(folder, recipe, _mark(folder))
+        learned_from = read_json(folder / "environment.json").get("data")
+        task.data_told = learned_from if isinstance(learned_from, dict) else {}
+        return task
 
 
-def recipe_of(folder: Path) -> ClassifyRecipe:
+def load_as(kind: type[Kind], folder: str | Path) -> Kind:
+    """Open a run that must be of a kind of task."""
+    _expect(kind, recipe_of(Path(folder)), f"{folder}: a run")
+    task = load(folder)
+    assert isinstance(task, kind)
+    return task
+
+
+def open_as(kind: type[Kind], path: str | Path, changes: Sequence[str] = ()) -> Kind:
+    """Open a run; or, given a recipe, the same with fresh weights."""
+    if Path(path).is_dir():
+        return load_as(kind, path)
+    recipe = read_recipe(path, changes)
+    _expect(kind, recipe, f"{path}: a recipe")
+    task = TASKS[recipe.task][1].from_recipe(recipe)
+    assert isinstance(task, kind)
+    return task
+
+
+def _expect(kind: type[Task], recipe: Recipe, what: str) -> None:
+    wanted = next(name for name, (_, task) in TASKS.items() if task is kind)
+    if recipe.task != wanted:
+        raise UserError(f"{what} of the task {recipe.task!r}: one of {wanted!r} is needed here")
+
+
+def recipe_of(folder: Path) -> Recipe:
     """Read the recipe that a run was made by."""
     if not _begun(folder):
         raise UserError(f"{folder}: not a run: it has no config.toml")
@@ -74,7 +113,10 @@ def as_it_was(folder: Path) -> list[str]:
     """Compute with as many threads as a run did; say what else is not as it was then."""
     recipe_of(folder)
     before = read_json(folder / "environment.json")
-    torch.set_num_threads(before["threads"])
+    threads = before.get("threads")
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise Damaged(f"{folder / 'environment.json'}: threads = {shown(threads)}: not a run's")
+    torch.set_num_threads(threads)
     return differences(before, {**environment(), "data": before.get("data")})
 
 
@@ -95,23 +137,27 @@ def _begun(folder: Path) -> bool:
     return (folder / "config.toml").is_file()
 
 
-def _run(new: ClassifyRecipe | None, folder: Path, mode: Mode) -> Classifying:
+def _run(new: Recipe | None, folder: Path, mode: Mode, how: str | None = None) -> Task:
     with assembled() as crew, ExitStack() as held:
-        recipe = new or ClassifyRecipe()
+        recipe: Recipe = new or ClassifyRecipe()
         with crew.together():
             if crew.is_chief:
                 recipe = _opened(new, folder, held)
         recipe = crew.chiefs(recipe)
+        if how is not None:
+            recipe = build(type(recipe), override(to_table(recipe), ["--train.crew", how]))
         with crew.together():
             crew.settle(recipe.train.device)
-            task = TASKS[recipe.task][1].from_recipe(recipe)
+            task: Task = TASKS[recipe.task][1].from_recipe(recipe)
             check(task, recipe.train, crew.device)
         notes = crew.everyones(task.fingerprint())
         with crew.together():
             _compare(notes)
             if crew.is_chief:
                 _describe(task, recipe, folder, crew)
-        log = Log(folder / "log.jsonl", mode) if crew.is_chief else Log(None, "quiet")
+        log = (
+            Log(folder / "log.jsonl", mode, unit=task.unit) if crew.is_chief else Log(None, "quiet")
+        )
         held.callback(log.close)
         trainer = Trainer(task, recipe.train, folder, log, recipe.seed, crew)
         trainer.belongs = crew.chiefs(_mark(folder) if crew.is_chief else "")
@@ -127,7 +173,7 @@ def _run(new: ClassifyRecipe | None, folder: Path, mode: Mode) -> Classifying:
         return _finish(task, trainer, log)
 
 
-def _opened(new: ClassifyRecipe | None, folder: Path, held: ExitStack) -> ClassifyRecipe:
+def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
     """Take the folder, for a new run or to go on with its own; say what is to be trained."""
     started, by = folder / ".launch", launch()
     # torchrun starts everything again when a process dies: that is not a new training.
@@ -168,7 +214,7 @@ def _compare(fingerprints: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path, crew: Crew) -> None:
+def _describe(task: Task, recipe: Recipe, folder: Path, crew: Crew) -> None:
     """Write what is known before training; or see that a run goes on with the data it had."""
     if not _begun(folder):  # first of all: with it, a run can be resumed
         write_text(folder / "config.toml", to_toml(to_table(recipe)))
@@ -188,7 +234,7 @@ def _describe(task: Classifying, recipe: ClassifyRecipe, folder: Path, crew: Cre
         raise UserError(f"{folder / 'tokenizer.json'}: the data give another one today")
 
 
-def _finish(task: Classifying, trainer: Trainer, log: Log) -> Classifying:
+def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
     """Measure the best weights on the test part, and write what came out."""
     folder, recipe, crew = trainer.folder, task.recipe, trainer.crew
     weights = (

@@ -34,6 +34,26 @@ def nested(tensors: Mapping[str, Tensor], weights: list[Tensor]) -> dict[int, di
     return found
 
 
+def of_rank(tensors: Mapping[str, Tensor], crew: Crew, rows: int) -> dict[str, Tensor]:
+    """This process's rows of what a crew, of whatever size, had put into a checkpoint.
+
+    There are as many as a batch has; each process had its share of them, as of a batch.
+    """
+    size = len({key.split(".", 1)[0] for key in tensors})
+    found = {}
+    for name in dict.fromkeys(key.split(".", 1)[1] for key in tensors):
+        parts = [tensors[f"{rank}.{name}"] for rank in range(size)]
+        whole = parts[0].new_zeros(rows, *parts[0].shape[1:])
+        for rank, part in enumerate(parts):
+            place = whole[rank::size]
+            if len(part) < len(place):  # one row would be taken for all of them
+                raise ValueError(f"{len(part)} rows of {len(place)} are carried over")
+            whole[rank::size] = part[: len(place)]
+        share = whole[crew.rank :: crew.size]
+        found[name] = share if len(share) else whole[:1]  # as in a step without a share
+    return found
+
+
 def random_state(device: torch.device) -> dict[str, Tensor]:
     """Where this process is in its random numbers."""
     states = {"torch": torch.get_rng_state()}

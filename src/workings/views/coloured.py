@@ -92,20 +92,23 @@ def coloured_html(
     window: int = 1,
     marked: Collection[int] = (),
     signed: bool = True,
+    middle: float = 0.0,
+    reach: float | None = None,
 ) -> str:
     """Write a text as HTML, every token on the colour of its value, the number as its title.
 
     It stands below `.workings`, with `style.css()` and `coloured_css()`. Tokens that are `marked`
-    are underlined.
+    are underlined. What is at the `middle` has no colour, and what is as far from it as `reach`
+    the full one; None: the furthest there is.
 
     >>> print(coloured_html("a <b>", [(0, 1), (2, 5)], [0.0, -2.0]))
     <div class="coloured" dir="auto"><span title="0">a</span> <span class="n8" title="−2.00">\
 &lt;b&gt;</span></div>
     """
     some = pieces(spans, values, window=window, marked=marked)
-    full, written, place = largest(some), [], 0
+    full, written, place = reach or largest(some), [], 0
     for piece in some:
-        colour = step(piece.value, full).replace("z", "")
+        colour = step(piece.value - middle, full).replace("z", "")
         kinds = " ".join(filter(None, [colour, "unknown" if piece.marked else ""]))
         attributes = f' class="{kinds}"' if kinds else ""
         attributes += f' title="{number(piece.value, full, signed=signed)}"'
@@ -125,13 +128,15 @@ def coloured_lines(
     theme: str = "dark",
     window: int = 1,
     marked: Collection[int] = (),
+    middle: float = 0.0,
+    reach: float | None = None,
 ) -> list[str]:
     """Write a text for a terminal of so many columns, in true colour.
 
     It stands on a ground of its own, so that it looks the same on a light and on a dark terminal.
     """
-    some = pieces(spans, values, window=window, marked=marked)
-    lines = list(_wrapped(_cells(text, some, largest(some)), max(width - 2, 1)))
+    some = pieces(spans, [value - middle for value in values], window=window, marked=marked)
+    lines = list(_wrapped(_cells(text, some, reach or largest(some)), max(width - 2, 1)))
     longest = max((sum(cell.columns for cell in line) for line in lines), default=0)
     grounds = {name: f"48;2;{_channels(colour)}" for name, colour in scale(theme).items()}
     return [_painted(line, longest, grounds, f"38;2;{_channels(INK[theme])}") for line in lines]
@@ -210,7 +215,7 @@ def _cells(text: str, some: Sequence[Piece], full: float) -> Iterator[_Cell]:
             (text[piece.start : piece.end], step(piece.value, full) or "z", piece.marked),
         )
         for run, colour, marked in runs:
-            for character in printable(run.replace("\r\n", "\n")).replace("\t", " "):
+            for character in printable(run.replace("\r\n", "\n")).replace("\t", "    "):
                 yield _Cell(character, colour, marked, width(character))
         place = piece.end
 

@@ -39,6 +39,8 @@ def _curves(curves: Mapping[str, Any]) -> str:
 
 
 def _predictions(found: Mapping[str, Any]) -> str:
+    if not found["texts"]:
+        return "not compared: these runs have no labelled test texts"
     if not found["changed"]:
         return ""
     head = (

@@ -55,6 +55,19 @@ class Circle:
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells side by side, row by row, each one so far opaque: from 0 to 1."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    shares: tuple[tuple[float, ...], ...]
+    notes: tuple[tuple[str, ...], ...]  # what is told of each cell, or nothing at all
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A line of text; `x` and `y` are where its baseline starts, has its middle or ends."""
 
@@ -68,4 +81,4 @@ class Text:
     bold: bool
 
 
-Mark: TypeAlias = Line | Rectangle | Polygon | Circle | Text
+Mark: TypeAlias = Line | Rectangle | Polygon | Circle | Grid | Text

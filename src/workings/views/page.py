@@ -16,7 +16,8 @@ def whole_page(title: str, body: str, *, style: str = "", script: str = "") -> s
     rules = page_css() + style
     styles = " ".join(dict.fromkeys(f"'{_hash(s)}'" for s in (rules, *_STYLES.findall(body))))
     scripts = f"; script-src '{_hash(script)}'" if script else ""
-    policy = f"default-src 'none'; style-src {styles}{scripts}"
+    images = "; img-src data:" if 'href="data:image/png;' in body else ""
+    policy = f"default-src 'none'; style-src {styles}{scripts}{images}"
     running = f"<script>{script}</script>\n" if script else ""
     return f"""<!doctype html>
 <html lang="en">

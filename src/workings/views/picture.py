@@ -1,15 +1,15 @@
-"""A picture made of lines, rectangles, circles, polygons and text, written as SVG or PNG."""
+"""A picture made of lines, rectangles, circles, polygons, grids and text, as SVG or PNG."""
 
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from workings.errors import UserError, extra_of, near
 from workings.views import svg
 from workings.views.colours import theme
-from workings.views.marks import Anchor, Circle, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.marks import Anchor, Circle, Grid, Line, Mark, Point, Polygon, Rectangle, Text
 from workings.views.plain import one_line
 
 _NAMES = theme("light")
@@ -69,6 +69,26 @@ class Picture:
         """Add a filled circle."""
         _check(x, y, radius)
         self.marks.append(Circle(x, y, radius, _known(colour)))
+
+    def grid(
+        self,
+        box: tuple[float, float, float, float],
+        shares: Sequence[Sequence[float]],
+        colour: str,
+        notes: Sequence[Sequence[str]] = (),
+    ) -> None:
+        """Fill a box (x, y, width, height) with cells, each so far opaque: from 0 to 1.
+
+        A note tells something of a cell to those who point at it in an SVG.
+        """
+        _check(*box, *(share for row in shares for share in row))
+        if len({len(row) for row in shares}) != 1 or not shares[0]:
+            raise UserError("expected a grid of rows that are equally long")
+        if notes and [len(row) for row in notes] != [len(row) for row in shares]:
+            raise UserError("expected a note for each cell of a grid, or none")
+        cells = tuple(tuple(min(max(float(s), 0.0), 1.0) for s in row) for row in shares)
+        told = tuple(tuple(_clean(note) for note in row) for row in notes)
+        self.marks.append(Grid(*box, _known(colour), cells, told))
 
     def text(
         self,

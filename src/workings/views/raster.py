@@ -9,7 +9,7 @@ from itertools import pairwise
 from PIL import Image, ImageDraw, ImageFont
 
 from workings.views.colours import theme
-from workings.views.marks import DASH, Circle, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.marks import DASH, Circle, Grid, Line, Mark, Point, Polygon, Rectangle, Text
 
 _LIGHT = theme("light")
 _FONTS = {
@@ -47,6 +47,7 @@ class _Sheet:
             Rectangle: self.rectangle,
             Polygon: self.polygon,
             Circle: self.circle,
+            Grid: self.grid,
             Text: self.text,
         }
 
@@ -74,6 +75,16 @@ class _Sheet:
             (mark.x + mark.radius, mark.y + mark.radius),
         ]
         self.pen.ellipse(self.pixels(box), _rgba(mark.colour))
+
+    def grid(self, mark: Grid) -> None:
+        levels = bytes(round(255 * share) for row in mark.shares for share in row)
+        stencil = Image.frombytes("L", (len(mark.shares[0]), len(mark.shares)), levels)
+        left, right = round(mark.x * self.times), round((mark.x + mark.width) * self.times)
+        top, bottom = round(mark.y * self.times), round((mark.y + mark.height) * self.times)
+        if left < right and top < bottom:
+            size = right - left, bottom - top
+            mask = stencil.resize(size, Image.Resampling.NEAREST)
+            self.image.paste(_rgba(mark.colour)[:3], (left, top), mask)
 
     def text(self, mark: Text) -> None:
         font = _font(mark.bold, max(1, round(mark.size * self.times)))

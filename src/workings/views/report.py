@@ -12,6 +12,7 @@ from workings.views.page import harmless, whole_page
 from workings.views.picture import Picture
 from workings.views.table import html_table
 
+SAMPLES = 4  # that are shown
 STYLE = """
 .workings .lead { font-size: 1.15rem; max-width: 46rem; }
 .workings .figures { display: flex; flex-wrap: wrap; gap: 1rem 2.6rem; margin: 1.2rem 0 0; }
@@ -114,6 +115,14 @@ def confusion_html(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> st
         "predicted one; last: the share of the class that was found</caption>"
         f'<thead><tr><td></td>{columns}<th scope="col">found</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def samples_html(samples: Sequence[tuple[int, str]]) -> str:
+    """Write what a language model had to say after some of its epochs: the first, and the last."""
+    chosen = samples if len(samples) <= SAMPLES else [samples[0], *samples[1 - SAMPLES :]]
+    return "\n".join(
+        f"<h3>after epoch {epoch}</h3>{_pre(text.splitlines())}" for epoch, text in chosen
     )
 
 

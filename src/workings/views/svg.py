@@ -4,14 +4,18 @@ A named colour is written twice: as a class, which follows the reader's theme, a
 theme's colour for programs that know no CSS. Every rule stands below `.picture`.
 """
 
+import base64
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import groupby
 
 from workings.views.colours import theme
-from workings.views.marks import DASH, Circle, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.marks import DASH, Circle, Grid, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.pixels import png_levels
 
 _LIGHT, _DARK = theme("light"), theme("dark")
+_VECTORS = 4096  # cells of a grid; more of them are written as an image
 _FONTS = "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
 
 
@@ -77,6 +81,44 @@ def _circle(mark: Circle) -> str:
     return f"<circle {_paint('fill', mark.colour)} {place}/>"
 
 
+def _grid(mark: Grid) -> str:
+    rows, columns = len(mark.shares), len(mark.shares[0])
+    if rows * columns > _VECTORS:
+        # An image does not follow the theme: one colour, which both can be seen through.
+        data = png_levels(mark.shares, _LIGHT.get(mark.colour, mark.colour))
+        size = f'width="{_n(mark.width)}" height="{_n(mark.height)}" preserveAspectRatio="none"'
+        place = f'x="{_n(mark.x)}" y="{_n(mark.y)}" {size} image-rendering="pixelated"'
+        return f'<image {place} href="data:image/png;base64,{base64.b64encode(data).decode()}"/>'
+    scale = f"scale({mark.width / columns:.4f} {mark.height / rows:.4f})"
+    return (
+        f'<g {_paint("fill", mark.colour)} shape-rendering="crispEdges" '
+        f'transform="translate({_n(mark.x)} {_n(mark.y)}) {scale}">'
+        f"{''.join(_noted_cells(mark) if mark.notes else _cells(mark))}</g>"
+    )
+
+
+def _cells(mark: Grid) -> Iterable[str]:
+    """Write all cells of one opacity as one path."""
+    paths: dict[str, list[str]] = defaultdict(list)
+    for i, row in enumerate(mark.shares):
+        for j, share in enumerate(row):
+            paths[_n(share)].append(f"M{j} {i}h1v1h-1z")
+    for opaque, cells in paths.items():
+        if opaque != "0":
+            yield f'<path fill-opacity="{opaque}" d="{"".join(cells)}"/>'
+
+
+def _noted_cells(mark: Grid) -> Iterable[str]:
+    """Write each cell by itself, with its note; one that nobody sees can be pointed at, too."""
+    for i, (row, notes) in enumerate(zip(mark.shares, mark.notes, strict=True)):
+        for j, (share, note) in enumerate(zip(row, notes, strict=True)):
+            path = f'<path fill-opacity="{_n(share)}" d="M{j} {i}h1v1h-1z"'
+            if note:
+                yield f"{path}><title>{_text(note)}</title></path>"
+            elif share:
+                yield f"{path}/>"
+
+
 def _words(mark: Text) -> str:
     x, y = _n(mark.x), _n(mark.y)
     more = "" if mark.anchor == "start" else f' text-anchor="{mark.anchor}"'
@@ -92,6 +134,7 @@ _WRITERS: dict[type, Callable[..., str]] = {
     Rectangle: _rectangle,
     Polygon: _polygon,
     Circle: _circle,
+    Grid: _grid,
     Text: _words,
 }
 

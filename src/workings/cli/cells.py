@@ -1,0 +1,68 @@
+"""Find the cells of a trained language model that track a property of the text.
+
+Cells are chosen on one half of a text and scored on the other. docs/cells.md says how.
+"""
+
+import argparse
+
+HELP = "find cells that track quotes, comments, depth, …"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    parser.add_argument(
+        "--text", metavar="FILE", help="a file or a named text (default: what the run held out)"
+    )
+    parser.add_argument(
+        "--as", dest="kind", metavar="KIND", help="prose, python or c (default: as it looks)"
+    )
+    parser.add_argument(
+        "--property",
+        metavar="NAME",
+        action="append",
+        help="quotes, comments, if, brackets, indentation or line; may be given several times "
+        "(default: all that the kind of text has)",
+    )
+    parser.add_argument(
+        "--pattern",
+        metavar="NAME=REGEX",
+        action="append",
+        default=[],
+        help="a property of your own: inside of what a regular expression matches",
+    )
+    parser.add_argument("--top", type=int, default=3, metavar="N", help="cells for each (3)")
+    parser.add_argument(
+        "--characters", type=int, default=200_000, metavar="N", help="to read (200,000)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "html", "json"),
+        default="text",
+        help="default: text; json has the figures and nothing of the text",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look for cells, and show them."""
+    from workings.cli.output import show
+    from workings.lens.cells import find_cells
+    from workings.lens.passage import passage
+    from workings.lens.properties import asked_for
+    from workings.tasks.language import Modelling
+    from workings.train.runs import load_as
+
+    task = load_as(Modelling, arguments.run_folder)
+    before, text = passage(task.recipe, task.tokenizer, arguments.text, arguments.characters)
+    found = find_cells(
+        task.model,
+        task.tokenizer,
+        text,
+        asked_for(text, arguments.kind, arguments.property, arguments.pattern),
+        before=before,
+        top=arguments.top,
+        window=task.recipe.data.window,
+    )
+    show(found, arguments.format, arguments.out)
+    return 0

@@ -1,0 +1,41 @@
+"""Which text to look at: a file, a named text, or what a run held out."""
+
+from workings.data.texts import pieces
+from workings.data.tokenizer import Tokenizer
+from workings.errors import UserError
+from workings.recipes import LanguageRecipe
+
+
+def passage(
+    recipe: LanguageRecipe, tokenizer: Tokenizer, source: str | None, characters: int
+) -> tuple[str, str]:
+    """Read so many characters of a text, and what stands before them.
+
+    `source` is a file or a named text, from its beginning; None: the recipe's own, from where its
+    training did not read.
+    """
+    if characters < 1:
+        raise UserError(f"{characters} characters: at least 1")
+    if source is not None:
+        return "", _first(source, characters)
+    texts = list(pieces(recipe.data.set))
+    counts = [len(tokenizer.encode(text)) for text in texts]
+    left = int(sum(counts) * (1 - recipe.data.held_out))  # tokens that were learned from
+    begin = 0
+    for text, count in zip(texts, counts, strict=True):
+        if left < count:
+            begin += tokenizer.spans(text)[left][0]
+            break
+        begin, left = begin + len(text), left - count
+    whole = "".join(texts)
+    return whole[:begin], whole[begin : begin + characters]
+
+
+def _first(source: str, characters: int) -> str:
+    found: list[str] = []
+    for text in pieces(source):
+        found.append(text[:characters])
+        characters -= len(text)
+        if characters <= 0:
+            break
+    return "".join(found)

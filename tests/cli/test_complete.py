@@ -1,0 +1,90 @@
+"""`workings complete` as a user meets it, on a model that has learned one sentence."""
+
+import pytest
+
+from workings.cli import main
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("complete")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        (folder / "text.txt").write_text("the cat sat on the mat\n" * 80)
+        (folder / "recipe.toml").write_text(
+            f'task = "language"\n[data]\nset = "{folder / "text.txt"}"\nwindow = 24\nsteps = 80\n'
+            '[model]\nkind = "recurrent"\ncell = "gru"\nembedding = 16\nhidden = 32\n'
+            "[train]\nepochs = 2\nbatch = 8\nrate = 0.02\n"
+        )
+        out = folder / "run"
+        assert main(["train", str(folder / "recipe.toml"), "--out", str(out), "--quiet"]) == 0
+    return str(out)
+
+
+def test_goes_on_with_a_prompt(run, capsys):
+    assert main(["complete", run, "the cat", "--tokens", "15", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out == "the cat sat on the mat\n"
+
+
+def test_an_empty_prompt_begins_somewhere(run, capsys):
+    assert main(["complete", run, "--tokens", "30", "--seed", "3"]) == 0
+    first = capsys.readouterr().out
+    assert len(first) == 31
+    assert main(["complete", run, "--tokens", "30", "--seed", "3"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_shows_what_was_likely_at_each_place(run, capsys):
+    options = ["--tokens", "4", "--temperature", "0", "--show", "--top", "3"]
+    assert main(["complete", run, "the cat s", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["'a'", "'t'"]
+    assert lines[2].count("'") == 8  # the token, and three likely ones
+
+
+def test_lists_the_likeliest_texts(run, capsys):
+    assert main(["complete", run, "the cat s", "--tokens", "3", "--beams", "2"]) == 0
+    first, second = (line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    assert first[1] == "the cat sat "
+    assert float(second[0]) < float(first[0]) < 0
+
+
+def test_stops_before_a_text(run, capsys):
+    assert main(["complete", run, "the cat", "--temperature", "0", "--stop", "mat"]) == 0
+    assert capsys.readouterr().out == "the cat sat on the \n"
+
+
+def test_says_what_it_has_never_seen(run, capsys):
+    assert main(["complete", run, "Ünd", "--tokens", "3"]) == 0
+    assert "read as unknown: d Ü" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--temperature", "-1"], "temperature = -1.0: 0 (the likeliest) or above"),
+        (["--temperature", "nan"], "temperature = nan"),
+        (["--tokens", "0"], "at least 1"),
+        (["--tokens", "99999999999"], "--tokens"),
+        (["--top-p", "0"], "top_p = 0.0"),
+        (["--top-k", "-3"], "top_k = -3"),
+        (["--repetition", "0"], "repetition = 0.0"),
+        (["--stop", ""], "--stop"),
+        (["--beams", "0"], "beams = 0"),
+    ],
+)
+def test_bad_input(run, capsys, options, said):
+    assert main(["complete", run, "the", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_language_model_does_not_classify(run, capsys):
+    assert main(["predict", run, "the cat"]) == 2
+    assert "one of 'classify' is needed" in capsys.readouterr().err
+
+
+def test_is_measured_on_another_text(run, tmp_path, capsys):
+    (tmp_path / "other.txt").write_text("the mat sat on the cat\n" * 5)
+    assert main(["evaluate", run, "--data", str(tmp_path / "other.txt")]) == 0
+    assert "test bits per character" in capsys.readouterr().out

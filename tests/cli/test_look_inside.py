@@ -1,0 +1,114 @@
+"""`workings cells`, `attention` and `gradients`, on runs that the test makes itself."""
+
+import json
+
+import pytest
+
+from workings.cli import main
+from workings.config import build
+from workings.recipes import LanguageRecipe
+from workings.train.runs import train
+
+TEXT = 'She said "well, well" and\nwent on. "Yes," he (who else) said.\n\n'
+SHORT = {"epochs": 1, "batch": 4}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inside")
+    (folder / "text.txt").write_text(TEXT * 200, encoding="utf-8")
+    data = {"set": str(folder / "text.txt"), "window": 16, "steps": 3, "sample": 0}
+    models = {
+        "lstm": {"kind": "recurrent", "cell": "lstm", "embedding": 8, "hidden": 8},
+        "transformer": {"kind": "transformer", "embedding": 8, "layers": 2, "heads": 2},
+    }
+    for name, model in models.items():
+        table = {"data": data, "model": model, "train": SHORT}
+        train(build(LanguageRecipe, table), folder / name, mode="quiet")
+    (folder / "rnn.toml").write_text(
+        f'task = "language"\n[data]\nset = {json.dumps(data["set"])}\n[model]\n'
+        'kind = "recurrent"\ncell = "rnn"\nembedding = 8\nhidden = 8\n'
+    )
+    (folder / "classify.toml").write_text('task = "classify"\n')
+    return folder
+
+
+def run(*arguments):
+    return main([*map(str, arguments), "--threads", "1"])
+
+
+def test_cells_are_found_in_what_was_held_out(folder, capsys):
+    assert run("cells", folder / "lstm", "--top", "2", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cells"] == 16
+    assert told["chosen_on"] + told["scored_on"] < 0.1 * 200 * len(TEXT)
+    assert [found["name"] for found in told["properties"]] == ["quotes", "brackets", "line"]
+    assert all(len(found["best"]) == 2 for found in told["properties"])
+
+
+def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
+    text = folder / "text.txt"
+    ask = (
+        "--text",
+        text,
+        "--characters",
+        "2000",
+        "--property",
+        "line",
+        "--pattern",
+        "well=w[a-z]+",
+    )
+    assert run("cells", folder / "transformer", *ask) == 0
+    said = capsys.readouterr().out
+    assert "Inside a match of w[a-z]+" in said
+    assert "block 2, " in said
+    out = tmp_path / "cells.html"
+    assert run("cells", folder / "lstm", *ask, "--format", "html", "--out", out) == 0
+    assert "How far along the line" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--property", "qoutes"), "did you mean 'quotes'?"),
+        (("--as", "pyton"), "did you mean 'python'?"),
+        (("--pattern", "a=("), "no regular expression"),
+        (("--characters", "100"), "400 at least"),
+        (("--characters", "0"), "at least 1"),
+        (("--text", "nowhere.txt"), "neither a file nor a named text"),
+    ],
+)
+def test_what_cannot_be_asked_of_cells(folder, capsys, arguments, said):
+    assert run("cells", folder / "lstm", *arguments) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
+
+
+def test_attention_in_every_format(folder, tmp_path, capsys):
+    assert run("attention", folder / "transformer", "he said", "--layer", "2") == 0
+    said = capsys.readouterr().out
+    assert "layer 2, head 1" in said
+    assert "layer 1" not in said
+    for name in ("maps.html", "maps.svg", "maps.png", "maps.json"):
+        assert run("attention", folder / "transformer", "he said", "--out", tmp_path / name) == 0
+    assert (tmp_path / "maps.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "maps.svg").read_text().startswith("<svg")
+    assert len(json.loads((tmp_path / "maps.json").read_text())["maps"]) == 4
+    assert run("attention", folder / "lstm", "he said") == 2
+    assert "no attention" in capsys.readouterr().err
+
+
+def test_gradients_of_recipes_and_runs(folder, tmp_path, capsys):
+    models = (folder / "rnn.toml", folder / "lstm", folder / "transformer")
+    assert run("gradients", *models, "--back", "12", "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [flow["model"] for flow in told["gradients"]] == ["rnn", "lstm", "transformer"]
+    assert all(len(flow["norms"]) == 13 for flow in told["gradients"])
+    assert [r["matrix"] for r in told["spectral_radii"]][:2] == ["W_hh", "input"]
+    assert run("gradients", *models[:1], "--back", "5", "--out", tmp_path / "g.svg") == 0
+    assert (tmp_path / "g.svg").read_text().startswith("<svg")
+    assert run("gradients", folder / "classify.toml") == 2
+    assert "one of 'language' is needed" in capsys.readouterr().err
+    assert run("gradients", *models[:1], "--back", "0") == 2
+    assert "at least 1" in capsys.readouterr().err

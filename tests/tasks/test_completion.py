@@ -1,0 +1,37 @@
+"""A completion's pieces of text are the text of its tokens."""
+
+import pytest
+import torch
+
+from workings.data.tokenizers import train_tokenizer
+from workings.decode.sample import Sampling, generate
+from workings.models.language import build_language_model
+from workings.tasks.completion import stream
+
+TEXT = "Ärger über große Bäume, 東京 and “quotes” — done.\n" * 4
+
+
+@pytest.mark.parametrize("prompt", ["", "über 東", "and"])
+@pytest.mark.parametrize(("kind", "size"), [("characters", 99), ("words", 99), ("byte-pair", 270)])
+def test_pieces_make_up_what_all_tokens_say(kind, size, prompt):
+    tokenizer = train_tokenizer(kind, [TEXT], size)
+    torch.manual_seed(0)
+    model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
+    how = Sampling(temperature=2.0, seed=5)  # bytes at random are seldom whole characters
+    begin = tokenizer.encode(prompt) or [tokenizer.start]
+    ids = [int(token) for token, _ in generate(model, torch.tensor([begin]), 300, how)]
+    expected = tokenizer.decode([*begin, *ids])[len(tokenizer.decode(begin)) :]
+    told = list(stream(model, tokenizer, prompt, 300, how))
+    assert "".join(piece.text for piece in told) == expected
+    assert [piece.token for piece in told if piece.token] == [tokenizer.token(i) for i in ids]
+
+
+def test_a_long_text_is_not_decoded_again_for_every_token(monkeypatch):
+    tokenizer = train_tokenizer("characters", [TEXT], 99)
+    model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
+    decode, lengths = type(tokenizer).decode, []
+    monkeypatch.setattr(
+        type(tokenizer), "decode", lambda self, ids: lengths.append(len(ids)) or decode(self, ids)
+    )
+    list(stream(model, tokenizer, "and", 200, Sampling(seed=1)))
+    assert max(lengths[4:]) < 30

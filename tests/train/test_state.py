@@ -1,0 +1,41 @@
+"""What a checkpoint holds beside the model, and whose it is."""
+
+import pytest
+import torch
+
+from workings.crew import Crew
+from workings.train.state import flat, of_rank
+
+
+class Member(Crew):
+    """One of several processes, of which no others exist."""
+
+    def __init__(self, rank, size):
+        self.device, self.rank, self.size = torch.device("cpu"), rank, size
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("before", [1, 2, 3, 4])
+@pytest.mark.parametrize("now", [1, 2, 3, 4])
+def test_every_row_goes_on_with_whoever_has_it_now(rows, before, now):
+    state = {"h": torch.randn(rows, 5), "c": torch.randn(rows, 2)}
+
+    def held_by(rank, size):
+        share = list(Member(rank, size).share(range(rows)))
+        return {name: t[share or [0]] for name, t in state.items()}
+
+    kept = flat({rank: held_by(rank, before) for rank in range(before)})
+    for rank in range(now):
+        found, expected = of_rank(kept, Member(rank, now), rows), held_by(rank, now)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_nothing_carried_is_nothing():
+    assert of_rank({}, Member(0, 2), 8) == {}
+
+
+def test_too_few_rows_are_refused():
+    kept = flat({0: {"h": torch.randn(1, 5)}, 1: {"h": torch.randn(3, 5)}})
+    with pytest.raises(ValueError, match="1 rows of 4"):
+        of_rank(kept, Member(0, 1), 8)

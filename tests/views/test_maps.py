@@ -1,0 +1,116 @@
+"""Maps of weights: any rows and columns, in every form, whatever the tokens are."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from workings.views import maps, maps_text
+from workings.views.pixels import png_levels
+
+NASTY = ["<script>alert(1)</script>", '" onload="x', "\x1b[31mred\u202e\n", "中文", "a b"]
+
+
+@dataclass
+class One:
+    name: str
+    weights: list
+
+
+@dataclass
+class Some:
+    title: str
+    rows: list
+    columns: list
+    maps: list = field(default_factory=list)
+    cut: int = 0
+
+
+def alignment():
+    """What a translator would show: three words that look at four."""
+    weights = [[0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.0, 0.8]]
+    rows, columns = ["estamos", "comiendo", "pan"], ["we", "are", "eating", "bread"]
+    return Some("we are eating bread", rows, columns, [One("attention", weights)])
+
+
+def nasty():
+    count = len(NASTY)
+    weights = [[1 / count] * count for _ in NASTY]
+    return Some("".join(NASTY), NASTY, NASTY, [One(NASTY[0], weights), One("b", weights)])
+
+
+def test_rows_and_columns_may_differ():
+    picture = maps.picture(alignment())
+    words = [mark.words for mark in picture.marks if hasattr(mark, "words")]
+    assert words[2:] == ["estamos", "comiendo", "pan", "we", "are", "eating", "bread"]
+    page = maps.page(alignment())
+    assert "<title>estamos → we: 0.700</title>" in page
+    assert "comiendo → bread" not in page  # nothing goes there
+    said = maps_text.text(alignment(), width=60)
+    lines = said.splitlines()
+    assert any(line.startswith(" estamos ▓▓▒▒") for line in lines)
+    assert any(line.startswith("comiendo     ██") for line in lines)
+    assert "4 bread" in said
+
+
+def test_tokens_do_no_harm():
+    for page in (maps.page(nasty()), maps.picture(nasty()).svg()):
+        assert "<script>" not in page
+        assert '" onload="x' not in page
+        assert "\x1b" not in page
+        assert "\u202e" not in page
+    ET.fromstring(maps.picture(nasty()).svg())  # noqa: S314 - our own
+    for color in (False, True):
+        said = maps_text.text(nasty(), width=100, color=color)
+        assert "\x1b[31m" not in said
+        assert "\u202e" not in said
+
+
+def test_colour_in_a_terminal_is_taken_back_on_every_line():
+    said = maps_text.text(alignment(), width=60, color=True)
+    for line in said.splitlines():
+        codes = re.findall(r"\x1b\[([\d;]*)m", line)
+        assert not codes or codes[-1] == "0"
+
+
+@pytest.mark.parametrize("width", [24, 40, 100])
+@pytest.mark.parametrize("size", [1, 7, 50, 90])
+@pytest.mark.parametrize("color", [False, True])
+def test_a_terminal_is_never_too_narrow(width, size, color):
+    tokens = [f"token{k}" for k in range(size)]
+    weights = [[1.0 if i == j else 0.0 for j in range(size)] for i in range(size)]
+    told = Some("many", tokens, tokens, [One(f"head {k}", weights) for k in range(3)])
+    said = re.sub(r"\x1b\[[\d;]*m", "", maps_text.text(told, width=width, color=color))
+    assert max(map(len, said.splitlines())) <= width
+    assert "head 2" in said
+
+
+def test_large_maps_are_images_and_small_ones_are_not():
+    def told(size):
+        weights = [[(i * j) % 7 / 7 for j in range(size)] for i in range(size)]
+        return Some("x", ["t"] * size, ["t"] * size, [One("h", weights)])
+
+    assert "<image" not in maps.picture(told(60)).svg()
+    large = maps.picture(told(90)).svg()
+    assert large.count("<image") == 1
+    assert len(large) < 20_000
+
+
+def test_pixels_are_as_opaque_as_they_should_be():
+    image = Image.open(BytesIO(png_levels([[0.0, 0.5], [1.0, 0.25]], "#bf5100"))).convert("RGBA")
+    assert image.size == (2, 2)
+    assert image.getpixel((1, 0)) == (0xBF, 0x51, 0x00, 128)
+    assert [image.getpixel(at)[3] for at in ((0, 0), (0, 1), (1, 1))] == [0, 255, 64]
+
+
+def test_a_picture_as_png_shows_what_is_opaque():
+    picture = maps.picture(Some("x", ["a", "b"], ["a", "b"], [One("h", [[1, 0], [0, 1]])]))
+    (grid,) = [mark for mark in picture.marks if hasattr(mark, "shares")]
+    image = Image.open(BytesIO(picture.png(scale=1))).convert("RGB")
+    inside = image.getpixel((round(grid.x + grid.width / 4), round(grid.y + grid.height / 4)))
+    beside = image.getpixel((round(grid.x + 3 * grid.width / 4), round(grid.y + grid.height / 4)))
+    assert inside == (0xBF, 0x51, 0x00)
+    assert beside == (255, 255, 255)
