@@ -93,7 +93,7 @@ def test_their_model_becomes_ours(changes, tmp_path):
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "relu"])
-@pytest.mark.parametrize("hidden", [0, 48])
+@pytest.mark.parametrize("hidden", [None, 48])
 def test_our_model_becomes_theirs(activation, hidden, tmp_path):
     transformers = pytest.importorskip("transformers")
     model = made(activation=activation, hidden=hidden)
@@ -141,6 +141,16 @@ def test_there_and_back(tied, tmp_path):
         n: t.shape for n, t in model.state_dict().items()
     }
     assert torch.equal(scores(back), scores(model))
+
+
+def test_settings_that_are_not_said_are_gpt_2s(saved):
+    path = saved / "config.json"
+    said = json.loads(path.read_text())
+    kept = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+    path.write_text(json.dumps({key: said[key] for key in kept} | {"n_inner": None}))
+    model = read_gpt2(saved)
+    assert model.blocks[0].feed_forward.inner.out_features == 128
+    assert model.blocks[0].feed_forward.activation == "gelu-tanh"
 
 
 def test_older_files_have_no_prefix_but_masks(saved):
