@@ -21,6 +21,7 @@ from pathlib import Path
 import workings.data.lines as lines_module
 from workings.data import BytePair, Characters, Words, load_set, load_tokenizer, read, rows
 from workings.data.archives import unpack
+from workings.data.borrowed import Borrowed
 from workings.errors import UserError
 from workings.problems.from_text import problem_from_text
 from workings.problems.problem import Problem
@@ -247,7 +248,9 @@ def _tokenizer(data: bytes) -> None:
 
 def _tokenizer_seeds() -> list[bytes]:
     tables = []
-    for tokenizer in _tokenizers():
+    pairs = _tokenizers()[-1]
+    borrowed = Borrowed(pairs.to_table()["vocabulary"], merges=pairs.merges, parting=0)
+    for tokenizer in (*_tokenizers(), borrowed):
         tokenizer.save(desk() / "seed.json")
         tables.append((desk() / "seed.json").read_bytes())
     return tables

@@ -29,10 +29,11 @@ LONGEST = 20_000  # bytes of an input
 
 def readers():
     """All of them; imported late, so that atheris can watch."""
+    from hub import HUB_READERS
     from readers import READERS
     from runs import RUN_READERS
 
-    return {**READERS, **RUN_READERS}
+    return {**READERS, **RUN_READERS, **HUB_READERS}
 
 
 def mutated(draw: random.Random, seeds: list[bytes], words: list[bytes]) -> bytes:
@@ -109,7 +110,10 @@ def watched(name: str, seconds: float, seed: int) -> None:
     import atheris
 
     with atheris.instrument_imports(
-        include=["workings", "readers", "runs", "tomllib", "csv", "gzip", "tarfile", "zipfile"],
+        include=[
+            *("workings", "readers", "runs", "hub"),
+            *("tomllib", "csv", "gzip", "tarfile", "zipfile"),
+        ],
         exclude=["workings.problems.kinds"],
     ):
         from readers import desk, survive

@@ -93,7 +93,7 @@ def test_their_model_becomes_ours(changes, tmp_path):
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu-tanh", "relu"])
-@pytest.mark.parametrize("hidden", [0, 48])
+@pytest.mark.parametrize("hidden", [None, 48])
 def test_our_model_becomes_theirs(activation, hidden, tmp_path):
     transformers = pytest.importorskip("transformers")
     model = made(activation=activation, hidden=hidden)
@@ -141,6 +141,16 @@ def test_there_and_back(tied, tmp_path):
         n: t.shape for n, t in model.state_dict().items()
     }
     assert torch.equal(scores(back), scores(model))
+
+
+def test_settings_that_are_not_said_are_gpt_2s(saved):
+    path = saved / "config.json"
+    said = json.loads(path.read_text())
+    kept = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+    path.write_text(json.dumps({key: said[key] for key in kept} | {"n_inner": None}))
+    model = read_gpt2(saved)
+    assert model.blocks[0].feed_forward.inner.out_features == 128
+    assert model.blocks[0].feed_forward.activation == "gelu-tanh"
 
 
 def test_older_files_have_no_prefix_but_masks(saved):
@@ -195,7 +205,8 @@ def test_a_recurrent_model_is_no_gpt_2(tmp_path):
         ({"n_layer": 1}, "no part of a GPT-2"),
         ({"n_head": 5}, "5 heads do not divide"),
         ({"n_embd": 64}, r"wte.weight is of shape \(50, 32\)"),
-        ({"n_inner": "wide"}, "hidden"),
+        ({"n_inner": "wide"}, "n_inner = 'wide'"),
+        ({"n_inner": -1}, "n_inner = -1"),
         ({"vocab_size": 2**40}, "vocab_size"),
     ],
 )
@@ -317,6 +328,7 @@ def test_rows_that_no_token_has(foreign):
         ("vocab.json", "[]", "not a table"),
         ("merges.txt", "#version: 0.2\na b c\n", "no merge of two tokens"),
         ("merges.txt", "q q\n", "merges do not fit"),
+        ("merges.txt", "a <|endoftext|>\n", "merges do not fit"),
         ("tokenizer.json", "{}", "not byte pairs as GPT-2"),
         (
             "tokenizer.json",

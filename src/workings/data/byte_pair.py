@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from workings.data.tokenizer import UNKNOWN, Span, Tokenizer
-from workings.errors import UserError
+from workings.errors import UserError, brief
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
@@ -62,6 +62,9 @@ class BytePair(Tokenizer):
             raise UserError(f"the vocabulary lacks {len(missing)} of the {BYTES} bytes")
         if strange := next((t for t in vocabulary if not t or not _BYTE.keys() >= set(t)), None):
             raise UserError(f"the vocabulary holds {strange!r}, which spells no bytes")
+        lost = ((a, b) for a, b in self.merges if not {a, b, a + b} <= self._ids.keys())
+        if pair := next(lost, None):  # the engine may panic
+            raise UserError(f"the merges do not fit the vocabulary: {brief(repr(pair))}")
         self._engine = _engine(self._ids, list(self.merges))
         self._known: dict[str, list[int]] = {}
 

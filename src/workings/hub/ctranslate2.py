@@ -27,6 +27,8 @@ _KEPT = 2**24
 """Scores that the engine keeps of a stretch of text, at most: 64 MB."""
 _GLANCE = 0.02
 """Seconds between looks at what was found: to be woken for each token would take longer than it."""
+_SMALL = 2**22
+"""Weights below which threads would wait for each other longer than they compute."""
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh"}
 
 
@@ -132,13 +134,15 @@ class Engine:
 
         self.longest = model.longest
         self.vocabulary = model.embedding.num_embeddings
+        size = sum(weight.numel() for weight in model.parameters())
+        threads = 1 if size < _SMALL else torch.get_num_threads()
         with tempfile.TemporaryDirectory() as folder:  # it is read at once, and as a whole
             convert(model, [str(k) for k in range(self.vocabulary)], Path(folder))
             self._engine = ctranslate2.Generator(
                 folder,
                 device="cpu",
                 compute_type="float32",
-                intra_threads=torch.get_num_threads(),
+                intra_threads=threads,
             )
 
     def scores(self, ids: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time vocabulary"]:

@@ -127,6 +127,8 @@ def model_table(config: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         if config.get(key, needed) != needed:
             raise UserError(f"{CONFIG}: {key} = {shown(config[key])}: only {needed!r} can be read")
     sizes = {key: config.get(key, usual) for key, usual in _SIZES.items()}
+    if config.get("n_inner") is not None:
+        sizes["n_inner"] = config["n_inner"]
     for key, size in sizes.items():
         if type(size) is not int or not 0 < size < 2**31:
             raise UserError(f"{CONFIG}: {key} = {shown(size)}: expected a whole number")
@@ -140,7 +142,7 @@ def model_table(config: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         "embedding": sizes["n_embd"],
         "layers": sizes["n_layer"],
         "heads": sizes["n_head"],
-        "hidden": config.get("n_inner") or 0,
+        "hidden": sizes.get("n_inner", 4 * sizes["n_embd"]),
         "positions": "learned",
         "length": sizes["n_positions"],
         "norm": "pre",

@@ -39,7 +39,10 @@ def read_tokens(folder: Path, config: Mapping[str, Any], rows: int) -> Borrowed:
         if _PARTING not in ids:
             raise UserError(f"{path}: no token parts texts: neither eos_token_id nor {_PARTING}")
         parting = ids[_PARTING]
-    return Borrowed(vocabulary, merges=merges, parting=parting)
+    try:
+        return Borrowed(vocabulary, merges=merges, parting=parting)
+    except UserError as error:
+        raise UserError(f"{path}: {brief(str(error), 150)}") from None
 
 
 def write_tokens(tokenizer: Tokenizer, folder: Path) -> bool:

@@ -263,7 +263,7 @@ class Modelling(Task):
         """What the user should know of a prompt before it is completed."""
         notes = []
         known, window = self.tokenizer, self.recipe.data.window
-        if not known.encode(prompt):
+        if not known.encode(prompt) and known.start != known.stop:  # which parts texts
             notes.append("nothing to go on from: it reads a token that training never had, first")
         strange = sorted({t for t in known.tokens(prompt) if known.encode(t) == [known.unknown]})
         if strange:

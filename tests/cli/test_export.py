@@ -1,0 +1,104 @@
+"""`workings export` and `workings import`: a model goes out, comes back, and writes the same."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from workings.cli import main
+from workings.data.byte_pair import BytePair
+from workings.hub.gpt2 import write_gpt2
+from workings.models.language import build_language_model
+from workings.train.runs import load
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """A GPT-2 of somebody else's, as it lies on a disk."""
+    folder = tmp_path_factory.mktemp("foreign")
+    pairs = BytePair.train(["low lower lowest, naïve 🙂"] * 10, size=290)
+    vocabulary = [*pairs.to_table()["vocabulary"], "<|endoftext|>"]
+    (folder / "vocab.json").write_text(json.dumps({t: k for k, t in enumerate(vocabulary)}))
+    merges = "\n".join(" ".join(pair) for pair in pairs.merges)
+    (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
+    torch.manual_seed(0)
+    sizes = {"embedding": 32, "layers": 2, "heads": 2, "positions": "learned", "length": 24}
+    model = build_language_model(sizes | {"activation": "gelu-tanh"}, len(vocabulary))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    write_gpt2(model, folder, start=len(vocabulary) - 1, stop=len(vocabulary) - 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(foreign, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert main(["import", str(foreign), "--out", str(folder)]) == 0
+    return folder
+
+
+def completed(run, capsys, *options):
+    capsys.readouterr()
+    assert main(["complete", str(run), "low", "--tokens", "40", *options]) == 0
+    return capsys.readouterr()
+
+
+@pytest.mark.parametrize("options", [("--temperature", "0"), ("--seed", "3")])
+def test_an_imported_run_writes_the_same_with_and_without_ctranslate2(
+    options, run, capsys, monkeypatch
+):
+    by_engine = completed(run, capsys, *options).out
+    monkeypatch.setattr("workings.hub.fast.find_spec", lambda _: None)
+    assert completed(run, capsys, *options).out == by_engine
+    assert by_engine.startswith("low")
+
+
+def test_an_empty_prompt_begins_as_their_texts_do(run, capsys):
+    assert main(["complete", str(run), "", "--tokens", "3"]) == 0
+    assert "training never had" not in capsys.readouterr().err
+
+
+def test_there_and_back(foreign, run, tmp_path):
+    assert main(["export", str(run), "--to", "gpt2", "--out", str(tmp_path / "out")]) == 0
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "out" / name).read_bytes() == (foreign / name).read_bytes()
+    assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "again")]) == 0
+    assert load(tmp_path / "again").tokenizer == load(run).tokenizer
+
+
+def test_export_to_ctranslate2(run, tmp_path):
+    pytest.importorskip("ctranslate2")
+    assert main(["export", str(run), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 0
+    assert {"model.bin", "config.json", "vocabulary.json"} <= {
+        p.name for p in (tmp_path / "out").iterdir()
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["export", "RUN", "--to", "gtp2", "--out", "new"], "did you mean 'gpt2'?"),
+        (["export", "RUN", "--to", "gpt2", "--out", "RUN"], "is there already: another --out"),
+        (["import", "nowhere", "--out", "new"], "nowhere/config.json: No such file"),
+        (["import", "FOREIGN", "--out", "RUN"], "is there already: another --out"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments, told, foreign, run, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = {"RUN": str(run), "FOREIGN": str(foreign)}
+    assert main([places.get(word, word) for word in arguments]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_missing_is_named_with_its_extra(run, capsys, tmp_path, monkeypatch):
+    for name in ("ctranslate2", "ctranslate2.specs"):
+        monkeypatch.setitem(sys.modules, name, None)
+    arguments = ["export", str(run), "--to", "ctranslate2", "--out", str(tmp_path / "out")]
+    assert main(arguments) == 2
+    assert 'pip install "workings[fast]"' in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
