@@ -21,10 +21,13 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
+    from workings.errors import UserError
     from workings.train.log import told
     from workings.train.runs import load
 
     measured = load(arguments.run_folder).evaluate_on(arguments.data)
+    if not measured:
+        raise UserError(f"{arguments.run_folder}: nothing was held out to measure on: give --data")
     if arguments.json:
         sys.stdout.write(json.dumps(measured) + "\n")
     else:

@@ -87,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     name = path.stem if arguments.recipe else f"{Path(arguments.repeat).name}-again"
     out = arguments.out or Path("runs") / name
     try:
-        train(recipe, out, mode=arguments.mode)
+        like = None if arguments.repeat is None else Path(arguments.repeat)
+        train(recipe, out, mode=arguments.mode, like=like)
         if arguments.record:
             record(Path(out), Path(arguments.record))
     except Interrupted as stopped:

@@ -39,6 +39,7 @@ from workings.tasks.weights import with_weights
 
 PARTS = ("train", "validation", "test")
 AT_ONCE = 64  # texts in a batch of predictions
+ENDINGS = (".csv", ".tsv", ".jsonl", ".txt", ".gz")  # what is called so is meant as a file
 
 
 class Classifying(Task):
@@ -247,7 +248,7 @@ class Classifying(Task):
 
     def predictions(self, sources: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Predict texts as they come: each source is a text, a file, or `-` for standard input."""
-        return self.tell(texts_of(sources))
+        return self.tell(texts_of(sources, self.recipe.data.text))
 
     def tell(self, texts: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Predict texts as they come, a batch at a time."""
@@ -264,6 +265,11 @@ class Classifying(Task):
             columns = {"text": wanted.text, "label": wanted.label}
             seed = self.recipe.seed
             splits = load_set(name, validation=wanted.validation, seed=seed, **columns)  # type: ignore[arg-type]
+            if data is None and self.data_told.get("sha256", splits.checksum) != splits.checksum:
+                raise UserError(
+                    f"{name} is not what this run was trained on: what it held out cannot be told "
+                    "any more; --data measures on all of a file"
+                )
             if name != wanted.set:  # its training part was not what this model saw
                 splits = Splits(name, (), (), splits.test)
         else:
@@ -325,13 +331,15 @@ def _labels(path: Path) -> list[str]:
     return labels
 
 
-def texts_of(sources: Iterable[str]) -> Iterator[str]:
+def texts_of(sources: Iterable[str], column: str) -> Iterator[str]:
     """Read each source: `-` is standard input, a file is read, anything else is a text itself."""
     for source in sources:
         if source == "-":
             yield from (e.text for e in read(sys.stdin.buffer, format="text", label=None))
         elif len(source) < 4096 and "\0" not in source and Path(source).is_file():
-            yield from (e.text for e in read(source, label=None))
+            yield from (e.text for e in read(source, text=column, label=None))
+        elif source.endswith(ENDINGS) and " " not in source:
+            raise UserError(f"{source}: no such file (a text that is called so: through -)")
         else:
             yield source
 

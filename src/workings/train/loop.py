@@ -46,6 +46,7 @@ class Progress:
     batch: int = 0  # batches done in the one under way
     step: int = 0
     best: float | None = None
+    best_loss: float | None = None  # of the validation data, at the same epoch
     best_epoch: int = 0
     best_step: int = 0
     usual_loss: float | None = None  # the lowest of the first steps
@@ -227,9 +228,10 @@ class Trainer:
             # Without held-out examples the last epoch is as good as any.
             value = measured.get(task.metric, float(progress.epoch))
             check_metric(task.metric, value, progress.step)
-            better = progress.best is None or (value > progress.best) == task.higher_is_better
-            if better and value != progress.best:
-                progress.best, progress.best_epoch = value, progress.epoch + 1
+            loss = measured.get("validation_loss", 0.0)
+            if self._is_better(value, loss):
+                progress.best, progress.best_loss = value, loss
+                progress.best_epoch = progress.epoch + 1
                 progress.best_step = progress.step
                 weights = self.crew.gathered(task.model.state_dict())
                 if self.crew.is_chief:
@@ -242,6 +244,13 @@ class Trainer:
         progress.sums, progress.examples = {}, 0
         progress.epoch_began = progress.seconds
         self.save()
+
+    def _is_better(self, value: float, loss: float) -> bool:
+        """Compare an epoch's metric with the best; where they are equal, the loss decides."""
+        best, lowest = self.progress.best, self.progress.best_loss
+        if best is None or value == best:
+            return best is None or (lowest is not None and loss < lowest)
+        return (value > best) == self.task.higher_is_better
 
     def _patience_is_over(self) -> bool:
         patience = self.config.patience

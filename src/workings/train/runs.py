@@ -47,10 +47,15 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     return recipe
 
 
-def train(recipe: Recipe, folder: str | Path, *, mode: Mode = "progress") -> Task:
-    """Train a recipe into a new folder; several processes of torchrun's do it together."""
+def train(
+    recipe: Recipe, folder: str | Path, *, mode: Mode = "progress", like: Path | None = None
+) -> Task:
+    """Train a recipe into a new folder; several processes of torchrun's do it together.
+
+    Where it repeats a run, `like` that one, it must find the data that the run was trained on.
+    """
     with system_errors_told(Path(folder)):
-        return _run(recipe, Path(folder), mode)
+        return _run(recipe, Path(folder), mode, like=like)
 
 
 def resume(folder: str | Path, *, mode: Mode = "progress", how: str | None = None) -> Task:
@@ -137,7 +142,13 @@ def _begun(folder: Path) -> bool:
     return (folder / "config.toml").is_file()
 
 
-def _run(new: Recipe | None, folder: Path, mode: Mode, how: str | None = None) -> Task:
+def _run(
+    new: Recipe | None,
+    folder: Path,
+    mode: Mode,
+    how: str | None = None,
+    like: Path | None = None,
+) -> Task:
     with assembled() as crew, ExitStack() as held:
         recipe: Recipe = new or ClassifyRecipe()
         with crew.together():
@@ -150,6 +161,8 @@ def _run(new: Recipe | None, folder: Path, mode: Mode, how: str | None = None) -
             crew.settle(recipe.train.device)
             task: Task = TASKS[recipe.task][1].from_recipe(recipe)
             check(task, recipe.train, crew.device)
+            if like is not None:
+                _expect_data_of(like, task)
         notes = crew.everyones(task.fingerprint())
         with crew.together():
             _compare(notes)
@@ -202,6 +215,13 @@ def _claimed(folder: Path) -> Iterator[None]:
         raise UserError(
             f"{folder}: another process is training here: wait for it, or stop it"
         ) from None
+
+
+def _expect_data_of(run: Path, task: Task) -> None:
+    """See that a run's data is what it was, unless other data was asked for."""
+    same = recipe_of(run).data == task.recipe.data
+    if same and read_json(run / "environment.json").get("data") != task.data_told:
+        raise UserError(f"{task.recipe.data.set} is not what {run} was trained on: it has changed")
 
 
 def _compare(fingerprints: Sequence[dict[str, Any]]) -> None:
@@ -265,7 +285,8 @@ def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
         },
     )
     write_report(folder, best)
-    log.say(f"{told(measured)}\n{folder / 'report.html'}")
+    said = told(measured) or "nothing was held out: there is nothing to measure on"
+    log.say(f"{said}\n{folder / 'report.html'}")
     return best
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from workings.views.chart import Series, line_chart
 from workings.views.page import harmless, whole_page
 from workings.views.picture import Picture
+from workings.views.report import STYLE
 from workings.views.table import html_table, text_table
 
 HEAD = ("model", "parameters", "epochs", "seconds", "memory")
@@ -46,11 +47,12 @@ def page(compared: Mapping[str, Any]) -> str:
     """Write a page with the table and the curves."""
     body = f"""<h1>{harmless(str(compared["data"]))}: {len(compared["rows"])} models</h1>
 <div class="scroll">{html_table(*_head_and_rows(compared["rows"]))}</div>
-<p class="legend">Seconds of training, without reading and tokenising; memory at its highest.</p>
+<p class="legend">Seconds of training, without reading and tokenising
+(the baselines' with counting words); memory at its highest.</p>
 <h2>Curves</h2>
 <div class="scroll">{curves_chart(compared).svg()}</div>
 """
-    return whole_page(f"{compared['data']}: comparison", body)
+    return whole_page(f"{compared['data']}: comparison", body, style=STYLE)
 
 
 def _head_and_rows(
