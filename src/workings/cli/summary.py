@@ -36,4 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
         model = build_language_model(recipe.model, vocabulary)
         summary = summarise(model, recipe.data.window, recipe.train.batch)
     sys.stdout.write(layer_table(summary) + "\n")
+    if arguments.vocabulary is None:
+        classes = f" and {arguments.classes} classes" if isinstance(recipe, ClassifyRecipe) else ""
+        sys.stderr.write(
+            f"workings: note: for {vocabulary:,} tokens{classes}; data may have fewer or more "
+            "(--vocabulary, --classes)\n"
+        )
+    if recipe.model.get("kind") == "ngrams":
+        sys.stderr.write("workings: note: n-grams are counted in the data: see a run's report\n")
     return 0

@@ -179,7 +179,8 @@ class Trainer:
             self.optimiser.step()
         self.average.after_step(model)
         if progress.step < FIRST_STEPS:
-            progress.usual_loss = min(loss, progress.usual_loss or loss)
+            usual = progress.usual_loss
+            progress.usual_loss = loss if usual is None else min(loss, usual)
         progress.step += 1
         progress.examples += int(count)
         for name, value in told.items():
