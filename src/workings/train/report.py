@@ -29,8 +29,8 @@ def write_report(folder: Path, task: Task) -> None:
         layers=summarise(task.model, _length(task)),
         recipe=to_toml(to_table(recipe)),
         commands=(
-            f"workings train {folder.name}/config.toml --out again   # the recipe below",
-            f"workings evaluate {folder.name}",
+            f"workings train --repeat {folder} --out again   # the recipe below, on the same data",
+            f"workings evaluate {folder}",
         ),
         environment=_flat(read_json(folder / "environment.json")),
     )
