@@ -81,3 +81,9 @@ def test_what_cannot_be_asked_is_told(run, capsys, by, told):
 def test_a_folder_that_is_no_run(tmp_path, capsys):
     assert explain(str(tmp_path), "plum") == 2
     assert "not a run" in capsys.readouterr().err
+
+
+def test_a_classifier_is_not_exported(run, tmp_path, capsys):
+    assert main(["export", run, "--to", "gpt2", "--out", str(tmp_path / "out")]) == 2
+    assert "one of 'language' is needed here" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
