@@ -269,15 +269,15 @@ def growth_part(rounds: int) -> list[dict[str, Any]]:
     token = torch.ones(1, dtype=torch.long)
     states = {p: model.start(torch.ones(1, p, dtype=torch.long))[1] for p in places}
     query = torch.randn(1, heads, 1, width // heads)
-    keys = {p: torch.randn(1, heads, p, width // heads) for p in places}
+    read = {p: torch.randn(layers, 2, 1, heads, p, width // heads) for p in places}
     for _ in range(rounds * 8):
         for place in places:
             start = time.perf_counter()
             _, states[place] = model.step(token, states[place])
             found[place].append((time.perf_counter() - start) * 1e6)
             start = time.perf_counter()
-            for _ in range(layers):
-                F.scaled_dot_product_attention(query, keys[place], keys[place])
+            for key, value in read[place]:
+                F.scaled_dot_product_attention(query, key, value)
             alone[place].append((time.perf_counter() - start) * 1e6)
     early, late = (statistics.median(found[p]) for p in places)
     own = statistics.median(alone[places[1]]) - statistics.median(alone[places[0]])

@@ -37,6 +37,13 @@ KINDS = {
 }
 
 
+@pytest.fixture(params=["in bursts", "as it is found"])
+def told(request, monkeypatch):
+    """Both ways in which a text comes: small models write a burst, large ones a token."""
+    if request.param == "as it is found":
+        monkeypatch.setattr(converter, "_SMALL", 0)
+
+
 def made(name="rotary", **changes):
     torch.manual_seed(0)
     table = {"embedding": 32, "layers": 3, "heads": 4, **KINDS[name], **changes}
@@ -66,6 +73,7 @@ def test_scores_are_ours(name):
     assert (expected[:, 1:] - expected[:, :-1]).abs().max() > 1
 
 
+@pytest.mark.usefixtures("told")
 @pytest.mark.parametrize("name", KINDS)
 def test_the_likeliest_text_is_ours_with_its_scores(name):
     model, prompt = made(name), ids(1, 7)
@@ -77,23 +85,28 @@ def test_the_likeliest_text_is_ours_with_its_scores(name):
         torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=0)
 
 
+@pytest.mark.usefixtures("told")
 @pytest.mark.parametrize("start", [1, 9, 10, 11, 30])
 def test_beyond_the_last_position_it_goes_on_as_ours_does(start):
     model, prompt = made("learned", length=10), ids(1, start)
     assert text(Engine(model).generate(prompt, 45)) == text(generate(model, prompt, 45, GREEDY))
 
 
-def test_a_single_position(monkeypatch):
+@pytest.mark.usefixtures("told")
+def test_a_single_position():
     model, prompt = made("learned", length=1), ids(1, 3)
     assert text(Engine(model).generate(prompt, 5)) == text(generate(model, prompt, 5, GREEDY))
 
 
+@pytest.mark.usefixtures("told")
 def test_pieces_in_which_scores_are_kept_do_not_show(monkeypatch):
     monkeypatch.setattr(converter, "_KEPT", 7 * VOCABULARY)
+    monkeypatch.setattr(converter, "_BURST", 5)
     model, prompt = made("learned", length=30), ids(1, 4)
     assert text(Engine(model).generate(prompt, 70)) == text(generate(model, prompt, 70, GREEDY))
 
 
+@pytest.mark.usefixtures("told")
 def test_no_token_ends_a_text():
     """Not even the one that CTranslate2 takes for the end by itself."""
     model = made()
@@ -101,6 +114,7 @@ def test_no_token_ends_a_text():
     assert text(Engine(model).generate(ids(1, 3), 20)) == [0] * 20
 
 
+@pytest.mark.usefixtures("told")
 def test_a_consumer_may_leave_and_come_back():
     engine, prompt = Engine(made()), ids(1, 5)
     stream = engine.generate(prompt, 10_000)
@@ -109,6 +123,7 @@ def test_a_consumer_may_leave_and_come_back():
     assert text(engine.generate(prompt, 3)) == first
 
 
+@pytest.mark.usefixtures("told")
 def test_what_goes_wrong_in_the_engine_is_raised():
     engine = Engine(made("learned"))
     engine.longest = None  # it will ask for positions that are not there

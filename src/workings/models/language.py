@@ -19,7 +19,7 @@ from workings.layers.cache import KeyValueCache
 from workings.layers.norms import LayerNorm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import Memory, Recurrent
-from workings.layers.straight import straight, straight_norm
+from workings.layers.straight import straight, straight_linear, straight_norm
 from workings.recipes import (
     LanguageConfig,
     RecurrentLanguageConfig,
@@ -223,19 +223,19 @@ class TransformerLanguageModel(LanguageModel):
 
     def _straight(self) -> FastStep:
         """Make a step of the whole model as a plain function, with the weights as they are now."""
-        embedding, head, positions = self.embedding.weight, self.head, self.positions
-        weight, bias = head.weight, head.bias
+        embedding, positions = self.embedding.weight, self.positions
+        head = straight_linear(self.head)
         norm = straight_norm(self.norm) if isinstance(self.norm, LayerNorm) else None
         blocks = [straight(block) for block in self.blocks if isinstance(block, EncoderBlock)]
 
         def step(tokens: Tensor, caches: list[KeyValueCache]) -> Tensor:
-            x = F.embedding(tokens.unsqueeze(1), embedding)
+            x = F.embedding(tokens, embedding)
             if positions is not None:
                 start = caches[0].length
                 x = x + positions.rows(start, start + 1)
             for block, cache in zip(blocks, caches, strict=True):
                 x = block(x, cache)
-            return F.linear((x if norm is None else norm(x)).squeeze(1), weight, bias)
+            return head(x if norm is None else norm(x))
 
         return step
 
