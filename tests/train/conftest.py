@@ -1,11 +1,14 @@
 """A small set that the tests of training share: texts of three words, fruit or metal."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
 from workings.config import build, override
 from workings.recipes import ClassifyRecipe
+from workings.train.runs import train
 
 WORDS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "fig"],
@@ -39,3 +42,31 @@ def recipe_for():
         return build(ClassifyRecipe, override(table, changes))
 
     return made
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run with three checkpoints, and one of the same recipe but another seed."""
+    folder = tmp_path_factory.mktemp("made")
+    data = folder / "toy.jsonl"
+    data.write_text(
+        "\n".join(
+            json.dumps({"text": f"{a} {b} {c}", "label": label})
+            for label, words in (("fruit", ["fig", "pear", "plum"]), ("metal", ["tin", "iron"]))
+            for a in words for b in words for c in words * 2
+        )
+    )  # fmt: skip
+    for name, seed in (("run", 0), ("other", 1)):
+        table = {
+            "seed": seed,
+            "data": {"set": str(data)},
+            "model": {"kind": "recurrent", "embedding": 4, "hidden": 4},
+            "train": {"epochs": 3, "batch": 16, "average": "ema", "ema": 0.9, "keep": 3},
+        }
+        train(build(ClassifyRecipe, table), folder / name, mode="quiet")
+    return folder
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    return Path(shutil.copytree(made / "run", tmp_path / "run"))

@@ -234,3 +234,11 @@ def test_a_compiled_model_learns_the_same(toy, tmp_path, recipe_for):
     torch.testing.assert_close(
         fast.predict(["iron tin", "fig"]), plain.predict(["iron tin", "fig"]), atol=1e-3, rtol=1e-3
     )
+
+
+def test_a_run_finds_its_data_from_elsewhere(toy, recipe_for, tmp_path, monkeypatch):
+    monkeypatch.chdir(toy.parent)
+    train(recipe_for(toy.name, "--train.epochs", "1"), "run", mode="quiet")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert resume(toy.parent / "run", mode="quiet").recipe.data.set == str(toy)

@@ -80,12 +80,35 @@ class Direction(nn.Module):
     on a CPU).
     """
 
-    def __init__(self, cell: CellKind, width: int, hidden: int, *, backwards: bool = False) -> None:
+    def __init__(
+        self,
+        cell: CellKind,
+        width: int,
+        hidden: int,
+        *,
+        backwards: bool = False,
+        memory: int | None = None,
+    ) -> None:
         super().__init__()
         if cell not in CELLS:
             raise UserError(f"cell {cell!r}: {near(cell, CELLS)}")
         self.cell, self.hidden, self.backwards = cell, hidden, backwards
         self.layer = CELLS[cell](width, hidden, batch_first=True)
+        if memory is not None:
+            self._remember(memory)
+
+    @torch.no_grad()
+    def _remember(self, steps: int) -> None:
+        """Begin with gates that keep a cell for one to so many steps, and let as little in.
+
+        Tallec and Ollivier, Can recurrent neural networks warp time?, 2018.
+        """
+        if self.cell != "lstm":
+            raise UserError(f"memory is for an lstm, whose cells are kept by gates: not for {self.cell}")
+        kept = torch.empty(self.hidden).uniform_(1, max(steps, 1)).log()
+        take, keep = self.layer.bias_ih_l0.chunk(4)[:2]
+        keep.copy_(kept)
+        take.copy_(-kept)
 
     def forward(
         self,
@@ -200,6 +223,7 @@ class Recurrent(nn.Module):
         layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
+        memory: int | None = None,
     ) -> None:
         super().__init__()
         ways = 2 if bidirectional else 1
@@ -211,6 +235,7 @@ class Recurrent(nn.Module):
                     width if k == 0 else self.output_width,
                     hidden,
                     backwards=bool(way),
+                    memory=memory,
                 )
                 for way in range(ways)
             )

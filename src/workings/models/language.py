@@ -110,6 +110,7 @@ class RecurrentLanguageModel(LanguageModel):
             config.hidden,
             layers=config.layers,
             dropout=config.dropout,
+            memory=config.memory,
         )
 
     def fresh(self) -> Memories | None:

@@ -62,6 +62,8 @@ class RecurrentLanguageConfig(LanguageConfig):
     """width of the state"""
     layers: int = 1
     """layers on top of each other"""
+    memory: int | None = None
+    """lstm: steps that cells remember to begin with, from one to so many; none: about two"""
 
 
 @dataclass(frozen=True, kw_only=True)

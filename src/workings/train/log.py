@@ -63,17 +63,15 @@ class Log:
             os.fsync(self._file.fileno())
         return self._file.tell()
 
-    def check(self, position: int) -> None:
-        """Refuse a position that the log has never come to."""
-        if self._file is not None and not 0 <= position <= self._file.seek(0, os.SEEK_END):
-            raise ValueError("its log is longer than the one there is")
-
     def rewind(self, position: int) -> None:
         """Forget what was written after a checkpoint: it will be written again."""
-        if self._file is not None:
-            self.check(position)
-            self._file.truncate(position)
-            self._file.seek(position)
+        if self._file is None or self._path is None:
+            return
+        if (there := self._file.seek(0, os.SEEK_END)) < position:
+            self.say(f"{self._path} has lost its end: the curves will have a gap")
+            position = _last_line_end(self._path, there)
+        self._file.truncate(position)
+        self._file.seek(position)
 
     def record(self, **data: Any) -> None:
         """Write a record."""
@@ -131,6 +129,11 @@ class Log:
         """Keep what a task has to say after an epoch, and show it."""
         self.record(kind="remark", epoch=epoch, **remark)
         self.say("\n".join(f"  {line}" for text in remark.values() for line in text.split("\n")))
+
+
+def _last_line_end(path: Path, length: int) -> int:
+    with opened(path) as file:
+        return at_most(file, LARGEST_LOG, path)[:length].rfind(b"\n") + 1
 
 
 def told(measured: Mapping[str, float]) -> str:

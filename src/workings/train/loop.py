@@ -17,7 +17,7 @@ from workings.config import build
 from workings.crew import Crew, parted, whole
 from workings.errors import ToldElsewhere, UserError
 from workings.recipes import TrainConfig
-from workings.storage import write_tensors
+from workings.storage import Damaged, read_checkpoint, read_tensors, write_tensors
 from workings.tasks.task import Task
 from workings.train.checkpoints import Checkpoints, Tensors, check_fits
 from workings.train.faults import (
@@ -31,7 +31,7 @@ from workings.train.faults import (
 )
 from workings.train.log import Log
 from workings.train.memory import keep_freed_memory
-from workings.train.optimise import Average, clip, optimiser, rate_at
+from workings.train.optimise import Average, averaged_in, clip, optimiser, rate_at
 from workings.train.state import flat, nested, of_rank, random_state, set_random_state
 
 FIRST_STEPS = 20  # whose lowest loss is what is usual
@@ -329,6 +329,7 @@ class Trainer:
             # Alone, what does not fit is found by taking it up; a crew is told what to take up.
             fits = self._take_up if crew.size == 1 else self._fits
             tensors, state = self.checkpoints.newest(fits, self.log.say)
+            self._mend_best(build(Progress, state["progress"]))
         if crew.size == 1:
             return state is not None
         state = crew.chiefs(state)
@@ -338,12 +339,29 @@ class Trainer:
         self._take_up({kind: crew.chiefs_tensors(tensors.get(kind)) for kind in kinds}, state)
         return True
 
+    def _mend_best(self, progress: Progress) -> None:
+        """Write the best weights again, if they were damaged: a checkpoint has them, too."""
+        path = self.folder / "model.safetensors"
+        if not progress.best_epoch:
+            return
+        try:
+            read_tensors(path, belongs=self.belongs)
+        except Damaged as error:
+            same = self.checkpoints.folder / f"step-{progress.best_step}"
+            tensors, _ = read_checkpoint(same)
+            best = self.task.twin(tensors["model"]).model
+            if mean := averaged_in(tensors.get("average", {})):
+                _put(best, mean)
+            write_tensors(path, best.state_dict(), self.belongs)
+            self.log.say(f"{error}: written again, from {same.name}")
+
     def _fits(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Refuse a checkpoint that is not this run's, or not this model's."""
         build(Progress, state["progress"])
         if state.get("belongs", self.belongs) != self.belongs:
             raise UserError("it is of another run")
-        self.log.check(state["log"])
+        if type(state["log"]) is not int or state["log"] < 0:
+            raise ValueError("its log ends nowhere")
         weights = [p for group in self.optimiser.param_groups for p in group["params"]]
         check_fits(tensors, self.task.model.state_dict(), weights)
 

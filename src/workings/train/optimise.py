@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -114,6 +115,15 @@ class Average:
         epochs = sorted({int(key.split(".")[1]) for key in state if key.startswith("last.")})
         for k in epochs:
             self._last.append({n: parted(state[f"last.{k}.{n}"], w) for n, w in weights.items()})
+
+
+def averaged_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The averaged weights that a state holds; none where nothing is averaged."""
+    found: dict[str, list[Tensor]] = {}
+    for key in sorted(state, key=lambda key: (len(key), key)):  # last.9 before last.10
+        name = key.removeprefix("mean.") if key.startswith("mean.") else key.split(".", 2)[-1]
+        found.setdefault(name, []).append(state[key])
+    return {name: torch.stack(weights).mean(0) for name, weights in found.items()}
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:

@@ -9,6 +9,8 @@ import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
+from workings.data.sets import set_names
+from workings.data.texts import text_names
 from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
@@ -55,7 +57,18 @@ def train(
     Where it repeats a run, `like` that one, it must find the data that the run was trained on.
     """
     with system_errors_told(Path(folder)):
-        return _run(recipe, Path(folder), mode, like=like)
+        return _run(_at_home(recipe), Path(folder), mode, like=like)
+
+
+def _at_home(recipe: Recipe) -> Recipe:
+    """Write the whole path of its data into a recipe: a run is asked from elsewhere, too."""
+    path = Path(recipe.data.set)
+    if recipe.data.set in (*set_names(), *text_names()) or not path.exists():
+        return recipe
+    changed: Recipe = build(
+        type(recipe), override(to_table(recipe), ["--data.set", str(path.absolute())])
+    )
+    return changed
 
 
 def resume(folder: str | Path, *, mode: Mode = "progress", how: str | None = None) -> Task:
