@@ -106,7 +106,8 @@ class Direction(nn.Module):
         if self.cell != "lstm":
             raise UserError(f"memory = {steps}: for an lstm's cells, not for a {self.cell}")
         kept = torch.empty(self.hidden).uniform_(1, max(steps, 1)).log()
-        take, keep = self.layer.bias_ih_l0.chunk(4)[:2]
+        bias: Tensor = getattr(self.layer, _PARAMETERS[2] + "_l0")
+        take, keep = bias.chunk(4)[:2]
         keep.copy_(kept)
         take.copy_(-kept)
 
