@@ -131,6 +131,22 @@ def attend_last(
     return F.scaled_dot_product_attention(query, key, value, enable_gqa=grouped)
 
 
+def attend_all(
+    query: Float[Tensor, "batch heads queries d"],
+    key: Float[Tensor, "batch shared keys d"],
+    value: Float[Tensor, "batch shared keys d"],
+    mask: Float[Tensor, "batch 1 1 keys"] | None,
+) -> Float[Tensor, "batch heads queries d"]:
+    """Let every query look at every key that the additive mask leaves: as `attend_last`, no taps.
+
+    >>> query, keys = torch.randn(2, 4, 3, 8), torch.randn(2, 4, 9, 8)
+    >>> torch.allclose(attend_all(query, keys, keys, None), attend(query, keys, keys), atol=1e-6)
+    True
+    """
+    grouped = query.size(1) != key.size(1)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=grouped)
+
+
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "q k"]:
     """Let the last query look at every key, the one before it at all but the last, and so on.
 

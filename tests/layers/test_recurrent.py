@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from workings.errors import UserError
 from workings.layers.recurrent import CELLS, RNN, Direction, Recurrent, turned
 from workings.trace import Trace
 
@@ -127,3 +128,21 @@ def test_what_is_not_plain_is_left_to_torch(options):
     assert layer(x)[0].shape[:2] == (2, 5)
     plain = RNN(3, 4, batch_first=True)
     torch.testing.assert_close(plain(x, torch.zeros(1, 2, 4))[0], plain(x)[0])
+
+
+def test_cells_that_remember_to_begin_with():
+    """For one to so many steps, as many of them ten times as long; and input gates let less in."""
+    torch.manual_seed(0)
+    layer = Direction("lstm", 3, 4000, memory=100).layer
+    take, keep = torch.sigmoid(layer.bias_ih_l0).chunk(4)[:2]
+    steps = 1 / (1 - keep)  # of a geometric decay: 1 + e^bias
+    assert 2 <= steps.min() < 2.1
+    assert 95 < steps.max() <= 101
+    assert 0.47 < (steps < 11).float().mean() < 0.53
+    torch.testing.assert_close(take, 1 - keep)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru"])
+def test_only_an_lstm_has_cells_to_remember(cell):
+    with pytest.raises(UserError, match="for an lstm's cells"):
+        Direction(cell, 3, 4, memory=10)

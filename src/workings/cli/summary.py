@@ -2,6 +2,7 @@
 
 import argparse
 
+SENTENCE = 20  # tokens, as a translator is shown with
 HELP = "print a model layer by layer"
 CHANGES = True
 
@@ -22,7 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.models.classifiers import build_classifier
     from workings.models.language import build_language_model
     from workings.models.summary import summarise
-    from workings.recipes import ClassifyRecipe
+    from workings.models.translators import build_translator
+    from workings.recipes import ClassifyRecipe, LanguageRecipe
     from workings.train.runs import read_recipe
     from workings.views.layers import layer_table
 
@@ -32,9 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
         classifier = build_classifier(recipe.model, vocabulary, arguments.classes)
         length = getattr(classifier, "fixed_length", None) or recipe.data.longest
         summary = summarise(classifier, length)
-    else:
+    elif isinstance(recipe, LanguageRecipe):
         model = build_language_model(recipe.model, vocabulary)
         summary = summarise(model, recipe.data.window, recipe.train.batch)
+    else:
+        translator = build_translator(recipe.model, vocabulary, vocabulary)
+        summary = summarise(translator, SENTENCE, recipe.train.batch // SENTENCE)
     sys.stdout.write(layer_table(summary) + "\n")
     if arguments.vocabulary is None:
         classes = f" and {arguments.classes} classes" if isinstance(recipe, ClassifyRecipe) else ""

@@ -65,12 +65,14 @@ class EncoderBlock(nn.Module):
         norm: NormPlace = "pre",
         activation: str = "relu",
         dropout: float = 0.0,
+        attention_dropout: float | None = None,
         shared_heads: int | None = None,
         rotary: bool = False,
     ) -> None:
         super().__init__()
+        of_weights = dropout if attention_dropout is None else attention_dropout
         self.attention = MultiHeadAttention(
-            width, heads, shared_heads=shared_heads, dropout=dropout, rotary=rotary
+            width, heads, shared_heads=shared_heads, dropout=of_weights, rotary=rotary
         )
         self.around_attention = Residual(width, norm, dropout)
         self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
@@ -108,11 +110,13 @@ class DecoderBlock(nn.Module):
         norm: NormPlace = "pre",
         activation: str = "relu",
         dropout: float = 0.0,
+        attention_dropout: float | None = None,
     ) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(width, heads, dropout=dropout)
+        of_weights = dropout if attention_dropout is None else attention_dropout
+        self.attention = MultiHeadAttention(width, heads, dropout=of_weights)
         self.around_attention = Residual(width, norm, dropout)
-        self.cross = MultiHeadAttention(width, heads, dropout=dropout)
+        self.cross = MultiHeadAttention(width, heads, dropout=of_weights)
         self.around_cross = Residual(width, norm, dropout)
         self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
         self.around_feed_forward = Residual(width, norm, dropout)

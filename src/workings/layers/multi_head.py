@@ -82,8 +82,8 @@ class MultiHeadAttention(nn.Module):
                 raise UserError(
                     f"expected a context of width {self.width}, got {context.shape[-1]}"
                 )
-            query = self._split(F.linear(x, *self._rows(0, self.width)))
-            key, value = self._memory(context, cache)
+            query = self._split(F.linear(x, *self.query_weights()))
+            key, value = self._remembered(context, cache)
         query = tap("query", query)
         key, value = tap("key", key), tap("value", value)
         dropout = self.dropout if self.training else 0.0
@@ -91,12 +91,22 @@ class MultiHeadAttention(nn.Module):
         concatenated = mixed.transpose(1, 2).flatten(2)  # [batch, queries, width]
         return tap("output", self.output(concatenated))
 
-    def _memory(self, context: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
-        if cache is not None and cache.length:
-            return cache.read()
+    def memory(
+        self, context: Float[Tensor, "batch keys width"]
+    ) -> tuple[Float[Tensor, "batch heads keys d"], Float[Tensor, "batch heads keys d"]]:
+        """The keys and values of a context."""
         projected = F.linear(context, *self._rows(self.width, None))
         key, value = (self._split(half) for half in projected.chunk(2, dim=-1))
-        return cache.append(key, value) if cache is not None else (key, value)
+        return key, value
+
+    def query_weights(self) -> tuple[Float[Tensor, "width width"], Float[Tensor, " width"] | None]:
+        """The matrix, and the bias if there is one, that makes queries."""
+        return self._rows(0, self.width)
+
+    def _remembered(self, context: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
+        if cache is None:
+            return self.memory(context)
+        return cache.read() if cache.length else cache.append(*self.memory(context))
 
     def _widths(self) -> list[int]:
         shared = self.shared_heads * self.head_width

@@ -31,9 +31,20 @@ class Additive(nn.Module):
         self, query: Float[Tensor, "*q queries d_q"], key: Float[Tensor, "*k keys d_k"]
     ) -> Float[Tensor, "... queries keys"]:
         """Score every pair; the hidden layer of a pair is `[…, queries, keys, hidden]`."""
-        expect_width(query.shape[-1], self.query.in_features, "queries")
+        return self.compare(query, self.project(key))
+
+    def project(self, key: Float[Tensor, "*k keys d_k"]) -> Float[Tensor, "*k keys hidden"]:
+        """What a key is to every query: computed once, where many queries come one by one."""
         expect_width(key.shape[-1], self.key.in_features, "keys")
-        hidden = torch.tanh(self.query(query).unsqueeze(-2) + self.key(key).unsqueeze(-3))
+        projected: Tensor = self.key(key)
+        return projected
+
+    def compare(
+        self, query: Float[Tensor, "*q queries d_q"], projected: Float[Tensor, "*k keys hidden"]
+    ) -> Float[Tensor, "... queries keys"]:
+        """Score every pair of a query and a projected key."""
+        expect_width(query.shape[-1], self.query.in_features, "queries")
+        hidden = torch.tanh(self.query(query).unsqueeze(-2) + projected.unsqueeze(-3))
         scores: Tensor = self.score(hidden)
         return scores.squeeze(-1)
 

@@ -4,20 +4,22 @@ Such a step has so little to compute that calling modules would take most of its
 the layers' own, but there is nothing to look at in between: whoever traces runs those.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workings.attention import attend_last
-from workings.layers.blocks import EncoderBlock
+from workings.attention import attend_all, attend_last
+from workings.layers.blocks import DecoderBlock, EncoderBlock, Residual
 from workings.layers.cache import KeyValueCache
-from workings.layers.feed_forward import ACTIVATIONS
+from workings.layers.feed_forward import ACTIVATIONS, FeedForward
+from workings.layers.multi_head import MultiHeadAttention
 from workings.layers.norms import LayerNorm
 
 Step: TypeAlias = Callable[[Tensor, KeyValueCache], Tensor]
+Memory: TypeAlias = tuple[Tensor, Tensor]  # keys and values
 
 
 def _gelu(x: Tensor) -> Tensor:
@@ -40,17 +42,63 @@ def straight(block: EncoderBlock) -> Step:
     >>> torch.allclose(straight(block)(x, KeyValueCache()), usual, atol=1e-5)
     True
     """
-    attention, feed_forward = block.attention, block.feed_forward
+    attend = _around(block.around_attention, _attending(block.attention))
+    feed = _around(block.around_feed_forward, _feeding(block.feed_forward))
+
+    def step(x: Float[Tensor, "batch width"], cache: KeyValueCache) -> Float[Tensor, "batch width"]:
+        return feed(attend(x, cache))
+
+    return step
+
+
+class StraightDecoder:
+    """Blocks of a decoder as one function that writes one more token of each translation.
+
+    Translations of one source stand together, equally many of each, and share what they look at:
+    they are the queries of one attention.
+    """
+
+    def __init__(self, blocks: Sequence[DecoderBlock]) -> None:
+        self._crosses = [block.cross for block in blocks]
+        self._steps = [
+            (
+                _around(block.around_attention, _attending(block.attention)),
+                _around(block.around_cross, _crossing(block.cross)),
+                _around(block.around_feed_forward, _feeding(block.feed_forward)),
+            )
+            for block in blocks
+        ]
+
+    def remember(self, source: Float[Tensor, "sources time width"]) -> list[Memory]:
+        """Keys and values of what there is to look at, block by block: once a source."""
+        return [cross.memory(source) for cross in self._crosses]
+
+    def __call__(
+        self,
+        x: Float[Tensor, "rows width"],
+        caches: Sequence[KeyValueCache],
+        memories: Sequence[Memory],
+        mask: Float[Tensor, "sources 1 1 time"] | None,
+    ) -> Float[Tensor, "rows width"]:
+        """Read a token of each translation."""
+        for (attend, cross, feed), cache, memory in zip(self._steps, caches, memories, strict=True):
+            x = feed(cross(attend(x, cache), memory, mask))
+        return x
+
+
+def _around(residual: Residual, sublayer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Go through the sublayer and around it, with the norm before or after."""
+    norm = straight_norm(residual.norm)
+    if residual.place == "pre":
+        return lambda x, *given: x + sublayer(norm(x), *given)
+    return lambda x, *given: norm(x + sublayer(x, *given))
+
+
+def _attending(attention: MultiHeadAttention) -> Callable[..., Tensor]:
     heads, shared, head_width = attention.heads, attention.shared_heads, attention.head_width
     parts = [heads, shared, shared]
     project, output = straight_linear(attention.project), straight_linear(attention.output)
     rotary = attention.rotary
-    inner, outer = straight_linear(feed_forward.inner), straight_linear(feed_forward.outer)
-    activation = _ACTIVATIONS[feed_forward.activation]
-    around_attention, around_feed_forward = (
-        straight_norm(residual.norm)
-        for residual in (block.around_attention, block.around_feed_forward)
-    )
 
     def attended(x: Tensor, cache: KeyValueCache) -> Tensor:
         vectors = project(x).view(-1, sum(parts), 1, head_width)
@@ -58,21 +106,30 @@ def straight(block: EncoderBlock) -> Step:
         if rotary is not None:  # queries and keys, which are neighbours, at once
             turned = rotary.forward(vectors.narrow(1, 0, heads + shared), cache.length)
             query, key = turned.split_with_sizes(parts[:2], 1)
-        mixed = attend_last(query, *cache.append(key, value))
-        return output(mixed.view(x.shape))
+        return output(attend_last(query, *cache.append(key, value)).view(x.shape))
 
-    def fed_forward(x: Tensor) -> Tensor:
-        return outer(activation(inner(x)))
+    return attended
 
-    def pre(x: Float[Tensor, "batch width"], cache: KeyValueCache) -> Float[Tensor, "batch width"]:
-        x = x + attended(around_attention(x), cache)
-        return x + fed_forward(around_feed_forward(x))
 
-    def post(x: Float[Tensor, "batch width"], cache: KeyValueCache) -> Float[Tensor, "batch width"]:
-        x = around_attention(x + attended(x, cache))
-        return around_feed_forward(x + fed_forward(x))
+def _crossing(attention: MultiHeadAttention) -> Callable[..., Tensor]:
+    heads, width = attention.heads, attention.head_width
+    weight, bias = attention.query_weights()
+    columns, output = weight.t(), straight_linear(attention.output)
 
-    return pre if block.around_attention.place == "pre" else post
+    def crossed(x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
+        key, value = memory
+        query = torch.mm(x, columns) if bias is None else torch.addmm(bias, x, columns)
+        query = query.view(key.shape[0], -1, heads, width).transpose(1, 2)
+        mixed = attend_all(query, key, value, mask)
+        return output(mixed.transpose(1, 2).reshape(x.shape))
+
+    return crossed
+
+
+def _feeding(feed_forward: FeedForward) -> Callable[..., Tensor]:
+    inner, outer = straight_linear(feed_forward.inner), straight_linear(feed_forward.outer)
+    activation = _ACTIVATIONS[feed_forward.activation]
+    return lambda x: outer(activation(inner(x)))
 
 
 def straight_norm(norm: LayerNorm) -> Callable[[Tensor], Tensor]:

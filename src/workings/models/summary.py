@@ -3,9 +3,12 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from workings.models.translators import Sentences, Translator
 
 FLOAT = 4  # bytes
 MEBIBYTE = 2**20
@@ -57,8 +60,11 @@ def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
         with torch.no_grad():
             device = next(model.parameters()).device
             ids = torch.zeros(1, length, dtype=torch.long, device=device)
-            lengths = (torch.tensor([length], device=device),) if _takes_lengths(model) else ()
-            model.eval()(ids, *lengths)
+            lengths = torch.tensor([length], device=device)
+            given: tuple[Any, ...] = (ids, lengths) if _takes_lengths(model) else (ids,)
+            if isinstance(model, Translator):  # the translation is as long as the source
+                given = (Sentences(ids, lengths), ids)
+            model.eval()(*given)
     finally:
         model.train(was_training)
         for handle in handles:

@@ -39,8 +39,20 @@ _WHOLE = {
     "shared_heads": (1, 2**12),
     "from_epoch": (0, 10**9),
     "over": (1, 10**9),
+    "beams": (1, 1000),
+    "memory": (1, 10**6),
 }
-_SHARES = ("dropout", "floor", "warmup", "smoothing", "ema", "momentum", "validation", "held_out")
+_SHARES = (
+    "dropout",
+    "attention_dropout",
+    "floor",
+    "warmup",
+    "smoothing",
+    "ema",
+    "momentum",
+    "validation",
+    "held_out",
+)
 
 
 class Bounded:

@@ -1,0 +1,74 @@
+"""The cross-entropy of a large vocabulary, without ever holding all of its scores.
+
+A few thousand tokens times a vocabulary of ten thousand are hundreds of megabytes, written and read
+several times over. Here a few rows are scored at a time, while they are in the cache, and their
+gradients are made at once: of the whole only sums are kept.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+ROWS = 256
+
+
+def vocabulary_loss(
+    features: Float[Tensor, "rows width"],
+    weight: Float[Tensor, "vocabulary width"],
+    bias: Float[Tensor, " vocabulary"] | None,
+    targets: Int[Tensor, " rows"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The sum of `cross_entropy(features @ weight.T + bias, targets, label_smoothing=smoothing)`.
+
+    >>> features, weight = torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    >>> vocabulary_loss(features, weight, None, torch.tensor([0, 1]))
+    tensor(0.7907)
+    """
+    total: Tensor = _ByRows.apply(features, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _ByRows(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+    ) -> Tensor:
+        total = features.new_zeros(())
+        trained = any(ctx.needs_input_grad[:3])
+        of_features = torch.empty_like(features) if trained else None
+        of_weight = torch.zeros_like(weight) if trained else None
+        of_bias = torch.zeros_like(bias) if trained and bias is not None else None
+        even = smoothing / len(weight)
+        for begin in range(0, len(features), ROWS):
+            some, right = features[begin : begin + ROWS], targets[begin : begin + ROWS].unsqueeze(1)
+            scores = torch.nn.functional.linear(some, weight, bias)
+            normal = torch.logsumexp(scores, 1, keepdim=True)
+            total += (normal - (1 - smoothing) * scores.gather(1, right)).sum()
+            if smoothing:
+                total -= even * scores.sum()
+            if of_features is None or of_weight is None:
+                continue
+            slope = scores.sub_(normal).exp_()  # the probabilities, less what they should be
+            if smoothing:
+                slope -= even
+            slope.scatter_add_(1, right, slope.new_full((1, 1), smoothing - 1).expand_as(right))
+            torch.mm(slope, weight, out=of_features[begin : begin + ROWS])
+            of_weight.addmm_(slope.t(), some)
+            if of_bias is not None:
+                of_bias += slope.sum(0)
+        ctx.gradients = of_features, of_weight, of_bias
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
+        return *(None if g is None else g.mul_(given) for g in ctx.gradients), None, None

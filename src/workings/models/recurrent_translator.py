@@ -1,0 +1,171 @@
+"""Recurrent translators: one network reads, another writes, and looks at more and more of it.
+
+The notes' ladder. `none`: the encoder's last state is the decoder's first, and all that it knows.
+`fixed`: it sees that state, the context, at every step. Attention: it sees at every step what its
+own state finds among all of the encoder's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from workings.attention import attend, scaled_dot
+from workings.errors import UserError
+from workings.layers.recurrent import Memory, Recurrent
+from workings.layers.similarity import Additive, General
+from workings.models.translators import Sentences, Translator
+from workings.recipes import RecurrentTranslatorConfig
+from workings.trace import tap
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What a recurrent decoder remembers: its own states, and the source."""
+
+    memories: list[list[Memory]]
+    states: Float[Tensor, "batch source hidden"]
+    keys: Float[Tensor, "batch source d"]
+    real: Bool[Tensor, "batch source"] | None
+    fixed: Float[Tensor, "batch hidden"]  # the encoder's last state
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> "Decoding":
+        """Make a state of these rows."""
+        real = None if self.real is None else self.real[rows]
+        memories = [[tuple(t[rows] for t in m) for m in ways] for ways in self.memories]
+        return Decoding(memories, self.states[rows], self.keys[rows], real, self.fixed[rows])
+
+
+class Look(nn.Module):
+    """One query, the decoder's state, looks at the encoder's. Taps: those of `attend`."""
+
+    def __init__(self, how: str, hidden: int) -> None:
+        super().__init__()
+        if how not in ("additive", "dot", "general"):
+            raise UserError(f"context {how!r}: expected additive, dot or general")
+        self.additive = Additive(hidden, hidden, hidden) if how == "additive" else None
+        self.general = General(hidden, hidden) if how == "general" else None
+
+    def project(self, states: Float[Tensor, "batch source hidden"]) -> Tensor:
+        """What of the states the query is compared with: once a sentence."""
+        return states if self.additive is None else self.additive.project(states)
+
+    def forward(
+        self, query: Float[Tensor, "batch hidden"], seen: Decoding
+    ) -> Float[Tensor, "batch hidden"]:
+        """Mix the states by how well they fit the query."""
+        compare: Callable[[Tensor, Tensor], Tensor] = self.general or scaled_dot
+        if self.additive is not None:
+            compare = self.additive.compare
+        mask = None if seen.real is None else seen.real.unsqueeze(1)
+        mixed = attend(query.unsqueeze(1), seen.keys, seen.states, mask=mask, similarity=compare)
+        return mixed.squeeze(1)
+
+
+class RecurrentTranslator(Translator):
+    """RNN, GRU or LSTM, with as much of the source as the recipe lets it see."""
+
+    def __init__(self, config: RecurrentTranslatorConfig, source: int, target: int) -> None:
+        super().__init__(config, source, target)
+        width, hidden = config.embedding, config.hidden
+        self.context, self.layers = config.context, config.layers
+        self.encoder = Recurrent(
+            config.cell,
+            width,
+            hidden,
+            layers=config.layers,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
+        both = self.encoder.output_width
+        self.merge = nn.Linear(both, hidden) if both != hidden else nn.Identity()
+        sees = self.context != "none"
+        # s_0 = h_T, where they are alike; else it is predicted.
+        self.first = None
+        if sees or config.bidirectional:
+            self.first = nn.Linear(both, hidden * config.layers)
+        self.look = Look(self.context, hidden) if self.context not in ("none", "fixed") else None
+        self.decoder = Recurrent(
+            config.cell,
+            width + (hidden if sees else 0),
+            hidden,
+            layers=config.layers,
+            dropout=config.dropout,
+        )
+        self.is_lstm = config.cell == "lstm"
+        self.readout = nn.Linear(hidden + (hidden + width if sees else 0), width)
+
+    def begin(self, source: Sentences) -> Decoding:
+        embedded = self.dropout(self.embedded(self.source_embedding, source.ids))
+        if self.first is None:
+            memories = self._last_memories(embedded, source)
+            last = memories[-1][0][0]
+            return Decoding(memories, last.unsqueeze(1), last.unsqueeze(1), None, last)
+        states, ends, _ = self.encoder(embedded, source.lengths)
+        states, last = self.merge(self.dropout(states)), ends.flatten(1)  # both ways
+        predicted = torch.tanh(self.first(last)).chunk(self.layers, -1)
+        memories = [[(h, torch.zeros_like(h)) if self.is_lstm else (h,)] for h in predicted]
+        keys = states if self.look is None else self.look.project(states)
+        return Decoding(memories, states, keys, source.real(), self.merge(last))
+
+    def _last_memories(self, embedded: Tensor, source: Sentences) -> list[list[Memory]]:
+        """What the encoder itself remembers after the last real token of each sentence."""
+        groups = []
+        for length in sorted(set(source.lengths.tolist())):  # padding must not be read
+            rows = (source.lengths == length).nonzero().flatten()
+            _, _, memories = self.encoder(embedded[rows, :length])
+            groups.append((rows, memories))
+        order = torch.cat([rows for rows, _ in groups]).argsort()
+        return [
+            [
+                tuple(
+                    torch.cat([memories[k][0][i] for _, memories in groups])[order]
+                    for i in range(len(ways[0]))
+                )
+            ]
+            for k, ways in enumerate(groups[0][1])
+        ]
+
+    def write(self, tokens: Int[Tensor, " batch"], state: Decoding) -> tuple[Tensor, Decoding]:
+        embedded = self.dropout(self.embedded(self.target_embedding, tokens))
+        context = self._context(state)
+        seen = embedded if context is None else torch.cat((embedded, context), -1)
+        _, last, memories = self.decoder(seen.unsqueeze(1), memories=state.memories)
+        return self._read_out(last[:, 0], context, embedded), replace(state, memories=memories)
+
+    def _context(self, state: Decoding) -> Tensor | None:
+        """What the decoder sees of the source before it writes."""
+        if self.look is not None:
+            context: Tensor = self.look(state.memories[-1][0][0], state)
+            return context
+        return state.fixed if self.context == "fixed" else None
+
+    def _read_out(self, hidden: Tensor, context: Tensor | None, embedded: Tensor) -> Tensor:
+        parts = [hidden] if context is None else [hidden, context, embedded]
+        features = torch.tanh(self.readout(torch.cat(parts, -1)))
+        dropped: Tensor = self.dropout(tap("features", features))
+        return dropped
+
+    def features(
+        self, source: Sentences, target: Int[Tensor, "batch time"]
+    ) -> Float[Tensor, "batch time width"]:
+        state = self.begin(source)
+        if self.look is None:
+            return self._at_once(target, state)
+        found = []
+        for tokens in target.unbind(1):
+            features, state = self.write(tokens, state)
+            found.append(features)
+        return torch.stack(found, 1)
+
+    def _at_once(self, target: Tensor, state: Decoding) -> Tensor:
+        """All steps in one call: what is seen of the source does not depend on what is written."""
+        embedded = self.dropout(self.embedded(self.target_embedding, target))
+        context = None
+        if self.context == "fixed":
+            context = state.fixed.unsqueeze(1).expand(-1, target.shape[1], -1)
+        seen = embedded if context is None else torch.cat((embedded, context), -1)
+        states, _, _ = self.decoder(seen, memories=state.memories)
+        return self._read_out(states, context, embedded)

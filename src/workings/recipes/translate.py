@@ -1,0 +1,170 @@
+"""What a recipe for a translator may say."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from workings.errors import UserError
+from workings.recipes.common import Bounded, CellKind, TokenizerConfig, TrainConfig, sized
+from workings.recipes.language import ForcingConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairConfig(Bounded):
+    """What pairs of sentences to learn from."""
+
+    set: str = "emoji-names"
+    """a named set; a file with two columns (TSV, CSV, JSONL); or what two files, one a language,
+    or the folder of them, have in common: corpus/train"""
+    source: str = "en"
+    """the language to translate from: its code, its column, or the ending of its file"""
+    target: str = "fr"
+    """the language to translate into"""
+    validation: float = 0.05
+    """share of the pairs held out for choosing, where the set does not"""
+    longest: int = 100
+    """words of a training sentence: pairs with a longer one are left out"""
+    ratio: float = 3.0
+    """how many times as long one side may be as the other: other pairs are left out"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTokenizerConfig(TokenizerConfig):
+    """How sentences become tokens."""
+
+    kind: Literal["words", "characters", "byte-pair"] = "byte-pair"
+    """byte-pair, words (small letters) or characters"""
+    size: int = 4000
+    """at most so many tokens, the specials among them; in each language, if they are not joint"""
+    joint: bool = True
+    """one vocabulary for both languages"""
+    lower: bool = False
+    """small letters only"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig(Bounded):
+    """What every translator has."""
+
+    embedding: int = 128
+    """width of a token's vector"""
+    dropout: float = 0.1
+    """share of features dropped while training"""
+    shared: bool = False
+    """one embedding for both languages, whose vocabulary must be joint"""
+    tied: bool = True
+    """what scores the target's tokens is their embedding, turned over"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentTranslatorConfig(TranslatorConfig):
+    """RNN, GRU or LSTM: one reads, another writes (the notes' B7 and B8)."""
+
+    cell: CellKind = "gru"
+    """rnn, gru or lstm"""
+    hidden: int = 256
+    """width of the state"""
+    layers: int = 1
+    """layers on top of each other, in both"""
+    bidirectional: bool = True
+    """read the source backwards as well"""
+    context: Literal["none", "fixed", "additive", "dot", "general"] = "additive"
+    """what the decoder sees of the source: none but the encoder's last state to begin with; that
+    state, fixed, at every step; or what attention finds there, by this similarity"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerTranslatorConfig(TranslatorConfig):
+    """Encoder and decoder (E4 to E6)."""
+
+    layers: int = 4
+    """blocks of the encoder, and of the decoder"""
+    heads: int = 4
+    """attention heads in each"""
+    hidden: int | None = None
+    """width of the feed-forward layers; none: four times the embedding"""
+    norm: Literal["pre", "post"] = "pre"
+    """where the norms stand"""
+    activation: Literal["relu", "gelu", "gelu-tanh"] = "relu"
+    """of the feed-forward layers"""
+    attention_dropout: float = 0.0
+    """share of attention weights dropped while training: slow on a CPU"""
+    shared: bool = True
+    """one embedding for both languages, whose vocabulary must be joint"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig(Bounded):
+    """How translations are found when they are scored."""
+
+    beams: int = 5
+    """sequences followed at once; 1: the likeliest token each time"""
+    length_penalty: float = 1.0
+    """how much longer translations are favoured; 0: not at all"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateTrainConfig(TrainConfig):
+    """How to train, in batches of tokens."""
+
+    batch: int = 4096
+    """tokens in a step, padding among them, on the longer side"""
+    metric: Literal["loss", "bleu"] = "loss"
+    """by which of these, on the validation pairs, the best epoch is chosen; bleu is searched for
+    greedily"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateRecipe(Bounded):
+    """A recipe for a translator."""
+
+    task: Literal["translate"] = "translate"
+    """what kind of recipe this is"""
+    title: str = ""
+    """what it is called in reports"""
+    seed: int = 0
+    """everything random is drawn from it"""
+    data: PairConfig = field(default_factory=PairConfig)
+    tokenizer: PairTokenizerConfig = field(default_factory=PairTokenizerConfig)
+    model: dict[str, Any] = field(default_factory=lambda: {"kind": "transformer"})
+    """kind, size (small, medium, large) and the settings of that kind of model"""
+    forcing: ForcingConfig = field(default_factory=ForcingConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    train: TranslateTrainConfig = field(default_factory=TranslateTrainConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        kind, model = translator_config(self.model)
+        if kind != "recurrent" and self.forcing.student:
+            raise UserError(f"forcing is for recurrent models, not a {kind}")
+        if model.shared and not self.tokenizer.joint:
+            raise UserError(
+                "model.shared = true: one embedding needs one vocabulary: tokenizer.joint = true"
+            )
+
+
+TRANSLATOR_KINDS: dict[str, type] = {
+    "recurrent": RecurrentTranslatorConfig,
+    "transformer": TransformerTranslatorConfig,
+}
+
+TRANSLATOR_SIZES: dict[str, dict[str, dict[str, Any]]] = {
+    "recurrent": {
+        "small": {"embedding": 128, "hidden": 256},
+        "medium": {"embedding": 256, "hidden": 512},
+        "large": {"embedding": 512, "hidden": 1024, "layers": 2},
+    },
+    "transformer": {
+        "small": {"embedding": 128, "hidden": 256, "layers": 4, "heads": 4},
+        "medium": {"embedding": 256, "hidden": 1024, "layers": 4, "heads": 8},
+        "large": {"embedding": 512, "hidden": 2048, "layers": 6, "heads": 8},
+    },
+}
+
+
+def translator_config(table: dict[str, Any]) -> tuple[str, Any]:
+    """Read a `[model]` section: its kind, and the settings of that kind.
+
+    >>> translator_config({"kind": "recurrent", "hidden": 64})[1].hidden
+    64
+    """
+    return sized(table, "transformer", TRANSLATOR_KINDS, TRANSLATOR_SIZES)

@@ -1,0 +1,40 @@
+"""The loss by rows is torch's cross-entropy, and so are its gradients."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from workings.layers import vocabulary_loss as module
+from workings.layers.vocabulary_loss import vocabulary_loss
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("rows", [1, 7, 8, 30])
+def test_against_torch(monkeypatch, rows, biased, smoothing):
+    monkeypatch.setattr(module, "ROWS", 8)
+    torch.manual_seed(rows)
+    features = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(11, dtype=torch.float64, requires_grad=True) if biased else None
+    targets = torch.randint(11, (rows,))
+    leaves = [t for t in (features, weight, bias) if t is not None]
+    ours = vocabulary_loss(features, weight, bias, targets, smoothing)
+    theirs = F.cross_entropy(
+        F.linear(features, weight, bias), targets, label_smoothing=smoothing, reduction="sum"
+    )
+    torch.testing.assert_close(ours, theirs)
+    found = torch.autograd.grad(3 * ours, leaves)
+    for ours_grad, theirs_grad in zip(found, torch.autograd.grad(3 * theirs, leaves), strict=True):
+        torch.testing.assert_close(ours_grad, theirs_grad)
+
+
+def test_large_scores_do_not_overflow():
+    features, weight = torch.full((2, 1), 1e4), torch.tensor([[1.0], [-1.0]])
+    assert vocabulary_loss(features, weight, None, torch.tensor([0, 1])).item() == 2e4
+
+
+def test_without_gradients():
+    features, weight = torch.randn(4, 3), torch.randn(5, 3)
+    loss = vocabulary_loss(features, weight, None, torch.tensor([0, 1, 2, 3]))
+    assert not loss.requires_grad
