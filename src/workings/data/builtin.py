@@ -33,7 +33,7 @@ LANGUAGES = {
     "zh": "Chinese",
 }
 
-_SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
+SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 _VARIANTS = str.maketrans(
     {
         "\N{ZERO WIDTH JOINER}": None,
@@ -45,7 +45,7 @@ _VARIANTS = str.maketrans(
         "\N{WOMAN}": "\N{ADULT}",
     }
 )
-_FULLY_QUALIFIED = 2  # the package's word for an emoji as one should write it
+FULLY_QUALIFIED = 2  # the package's word for an emoji as one should write it
 
 
 def emoji_languages() -> Splits:
@@ -64,12 +64,12 @@ def emoji_languages() -> Splits:
 
 def _names() -> list[tuple[str, Example]]:
     """Every emoji with its name in every language, one emoji after the other."""
-    package = _package()
+    package = emoji_package("emoji-languages")
     package.config.load_language(list(LANGUAGES))
     found: list[tuple[str, str, str]] = []
     languages: defaultdict[str, set[str]] = defaultdict(set)
     for character, data in sorted(package.EMOJI_DATA.items()):
-        if data["status"] > _FULLY_QUALIFIED or _SKIN_TONES & set(character):
+        if data["status"] > FULLY_QUALIFIED or SKIN_TONES & set(character):
             continue
         for code, language in LANGUAGES.items():
             if code in data and (name := in_words(data[code])):
@@ -98,9 +98,10 @@ def family(character: str) -> str:
     return character.translate(_VARIANTS)
 
 
-def _package() -> ModuleType:
+def emoji_package(name: str) -> ModuleType:
+    """Import the package that the set of this name is made from."""
     try:
         import emoji
     except ModuleNotFoundError:
-        raise UserError('emoji-languages needs emoji: pip install "workings[data]"') from None
+        raise UserError(f'{name} needs emoji: pip install "workings[data]"') from None
     return emoji

@@ -81,15 +81,25 @@ def _examples(
     found: Iterator[Row], text: str, label: str | None, names: Mapping[str, str]
 ) -> Iterator[Example]:
     for row in found:
-        content = row.fields.get(text)
-        if not isinstance(content, str):
-            _field(row, text)  # which complains, if the column is not there at all
-            raise UserError(f"{row.where}: {text!r} is not text but {_shown(content)}")
+        content = text_of(row, text)
         if label is None:
             yield Example(content)
         else:
             given = _label(row, label)
             yield Example(content, names.get(given, given))
+
+
+def text_of(row: Row, name: str) -> str:
+    """Take the text of a column, or say that it is none.
+
+    >>> text_of(Row("a.csv, line 2", {"en": "bread"}), "en")
+    'bread'
+    """
+    content = row.fields.get(name)
+    if not isinstance(content, str):
+        _field(row, name)  # which complains, if the column is not there at all
+        raise UserError(f"{row.where}: {name!r} is not text but {_shown(content)}")
+    return content
 
 
 def _field(row: Row, name: str) -> Any:
@@ -134,13 +144,18 @@ def format_of(source: Source, format: str | None = None) -> str:  # noqa: A002
         return format
     if isinstance(source, str | Path) and Path(source).is_dir():
         return "folder"
-    guess = _suffix(name)
+    guess = format_by_name(name)
     if guess is None:
         raise UserError(f"{name}: its name tells no format: give one of {', '.join(FORMATS)}")
     return guess
 
 
-def _suffix(name: str) -> str | None:
+def format_by_name(name: str) -> str | None:
+    """Tell a format by a name's ending, if that tells one.
+
+    >>> format_by_name("reviews.JSONL.gz"), format_by_name("reviews.de")
+    ('jsonl', None)
+    """
     path = Path(name.lower())
     return _SUFFIXES.get(path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix)
 
@@ -150,8 +165,12 @@ def rows(
     *,
     format: str | None = None,  # noqa: A002
     columns: Sequence[str] | None = None,
+    numbered: bool = False,
 ) -> Iterator[Row]:
     r"""Read records with all their fields, for those who want more than a text and a label.
+
+    A CSV or TSV file without a header has its columns named by `columns`, or by their numbers,
+    from "1", where it is `numbered`.
 
     >>> import io
     >>> pairs = io.BytesIO("bread\tpain\nwine\tvin\n".encode())
@@ -168,9 +187,9 @@ def rows(
     if columns is not None and chosen not in ("csv", "tsv"):
         raise UserError(f"columns are named in csv and tsv files, not in {chosen}")
     if chosen == "csv":
-        return _some(_csv(source, columns), source)
+        return _some(_csv(source, columns, numbered), source)
     if chosen == "tsv":
-        return _some(_tsv(source, columns), source)
+        return _some(_tsv(source, columns, numbered), source)
     if chosen == "jsonl":
         return _some(_jsonl(source), source)
     return _some(_text(source) if chosen == "text" else _folder(source), source)
@@ -185,7 +204,7 @@ def _some(found: Iterator[Row], source: Source) -> Iterator[Row]:
         raise UserError(f"{name_of(source)}: empty: no examples in it")
 
 
-def _csv(source: Source, columns: Sequence[str] | None) -> Iterator[Row]:
+def _csv(source: Source, columns: Sequence[str] | None, numbered: bool) -> Iterator[Row]:
     name = name_of(source)
     # The limit is the csv module's own, for the whole process: it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_LINE))
@@ -204,9 +223,10 @@ def _csv(source: Source, columns: Sequence[str] | None) -> Iterator[Row]:
             start = reader.line_num + 1
             if not values:
                 continue
-            if header is None:
+            if header is None and not numbered:
                 header = _header(values, where)
             else:
+                header = header or _numbers(values)
                 yield _row(header, values, where)
     except csv.Error as error:
         # An opening quote that nothing closes swallows the rest: the record's first line is named.
@@ -219,17 +239,22 @@ def _chain(first: str, rest: Iterator[tuple[int, str]]) -> Iterator[str]:
         yield line
 
 
-def _tsv(source: Source, columns: Sequence[str] | None) -> Iterator[Row]:
+def _tsv(source: Source, columns: Sequence[str] | None, numbered: bool) -> Iterator[Row]:
     """Split lines at tabs. A quotation mark is one: corpora in this form hold unpaired ones."""
     name, header = name_of(source), list(columns) if columns is not None else None
     for number, line in lines(source):
         if not (line := line.rstrip("\r\n")):
             continue
         where, values = f"{name}, line {number}", line.split("\t")
-        if header is None:
+        if header is None and not numbered:
             header = _header(values, where)
         else:
+            header = header or _numbers(values)
             yield _row(header, values, where)
+
+
+def _numbers(values: list[str]) -> list[str]:
+    return [str(i) for i in range(1, len(values) + 1)]
 
 
 def _header(values: list[str], where: str) -> list[str]:

@@ -66,7 +66,7 @@ def load_set(
         raise UserError(f"{data}: neither a file nor a named set: {near(str(data), known)}")
     parts = {
         part: tuple(read(place, format=format if place.is_file() else None, text=text, label=label))
-        for part, place in _places(path).items()
+        for part, place in part_places(path).items()
     }
     return _splits(str(data), parts, validation, test, seed)
 
@@ -93,14 +93,13 @@ def _named_part(chosen: NamedSet, folder: Path, part: str) -> tuple[Example, ...
     return tuple(read(place, names=chosen.labels))
 
 
-def _places(path: Path) -> dict[str, Path]:
+def part_places(path: Path) -> dict[str, Path]:
     """Find the parts that a folder holds; a file, or a folder of classes, is all `train`."""
     if path.is_file():
         return {"train": path}
     found: dict[str, Path] = {}
     for place in sorted(path.iterdir()):
-        stem = place.name.partition(".")[0]
-        part = "validation" if stem in _VALIDATION else stem
+        part = part_of(place.name.partition(".")[0])
         if part not in ("train", "validation", "test"):
             continue
         check_inside(place, path)
@@ -113,14 +112,22 @@ def _places(path: Path) -> dict[str, Path]:
     return found if "train" in found else {"train": path}
 
 
+def part_of(stem: str) -> str:
+    """Tell the part of a set that files of this name hold; validation has many names.
+
+    >>> part_of("dev"), part_of("train")
+    ('validation', 'train')
+    """
+    return "validation" if stem in _VALIDATION else stem
+
+
 def locate(name: str, *, fetch: bool = True, progress: Progress | None = None) -> Path:
     """Find the folder of a named set, downloading it first where need be and `fetch` allows."""
     if name not in NAMED:
         raise UserError(f"{name}: no named set that is downloaded: {near(name, NAMED)}")
     chosen = NAMED[name]
-    cache = cache_folder() / "data" / name
-    given = os.environ.get("WORKINGS_DATA")
-    places = [Path(given) / name, cache] if given else [cache]
+    places = set_folders(name)
+    cache = places[-1]
     for place in places:
         if _complete(chosen, place):
             return place
@@ -132,6 +139,12 @@ def locate(name: str, *, fetch: bool = True, progress: Progress | None = None) -
     except OSError as error:
         raise UserError(f"{cache}: {error.strerror}\n{_advice(chosen, cache)}") from None
     return cache
+
+
+def set_folders(name: str) -> list[Path]:
+    """List where a named set may be: under WORKINGS_DATA, if that is set, and in the cache."""
+    given = os.environ.get("WORKINGS_DATA")
+    return [*([Path(given) / name] if given else []), cache_folder() / "data" / name]
 
 
 def _obtain(

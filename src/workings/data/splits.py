@@ -1,7 +1,7 @@
 """Train, validation and test: held out by the text itself, so that no text is on two sides."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 
@@ -26,18 +26,24 @@ class Splits:
     @property
     def checksum(self) -> str:
         """The SHA-256 of every text and label, part by part, in order."""
-        digest = sha256()
-        for part in (self.train, self.validation, self.test):
-            for example in part:
-                for given in (example.text, example.label or ""):
-                    raw = given.encode("utf-8", "surrogatepass")
-                    digest.update(len(raw).to_bytes(8) + raw)
-            digest.update(b"\xff" * 8)  # longer than any text: the end of a part
-        return digest.hexdigest()
+        parts = (self.train, self.validation, self.test)
+        return checksum_of(((e.text, e.label or "") for e in part) for part in parts)
 
     def __repr__(self) -> str:
         counts = (len(self.train), len(self.validation), len(self.test))
         return "Splits({!r}: {:,} train, {:,} validation, {:,} test)".format(self.name, *counts)
+
+
+def checksum_of(parts: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """Compute the SHA-256 of parts that are made of two texts each, in order."""
+    digest = sha256()
+    for part in parts:
+        for both in part:
+            for given in both:
+                raw = given.encode("utf-8", "surrogatepass")
+                digest.update(len(raw).to_bytes(8) + raw)
+        digest.update(b"\xff" * 8)  # longer than any text: the end of a part
+    return digest.hexdigest()
 
 
 def fraction(text: str, salt: str = "") -> float:

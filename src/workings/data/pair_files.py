@@ -1,0 +1,127 @@
+"""Pairs out of files: two parallel ones, a sentence a line, or two columns of one."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from workings.data.lines import lines, name_of
+from workings.data.readers import format_by_name, rows, text_of
+from workings.data.sets import part_of, part_places
+from workings.errors import UserError, brief
+from workings.files import check_inside
+
+_BREAKS = re.compile(r"[^\S\r\n]*[\r\n]\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sentence, and what it is in the other language."""
+
+    source: str
+    target: str
+
+
+def read_columns(path: Path, source: str, target: str) -> Iterator[Pair]:
+    """Read two columns of a TSV or CSV file, or two keys of JSON lines.
+
+    Columns that are asked for by number, from 1, are those of a file without a header.
+    """
+    form = format_by_name(path.name)
+    if form is None:
+        raise UserError(f"{name_of(path)}: its name tells no format: expected .tsv, .csv or .jsonl")
+    form = "tsv" if form == "text" else form  # a line of plain text holds no pair, but a tab may
+    numbered = form != "jsonl" and _is_number(source) and _is_number(target)
+    for row in rows(path, format=form, numbered=numbered):
+        yield Pair(_line(text_of(row, source)), _line(text_of(row, target)))
+
+
+def _is_number(column: str) -> bool:
+    return column.isascii() and column.isdecimal()
+
+
+def read_parallel(source: Path, target: Path) -> Iterator[Pair]:
+    """Read two files whose lines belong together, the first with the first and so on."""
+    sides = lines(source), lines(target)
+    counts = [0, 0]
+    for both in zip_longest(*sides):
+        counts = [number + (line is not None) for number, line in zip(counts, both, strict=True)]
+        if counts[0] == counts[1]:
+            (_, one), (_, other) = both
+            yield Pair(_line(one), _line(other))
+    if not all(counts):
+        empty = target if counts[0] else source
+        raise UserError(f"{name_of(empty)}: empty: no sentences in it")
+    if counts[0] != counts[1]:
+        shorter, longer = sorted(zip(counts, (source, target), strict=True), key=lambda s: s[0])
+        raise UserError(
+            f"{name_of(longer[1])} has {longer[0]:,} lines, {name_of(shorter[1])} {shorter[0]:,}: "
+            f"line {shorter[0] + 1:,} has no partner"
+        )
+
+
+def _line(text: str) -> str:
+    """Put a sentence onto one line; what it has inside it otherwise keeps."""
+    text = text.strip()
+    return _BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text
+
+
+def side(prefix: Path, ending: str) -> Path | None:
+    """Find one of two parallel files, gzip'd or not.
+
+    >>> side(Path("nowhere/train"), "de") is None
+    True
+    """
+    places = (prefix.with_name(f"{prefix.name}.{ending}{packed}") for packed in ("", ".gz"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def parallel_part(prefix: Path, source: str, target: str) -> Iterator[Pair]:
+    """Read `PREFIX.SOURCE` and `PREFIX.TARGET`, or say which of the two is missing."""
+    places = {ending: side(prefix, ending) for ending in (source, target)}
+    one, other = places.values()
+    if one is None or other is None:
+        missing = " and ".join(f"{prefix.name}.{e}" for e, place in places.items() if not place)
+        raise UserError(f"{brief(str(prefix.parent), 300)}: no {brief(missing)} in it")
+    return read_parallel(one, other)
+
+
+def folder_parts(folder: Path, source: str, target: str) -> dict[str, Iterator[Pair]]:
+    """Find train, validation and test in a folder: parallel files, or files with columns.
+
+    Where several parts begin with "test" and none is called just so, the first by name is taken.
+    """
+    stems = parallel_stems(folder, source, target)
+    found: dict[str, str] = {}
+    for stem in stems:
+        part = part_of(stem)
+        if part == "validation" and part in found:
+            raise UserError(f"{folder}: both {found[part]}.* and {brief(stem)}.*: which one?")
+        if part in ("train", "validation", "test"):
+            found[part] = stem
+        elif stem.startswith("test"):
+            found.setdefault("test", stem)
+    if "train" not in found and len(stems) == 1:
+        found = {"train": stems[0]}
+    if "train" in found:
+        return {p: parallel_part(folder / stem, source, target) for p, stem in found.items()}
+    places = part_places(folder)
+    if not places["train"].is_file():
+        both = brief(f"train.{source} and train.{target}")
+        raise UserError(f"{folder}: expected {both} in it, or train.tsv, train.csv or train.jsonl")
+    return {part: read_columns(place, source, target) for part, place in places.items()}
+
+
+def parallel_stems(folder: Path, source: str, target: str) -> list[str]:
+    """Name the files of a folder, without their endings, that are there in both languages."""
+    found = []
+    for place in sorted(folder.iterdir()):
+        stem = place.name.removesuffix(".gz").removesuffix(f".{source}")
+        if place.name in (f"{stem}.{source}", f"{stem}.{source}.gz"):
+            other = side(folder / stem, target)
+            if other and place.is_file() and stem not in found:
+                check_inside(place, folder)
+                check_inside(other, folder)
+                found.append(stem)
+    return found

@@ -1,0 +1,146 @@
+"""Sets of pairs to learn translation from, by name or by path, in train, validation and test."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from workings.data.download import Progress
+from workings.data.emoji_pairs import NAME as EMOJI_NAMES
+from workings.data.emoji_pairs import emoji_names
+from workings.data.named_pairs import NAMED_PAIRS
+from workings.data.pair_files import Pair, folder_parts, parallel_part, read_columns, side
+from workings.data.pair_splits import Cleaned, PairSplits, clean, hold_out_pairs
+from workings.errors import UserError, brief, near, shown
+
+__all__ = ["Cleaned", "Pair", "PairSplits", "load_pairs", "load_part", "pair_set_names"]
+
+
+def pair_set_names() -> tuple[str, ...]:
+    """Name the sets that `load_pairs` knows.
+
+    >>> pair_set_names()
+    ('emoji-names', 'eng-fra', 'multi30k')
+    """
+    return tuple(sorted([EMOJI_NAMES, *NAMED_PAIRS]))
+
+
+def load_pairs(
+    data: str | Path,
+    *,
+    source: str,
+    target: str,
+    validation: float = 0.05,
+    test: float = 0.05,
+    longest: int = 100,
+    ratio: float = 3.0,
+    seed: int = 0,
+    fetch: bool = True,
+    progress: Progress | None = None,
+) -> PairSplits:
+    """Load a named set, files or a folder; hold out what is not held out, and clean train alone.
+
+    `source` and `target` are languages of a named set; columns (or keys) of a TSV, CSV or JSONL
+    file, by name, or by number from 1 where it has no header; or else the endings of two parallel
+    files: "folder/train" with "de" and "en" is `folder/train.de` and `folder/train.en`, gzip'd or
+    not. A folder has `train.*`, and may have `validation.*` and `test*.*`. From train are left out:
+    empty sides, sides of more than `longest` words, and pairs of which one side has more than
+    `ratio` times the other's words, of which it has three at least. The same `seed` holds out the
+    same pairs, and no sentence of either language stands on both sides.
+    """
+    _check(source, target, validation, test, longest, ratio)
+    name = str(data)
+    if name == EMOJI_NAMES:
+        parts = emoji_names(source, target, validation=validation, test=test, seed=seed)
+    elif name in NAMED_PAIRS:
+        chosen = NAMED_PAIRS[name]
+        parts = {
+            part: chosen.read(part, source, target, fetch=fetch, progress=progress)
+            for part in ("train", "validation", "test")
+            if part in chosen.parts
+        }
+    else:
+        parts = _read(Path(data), source, target)
+    held = _held_out(name, parts, validation, test, seed)
+    train, cleaned = clean(held["train"], longest, ratio)
+    if not train:
+        raise UserError(f"{brief(name, 300)}: no pair is left to train on: {cleaned.told()}")
+    return PairSplits(name, tuple(train), tuple(held["validation"]), tuple(held["test"]), cleaned)
+
+
+def load_part(
+    data: str | Path,
+    part: str,
+    *,
+    source: str,
+    target: str,
+    fetch: bool = True,
+    progress: Progress | None = None,
+) -> tuple[Pair, ...]:
+    """Load one part, as it stands: of a named set, or two parallel files of a folder.
+
+    `load_part("multi30k", "test_2017_flickr", source="en", target="de")` is another test.
+    """
+    if str(data) in NAMED_PAIRS:
+        chosen = NAMED_PAIRS[str(data)]
+        return tuple(chosen.read(part, source, target, fetch=fetch, progress=progress))
+    if not Path(data).is_dir():
+        known = near(str(data), NAMED_PAIRS)
+        raise UserError(f"{brief(str(data), 300)}: neither a folder nor a named set: {known}")
+    return tuple(parallel_part(Path(data) / part, source, target))
+
+
+def _check(
+    source: str, target: str, validation: float, test: float, longest: int, ratio: float
+) -> None:
+    if source == target:
+        raise UserError(f"source and target are both {shown(source)}: they must be two")
+    if not (min(validation, test) >= 0 and validation + test < 1):
+        raise UserError(f"validation = {validation}, test = {test}: nothing is left to train on")
+    for name, value in (("longest", longest), ("ratio", ratio)):
+        if not value >= 1:
+            raise UserError(f"{name} = {value}: it must be at least 1")
+
+
+def _read(path: Path, source: str, target: str) -> dict[str, list[Pair]]:
+    """Read what a path leads to: a file with columns, a folder, or two files that begin so."""
+    if path.is_dir():
+        return {part: list(some) for part, some in folder_parts(path, source, target).items()}
+    if side(path, source) or side(path, target):
+        return {"train": list(parallel_part(path, source, target))}
+    if path.is_file():
+        _check_not_a_side(path, source, target)
+        return {"train": list(read_columns(path, source, target))}
+    known = near(str(path), pair_set_names())
+    both = brief(f"{path.name}.{source} and {path.name}.{target}")
+    told = f"no file, no folder, no {both}, and no named set: {known}"
+    raise UserError(f"{brief(str(path), 300)}: {told}")
+
+
+def _check_not_a_side(path: Path, source: str, target: str) -> None:
+    bare = str(path).removesuffix(".gz")
+    for ending in (source, target):
+        if bare.endswith(f".{ending}"):
+            told = f"one side of two: give {bare.removesuffix(f'.{ending}')}"
+            raise UserError(f"{brief(str(path), 300)}: {brief(told, 300)}")
+
+
+def _held_out(
+    name: str, parts: Mapping[str, Sequence[Pair]], validation: float, test: float, seed: int
+) -> dict[str, Sequence[Pair]]:
+    """Hold out of train the parts that are not there: shares of the whole of it."""
+    shares = {"test": test, "validation": validation}
+    missing = {part: share for part, share in shares.items() if share and part not in parts}
+    train: Sequence[Pair] = parts["train"]
+    whole = len(train)
+    if whole <= len(missing):
+        count = "one pair only" if whole == 1 else f"{whole} pairs only"
+        wanted = " and ".join(missing)
+        raise UserError(f"{brief(name, 300)}: {count}: nothing is left to train on beside {wanted}")
+    held = {part: parts.get(part, ()) for part in shares}
+    for number, part in enumerate(shares):
+        if part in missing:
+            count = max(1, round(missing[part] * whole))
+            try:
+                train, held[part] = hold_out_pairs(train, count, seed=seed + number)
+            except UserError as error:
+                raise UserError(f"{brief(name, 300)}: {part}: {error}") from None
+    return {"train": train, **held}
