@@ -20,6 +20,8 @@ _EXTRAS = {
     "PIL": "pictures",
     "sklearn": "baselines",
     "ctranslate2": "fast",
+    "sacrebleu": "translate",
+    "sacremoses": "translate",
 }
 
 

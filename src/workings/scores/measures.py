@@ -1,0 +1,95 @@
+"""What quality is measured by: metrics of sacreBLEU's, and what is done to a text before.
+
+A metric counts in each sentence and scores sums of these counts, so that the score of any choice
+of sentences (a bucket, a resample) follows without reading a text again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workings.scores.moses import moses_tokeniser
+from workings.scores.pairs import References, lists_of_references
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric, Score
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a metric counted: a row a sentence."""
+
+    rows: NDArray[np.int64]
+    signature: str
+    metric: "Metric"
+
+    def score(self) -> "Score":
+        """Score all the sentences: sacreBLEU's own object, with its details."""
+        return self.score_of(self.rows.sum(0))
+
+    def score_of(self, sums: NDArray[np.int64]) -> "Score":
+        """Score sentences whose counts were added up."""
+        # Private, but it and its sister below are what sacreBLEU's own tests of significance call.
+        scored: Score = self.metric._compute_score_from_stats(sums.tolist())
+        return scored
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric, how texts are prepared for it, and its name where sacreBLEU has none."""
+
+    metric: "Metric"
+    prepare: Callable[[str], str] = str
+    signature: str = ""
+
+    def count(self, hypotheses: Sequence[str], references: References) -> Counts:
+        """Count in each sentence what the metric looks at.
+
+        >>> counted = bleu().count(["a cat", "a dog"], ["a cat", "the dog"])
+        >>> counted.rows[1]  # two lengths, n-grams that are right, n-grams (n from 1 to 4)
+        array([2, 2, 1, 0, 0, 0, 2, 1, 0, 0])
+        """
+        lists = lists_of_references(hypotheses, references)
+        prepared = [[self.prepare(text) for text in texts] for texts in lists]
+        # sacreBLEU wants all first references, then all second ones; None where there are fewer.
+        streams = list(zip_longest(*prepared))
+        rows = self.metric._extract_corpus_statistics(
+            [self.prepare(text) for text in hypotheses],
+            streams,
+        )
+        signature = self.signature or str(self.metric.get_signature())
+        return Counts(np.array(rows, np.int64), signature, self.metric)
+
+
+def bleu(*, lowercase: bool = False) -> Measure:
+    """BLEU as sacreBLEU defines it: comparable between papers, its words cut by 13a."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    return Measure(BLEU(lowercase=lowercase))
+
+
+def chrf(*, lowercase: bool = False) -> Measure:
+    """The chrF of up to six characters, recall counting twice as much as precision."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return Measure(CHRF(lowercase=lowercase))
+
+
+def moses_bleu(language: str, *, lowercase: bool = False) -> Measure:
+    """BLEU over Moses's words and without smoothing: what multi-bleu gives for such text."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    prepare = moses_tokeniser(language, lowercase=lowercase)
+    case = "lower case" if lowercase else "mixed case"
+    signature = (
+        f"tokenised BLEU (Moses {language}, {case}), "
+        f"sacremoses {version('sacremoses')}, sacreBLEU {version('sacrebleu')}"
+    )
+    # `force`: sacreBLEU would warn that the text looks tokenised, which it is.
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    return Measure(metric, prepare, signature)
