@@ -1,4 +1,4 @@
-"""Data: readers, tokenizers, sets by name, splits and batches.
+"""Data: readers, tokenizers, sets by name, pairs to translate, splits and batches.
 
 Names load when first asked for: only batches need torch.
 """
@@ -9,11 +9,19 @@ from workings.lazy import fetch
 
 if TYPE_CHECKING:
     from workings.data.archives import unpack
-    from workings.data.batching import batches, pad
+    from workings.data.batching import batches, pad, pair_batches
     from workings.data.builtin import emoji_languages
     from workings.data.byte_pair import BytePair
     from workings.data.characters import Characters
     from workings.data.download import Mirror
+    from workings.data.pairs import (
+        Cleaned,
+        Pair,
+        PairSplits,
+        load_pairs,
+        load_part,
+        pair_set_names,
+    )
     from workings.data.readers import FORMATS, Example, Row, read, rows
     from workings.data.sets import cache_folder, load_set, locate, set_names
     from workings.data.splits import Shared, Splits, hold_out, shared_texts
@@ -24,10 +32,13 @@ if TYPE_CHECKING:
 _HOME = {
     "BytePair": "byte_pair",
     "Characters": "characters",
+    "Cleaned": "pairs",
     "Example": "readers",
     "FORMATS": "readers",
     "KINDS": "tokenizers",
     "Mirror": "download",
+    "Pair": "pairs",
+    "PairSplits": "pairs",
     "Row": "readers",
     "Shared": "splits",
     "Splits": "splits",
@@ -38,10 +49,14 @@ _HOME = {
     "cache_folder": "sets",
     "emoji_languages": "builtin",
     "hold_out": "splits",
+    "load_pairs": "pairs",
+    "load_part": "pairs",
     "load_set": "sets",
     "load_tokenizer": "tokenizers",
     "locate": "sets",
     "pad": "batching",
+    "pair_batches": "batching",
+    "pair_set_names": "pairs",
     "read": "readers",
     "rows": "readers",
     "set_names": "sets",
@@ -56,8 +71,11 @@ __all__ = [
     "KINDS",
     "BytePair",
     "Characters",
+    "Cleaned",
     "Example",
     "Mirror",
+    "Pair",
+    "PairSplits",
     "Row",
     "Shared",
     "Splits",
@@ -68,10 +86,14 @@ __all__ = [
     "cache_folder",
     "emoji_languages",
     "hold_out",
+    "load_pairs",
+    "load_part",
     "load_set",
     "load_tokenizer",
     "locate",
     "pad",
+    "pair_batches",
+    "pair_set_names",
     "read",
     "rows",
     "set_names",

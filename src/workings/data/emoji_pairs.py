@@ -18,7 +18,7 @@ from workings.data.builtin import (
     in_words,
 )
 from workings.data.pair_files import Pair
-from workings.data.pair_splits import hold_out_pairs, pair_keys
+from workings.data.pair_splits import hold_out_pairs, pair_keys, part_size
 from workings.errors import UserError, near, shown
 
 NAME = "emoji-names"
@@ -45,15 +45,11 @@ def emoji_names(
     True
     """
     plain, toned = _named(source, target)
-    pairs = list(plain)
-    parts: dict[str, list[Pair]] = {}
-    for number, (part, share) in enumerate((("test", test), ("validation", validation))):
-        count = max(1, round(share * len(plain))) if share else 0
-        keys = [plain[pair] for pair in pairs]
-        pairs, parts[part] = hold_out_pairs(pairs, count, seed=seed + number, keys=keys)
-    held = {key for part in parts.values() for pair in part for key in plain[pair]}
-    parts["train"] = pairs + [pair for pair, keys in toned.items() if held.isdisjoint(keys)]
-    return parts
+    counts = (part_size(share, len(plain)) for share in (test, validation))
+    train, tested, valid = hold_out_pairs([*plain], *counts, seed=seed, keys=[*plain.values()])
+    held = {key for pair in (*tested, *valid) for key in plain[pair]}
+    train += [pair for pair, keys in toned.items() if held.isdisjoint(keys)]
+    return {"train": train, "validation": valid, "test": tested}
 
 
 def _named(source: str, target: str) -> tuple[dict[Pair, Keys], dict[Pair, Keys]]:

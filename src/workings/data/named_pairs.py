@@ -59,6 +59,8 @@ class NamedPairs:
             for end in (".gz", ""):
                 if (folder / f"{file}{end}").is_file():
                     return folder / f"{file}{end}"
+        if self.mirrors and file not in self.mirrors:
+            raise UserError(f"{self.name}: there is no {file}: not every part has every language")
         kept = folders[-1]
         advice = (
             f"put {file}, gzip'd or not, from {self.home}, into {kept}\n"

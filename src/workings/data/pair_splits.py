@@ -112,7 +112,8 @@ def sentence_key(text: str) -> str:
     >>> sentence_key("Va !") == sentence_key("« va. »") != sentence_key("Vas")
     True
     """
-    bare = unicodedata.normalize("NFKC", text).casefold().translate(_BARE)
+    whole = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    bare = whole.casefold().translate(_BARE)
     return " ".join(bare.split()) or text
 
 
@@ -138,31 +139,60 @@ def together(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     for thing, some in enumerate(keys):
         parent.append(thing)
         for key in some:
-            low, high = sorted((root(first.setdefault(key, thing)), root(thing)))
-            parent[high] = low
+            one, other = root(first.setdefault(key, thing)), root(thing)
+            if one != other:
+                parent[max(one, other)] = min(one, other)
     return [root(thing) for thing in range(len(parent))]
+
+
+def part_size(share: float, whole: int) -> int:
+    """Say how many pairs a share of them is: at least one, if there is to be a part at all."""
+    return max(1, round(share * whole)) if share else 0
 
 
 def hold_out_pairs(
     pairs: Sequence[Pair],
-    count: int,
-    *,
+    *counts: int,
     seed: int = 0,
     keys: Sequence[Iterable[Hashable]] | None = None,
-) -> tuple[list[Pair], list[Pair]]:
-    """Hold out up to so many pairs: (kept, held out), in their order, with no sentence on both.
+) -> tuple[list[Pair], ...]:
+    """Hold out up to so many pairs for each part: kept, held out, …, in their order.
 
-    Which ones is a matter of their sentences and the seed alone. A group of pairs that hang
-    together is held out if it still fits in, so that one very large group stays whole in what is
-    kept. Pairs with an empty side are never held out. `keys` says what must not be on both sides
-    where that is more than the sentences.
+    No sentence stands in two of them. Which pairs are held out is a matter of their sentences and
+    the seed alone. Pairs that hang together are, if they still fit in, so that a group too large
+    for that is kept. Pairs with an empty side are never held out. `keys` says what must not stand
+    in two parts where that is more than the sentences.
 
     >>> pairs = [Pair("go", "va"), Pair("go", "pars"), Pair("leave", "pars"), Pair("run", "cours")]
     >>> hold_out_pairs(pairs, 1)[1]
     [Pair(source='run', target='cours')]
     """
-    if not count:
-        return list(pairs), []
+    part_of = [0] * len(pairs)
+    room = list(counts)
+    groups = _groups(pairs, seed, keys) if any(counts) else []
+    for group in groups:
+        part = next((part for part, free in enumerate(room, 1) if free >= len(group)), 0)
+        if part:
+            room[part - 1] -= len(group)
+            for i in group:
+                part_of[i] = part
+    if any(count and count == free for count, free in zip(counts, room, strict=True)):
+        least = min(map(len, groups), default=0)
+        raise UserError(
+            f"of {len(pairs):,} pairs {' and '.join(f'{c:,}' for c in counts if c)} may be held "
+            f"out, but those that share sentences are {least:,} or more: "
+            "a larger share, or files of their own"
+        )
+    parts: tuple[list[Pair], ...] = tuple([] for _ in range(len(counts) + 1))
+    for part, pair in zip(part_of, pairs, strict=True):
+        parts[part].append(pair)
+    return parts
+
+
+def _groups(
+    pairs: Sequence[Pair], seed: int, keys: Sequence[Iterable[Hashable]] | None
+) -> list[list[int]]:
+    """The pairs that hang together, by their places, groups in an order that the seed draws."""
     whole = [i for i, p in enumerate(pairs) if p.source.strip() and p.target.strip()]
     linked = (pair_keys(pairs[i]) if keys is None else keys[i] for i in whole)
     groups: defaultdict[int, list[int]] = defaultdict(list)
@@ -172,15 +202,4 @@ def hold_out_pairs(
     for group in groups.values():
         name = min(f"{pairs[i].source}\0{pairs[i].target}" for i in group)
         drawn.append((fraction(name, str(seed)), name, group))
-    held: set[int] = set()
-    for _, _, group in sorted(drawn):
-        if len(held) + len(group) <= count:
-            held.update(group)
-    if not held:
-        least = min((len(group) for group in groups.values()), default=0)
-        raise UserError(
-            f"of {len(pairs):,} pairs {count:,} may be held out, but {least:,} or more share their "
-            "sentences wherever one looks: a larger share, or files of their own"
-        )
-    kept = [p for i, p in enumerate(pairs) if i not in held]
-    return kept, [pairs[i] for i in sorted(held)]
+    return [group for _, _, group in sorted(drawn)]

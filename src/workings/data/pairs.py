@@ -8,7 +8,7 @@ from workings.data.emoji_pairs import NAME as EMOJI_NAMES
 from workings.data.emoji_pairs import emoji_names
 from workings.data.named_pairs import NAMED_PAIRS
 from workings.data.pair_files import Pair, folder_parts, parallel_part, read_columns, side
-from workings.data.pair_splits import Cleaned, PairSplits, clean, hold_out_pairs
+from workings.data.pair_splits import Cleaned, PairSplits, clean, hold_out_pairs, part_size
 from workings.errors import UserError, brief, near, shown
 
 __all__ = ["Cleaned", "Pair", "PairSplits", "load_pairs", "load_part", "pair_set_names"]
@@ -128,19 +128,16 @@ def _held_out(
 ) -> dict[str, Sequence[Pair]]:
     """Hold out of train the parts that are not there: shares of the whole of it."""
     shares = {"test": test, "validation": validation}
-    missing = {part: share for part, share in shares.items() if share and part not in parts}
-    train: Sequence[Pair] = parts["train"]
-    whole = len(train)
+    missing = [part for part, share in shares.items() if share and part not in parts]
+    whole = len(parts["train"])
     if whole <= len(missing):
-        count = "one pair only" if whole == 1 else f"{whole} pairs only"
-        wanted = " and ".join(missing)
-        raise UserError(f"{brief(name, 300)}: {count}: nothing is left to train on beside {wanted}")
-    held = {part: parts.get(part, ()) for part in shares}
-    for number, part in enumerate(shares):
-        if part in missing:
-            count = max(1, round(missing[part] * whole))
-            try:
-                train, held[part] = hold_out_pairs(train, count, seed=seed + number)
-            except UserError as error:
-                raise UserError(f"{brief(name, 300)}: {part}: {error}") from None
-    return {"train": train, **held}
+        only = "one pair only" if whole == 1 else f"{whole} pairs only"
+        beside = " and ".join(missing)
+        raise UserError(f"{brief(name, 300)}: {only}: nothing is left to train on beside {beside}")
+    counts = (part_size(shares[part], whole) for part in missing)
+    try:
+        train, *held = hold_out_pairs(parts["train"], *counts, seed=seed)
+    except UserError as error:
+        raise UserError(f"{brief(name, 300)}: {error}") from None
+    empty: dict[str, Sequence[Pair]] = {"validation": (), "test": ()}
+    return {**empty, **parts, "train": train, **dict(zip(missing, held, strict=True))}

@@ -208,13 +208,13 @@ def _csv(source: Source, columns: Sequence[str] | None, numbered: bool) -> Itera
     name = name_of(source)
     # The limit is the csv module's own, for the whole process: it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_LINE))
-    numbered = lines(source)
-    first = next((line for _, line in numbered), None)
+    rest = lines(source)
+    first = next((line for _, line in rest), None)
     if first is None:
         return
     # Spreadsheets write semicolons wherever the comma is the decimal mark.
     delimiter = ";" if ";" in first and "," not in first else ","
-    reader = csv.reader(_chain(first, numbered), delimiter=delimiter, strict=True)
+    reader = csv.reader(_chain(first, rest), delimiter=delimiter, strict=True)
     header = list(columns) if columns is not None else None
     start = 1
     try:
