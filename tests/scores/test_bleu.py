@@ -115,6 +115,7 @@ def test_a_model_that_knows_no_capitals_is_cut_as_its_references_are():
     loose = tokenised_bleu(hypotheses, references, language="de", lowercase=True)
     assert loose.score == pytest.approx(100)
     assert loose.signature.startswith("tokenised BLEU (Moses de, lower case), sacremoses ")
+    assert ", nrefs:1|case:lc|eff:no|tok:none|smooth:none|version:" in loose.signature
     strict = tokenised_bleu(hypotheses, references, language="de")
     assert strict.score < 50
     assert strict.signature.startswith("tokenised BLEU (Moses de, mixed case), ")

@@ -66,7 +66,7 @@ def tokenised_bleu(
     >>> round(found.score, 2), found.words
     (100.0, 4)
     >>> found.signature
-    'tokenised BLEU (Moses en, lower case), sacremoses ..., sacreBLEU ...'
+    'tokenised BLEU (Moses en, lower case), sacremoses ..., nrefs:1|case:lc|...'
     """
     return _bleu(measures.moses_bleu(language, lowercase=lowercase), hypotheses, references)
 

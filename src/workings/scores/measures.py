@@ -41,11 +41,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric, how texts are prepared for it, and its name where sacreBLEU has none."""
+    """A metric, how texts are prepared for it, and how its signature begins to tell of that."""
 
     metric: "Metric"
     prepare: Callable[[str], str] = str
-    signature: str = ""
+    title: str = ""
 
     def count(self, hypotheses: Sequence[str], references: References) -> Counts:
         """Count in each sentence what the metric looks at.
@@ -62,7 +62,7 @@ class Measure:
             [self.prepare(text) for text in hypotheses],
             streams,
         )
-        signature = self.signature or str(self.metric.get_signature())
+        signature = f"{self.title}{self.metric.get_signature()}"
         return Counts(np.array(rows, np.int64), signature, self.metric)
 
 
@@ -86,10 +86,7 @@ def moses_bleu(language: str, *, lowercase: bool = False) -> Measure:
 
     prepare = moses_tokeniser(language, lowercase=lowercase)
     case = "lower case" if lowercase else "mixed case"
-    signature = (
-        f"tokenised BLEU (Moses {language}, {case}), "
-        f"sacremoses {version('sacremoses')}, sacreBLEU {version('sacrebleu')}"
-    )
+    title = f"tokenised BLEU (Moses {language}, {case}), sacremoses {version('sacremoses')}, "
     # `force`: sacreBLEU would warn that the text looks tokenised, which it is.
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    return Measure(metric, prepare, signature)
+    metric = BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True)
+    return Measure(metric, prepare, title)
