@@ -104,7 +104,9 @@ class Direction(nn.Module):
         Tallec and Ollivier, Can recurrent neural networks warp time?, 2018.
         """
         if self.cell != "lstm":
-            raise UserError(f"memory is for an lstm, whose cells are kept by gates: not for {self.cell}")
+            raise UserError(
+                f"memory is for an lstm, whose cells are kept by gates: not for {self.cell}"
+            )
         kept = torch.empty(self.hidden).uniform_(1, max(steps, 1)).log()
         take, keep = self.layer.bias_ih_l0.chunk(4)[:2]
         keep.copy_(kept)
