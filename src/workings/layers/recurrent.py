@@ -108,7 +108,9 @@ class Direction(nn.Module):
                 f"memory is for an lstm, whose cells are kept by gates: not for {self.cell}"
             )
         kept = torch.empty(self.hidden).uniform_(1, max(steps, 1)).log()
-        take, keep = self.layer.bias_ih_l0.chunk(4)[:2]
+        bias = self.layer.bias_ih_l0
+        assert isinstance(bias, Tensor)
+        take, keep = bias.chunk(4)[:2]
         keep.copy_(kept)
         take.copy_(-kept)
 
