@@ -158,6 +158,14 @@ def test_a_folder_in_use_is_not_written_over(toy, tmp_path, recipe_for):
         load(tmp_path)
 
 
+@pytest.mark.parametrize("out", ["thesis.txt", "thesis.txt/run"])
+def test_a_file_is_no_place_for_a_run(toy, tmp_path, recipe_for, out):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match=r"thesis\.txt is a file: --out wants a folder"):
+        train(recipe_for(toy), tmp_path / out, mode="quiet")
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
 def test_a_loss_that_explodes_is_told(toy, tmp_path, recipe_for):
     recipe = recipe_for(
         toy, "--train.rate", "1e38", "--train.clip", "none", "--train.optimizer", "sgd"

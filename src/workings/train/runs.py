@@ -209,6 +209,9 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
         recipe = recipe_of(folder)
         held.enter_context(_claimed(folder))
         return recipe
+    there = next(p for p in (folder, *folder.parents) if p.exists())
+    if not there.is_dir():
+        raise UserError(f"{there} is a file: --out wants a folder, new or empty")
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
     folder.mkdir(parents=True, exist_ok=True)
