@@ -133,6 +133,7 @@ def test_ctrl_c_leaves_a_checkpoint(toy, tmp_path):
         ("", "empty"),
         ('{"text": "a", "label": "x"}\n{"text": "b", "label": "x"}\n' * 9, "at least two"),
         ('{"texts": "a", "label": "x"}\n', "text"),
+        ('{"text": "", "label": "x"}\n{"text": " ", "label": "y"}\n' * 9, "all 18 texts are empty"),
     ],
 )
 def test_data_that_cannot_be_learned_from(tmp_path, content, told, recipe_for):

@@ -79,11 +79,7 @@ class Classifying(Task):
             text=data.text,
             label=data.label,
         )
-        if len(splits.labels) < 2:
-            raise UserError(
-                f"{data.set}: {len(splits.labels)} label in the training examples: "
-                "at least two are needed to tell apart"
-            )
+        _expect_something(splits, data.set)
         wanted = recipe.tokenizer
         tokenizer = train_tokenizer(
             wanted.kind, (e.text for e in splits.train), wanted.size, wanted.min_count
@@ -322,6 +318,20 @@ class Classifying(Task):
             belongs,
         )
         return cls(recipe, tokenizer, labels, model)
+
+
+def _expect_something(splits: Splits, name: str) -> None:
+    """Refuse examples that nothing can be learned from."""
+    texts = [e.text for part in PARTS for e in getattr(splits, part)]
+    if not any(map(str.strip, texts)):  # all alike: held out together, and none is left
+        raise UserError(
+            f"{name}: all {len(texts):,} texts are empty: another column has them? (data.text)"
+        )
+    if len(splits.labels) < 2:
+        found = "only one label" if splits.labels else "no label"
+        raise UserError(
+            f"{name}: {found} in the training examples: at least two are needed to tell apart"
+        )
 
 
 def _labels(path: Path) -> list[str]:
