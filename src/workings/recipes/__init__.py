@@ -25,6 +25,7 @@ from workings.recipes.common import (
     chosen,
     sized,
 )
+from workings.recipes.keys import every_key
 from workings.recipes.language import (
     LANGUAGE_KINDS,
     LANGUAGE_SIZES,
@@ -68,6 +69,7 @@ __all__ = [
     "TransformerConfig",
     "TransformerLanguageConfig",
     "chosen",
+    "every_key",
     "language_config",
     "model_config",
     "sized",

@@ -325,7 +325,8 @@ def _expect_something(splits: Splits, name: str) -> None:
     texts = [e.text for part in PARTS for e in getattr(splits, part)]
     if not any(map(str.strip, texts)):  # all alike: held out together, and none is left
         raise UserError(
-            f"{name}: all {len(texts):,} texts are empty: another column has them? (data.text)"
+            f"{name}: all {len(texts):,} texts are empty: "
+            "there is nothing to learn from (data.text names their column)"
         )
     if len(splits.labels) < 2:
         found = "only one label" if splits.labels else "no label"

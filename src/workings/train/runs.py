@@ -14,7 +14,7 @@ from workings.data.texts import text_names
 from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
-from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen
+from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen, every_key
 from workings.storage import (
     Damaged,
     file_sums,
@@ -43,7 +43,7 @@ MOST_THREADS = 4096  # no machine has more to offer
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe and change it as the command line says: `--train.epochs 3`."""
-    table = override(load_table(path), changes)
+    table = override(load_table(path), changes, every_key() if changes else ())
     task = chosen("task", table.get("task", "classify"), TASKS)
     recipe: Recipe = build(TASKS[task][0], table)
     return recipe
