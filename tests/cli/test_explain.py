@@ -83,6 +83,13 @@ def test_a_folder_that_is_no_run(tmp_path, capsys):
     assert "not a run" in capsys.readouterr().err
 
 
+def test_ngrams_have_no_vectors_to_show(run, capsys):
+    assert main(["tokens", "plum", "--run", run]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "n-grams has no vectors of tokens" in line
+    assert f"workings explain {run} TEXT" in line
+
+
 def test_a_classifier_is_not_exported(run, tmp_path, capsys):
     assert main(["export", run, "--to", "gpt2", "--out", str(tmp_path / "out")]) == 2
     assert "one of 'language' is needed here" in capsys.readouterr().err
