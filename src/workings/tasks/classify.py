@@ -30,6 +30,7 @@ from workings.data import (
 from workings.data.batching import Ids
 from workings.data.tokenizer import Span
 from workings.errors import UserError
+from workings.files import named_by
 from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
@@ -347,7 +348,9 @@ def texts_of(sources: Iterable[str], column: str) -> Iterator[str]:
     for source in sources:
         if source == "-":
             yield from (e.text for e in read(sys.stdin.buffer, format="text", label=None))
-        elif len(source) < 4096 and "\0" not in source and Path(source).is_file():
+        elif path := named_by(source):
+            if path.is_dir():
+                raise UserError(f"{source}: a folder: give a text, a file, or - (a text a line)")
             yield from (e.text for e in read(source, text=column, label=None))
         elif source.endswith(ENDINGS) and " " not in source:
             raise UserError(f"{source}: no such file (a text that is called so: through -)")
