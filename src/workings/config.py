@@ -244,7 +244,7 @@ def to_table(config: Any) -> dict[str, Any]:
 def to_toml(table: Mapping[str, Any], section: str = "") -> str:
     """Write a table of plain values as TOML: values first, then sections."""
     lines = [
-        f"{_toml_key(key)} = {_toml_value(value)}"
+        f"{_toml_key(key)} = {toml_value(value)}"
         for key, value in table.items()
         if not isinstance(value, Mapping)
     ]
@@ -258,16 +258,21 @@ def to_toml(table: Mapping[str, Any], section: str = "") -> str:
 
 def _toml_key(key: str) -> str:
     bare = key and all(c.isascii() and (c.isalnum() or c in "-_") for c in key)
-    return key if bare else _toml_value(key)
+    return key if bare else toml_value(key)
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Write a plain value as a recipe would.
+
+    >>> print(toml_value(True), toml_value("none"), toml_value([1, 2.5]))
+    true "none" [1, 2.5]
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml_value(v) for v in value)}]"
+        return f"[{', '.join(toml_value(v) for v in value)}]"
     text = str(value)
     escaped = "".join(
         c

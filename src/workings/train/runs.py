@@ -262,10 +262,8 @@ def _describe(task: Task, recipe: Recipe, folder: Path, crew: Crew) -> None:
         return
     before = read_json(folder / "environment.json").get("data")
     if before != task.data_told:
-        raise UserError(
-            f"{recipe.data.set} is not what this run began with: it was {before}, "
-            f"it is {task.data_told}"
-        )
+        changed = "; ".join(differences({"data": before}, {"data": task.data_told}))
+        raise UserError(f"{recipe.data.set} is not what this run began with: {changed}")
     if not task.agrees(folder):
         raise UserError(f"{folder / 'tokenizer.json'}: the data give another one today")
 
