@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         return _refused(error)
     parser = _parser()
-    arguments, changes = parser.parse_known_args(given)
+    arguments, changes = parser.parse_known_args(_joined(given))
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
     arguments.changes, arguments.status = changes, 0
@@ -88,6 +88,19 @@ def _expect_verb(given: Sequence[str]) -> None:
     """Refuse a wrong verb in a line; argparse would list them all."""
     if given and not given[0].startswith("-") and given[0] not in VERBS:
         raise UserError(f"{brief(given[0])}: no such verb: {near(given[0], VERBS)}")
+
+
+def _joined(given: Sequence[str]) -> list[str]:
+    """Join `--section.key VALUE` by =, lest argparse take the value for a RECIPE."""
+    joined: list[str] = []
+    for argument in given:
+        before = joined[-1] if joined else ""
+        change = before.startswith("--") and "." in before and "=" not in before
+        if change and "--" not in joined and not argument.startswith("--"):
+            joined[-1] = f"{before}={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _refused(error: UserError | OSError) -> int:
