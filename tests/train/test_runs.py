@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from workings.cli import main
 from workings.config import override
 from workings.errors import UserError
 from workings.storage import read_tensors
@@ -90,6 +91,26 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
         for n in ("whole", "stopped")
     ]
     assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("patience", ["none", "1"])
+def test_a_finished_run_says_that_it_is_and_writes_its_report_again(
+    toy, tmp_path, recipe_for, capsys, patience
+):
+    recipe = recipe_for(toy, "--train.patience", patience)
+    train(recipe, tmp_path / "run")
+    assert "nothing is left to train" not in capsys.readouterr().err
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / "report.html").unlink()
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr().err
+    assert "finished: nothing is left to train" in told
+    assert f"workings train --repeat {tmp_path / 'run'} --train.epochs N" in told
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    assert (tmp_path / "run" / "report.html").is_file()
+    longer = ["--train.epochs", "4", "--train.patience", "9", "--out", str(tmp_path / "longer")]
+    assert main(["train", "--repeat", str(tmp_path / "run"), *longer]) == 0
+    assert "epoch 4: " in capsys.readouterr().err
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path, recipe_for):

@@ -191,6 +191,11 @@ def _run(
             log.rewind(0)
         by = f" · {crew.size} processes, {recipe.train.crew}" if crew.size > 1 else ""
         log.say(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
+        if trainer.is_over():
+            log.say(
+                f"finished: nothing is left to train; for longer, anew: workings train --repeat "
+                f"{folder} --train.epochs N --out OTHER"
+            )
         try:
             trainer.train()
         except Interrupted:
