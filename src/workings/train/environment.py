@@ -38,10 +38,12 @@ def environment() -> dict[str, Any]:
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Say what has changed, of what may change a result."""
     kinds = ("workings", "python", "system", "machine", "threads")
-    told = _changes(*({kind: made.get(kind) for kind in kinds} for made in (before, now)))
+    old, new = ({kind: made.get(kind) for kind in kinds} for made in (before, now))
+    told = _changes(old, new)
     for table, prefix in (("data", "data."), ("packages", "")):
         both = (made.get(table) for made in (before, now))
-        told += _changes(*(given if isinstance(given, dict) else {} for given in both), prefix)
+        old, new = (given if isinstance(given, dict) else {} for given in both)
+        told += _changes(old, new, prefix)
     return told
 
 
