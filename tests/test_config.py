@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.config import build, describe, load_table, override, to_table, to_toml
+from workings.config import build, describe, keys, load_table, override, to_table, to_toml
 from workings.errors import UserError
 
 
@@ -85,6 +85,29 @@ def test_the_command_line_goes_before_the_file():
 def test_a_wrong_change_is_a_users_mistake(arguments):
     with pytest.raises(UserError):
         override({"name": "a"}, arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--inner.epochs"], "--inner.epochs needs a value: --inner.epochs VALUE"),
+        (["--inner.epochs", "--quick", "true"], "--inner.epochs needs a value"),
+        (["--inner.epcohs"], "did you mean --inner.epochs VALUE?"),
+        (["--iner.epochs", "3"], "did you mean --inner.epochs VALUE?"),
+        (["--rate=3"], "did you mean --inner.rate VALUE?"),
+        (["--zebra"], "--zebra: no such key: expected --section.key VALUE"),
+        (["zebra"], "expected --section.key VALUE"),
+    ],
+)
+def test_a_wrong_change_is_told_what_would_be_right(arguments, told):
+    with pytest.raises(UserError) as caught:
+        override({"name": "a"}, arguments, list(keys(Outer)))
+    assert told in str(caught.value)
+
+
+def test_every_key_that_is_described_can_be_changed():
+    described = {f.key for f in describe(Outer)}
+    assert described < set(keys(Outer)) == described | {"inner"}
 
 
 def test_every_field_has_its_docstring_as_help():

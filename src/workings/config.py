@@ -15,7 +15,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from workings.errors import UserError, brief, near, shown
+from workings.errors import UserError, brief, near, nearest, shown
 from workings.files import at_most, parse_toml
 
 T = TypeVar("T")
@@ -120,8 +120,12 @@ def _as_float(whole: int) -> float:
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
-def override(table: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
+def override(
+    table: Mapping[str, Any], arguments: Sequence[str], known: Sequence[str] = ()
+) -> dict[str, Any]:
     """Change a table as the command line says: `--train.epochs 3`, `--train.epochs=3`.
+
+    Where all the keys there are is `known`, another one is refused.
 
     >>> override({"train": {"epochs": 1, "batch": 8}}, ["--train.epochs", "3"])
     {'train': {'epochs': 3, 'batch': 8}}
@@ -133,9 +137,11 @@ def override(table: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, An
         if not flag.startswith("--") or len(flag) < 3:
             raise UserError(f"{flag!r}: expected --section.key VALUE")
         key, equals, text = flag[2:].partition("=")
+        if known and key not in known:
+            raise UserError(f"--{brief(key)}: no such key: {_meant(key, known)}")
         if not equals:
-            if not rest:
-                raise UserError(f"{flag} needs a value")
+            if not rest or rest[0].startswith("--"):
+                raise UserError(f"{flag} needs a value: {flag} VALUE")
             text = rest.pop(0)
         *sections, name = key.split(".")
         place = changed
@@ -145,6 +151,14 @@ def override(table: Mapping[str, Any], arguments: Sequence[str]) -> dict[str, An
                 raise UserError(f"{flag}: {section} is not a section")
         place[name] = _from_text(text)
     return changed
+
+
+def _meant(key: str, known: Sequence[str]) -> str:
+    """Say what would be right: the nearest key, or the one that has the same name elsewhere."""
+    named = {k.rpartition(".")[2]: k for k in known}
+    close = nearest(key, known) or named.get(key.rpartition(".")[2])
+    right = "expected --section.key VALUE, of those in workings train --help"
+    return f"did you mean --{close} VALUE?" if close else right
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,6 +173,14 @@ def _from_text(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, ValueError, RecursionError):
         return text
+
+
+def keys(cls: type, prefix: str = "") -> Iterator[str]:
+    """Name the keys of a configuration, and its sections."""
+    for name, kind in get_type_hints(cls).items():
+        yield f"{prefix}{name}"
+        if is_dataclass(kind) and isinstance(kind, type):
+            yield from keys(kind, f"{prefix}{name}.")
 
 
 def describe(cls: type, prefix: str = "") -> Iterator[Field]:
@@ -222,7 +244,7 @@ def to_table(config: Any) -> dict[str, Any]:
 def to_toml(table: Mapping[str, Any], section: str = "") -> str:
     """Write a table of plain values as TOML: values first, then sections."""
     lines = [
-        f"{_toml_key(key)} = {_toml_value(value)}"
+        f"{_toml_key(key)} = {toml_value(value)}"
         for key, value in table.items()
         if not isinstance(value, Mapping)
     ]
@@ -236,16 +258,21 @@ def to_toml(table: Mapping[str, Any], section: str = "") -> str:
 
 def _toml_key(key: str) -> str:
     bare = key and all(c.isascii() and (c.isalnum() or c in "-_") for c in key)
-    return key if bare else _toml_value(key)
+    return key if bare else toml_value(key)
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Write a plain value as a recipe would.
+
+    >>> print(toml_value(True), toml_value("none"), toml_value([1, 2.5]))
+    true "none" [1, 2.5]
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml_value(v) for v in value)}]"
+        return f"[{', '.join(toml_value(v) for v in value)}]"
     text = str(value)
     escaped = "".join(
         c

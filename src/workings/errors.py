@@ -43,13 +43,23 @@ def near(word: str, choices: Iterable[str]) -> str:
     >>> near("zebra", ["scores", "weights"])
     'expected one of scores, weights'
     """
+    known = list(choices)
+    close = nearest(word, known)
+    some = [*known[:30], "…"] if len(known) > 30 else known
+    return f"did you mean {close!r}?" if close else f"expected one of {', '.join(some)}"
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """Guess which of the choices was meant by a word, if any.
+
+    >>> nearest("Scores", ["scores", "weights"]), nearest("zebra", ["scores", "weights"])
+    ('scores', None)
+    """
     from difflib import get_close_matches  # costs 5 ms, and only errors need it
 
     known = list(choices)
     same = [choice for choice in known if choice.casefold() == word.casefold()]
-    close = same or get_close_matches(word[:60], known, n=1)
-    some = [*known[:30], "…"] if len(known) > 30 else known
-    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(some)}"
+    return next(iter(same or get_close_matches(word[:60], known, n=1)), None)
 
 
 def brief(text: str, most: int = 60) -> str:

@@ -48,6 +48,16 @@ def at_most(file: BinaryIO, most: int, name: object) -> bytes:
     return b"".join(pieces)
 
 
+def named_by(text: str) -> Path | None:
+    """Find what is there under the name that a text is, if it is one.
+
+    >>> named_by("a review " * 100) is None, named_by(".") == Path()
+    (True, True)
+    """
+    # Path.exists would not have it that a text is too long for a name.
+    return Path(text) if os.path.exists(text) else None  # noqa: PTH110
+
+
 def check_inside(path: Path, folder: Path) -> None:
     """Refuse what a link leads out of a folder, and what is neither a file nor a folder."""
     if not path.resolve().is_relative_to(folder.resolve()):

@@ -107,6 +107,21 @@ def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, told):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        ("trian", "did you mean 'train'?"),
+        ("Solve", "did you mean 'solve'?"),
+        ("zebra", "expected one of solve, check"),
+        ("", "expected one of solve, check"),
+    ],
+)
+def test_a_wrong_verb_is_told_in_a_line(verb, told):
+    done = workings(verb, "lectures/L2-self.toml", "--train.epochs", "3", code=2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"workings: {verb}: no such verb: {told}")
+
+
 def test_debug_shows_the_traceback():
     done = workings("solve", "no-such-file.toml", "--debug", code=1)
     assert "Traceback" in done.stderr

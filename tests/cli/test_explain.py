@@ -78,9 +78,39 @@ def test_what_cannot_be_asked_is_told(run, capsys, by, told):
     assert said.out == ""
 
 
+def test_a_file_is_not_taken_for_a_text(run, tmp_path, capsys):
+    path = tmp_path / "texts.txt"
+    path.write_text("plum")
+    assert explain(run, str(path)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is a file: explain takes a text, or -" in line
+    assert f"workings predict {run} {path}" in line
+    assert main(["predict", run, str(path)]) == 0
+
+
+def test_a_folder_is_not_taken_for_a_text(run, tmp_path, capsys):
+    assert main(["predict", run, str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path}: a folder: give a text, a file, or -" in line
+
+
+def test_a_text_may_be_longer_than_a_name(run, capsys):
+    for text in ("plum " * 60, "plum/fig " * 1000, "", "plum\0"):
+        assert main(["predict", run, text]) == 0
+        assert explain(run, text) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_folder_that_is_no_run(tmp_path, capsys):
     assert explain(str(tmp_path), "plum") == 2
     assert "not a run" in capsys.readouterr().err
+
+
+def test_ngrams_have_no_vectors_to_show(run, capsys):
+    assert main(["tokens", "plum", "--run", run]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "n-grams has no vectors of tokens" in line
+    assert f"workings explain {run} TEXT" in line
 
 
 def test_a_classifier_is_not_exported(run, tmp_path, capsys):

@@ -298,3 +298,15 @@ def test_plain_data_for_json():
     assert table["lead"] is None
     assert table["tokens"][1] == {"text": "zebra", "start": 5, "end": 10, "unknown": True}
     assert table["shares"][0]["values"] == [round(v, 6) for v in told["attention"].values]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "unit"),
+    [
+        (WORDS, "word"),
+        (Characters.train([SOME]), "character"),
+        (BytePair.train([SOME], 300), "token"),
+    ],
+)
+def test_a_token_is_called_what_it_is(tokenizer, unit):
+    assert explain(task_for("recurrent", tokenizer), "the film").unit == unit

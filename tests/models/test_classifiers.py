@@ -119,6 +119,12 @@ def test_ngrams_come_back_from_a_file():
         NgramClassifier(NgramConfig(longest=9), 10_000, 2)
 
 
+def test_too_few_texts_for_ngrams_are_told_by_their_number():
+    model = NgramClassifier(NgramConfig(min_count=2), 10, 2)
+    with pytest.raises(UserError, match="too few texts to learn from, 2 with 4 tokens"):
+        model.prepare([[5, 6], [8, 7]], [0, 1])
+
+
 @pytest.mark.parametrize("kind", SIZES)
 def test_the_dial_makes_a_model_larger_and_gives_way_to_what_is_said(kind):
     small, medium, large = (

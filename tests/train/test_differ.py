@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from workings.recipes import LanguageRecipe
 from workings.storage import read_json, write_json
 from workings.train.differ import differ
 from workings.train.environment import differences
-from workings.train.runs import train
+from workings.train.runs import resume, train
 from workings.views.differed import differed
 
 
@@ -64,8 +65,25 @@ def test_a_number_of_threads_that_no_run_had(toy, tmp_path, recipe_for, capsys, 
 
 def test_packages_that_are_no_table_are_a_difference():
     assert differences({"packages": ["torch"]}, {"packages": {"torch": "2"}}) == [
-        "torch was None, is 2"
+        "torch was missing, is 2"
     ]
+
+
+def test_values_are_written_as_a_recipe_would(toy, tmp_path, recipe_for):
+    quick = recipe_for(toy, "--train.epochs", "1", "--train.clip", "none")
+    train(quick, tmp_path / "one", mode="quiet")
+    lines = toy.read_text().splitlines()
+    toy.write_text("\n".join(lines[3:]))
+    other = recipe_for(toy, "--train.epochs", "1", "--model.bidirectional", "true")
+    train(other, tmp_path / "two", mode="quiet")
+    with pytest.raises(UserError, match=r"began with: data\.train was \d+, is \d+; "):
+        resume(tmp_path / "one", mode="quiet")
+    toy.write_text("\n".join(lines))
+    told = differed(differ(tmp_path / "one", tmp_path / "two"))
+    assert re.search(r"model\.bidirectional +– +true\n", told)
+    assert re.search(r'train\.clip +"none" +1\.0\n', told)
+    assert re.search(r"data\.train was \d+, is \d+\n", told)
+    assert not re.search(r"None|True|[{}]", told)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")

@@ -62,6 +62,19 @@ def test_the_confusion_matrix_is_the_truth(toy, tmp_path, recipe_for):
     assert counts == list(expected.values())
 
 
+@pytest.mark.parametrize("classes", [2, 14])
+def test_what_was_found_stands_beside_the_class_however_many_there_are(classes):
+    counts = [[3 if i == j else 1 for j in range(classes)] for i in range(classes)]
+    page = confusion_html([f"class {k}" for k in range(classes)], counts)
+    head, *rows = re.findall(r"<tr>.*?</tr>", page)
+    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "found"
+    share = f"{300 / (classes + 2):.1f} %"
+    assert all(
+        re.search(r"<td>(.*?)</td>", row).group(1).endswith(f"{share}</span>") for row in rows
+    )
+    assert ("confusion many" in page) == (classes == 14)
+
+
 def test_labels_mean_no_harm():
     page = confusion_html(["<script>", 'a" onload="x'], [[1, 0], [0, 0]])
     assert not Page(page).foreign

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from workings.cli import main
 from workings.config import override
 from workings.errors import UserError
 from workings.storage import read_tensors
@@ -92,6 +93,26 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
     assert logs[0] == logs[1]
 
 
+@pytest.mark.parametrize("patience", ["none", "1"])
+def test_a_finished_run_says_that_it_is_and_writes_its_report_again(
+    toy, tmp_path, recipe_for, capsys, patience
+):
+    recipe = recipe_for(toy, "--train.patience", patience)
+    train(recipe, tmp_path / "run")
+    assert "nothing is left to train" not in capsys.readouterr().err
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / "report.html").unlink()
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr().err
+    assert "finished: nothing is left to train" in told
+    assert f"workings train --repeat {tmp_path / 'run'} --train.epochs N" in told
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    assert (tmp_path / "run" / "report.html").is_file()
+    longer = ["--train.epochs", "4", "--train.patience", "9", "--out", str(tmp_path / "longer")]
+    assert main(["train", "--repeat", str(tmp_path / "run"), *longer]) == 0
+    assert "epoch 4: " in capsys.readouterr().err
+
+
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path, recipe_for):
     run = tmp_path / "run"
     train(recipe_for(toy), run, mode="quiet")
@@ -133,6 +154,7 @@ def test_ctrl_c_leaves_a_checkpoint(toy, tmp_path):
         ("", "empty"),
         ('{"text": "a", "label": "x"}\n{"text": "b", "label": "x"}\n' * 9, "at least two"),
         ('{"texts": "a", "label": "x"}\n', "text"),
+        ('{"text": "", "label": "x"}\n{"text": " ", "label": "y"}\n' * 9, "all 18 texts are empty"),
     ],
 )
 def test_data_that_cannot_be_learned_from(tmp_path, content, told, recipe_for):
@@ -156,6 +178,14 @@ def test_a_folder_in_use_is_not_written_over(toy, tmp_path, recipe_for):
         train(recipe_for(toy), tmp_path / "run", mode="quiet")
     with pytest.raises(UserError, match="not a run"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("out", ["thesis.txt", "thesis.txt/run"])
+def test_a_file_is_no_place_for_a_run(toy, tmp_path, recipe_for, out):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match=r"thesis\.txt is a file: --out wants a folder"):
+        train(recipe_for(toy), tmp_path / out, mode="quiet")
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
 
 
 def test_a_loss_that_explodes_is_told(toy, tmp_path, recipe_for):

@@ -38,6 +38,7 @@ class Told:
             Shares("attention", [0.2, 0.3, 0.5], signed=False, layers=[[0.2, 0.3, 0.5]] * 2),
         ]
     )
+    unit: str = "word"
 
 
 NASTY = Told(
@@ -49,6 +50,13 @@ NASTY = Told(
     probabilities={"<script>": 0.9, '"\x1b[31m': 0.1},
     shares=[Shares("occlusion", [1.0, -1.0], what="<i>\x1b")],
 )
+
+
+@pytest.mark.parametrize("unit", ["word", "character", "token"])
+def test_tokens_are_called_what_they_are(unit):
+    html = page(replace(Told(), unit=unit, unknown=[1]))
+    assert f"{unit.capitalize()}s in orange make it larger, {unit}s in blue smaller." in html
+    assert f'<span class="unknown">{unit}</span> not in the vocabulary' in html
 
 
 def test_without_colour_the_strongest_words_are_told():

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import NoReturn
 
 from workings import __version__
-from workings.cli.together import give_way, leave_word
-from workings.errors import ToldElsewhere, UserError, extra_of
+from workings.cli.together import give_way, leave_word, told_by_one
+from workings.errors import ToldElsewhere, UserError, brief, extra_of, near
 from workings.views.plain import printable
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
@@ -49,8 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):  # brackets and arrows, whatever the terminal's code page
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    given = sys.argv[1:] if argv is None else argv
+    try:
+        with told_by_one():
+            _expect_verb(given)
+    except UserError as error:
+        return _refused(error)
     parser = _parser()
-    arguments, changes = parser.parse_known_args(argv)
+    arguments, changes = parser.parse_known_args(_joined(given))
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
     arguments.changes, arguments.status = changes, 0
@@ -75,12 +81,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         if arguments.debug:
             raise
-        if isinstance(error, ToldElsewhere):
-            give_way()
-        told = f"workings: {printable(_told(error))}"
-        sys.stderr.write(f"{told}\n")
-        leave_word(told)
-        return 2
+        return _refused(error)
+
+
+def _expect_verb(given: Sequence[str]) -> None:
+    """Refuse a wrong verb in a line; argparse would list them all."""
+    if given and not given[0].startswith("-") and given[0] not in VERBS:
+        raise UserError(f"{brief(given[0])}: no such verb: {near(given[0], VERBS)}")
+
+
+def _joined(given: Sequence[str]) -> list[str]:
+    """Join `--section.key VALUE` by =, lest argparse take the value for a RECIPE."""
+    joined: list[str] = []
+    for argument in given:
+        before = joined[-1] if joined else ""
+        change = before.startswith("--") and "." in before and "=" not in before
+        if change and "--" not in joined and not argument.startswith("--"):
+            joined[-1] = f"{before}={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def _refused(error: UserError | OSError) -> int:
+    """Tell what was wrong, unless another process does."""
+    if isinstance(error, ToldElsewhere):
+        give_way()
+    told = f"workings: {printable(_told(error))}"
+    sys.stderr.write(f"{told}\n")
+    leave_word(told)
+    return 2
 
 
 def _told(error: Exception) -> str:

@@ -29,12 +29,20 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from workings.cli.output import show
+    from workings.errors import UserError
+    from workings.files import named_by
     from workings.lens.explain import explain
     from workings.tasks.classify import Classifying
     from workings.train.runs import load_as
 
-    task, text = load_as(Classifying, arguments.run_folder), arguments.text
+    text = arguments.text
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+    elif (path := named_by(text)) and path.is_file():
+        raise UserError(
+            f"{text} is a file: explain takes a text, or - for standard input; "
+            f"workings predict {arguments.run_folder} {text} reads it"
+        )
+    task = load_as(Classifying, arguments.run_folder)
     show(explain(task, text, methods=arguments.by), arguments.format, arguments.out)
     return 0

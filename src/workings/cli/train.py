@@ -75,13 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.errors import UserError
     from workings.train.loop import Interrupted
     from workings.train.runs import as_it_was, read_recipe, record, train
+    from workings.views.plain import printable
 
     with told_by_one():
         if (arguments.recipe is None) == (arguments.repeat is None):
             raise UserError("workings train needs a RECIPE, or --repeat RUN")
         if arguments.repeat is not None:
             for changed in as_it_was(Path(arguments.repeat)):
-                sys.stderr.write(f"workings: note: {changed}: the weights may differ\n")
+                sys.stderr.write(f"workings: note: {printable(changed)}: the weights may differ\n")
         path = Path(arguments.recipe or Path(arguments.repeat) / "config.toml")
         recipe = read_recipe(path, arguments.changes)
     name = path.stem if arguments.recipe else f"{Path(arguments.repeat).name}-again"

@@ -20,6 +20,7 @@ from workings.trace import Trace
 from workings.views.notation import typeset
 
 AT_ONCE = 64  # copies of the text in a batch
+UNITS = {"words": "word", "characters": "character"}  # what the tokens of these are called
 MOST = 200  # copies; in a longer text, several tokens are left out together
 
 
@@ -53,6 +54,7 @@ def explain(task: Classifying, text: str, *, methods: Iterable[str] | None = Non
         lead=case.lead,
         probabilities=dict(zip(task.labels, torch.softmax(scores, -1).tolist(), strict=True)),
         shares=[found for found in asked.values() if found],
+        unit=UNITS.get(task.tokenizer.kind, "token"),
     )
 
 

@@ -43,6 +43,8 @@ class Explanation:
     """how far the label's score is above the runner-up's: the logarithm of their odds"""
     probabilities: dict[str, float]
     shares: list[Shares]
+    unit: str = "token"
+    """what a person calls a token: word, character, …"""
 
     def __getitem__(self, method: str) -> Shares:
         return {shares.method: shares for shares in self.shares}[method]

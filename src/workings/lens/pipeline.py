@@ -48,7 +48,10 @@ def from_run(folder: str | Path, texts: Sequence[str]) -> list[Stages]:
 
     weights = read_tensors(Path(folder) / "model.safetensors")
     if "embedding.weight" not in weights:
-        raise UserError(f"{folder}: its model has no vectors for single tokens")
+        raise UserError(
+            f"{folder}: a model of n-grams has no vectors of tokens: "
+            f"workings explain {folder} TEXT shows what they say"
+        )
     tokenizer = load_tokenizer(Path(folder) / "tokenizer.json")
     return [_stages(text, tokenizer, weights["embedding.weight"].numpy()) for text in texts]
 

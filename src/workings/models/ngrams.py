@@ -51,7 +51,10 @@ class NgramClassifier(TextClassifier):
         np.add.at(counts, (places, of_text), 1)
         often = counts.sum(1) >= self.config.min_count
         if not often.any():
-            raise UserError(f"min_count = {self.config.min_count}: no n-gram is in so many texts")
+            raise UserError(
+                f"too few texts to learn from, {len(texts):,} with {sum(map(len, texts)):,} tokens"
+                f": no n-gram is in {self.config.min_count:,} of them; a lower model.min_count?"
+            )
         inside = counts[often] + 1  # one for luck, so that nothing is impossible
         outside = counts[often].sum(1, keepdims=True) - counts[often] + 1
         ratios = np.log(inside / inside.sum(0)) - np.log(outside / outside.sum(0))

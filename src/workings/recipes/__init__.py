@@ -25,6 +25,7 @@ from workings.recipes.common import (
     chosen,
     sized,
 )
+from workings.recipes.keys import every_key
 from workings.recipes.language import (
     LANGUAGE_KINDS,
     LANGUAGE_SIZES,
@@ -91,6 +92,7 @@ __all__ = [
     "TranslateTrainConfig",
     "TranslatorConfig",
     "chosen",
+    "every_key",
     "language_config",
     "model_config",
     "sized",

@@ -30,6 +30,7 @@ from workings.data import (
 from workings.data.batching import Ids
 from workings.data.tokenizer import Span
 from workings.errors import UserError
+from workings.files import named_by
 from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
@@ -79,11 +80,7 @@ class Classifying(Task):
             text=data.text,
             label=data.label,
         )
-        if len(splits.labels) < 2:
-            raise UserError(
-                f"{data.set}: {len(splits.labels)} label in the training examples: "
-                "at least two are needed to tell apart"
-            )
+        _expect_something(splits, data.set)
         wanted = recipe.tokenizer
         tokenizer = train_tokenizer(
             wanted.kind, (e.text for e in splits.train), wanted.size, wanted.min_count
@@ -324,6 +321,21 @@ class Classifying(Task):
         return cls(recipe, tokenizer, labels, model)
 
 
+def _expect_something(splits: Splits, name: str) -> None:
+    """Refuse examples that nothing can be learned from."""
+    texts = [e.text for part in PARTS for e in getattr(splits, part)]
+    if not any(map(str.strip, texts)):  # all alike: held out together, and none is left
+        raise UserError(
+            f"{name}: all {len(texts):,} texts are empty: "
+            "there is nothing to learn from (data.text names their column)"
+        )
+    if len(splits.labels) < 2:
+        found = "only one label" if splits.labels else "no label"
+        raise UserError(
+            f"{name}: {found} in the training examples: at least two are needed to tell apart"
+        )
+
+
 def _labels(path: Path) -> list[str]:
     labels = read_json(path).get("labels")
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -336,7 +348,9 @@ def texts_of(sources: Iterable[str], column: str) -> Iterator[str]:
     for source in sources:
         if source == "-":
             yield from (e.text for e in read(sys.stdin.buffer, format="text", label=None))
-        elif len(source) < 4096 and "\0" not in source and Path(source).is_file():
+        elif path := named_by(source):
+            if path.is_dir():
+                raise UserError(f"{source}: a folder: give a text, a file, or - (a text a line)")
             yield from (e.text for e in read(source, text=column, label=None))
         elif source.endswith(ENDINGS) and " " not in source:
             raise UserError(f"{source}: no such file (a text that is called so: through -)")

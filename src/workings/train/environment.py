@@ -37,18 +37,25 @@ def environment() -> dict[str, Any]:
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Say what has changed, of what may change a result."""
-    kinds = ("workings", "python", "system", "machine", "threads", "data")
-    told = [
-        f"{kind} was {before.get(kind)}, is {now.get(kind)}"
-        for kind in kinds
-        if before.get(kind) != now.get(kind)
-    ]
-    told_of = (before.get("packages"), now.get("packages"))
-    old, new = (given if isinstance(given, dict) else {} for given in told_of)
-    for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            told.append(f"{name} was {old.get(name)}, is {new.get(name)}")
+    kinds = ("workings", "python", "system", "machine", "threads")
+    old, new = ({kind: made.get(kind) for kind in kinds} for made in (before, now))
+    told = _changes(old, new)
+    for table, prefix in (("data", "data."), ("packages", "")):
+        both = (made.get(table) for made in (before, now))
+        old, new = (given if isinstance(given, dict) else {} for given in both)
+        told += _changes(old, new, prefix)
     return told
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
+    def written(value: object) -> str:
+        return "missing" if value is None else str(value)
+
+    return [
+        f"{prefix}{name} was {written(old.get(name))}, is {written(new.get(name))}"
+        for name in dict.fromkeys((*old, *new))
+        if old.get(name) != new.get(name)
+    ]
 
 
 def peak_memory() -> int | None:

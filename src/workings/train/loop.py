@@ -121,7 +121,7 @@ class Trainer:
         """Train to the end, or until somebody stops it."""
         try:
             with self._interruptible():
-                while self.progress.epoch < self.config.epochs and not self._patience_is_over():
+                while not self.is_over():
                     self._epoch()
         except Diverged as error:
             if not self.crew.is_chief:  # all found the same
@@ -253,9 +253,11 @@ class Trainer:
             return best is None or (lowest is not None and loss < lowest)
         return (value > best) == self.task.higher_is_better
 
-    def _patience_is_over(self) -> bool:
-        patience = self.config.patience
-        return patience is not None and self.progress.epoch - self.progress.best_epoch >= patience
+    def is_over(self) -> bool:
+        """Tell whether nothing is left to train: all epochs are done, or patience is at its end."""
+        done, patience = self.progress.epoch, self.config.patience
+        impatient = patience is not None and done - self.progress.best_epoch >= patience
+        return done >= self.config.epochs or impatient
 
     @contextmanager
     def averaged(self) -> Iterator[None]:

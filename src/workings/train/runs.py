@@ -14,7 +14,7 @@ from workings.data.texts import text_names
 from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
-from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen
+from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen, every_key
 from workings.storage import (
     Damaged,
     file_sums,
@@ -43,7 +43,7 @@ MOST_THREADS = 4096  # no machine has more to offer
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe and change it as the command line says: `--train.epochs 3`."""
-    table = override(load_table(path), changes)
+    table = override(load_table(path), changes, every_key() if changes else ())
     task = chosen("task", table.get("task", "classify"), TASKS)
     recipe: Recipe = build(TASKS[task][0], table)
     return recipe
@@ -191,6 +191,11 @@ def _run(
             log.rewind(0)
         by = f" · {crew.size} processes, {recipe.train.crew}" if crew.size > 1 else ""
         log.say(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
+        if trainer.is_over():
+            log.say(
+                f"finished: nothing is left to train; for longer, anew: workings train --repeat "
+                f"{folder} --train.epochs N --out OTHER"
+            )
         try:
             trainer.train()
         except Interrupted:
@@ -209,6 +214,9 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
         recipe = recipe_of(folder)
         held.enter_context(_claimed(folder))
         return recipe
+    there = next(p for p in (folder, *folder.parents) if p.exists())
+    if not there.is_dir():
+        raise UserError(f"{there} is a file: --out wants a folder, new or empty")
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
     folder.mkdir(parents=True, exist_ok=True)
@@ -259,10 +267,8 @@ def _describe(task: Task, recipe: Recipe, folder: Path, crew: Crew) -> None:
         return
     before = read_json(folder / "environment.json").get("data")
     if before != task.data_told:
-        raise UserError(
-            f"{recipe.data.set} is not what this run began with: it was {before}, "
-            f"it is {task.data_told}"
-        )
+        changed = "; ".join(differences({"data": before}, {"data": task.data_told}))
+        raise UserError(f"{recipe.data.set} is not what this run began with: {changed}")
     if not task.agrees(folder):
         raise UserError(f"{folder / 'tokenizer.json'}: the data give another one today")
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from workings.config import toml_value
 from workings.views.plain import one_line
 from workings.views.table import text_table
 
@@ -14,12 +15,16 @@ def differed(found: Mapping[str, Any]) -> str:
     one, other = found["runs"]
     parts = []
     for what in ("configuration", "results"):
-        rows = [(key, str(a), str(b)) for key, (a, b) in found[what].items()]
+        rows = [(key, _written(a), _written(b)) for key, (a, b) in found[what].items()]
         parts.append(_part(what, text_table(("key", one, other), rows, left=3) if rows else ""))
     parts.append(_part("environment", "\n".join(found["environment"])))
     parts.append(_part("curves", _curves(found["curves"])))
     parts.append(_part("predictions", _predictions(found["predictions"])))
     return "\n\n".join(parts)
+
+
+def _written(value: object) -> str:
+    return "–" if value is None else toml_value(value)
 
 
 def _part(what: str, told: str) -> str:

@@ -68,9 +68,10 @@ def glance(told: Told) -> str:
 
 
 def _body(told: Told) -> str:
-    words = f"{harmless(lead_note(told))}. Words in orange make it larger, words in blue smaller."
+    units = f"{told.unit}s"
+    key = f"{units.capitalize()} in orange make it larger, {units} in blue smaller."
     parts = [f'<h1 dir="auto">Why {harmless(told.label)}?</h1>', _bars(told)]
-    parts += [f'<p class="what">{words}</p>']
+    parts += [f'<p class="what">{harmless(lead_note(told))}. {harmless(key)}</p>']
     parts += [_section(told, shares) for shares in told.shares]
     return "\n".join(parts)
 
@@ -140,7 +141,8 @@ def _legend(told: Told, shares: ToldShares) -> str:
     else:
         parts = [f"<span>0{bar}{most}</span>"]
     if told.unknown:
-        parts.append('<span><span class="unknown">word</span> not in the vocabulary</span>')
+        unit = harmless(told.unit)
+        parts.append(f'<span><span class="unknown">{unit}</span> not in the vocabulary</span>')
     return f'<p class="legend">{"".join(parts)}</p>'
 
 

@@ -13,6 +13,7 @@ from workings.views.picture import Picture
 from workings.views.table import html_table
 
 SAMPLES = 4  # that are shown
+UPRIGHT = 6  # classes; the names of more stand on end, so that the matrix fits the page
 STYLE = """
 .workings .lead { font-size: 1.15rem; max-width: 46rem; }
 .workings .figures { display: flex; flex-wrap: wrap; gap: 1rem 2.6rem; margin: 1.2rem 0 0; }
@@ -28,6 +29,10 @@ STYLE = """
 .workings table.plain .word { text-align: left; }
 .workings table.plain caption { padding-bottom: .4rem; }
 .workings .confusion td .v { min-width: 3.2rem; }
+.workings .confusion.many td .v { min-width: 2.6rem; }
+.workings .confusion thead th { vertical-align: bottom; }
+.workings .confusion.many th .class { display: inline-block; writing-mode: vertical-rl;
+  transform: rotate(180deg); max-height: 10rem; overflow: hidden; text-overflow: ellipsis; }
 .workings .wrong-one { margin: 0 0 1.6rem; max-width: 46rem; }
 .workings .wrong-one > p { margin: 0 0 .3rem; }
 .workings pre { background: var(--card); border: 1px solid var(--line); padding: .7rem .9rem;
@@ -97,7 +102,11 @@ def curve_chart(curves: Sequence[Mapping[str, Any]], what: str) -> Picture:
 
 def confusion_html(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     """Write a confusion matrix: a row for each true class, a column for each predicted one."""
-    columns = "".join(f'<th scope="col" dir="auto">{harmless(label)}</th>' for label in labels)
+    many = " many" if len(labels) > UPRIGHT else ""
+    columns = "".join(
+        f'<th scope="col" dir="auto"><span class="class">{harmless(label)}</span></th>'
+        for label in labels
+    )
     rows = []
     for k, (label, row) in enumerate(zip(labels, counts, strict=True)):
         total = sum(row)
@@ -107,13 +116,13 @@ def confusion_html(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> st
         )
         recall = f"{100 * row[k] / total:.1f} %" if total else "–"
         rows.append(
-            f'<tr><th scope="row" dir="auto">{harmless(label)}</th>{cells}'
-            f'<td><span class="v">{recall}</span></td></tr>'
+            f'<tr><th scope="row" dir="auto">{harmless(label)}</th>'
+            f'<td><span class="v">{recall}</span></td>{cells}</tr>'
         )
     return (
-        '<div class="scroll"><table class="confusion"><caption>rows: the true class; columns: the '
-        "predicted one; last: the share of the class that was found</caption>"
-        f'<thead><tr><td></td>{columns}<th scope="col">found</th></tr></thead>'
+        f'<div class="scroll"><table class="confusion{many}"><caption>rows: the true class, and '
+        "the share of it that was found; columns: the predicted class</caption>"
+        f'<thead><tr><td></td><th scope="col">found</th>{columns}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
