@@ -25,6 +25,7 @@ VERBS = (
     "predict",
     "explain",
     "complete",
+    "translate",
     "cells",
     "attention",
     "gradients",

@@ -44,18 +44,18 @@ def add_modes(parser: argparse.ArgumentParser) -> None:
 def keys_help() -> str:
     """List every key of a recipe with its help."""
     from workings.config import describe
-    from workings.recipes import LANGUAGE_KINDS, MODELS, ClassifyRecipe, LanguageRecipe
+    from workings.recipes.keys import RECIPES
 
     lines = ["keys of a recipe, each --section.key on the command line:"]
     told: set[Field] = set()
-    for recipe, kinds in ((ClassifyRecipe, MODELS), (LanguageRecipe, LANGUAGE_KINDS)):
+    for task, (recipe, kinds) in RECIPES.items():
         fields = [f for f in describe(recipe) if f.key != "model"]
-        lines.append(f"with task = {recipe.task}:")
+        lines.append(f"with task = {task}:")
         lines += [_line(f) for f in fields if f not in told and f.key != "task"]
         lines.append(f"  {'model.kind':<22} {', '.join(kinds)}")
         lines.append(f"  {'model.size':<22} small, medium or large: sets what is not set by itself")
         for kind, config in kinds.items():
-            lines.append(f"with task = {recipe.task} and model.kind = {kind}:")
+            lines.append(f"with task = {task} and model.kind = {kind}:")
             lines += [_line(f) for f in describe(config, "model.")]
         told |= set(fields)
     return "\n".join(lines)

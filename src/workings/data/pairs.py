@@ -11,7 +11,15 @@ from workings.data.pair_files import Pair, folder_parts, parallel_part, read_col
 from workings.data.pair_splits import Cleaned, PairSplits, clean, hold_out_pairs, part_size
 from workings.errors import UserError, brief, near, shown
 
-__all__ = ["Cleaned", "Pair", "PairSplits", "load_pairs", "load_part", "pair_set_names"]
+__all__ = [
+    "Cleaned",
+    "Pair",
+    "PairSplits",
+    "load_pairs",
+    "load_part",
+    "load_test",
+    "pair_set_names",
+]
 
 
 def pair_set_names() -> tuple[str, ...]:
@@ -86,6 +94,23 @@ def load_part(
         known = near(str(data), NAMED_PAIRS)
         raise UserError(f"{brief(str(data), 300)}: neither a folder nor a named set: {known}")
     return tuple(parallel_part(Path(data) / part, source, target))
+
+
+def load_test(
+    data: str | Path, *, source: str, target: str, fetch: bool = True
+) -> tuple[Pair, ...]:
+    """Load what a translator is tested on, nothing left out.
+
+    A named set's test part, or another part of it ("multi30k/test_2017_flickr"); or all pairs of a
+    file, or of two that begin so.
+    """
+    name, _, part = str(data).partition("/")
+    if name in NAMED_PAIRS:
+        return load_part(name, part or "test", source=source, target=target, fetch=fetch)
+    if str(data) == EMOJI_NAMES:
+        return load_pairs(data, source=source, target=target).test
+    parts = _read(Path(data), source, target)
+    return tuple(parts.get("test") or parts["train"])
 
 
 def _check(

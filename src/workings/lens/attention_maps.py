@@ -141,8 +141,8 @@ def _maps(
 ) -> AttentionMaps:
     if not found:
         raise UserError("this model has no attention to look at")
-    _check("layer", layers, len(found))
-    _check("head", heads, len(found[0]))
+    check_number("layer", layers, len(found))
+    check_number("head", heads, len(found[0]))
     size = len(tokens)
     maps = [
         # As arrays of C's: a list of Python's numbers takes eight times the room.
@@ -157,7 +157,8 @@ def _maps(
     return AttentionMaps(text, tokens, tokens, maps, cut)
 
 
-def _check(what: str, wanted: Collection[int], count: int) -> None:
+def check_number(what: str, wanted: Collection[int], count: int) -> None:
+    """Refuse numbers of layers or heads that a model does not have."""
     for number in wanted:
         if not 1 <= number <= count:
             raise UserError(f"{what} {number}: this model has {count}, counted from 1")

@@ -3,6 +3,14 @@
 from workings.config import keys
 from workings.recipes.classify import MODELS, ClassifyRecipe
 from workings.recipes.language import LANGUAGE_KINDS, LanguageRecipe
+from workings.recipes.translate import TRANSLATOR_KINDS, TranslateRecipe
+
+RECIPES: dict[str, tuple[type, dict[str, type]]] = {
+    "classify": (ClassifyRecipe, MODELS),
+    "language": (LanguageRecipe, LANGUAGE_KINDS),
+    "translate": (TranslateRecipe, TRANSLATOR_KINDS),
+}
+"""The recipe of each task, and the kinds of models that it may ask for."""
 
 
 def every_key() -> list[str]:
@@ -12,7 +20,7 @@ def every_key() -> list[str]:
     (True, True, False)
     """
     found = ["model.kind", "model.size"]
-    for recipe, kinds in ((ClassifyRecipe, MODELS), (LanguageRecipe, LANGUAGE_KINDS)):
+    for recipe, kinds in RECIPES.values():
         found += keys(recipe)
         for config in kinds.values():
             found += keys(config, "model.")

@@ -136,16 +136,18 @@ def _last_line_end(path: Path, length: int) -> int:
         return at_most(file, LARGEST_LOG, path)[:length].rfind(b"\n") + 1
 
 
-def told(measured: Mapping[str, float]) -> str:
+def told(measured: Mapping[str, float | str]) -> str:
     """Write measurements in a line.
 
     >>> told({"test_accuracy": 0.9, "test_examples": 2550})
     'test accuracy 0.9000 · test examples 2,550'
     """
     return " · ".join(
-        f"{name.replace('_', ' ')} {value:,}"
-        if isinstance(value, int)
-        else f"{name.replace('_', ' ')} {value:.4f}"
+        f"{name.replace('_', ' ')} {value:.4f}"
+        if isinstance(value, float)
+        else f"{name.replace('_', ' ')} {value}"
+        if isinstance(value, str)
+        else f"{name.replace('_', ' ')} {value:,}"
         for name, value in measured.items()
     )
 

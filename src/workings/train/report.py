@@ -10,9 +10,12 @@ from workings.models.summary import summarise
 from workings.storage import read_json, write_text
 from workings.tasks.classify import Classifying
 from workings.tasks.task import Task
+from workings.tasks.translate import Translating
 from workings.train.log import read_log
 from workings.train.mistakes import mistakes
 from workings.views.report import Report, curve_chart, measures, report_page, samples_html
+
+SENTENCE = 20  # tokens, as a translator's layers are shown with
 
 
 def write_report(folder: Path, task: Task) -> None:
@@ -62,6 +65,8 @@ def _figures(result: dict[str, Any]) -> list[tuple[str, str]]:
             share = "accuracy" in key
             number = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
             shown.append((name, f"{100 * value:.2f} %" if share else number))
+        elif key == "signature":
+            shown.append(("BLEU by", value))
     return shown
 
 
@@ -83,7 +88,7 @@ def _length(task: Task) -> int:
     """How long a text is that the layer table is written for."""
     if isinstance(task, Classifying):
         return task.model.fixed_length or int(task.recipe.data.longest)
-    return int(task.recipe.data.window)
+    return SENTENCE if isinstance(task, Translating) else int(task.recipe.data.window)
 
 
 def _flat(table: dict[str, Any]) -> dict[str, str]:

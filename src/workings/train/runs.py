@@ -9,12 +9,20 @@ import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
+from workings.data.pairs import pair_set_names
 from workings.data.sets import set_names
 from workings.data.texts import text_names
 from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
-from workings.recipes import ClassifyRecipe, LanguageRecipe, Recipe, chosen, every_key
+from workings.recipes import (
+    ClassifyRecipe,
+    LanguageRecipe,
+    Recipe,
+    TranslateRecipe,
+    chosen,
+    every_key,
+)
 from workings.storage import (
     Damaged,
     file_sums,
@@ -27,6 +35,7 @@ from workings.storage import (
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.task import Task
+from workings.tasks.translate import Translating
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.faults import check, system_errors_told
 from workings.train.log import Log, Mode, read_log, told
@@ -36,6 +45,7 @@ from workings.train.report import write_report
 TASKS: dict[str, tuple[type, Any]] = {
     "classify": (ClassifyRecipe, Classifying),
     "language": (LanguageRecipe, Modelling),
+    "translate": (TranslateRecipe, Translating),
 }
 Kind = TypeVar("Kind", bound=Task)
 MOST_THREADS = 4096  # no machine has more to offer
@@ -63,7 +73,7 @@ def train(
 def _at_home(recipe: Recipe) -> Recipe:
     """Write the whole path of its data into a recipe: a run is asked from elsewhere, too."""
     path = Path(recipe.data.set)
-    if recipe.data.set in (*set_names(), *text_names()) or not path.exists():
+    if recipe.data.set in (*set_names(), *text_names(), *pair_set_names()) or not path.exists():
         return recipe
     changed: Recipe = build(
         type(recipe), override(to_table(recipe), ["--data.set", str(path.absolute())])

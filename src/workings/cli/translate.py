@@ -1,0 +1,108 @@
+"""Translate sentences by a trained translator, and show what it looked at."""
+
+import argparse
+from collections.abc import Iterator
+
+from workings.cli.output import PICTURED
+
+HELP = "translate sentences"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    parser.add_argument(
+        "texts",
+        metavar="TEXT",
+        nargs="*",
+        help="a sentence, a file, or - (a sentence a line); none: asks for them",
+    )
+    parser.add_argument("--beams", type=int, metavar="N", help="default: the recipe's")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
+    parser.add_argument("--n-best", type=int, metavar="N", help="the N best, with their scores")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="draw a translation instead of searching"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+    parser.add_argument("--show", action="store_true", help="draw the alignment")
+    parser.add_argument("--words", action="store_true", help="join pieces of words in it")
+    for what in ("layer", "head"):
+        parser.add_argument(
+            f"--{what}",
+            type=int,
+            metavar="N",
+            action="append",
+            default=[],
+            help=f"the alignment of this {what}, from 1 (default: the mean of all)",
+        )
+    parser.add_argument("--format", choices=PICTURED, help="of the alignment: as --out ends")
+    parser.add_argument("--out", metavar="FILE", help="write the alignment to a file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate, as the sentences come."""
+    import sys
+    from dataclasses import replace
+
+    from workings.decode.sample import Sampling
+    from workings.errors import UserError
+    from workings.tasks.translate import Translating
+    from workings.train.runs import load_as
+    from workings.views.plain import printable
+
+    task = load_as(Translating, arguments.run_folder)
+    how = task.recipe.search
+    given = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
+    how = replace(how, **{name: value for name, value in given.items() if value is not None})
+    if arguments.n_best is not None:
+        if arguments.n_best < 1:
+            raise UserError(f"--n-best {arguments.n_best}: at least 1")
+        how = replace(how, beams=max(how.beams, arguments.n_best))
+    sampling = None
+    if arguments.temperature is not None:
+        sampling = Sampling(temperature=arguments.temperature, seed=arguments.seed)
+    if arguments.show:
+        return _show(task, arguments)
+    for found in task.translate(_sentences(arguments.texts), how, sampling):
+        if arguments.n_best is None:
+            sys.stdout.write(printable(found[0].text) + "\n")
+        else:
+            for one in found[: arguments.n_best]:
+                sys.stdout.write(f"{one.score:.4f}\t{printable(one.text)}\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _show(task: object, arguments: argparse.Namespace) -> int:
+    from workings.cli.output import show
+    from workings.errors import UserError
+    from workings.lens.alignments import alignment
+
+    texts = list(_sentences(arguments.texts))
+    if len(texts) != 1:
+        raise UserError(f"--show draws one sentence, and {len(texts)} were given")
+    found = alignment(
+        task,  # type: ignore[arg-type]
+        texts[0],
+        layers=arguments.layer,
+        heads=arguments.head,
+        whole_words=arguments.words,
+    )
+    show(found, arguments.format, arguments.out)
+    return 0
+
+
+def _sentences(texts: list[str]) -> Iterator[str]:
+    """Every sentence of what was given: itself, or the lines of a file or of standard input."""
+    import sys
+    from pathlib import Path
+
+    from workings.data.lines import lines
+
+    for text in texts or ["-"]:
+        if text == "-":
+            yield from (line.rstrip("\r\n") for _, line in lines(sys.stdin.buffer))
+        elif len(text) < 4096 and "\0" not in text and Path(text).is_file():
+            yield from (line.rstrip("\r\n") for _, line in lines(text))
+        else:
+            yield text

@@ -1,0 +1,335 @@
+"""Translation: from pairs of sentences and a recipe to a model that translates."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from workings.crew import Crew
+from workings.data.batching import pad, pair_batches
+from workings.data.pairs import Pair, PairSplits, load_pairs, load_test
+from workings.data.tokenizers import load_tokenizer, train_tokenizer
+from workings.decode.sample import Sampling
+from workings.errors import UserError
+from workings.models.translators import START, Sentences, Translator, build_translator
+from workings.recipes import SearchConfig, TranslateRecipe
+from workings.scores.bleu import score
+from workings.tasks.task import Losses, Task
+from workings.tasks.translation import Translation, Vocabularies, stop_of, translate
+from workings.tasks.weights import with_weights
+
+PARTS = ("train", "validation", "test")
+GREEDILY = SearchConfig(beams=1, length_penalty=0.0)
+SHOWN = 2  # translations that are logged after an epoch
+
+
+class Translating(Task):
+    """Pairs and a translator: what the training loop works on, and what translates afterwards."""
+
+    higher_is_better = False
+    unit = "tokens"
+    model: Translator
+
+    def __init__(self, recipe: TranslateRecipe, words: Vocabularies, model: Translator) -> None:
+        self.recipe, self.words, self.model = recipe, words, model
+        self.metric = f"validation_{recipe.train.metric}"
+        self.higher_is_better = recipe.train.metric == "bleu"
+        self.data_told: dict[str, Any] = {}
+        self.pairs: dict[str, tuple[Pair, ...]] = dict.fromkeys(PARTS, ())
+        self._encoded: dict[str, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
+        self._student = 0.0  # share of the inputs that are the model's own
+
+    @property
+    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What it writes beside the weights: one vocabulary, or two."""
+        joint = self.recipe.tokenizer.joint
+        return ("tokenizer.json",) if joint else ("source.json", "target.json")
+
+    @classmethod
+    def from_recipe(cls, recipe: TranslateRecipe) -> "Translating":
+        """Read the pairs, make the vocabularies and a fresh model."""
+        splits = _loaded(recipe)
+        words = _vocabularies(recipe, splits.train)
+        torch.manual_seed(recipe.seed)
+        sizes = len(words.source), len(words.target)
+        task = cls(recipe, words, build_translator(recipe.model, *sizes))
+        for part in PARTS:
+            task._take(part, getattr(splits, part))
+        task.data_told = _told(recipe, splits)
+        return task
+
+    def _take(self, part: str, pairs: tuple[Pair, ...]) -> None:
+        """Encode the pairs of a part."""
+        self.pairs[part] = pairs
+        self._encoded[part] = [
+            (
+                np.array(self.words.read(pair.source), np.int32),
+                np.array(self.words.wrote(pair.target), np.int32),
+            )
+            for pair in pairs
+        ]
+
+    # -- what the training loop asks ---------------------------------------------------------------
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """The training batches: pairs of like lengths together, by their tokens."""
+        forcing = self.recipe.forcing
+        self._student = forcing.student * min(max(epoch - forcing.from_epoch, 0) / forcing.over, 1)
+        return pair_batches(
+            *self._lengths("train"),
+            tokens=self.recipe.train.batch,
+            seed=self.recipe.seed,
+            epoch=epoch,
+        )
+
+    def _lengths(self, part: str) -> tuple[list[int], list[int]]:
+        some = self._encoded[part]
+        return [len(source) for source, _ in some], [len(target) + 1 for _, target in some]
+
+    def weight(self, batch: Sequence[int]) -> int:
+        """Over how many tokens of the target the loss is a mean."""
+        return sum(len(self._encoded["train"][k][1]) + 1 for k in batch)
+
+    def describe(self, batch: Sequence[int]) -> str:
+        """Say what a batch is."""
+        source, target = (
+            max(len(self._encoded["train"][k][side]) for k in batch) for side in (0, 1)
+        )
+        return f"a batch of {len(batch):,} pairs, the longest of {source:,} and {target:,} tokens"
+
+    def loss(self, batch: Sequence[int], device: torch.device) -> Losses:
+        """The mean cross-entropy of the next token of the translations."""
+        source, target, following = self._collate("train", batch, device)
+        smoothing = self.recipe.train.smoothing
+        if self._student:
+            scores = self._student_forced(source, target)
+            total = F.cross_entropy(
+                scores.flatten(0, 1),
+                following.flatten(),
+                ignore_index=0,
+                label_smoothing=smoothing,
+                reduction="sum",
+            )
+        else:
+            total = self.model(source, target, following, smoothing)
+        return Losses(total / self.weight(batch))
+
+    def _student_forced(self, source: Sentences, target: Tensor) -> Tensor:
+        """Feed the model its own predictions, at the share that the schedule has come to."""
+        scores, state = self.model.start(source)
+        found = [scores]
+        for tokens in target[:, 1:].unbind(1):
+            own = torch.multinomial(torch.softmax(scores.detach(), -1), 1).squeeze(1)
+            student = torch.rand(len(tokens), device=tokens.device) < self._student
+            scores, state = self.model.step(torch.where(student, own, tokens), state)
+            found.append(scores)
+        return torch.stack(found, 1)
+
+    def _collate(
+        self, part: str, batch: Sequence[int], device: torch.device
+    ) -> tuple[Sentences, Tensor, Tensor]:
+        """Sources, targets behind their start token, and what follows each of these."""
+        some, stop = [self._encoded[part][k] for k in batch], stop_of(self.words.target)
+        ids, lengths = pad([source for source, _ in some])
+        target, _ = pad([np.concatenate(([START], t)) for _, t in some])
+        following, _ = pad([np.concatenate((t, [stop])) for _, t in some])
+        source = Sentences(ids.to(device), lengths.to(device))
+        return source, target.to(device), following.to(device)
+
+    def evaluate(self, crew: Crew) -> dict[str, float]:
+        """The loss on the validation pairs; and BLEU, where it decides which epoch is best."""
+        if not self.pairs["validation"]:
+            return {}
+        measured = self._loss_on("validation", crew)
+        if self.recipe.train.metric == "bleu":
+            found = self._translated("validation", crew, GREEDILY)
+            measured["validation_bleu"] = score(found, self._references("validation")).bleu.score
+        return measured
+
+    @torch.no_grad()
+    def _loss_on(self, part: str, crew: Crew) -> dict[str, float]:
+        nats = tokens = 0.0
+        batches = pair_batches(
+            *self._lengths(part), tokens=self.recipe.train.batch, seed=0, shuffle=False
+        )
+        for batch in batches:
+            share = list(crew.share(batch))
+            # A model that is spread over the crew needs everybody for every batch.
+            source, target, following = self._collate(part, share or batch[:1], crew.device)
+            loss = float(self.model(source, target, following))
+            if share:
+                nats, tokens = nats + loss, tokens + int((following != 0).sum())
+        summed = crew.total({"nats": nats, "tokens": tokens})
+        mean = summed["nats"] / summed["tokens"]
+        return {f"{part}_loss": mean, f"{part}_perplexity": math.exp(min(mean, 700.0))}
+
+    def _translated(self, part: str, crew: Crew, how: SearchConfig) -> list[str]:
+        """The best translation of every source of a part; each process does its share."""
+        self.model.eval()
+        mine = list(crew.share(range(len(self.pairs[part]))))
+        sources = (self.pairs[part][k].source for k in mine)
+        found = dict(zip(mine, self.best(sources, how), strict=True))
+        everything = {k: text for some in crew.everyones(found) for k, text in some.items()}
+        return [everything[k] for k in range(len(self.pairs[part]))]
+
+    def _references(self, part: str) -> list[str]:
+        lower = self.words.lower
+        return [p.target.lower() if lower else p.target for p in self.pairs[part]]
+
+    def test(self, crew: Crew) -> dict[str, Any]:
+        """Translate the test part, and score it."""
+        if not self.pairs["test"]:
+            return {}
+        found = self._translated("test", crew, self.recipe.search)
+        scores = score(found, self._references("test"))
+        return {
+            **self._loss_on("test", crew),
+            "test_bleu": scores.bleu.score,
+            "test_chrf": scores.chrf.score,
+            "test_pairs": len(found),
+            "signature": scores.bleu.signature,
+        }
+
+    def remark(self) -> dict[str, Any]:
+        """How the first of the validation pairs are translated by now."""
+        some = [pair.source for pair in self.pairs["validation"][:SHOWN]]
+        found = zip(some, self.best(some, GREEDILY), strict=True)
+        return {"sample": "\n".join(f"{source} → {text}" for source, text in found)} if some else {}
+
+    # -- translating -------------------------------------------------------------------------------
+
+    def translate(
+        self,
+        texts: Iterable[str],
+        how: SearchConfig | None = None,
+        sampling: Sampling | None = None,
+    ) -> Iterator[list[Translation]]:
+        """Translate texts as they come: of each the best translations, best first; or one drawn."""
+        with torch.no_grad():
+            yield from translate(self.model, self.words, texts, how or self.recipe.search, sampling)
+
+    def best(self, texts: Iterable[str], how: SearchConfig | None = None) -> Iterator[str]:
+        """The best translation of each text."""
+        return (found[0].text if found else "" for found in self.translate(texts, how))
+
+    def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
+        """Score the test part of a set, or all pairs of a file; None: the recipe's test part."""
+        self._take("test", self._own_test() if data is None else self._other_test(data))
+        if not self.pairs["test"]:
+            raise UserError(f"{data or self.recipe.data.set}: it has no pairs to test on")
+        return self.test(Crew(next(self.model.parameters()).device))
+
+    def _own_test(self) -> tuple[Pair, ...]:
+        splits, told = _loaded(self.recipe), self.data_told.get("sha256")
+        if told not in (None, _told(self.recipe, splits)["sha256"]):
+            raise UserError(
+                f"{self.recipe.data.set} is not what this run was trained on: what it held out "
+                "cannot be told any more; --data measures on all of a file"
+            )
+        return splits.test
+
+    def _other_test(self, data: str) -> tuple[Pair, ...]:
+        wanted = self.recipe.data
+        return load_test(data, source=wanted.source, target=wanted.target)
+
+    # -- the run folder ----------------------------------------------------------------------------
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What two processes must agree about: the pairs, and how they became numbers."""
+        digest = hashlib.sha256()
+        for source, target in self._encoded["train"][:1000]:
+            digest.update(source.tobytes() + target.tobytes())
+        return {**self.data_told, "tokens": len(self.words.target), "ids": digest.hexdigest()[:16]}
+
+    def twin(self, weights: dict[str, Tensor]) -> "Translating":
+        """Another of this kind, on the same pairs, with a model of its own that has the weights."""
+        sizes = len(self.words.source), len(self.words.target)
+        model = build_translator(self.recipe.model, *sizes)
+        model.load_state_dict(weights)
+        other = Translating(self.recipe, self.words, model.eval())
+        other.data_told, other.pairs, other._encoded = self.data_told, self.pairs, self._encoded
+        return other
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed beside the weights."""
+        for name, tokenizer in zip(self.files, (self.words.source, self.words.target)):  # noqa: B905 - one, if joint
+            tokenizer.save(folder / name)
+
+    def agrees(self, folder: Path) -> bool:
+        """Tell whether a run's vocabularies are these."""
+        return _saved(folder, self.recipe) == self.words
+
+    @classmethod
+    def load(
+        cls, folder: Path, recipe: TranslateRecipe, belongs: str | None = None
+    ) -> "Translating":
+        """Read a run's vocabularies and best weights, which may have to bear its mark."""
+        words = _saved(folder, recipe)
+        model = with_weights(
+            lambda: build_translator(recipe.model, len(words.source), len(words.target)),
+            folder / "model.safetensors",
+            belongs,
+        )
+        return cls(recipe, words, model)
+
+
+def _loaded(recipe: TranslateRecipe) -> PairSplits:
+    wanted = recipe.data
+    return load_pairs(
+        wanted.set,
+        source=wanted.source,
+        target=wanted.target,
+        validation=wanted.validation,
+        longest=wanted.longest,
+        ratio=wanted.ratio,
+        seed=recipe.seed,
+    )
+
+
+def _told(recipe: TranslateRecipe, splits: PairSplits) -> dict[str, Any]:
+    """What is learned from: how much of it, what was left out, and a checksum of all."""
+    digest = hashlib.sha256()
+    for part in PARTS:
+        for pair in getattr(splits, part):
+            digest.update(json.dumps([part, pair.source, pair.target]).encode())
+    data, counts = recipe.data, {part: len(getattr(splits, part)) for part in PARTS}
+    return {
+        "set": data.set,
+        "source": data.source,
+        "target": data.target,
+        **counts,
+        "cleaned": splits.cleaned.told(),
+        "sha256": digest.hexdigest(),
+    }
+
+
+def _vocabularies(recipe: TranslateRecipe, pairs: Sequence[Pair]) -> Vocabularies:
+    wanted = recipe.tokenizer
+    sides = ([p.source for p in pairs], [p.target for p in pairs])
+    if wanted.lower:
+        sides = ([text.lower() for text in sides[0]], [text.lower() for text in sides[1]])
+
+    def learned(texts: list[str]) -> Any:
+        return train_tokenizer(wanted.kind, texts, wanted.size, wanted.min_count, stop=True)
+
+    if wanted.joint:
+        both = learned([*sides[0], *sides[1]])
+        return Vocabularies(both, both, wanted.lower)
+    return Vocabularies(learned(sides[0]), learned(sides[1]), wanted.lower)
+
+
+def _saved(folder: Path, recipe: TranslateRecipe) -> Vocabularies:
+    wanted = recipe.tokenizer
+    if wanted.joint:
+        both = load_tokenizer(folder / "tokenizer.json")
+        return Vocabularies(both, both, wanted.lower)
+    source, target = (load_tokenizer(folder / f"{side}.json") for side in ("source", "target"))
+    return Vocabularies(source, target, wanted.lower)

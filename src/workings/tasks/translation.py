@@ -1,0 +1,166 @@
+"""Sentences in, translations out: searched for, spelt, and unknown words taken from the source."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from workings.data.batching import batches, pad
+from workings.data.tokenizer import Tokenizer
+from workings.data.words import Words
+from workings.decode.beam import Hypothesis, beam_search
+from workings.decode.sample import Sampling, generate
+from workings.models.translators import START, Sentences, Translator
+from workings.recipes import SearchConfig
+from workings.tasks.alignment import cross_weights
+
+AT_ONCE = 2**14  # tokens of sources and beams in a batch
+WAITING = 2000  # sentences that are sorted by length together
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """How the sentences of two languages become tokens; `lower`: in small letters."""
+
+    source: Tokenizer
+    target: Tokenizer
+    lower: bool = False
+
+    def read(self, text: str) -> list[int]:
+        """The ids of a source, with a stop: a sentence may be empty, but has an end."""
+        return [*self.source.encode(text.lower() if self.lower else text), stop_of(self.source)]
+
+    def wrote(self, text: str) -> list[int]:
+        """The ids of a translation, without start and stop."""
+        return self.target.encode(text.lower() if self.lower else text)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translation, the tokens it is made of, the log of its probability, and its rank's score."""
+
+    text: str
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+
+
+def stop_of(tokenizer: Tokenizer) -> int:
+    """The id that ends a sentence."""
+    assert tokenizer.stop is not None
+    return tokenizer.stop
+
+
+def translate(
+    model: Translator,
+    words: Vocabularies,
+    texts: Iterable[str],
+    how: SearchConfig,
+    sampling: Sampling | None = None,
+) -> Iterator[list[Translation]]:
+    """Translate texts as they come, in their order: of each the best, best first; or one drawn.
+
+    Nothing is translated by nothing.
+    """
+    waiting = iter(texts)
+    while some := list(islice(waiting, WAITING)):
+        found = {
+            k: [Translation("", (), 0.0, 0.0)] for k, text in enumerate(some) if not text.strip()
+        }
+        asked = [k for k in range(len(some)) if k not in found]
+        encoded = [words.read(some[k]) for k in asked]
+        lengths = [len(ids) for ids in encoded]
+        room = max(AT_ONCE // how.beams, 1)
+        for batch in batches(lengths, tokens=room, seed=0, shuffle=False):
+            source = sentences([encoded[k] for k in batch], model)
+            longest = 2 * source.ids.shape[1] + 10
+            if sampling is None:
+                hypotheses = searched(model, source, words, how, longest)
+            else:
+                hypotheses = drawn(model, source, words, sampling, longest)
+            for k, some_of_it in zip((asked[b] for b in batch), hypotheses, strict=True):
+                found[k] = [
+                    Translation(
+                        spelt(model, words, some[k], h), h.tokens, h.log_probability, h.score
+                    )
+                    for h in some_of_it
+                ]
+        yield from (found[k] for k in range(len(some)))
+
+
+def searched(
+    model: Translator, source: Sentences, words: Vocabularies, how: SearchConfig, longest: int
+) -> list[list[Hypothesis]]:
+    """The best translations of each source."""
+    return beam_search(
+        model,
+        source,
+        stop=stop_of(words.target),
+        longest=longest,
+        beams=how.beams,
+        length_penalty=how.length_penalty,
+    )
+
+
+def drawn(
+    model: Translator, source: Sentences, words: Vocabularies, sampling: Sampling, longest: int
+) -> list[list[Hypothesis]]:
+    """One translation of each source, token by token as likely as the model finds it."""
+    stop = stop_of(words.target)
+    tokens: list[list[int]] = [[] for _ in source.lengths]
+    logs, done = [0.0] * len(tokens), [False] * len(tokens)
+    for chosen, scores in generate(model, source, longest, sampling):
+        chances = torch.log_softmax(scores.float(), -1)
+        for k, token in enumerate(chosen.tolist()):
+            if done[k]:
+                continue
+            logs[k] += float(chances[k, token])
+            done[k] = token == stop
+            if not done[k]:
+                tokens[k].append(token)
+        if all(done):
+            break
+    return [[Hypothesis(tuple(t), log, log)] for t, log in zip(tokens, logs, strict=True)]
+
+
+def sentences(encoded: Sequence[Sequence[int]], model: Translator) -> Sentences:
+    """Put encoded sentences into a batch where the model is."""
+    device = next(model.parameters()).device
+    ids, lengths = pad([list(ids) for ids in encoded])
+    return Sentences(ids.to(device), lengths.to(device))
+
+
+def spelt(model: Translator, words: Vocabularies, source: str, found: Hypothesis) -> str:
+    """Write a translation as text.
+
+    A word that is unknown to the target's vocabulary is the word of the source that the model
+    looked at most when it chose it, if it looks at all: a name, most of the time.
+    """
+    unknown = words.target.unknown
+    if not isinstance(words.target, Words) or unknown not in found.tokens:
+        return words.target.decode(found.tokens)
+    seen = _looked_at(model, words, source, found.tokens)
+    copied = words.source.tokens(source)
+    if seen is None or not copied:
+        return words.target.decode(found.tokens)
+    spelling = [
+        copied[min(int(seen[k].argmax()), len(copied) - 1)]
+        if token == unknown
+        else words.target.token(token)
+        for k, token in enumerate(found.tokens)
+    ]
+    return words.target.join(spelling)
+
+
+def _looked_at(
+    model: Translator, words: Vocabularies, source: str, tokens: Sequence[int]
+) -> Tensor | None:
+    """Mean weights over layers and heads, `[tokens, source]`, without the source's stop."""
+    device = next(model.parameters()).device
+    target = torch.tensor([[START, *tokens]], device=device)
+    layers = cross_weights(model, sentences([words.read(source)], model), target)
+    if not layers:
+        return None
+    return torch.stack(layers).mean((0, 2))[0, :-1, :-1]

@@ -1,0 +1,152 @@
+"""Translators through the engine: a language whose words come in reverse order."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from workings.cli import main
+from workings.config import build, override
+from workings.data.pairs import load_pairs
+from workings.errors import UserError
+from workings.lens.alignments import alignment
+from workings.recipes import SearchConfig, TranslateRecipe
+from workings.tasks.translate import Translating
+from workings.train.runs import load, resume, train
+
+WORDS = {"one": "un", "two": "deux", "six": "six", "ten": "dix", "cat": "chat", "dog": "chien"}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Sentences of two to five words, and their words translated, the last one first."""
+    draw, path = random.Random(0), tmp_path_factory.mktemp("pairs") / "pairs.tsv"  # noqa: S311
+    some = {tuple(draw.choices(list(WORDS), k=draw.randint(2, 5))) for _ in range(1200)}
+    lines = [f"{' '.join(s)}\t{' '.join(WORDS[w] for w in reversed(s))}" for s in sorted(some)]
+    draw.shuffle(lines)
+    path.write_text("\n".join(["en\tfr", *lines]) + "\n")
+    return path
+
+
+def recipe_for(pairs, *changes):
+    table = {
+        "task": "translate",
+        "seed": 1,
+        "data": {"set": str(pairs), "source": "en", "target": "fr"},
+        "tokenizer": {"kind": "words", "joint": False},
+        "model": {"kind": "recurrent", "embedding": 24, "hidden": 32, "dropout": 0.0},
+        "search": {"beams": 3},
+        "train": {"epochs": 12, "batch": 200, "rate": 0.01, "schedule": "cosine"},
+    }
+    return build(TranslateRecipe, override(table, changes))
+
+
+@pytest.fixture(scope="module")
+def run(pairs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "reversed"
+    train(recipe_for(pairs), folder, mode="quiet")
+    return folder
+
+
+def test_it_learns_the_language(run):
+    result = json.loads((run / "result.json").read_text())
+    assert result["test_bleu"] > 90
+    assert result["signature"].startswith("nrefs:1|case:mixed")
+    assert list(load(run).best(["one cat two", "ten six"])) == ["deux chat un", "six dix"]
+
+
+def test_weights_leave_the_diagonal_where_words_change_places(run):
+    """The first word that is written was the last one of the source, and so on."""
+    found = alignment(load(run), "one cat ten dog")
+    assert (found.rows[0].strip(), found.columns[-2].strip()) == ("chien", "dog")
+    weights = torch.tensor([list(row) for row in found.maps[0].weights])
+    middle = weights[:4, :4] @ torch.arange(4.0) / weights[:4, :4].sum(1)
+    assert torch.corrcoef(torch.stack((middle, torch.arange(4.0))))[0, 1] < -0.9
+    torch.testing.assert_close(weights.sum(1), torch.ones(5))
+
+
+def test_what_is_unknown_is_taken_from_the_source(run):
+    task = load(run)
+    unknown = task.words.target.unknown
+    (best,) = next(task.translate(["cat xyzzy two"], SearchConfig(beams=1)))
+    assert "xyzzy" not in task.words.source.tokens("cat two")
+    if unknown in best.tokens:
+        assert "xyzzy" in best.text
+
+
+def test_the_best_and_their_scores(run):
+    task = load(run)
+    (found,) = task.translate(["one two ten"], SearchConfig(beams=4, length_penalty=0.5))
+    assert found[0].text == "dix deux un"
+    assert [t.score for t in found] == sorted((t.score for t in found), reverse=True)
+    assert len({t.text for t in found}) == len(found) == 4
+
+
+def test_order_and_empty_sentences(run):
+    task = load(run)
+    texts = ["one two ten", "", "dog", "cat cat six ten", "  "]
+    together = list(task.best(texts))
+    assert together == [next(task.best([text])) for text in texts]
+    assert together[3] == "dix six chat chat"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("--model.kind", "transformer", "--model.hidden", "32", "--model.layers", "1",
+         "--tokenizer.joint", "true", "--tokenizer.kind", "characters"),
+        ("--model.context", "none", "--train.metric", "bleu"),
+        ("--model.context", "fixed", "--model.cell", "lstm", "--forcing.student", "0.5"),
+        ("--tokenizer.lower", "true", "--train.average", "last", "--train.smoothing", "0.1"),
+    ],
+)  # fmt: skip
+def test_every_kind_trains_and_resumes(pairs, tmp_path, changes):
+    recipe = recipe_for(pairs, "--train.epochs", "2", *changes)
+    train(recipe, tmp_path / "run", mode="quiet")
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    newest = max((tmp_path / "run" / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
+    for file in newest.iterdir():
+        file.unlink()
+    newest.rmdir()
+    assert isinstance(resume(tmp_path / "run", mode="quiet"), Translating)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+def test_the_command_line(run, tmp_path, capsys):
+    file = tmp_path / "some.txt"
+    file.write_text("one two\n\ncat dog\r\n")
+    assert main(["translate", str(run), "ten one", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines() == ["un dix", "deux un", "", "chien chat"]
+    assert main(["translate", str(run), "ten one cat", "--n-best", "2"]) == 0
+    first, _ = capsys.readouterr().out.splitlines()
+    assert first.endswith("\tchat un dix")
+    assert main(["translate", str(run), "ten one cat", "--show"]) == 0
+    assert "chat" in capsys.readouterr().out
+    assert main(["translate", str(run), "ten one cat", "--show", "--out", f"{tmp_path}/a.svg"]) == 0
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    assert main(["evaluate", str(run), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
+
+
+def test_bad_input(run, pairs, tmp_path, capsys):
+    assert main(["translate", str(run), "a", "b", "--show"]) == 2
+    assert "one sentence" in capsys.readouterr().err
+    assert main(["translate", str(run), "ten", "--n-best", "0"]) == 2
+    assert "--n-best" in capsys.readouterr().err
+    with pytest.raises(UserError, match="one vocabulary"):
+        recipe_for(pairs, "--model.shared", "true")
+    with pytest.raises(UserError, match="recurrent"):
+        recipe_for(pairs, "--model.kind", "transformer", "--forcing.student", "0.5")
+    train(recipe_for(pairs, "--train.epochs", "1", "--model.context", "none"), tmp_path / "none",
+          mode="quiet")  # fmt: skip
+    assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
+    assert "looks at nothing" in capsys.readouterr().err
+
+
+def test_held_out_pairs_are_not_seen(pairs):
+    splits = load_pairs(pairs, source="en", target="fr", seed=1)
+    seen = {p.source for p in splits.train} | {p.source for p in splits.validation}
+    assert not seen & {p.source for p in splits.test}
