@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.models.translators import START, Sentences, Translator, build_translator
 from workings.recipes import SearchConfig, TranslateRecipe
-from workings.scores.bleu import score
+from workings.scores.bleu import score, tokenised_bleu
 from workings.tasks.task import Losses, Task
 from workings.tasks.translation import Translation, Vocabularies, stop_of, translate
 from workings.tasks.weights import with_weights
@@ -151,7 +152,8 @@ class Translating(Task):
         measured = self._loss_on("validation", crew)
         if self.recipe.train.metric == "bleu":
             found = self._translated("validation", crew, GREEDILY)
-            measured["validation_bleu"] = score(found, self._references("validation")).bleu.score
+            scores = score(found, self._references("validation"), lowercase=self.words.lower)
+            measured["validation_bleu"] = scores.bleu.score
         return measured
 
     @torch.no_grad()
@@ -181,22 +183,28 @@ class Translating(Task):
         return [everything[k] for k in range(len(self.pairs[part]))]
 
     def _references(self, part: str) -> list[str]:
-        lower = self.words.lower
-        return [p.target.lower() if lower else p.target for p in self.pairs[part]]
+        return [pair.target for pair in self.pairs[part]]
 
     def test(self, crew: Crew) -> dict[str, Any]:
         """Translate the test part, and score it."""
         if not self.pairs["test"]:
             return {}
         found = self._translated("test", crew, self.recipe.search)
-        scores = score(found, self._references("test"))
-        return {
+        references, lower = self._references("test"), self.words.lower
+        scores = score(found, references, lowercase=lower)
+        measured = {
             **self._loss_on("test", crew),
             "test_bleu": scores.bleu.score,
             "test_chrf": scores.chrf.score,
             "test_pairs": len(found),
             "signature": scores.bleu.signature,
         }
+        with suppress(UserError):  # Moses does not know every language
+            language = self.recipe.data.target
+            tokenised = tokenised_bleu(found, references, language=language, lowercase=lower)
+            measured["test_tokenised_bleu"] = tokenised.score
+            measured["tokenised_signature"] = tokenised.signature
+        return measured
 
     def remark(self) -> dict[str, Any]:
         """How the first of the validation pairs are translated by now."""
@@ -314,7 +322,8 @@ def _told(recipe: TranslateRecipe, splits: PairSplits) -> dict[str, Any]:
 def _vocabularies(recipe: TranslateRecipe, pairs: Sequence[Pair]) -> Vocabularies:
     wanted = recipe.tokenizer
     sides = ([p.source for p in pairs], [p.target for p in pairs])
-    if wanted.lower:
+    lower = _is_lower(recipe)
+    if lower:
         sides = ([text.lower() for text in sides[0]], [text.lower() for text in sides[1]])
 
     def learned(texts: list[str]) -> Any:
@@ -322,14 +331,19 @@ def _vocabularies(recipe: TranslateRecipe, pairs: Sequence[Pair]) -> Vocabularie
 
     if wanted.joint:
         both = learned([*sides[0], *sides[1]])
-        return Vocabularies(both, both, wanted.lower)
-    return Vocabularies(learned(sides[0]), learned(sides[1]), wanted.lower)
+        return Vocabularies(both, both, lower)
+    return Vocabularies(learned(sides[0]), learned(sides[1]), lower)
 
 
 def _saved(folder: Path, recipe: TranslateRecipe) -> Vocabularies:
-    wanted = recipe.tokenizer
-    if wanted.joint:
+    lower = _is_lower(recipe)
+    if recipe.tokenizer.joint:
         both = load_tokenizer(folder / "tokenizer.json")
-        return Vocabularies(both, both, wanted.lower)
+        return Vocabularies(both, both, lower)
     source, target = (load_tokenizer(folder / f"{side}.json") for side in ("source", "target"))
-    return Vocabularies(source, target, wanted.lower)
+    return Vocabularies(source, target, lower)
+
+
+def _is_lower(recipe: TranslateRecipe) -> bool:
+    """Whether capitals are lost: a vocabulary of words has none."""
+    return recipe.tokenizer.lower or recipe.tokenizer.kind == "words"

@@ -65,8 +65,8 @@ def _figures(result: dict[str, Any]) -> list[tuple[str, str]]:
             share = "accuracy" in key
             number = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
             shown.append((name, f"{100 * value:.2f} %" if share else number))
-        elif key == "signature":
-            shown.append(("BLEU by", value))
+        elif key.endswith("signature"):
+            shown.append((key.replace("_", " "), value))
     return shown
 
 
