@@ -1,4 +1,6 @@
+import re
 from collections import Counter
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -21,6 +23,10 @@ PAIRS = st.lists(st.builds(Pair, SENTENCES, SENTENCES), max_size=60)
 COUNTS = st.integers(0, 12)
 
 
+def bare(text: str) -> str:
+    return " ".join(re.findall("[abcé]+", text.lower())) or text
+
+
 @given(PAIRS, COUNTS, COUNTS, st.integers(0, 3))
 def test_nothing_is_lost_and_no_sentence_is_in_two_parts(
     pairs: list[Pair], first: int, second: int, seed: int
@@ -32,14 +38,12 @@ def test_nothing_is_lost_and_no_sentence_is_in_two_parts(
     assert sum(map(Counter, parts), Counter()) == Counter(pairs)
     assert len(parts[1]) <= first
     assert len(parts[2]) <= second
-    for side in (0, 1):
-        sentences = [
-            {pair_keys(p)[side] for p in part if p.source.strip() and p.target.strip()}
-            for part in parts
-        ]
-        for one in range(3):
-            for other in range(one):
-                assert not sentences[one] & sentences[other]
+    whole = [[p for p in part if p.source.strip() and p.target.strip()] for part in parts]
+    for sentences in (
+        [{bare(p.source) for p in part} for part in whole],
+        [{bare(p.target) for p in part} for part in whole],
+    ):
+        assert not any(one & other for one, other in combinations(sentences, 2))
     assert all(p.source.strip() and p.target.strip() for part in parts[1:] for p in part)
     turned = hold_out_pairs(pairs[::-1], first, second, seed=seed)
     assert tuple(part[::-1] for part in turned) == parts
