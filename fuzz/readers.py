@@ -19,7 +19,17 @@ from functools import cache
 from pathlib import Path
 
 import workings.data.lines as lines_module
-from workings.data import BytePair, Characters, Words, load_set, load_tokenizer, read, rows
+from workings.data import (
+    BytePair,
+    Characters,
+    Words,
+    load_pairs,
+    load_part,
+    load_set,
+    load_tokenizer,
+    read,
+    rows,
+)
 from workings.data.archives import unpack
 from workings.data.borrowed import Borrowed
 from workings.errors import UserError
@@ -162,6 +172,46 @@ def _folder_seeds() -> list[bytes]:
     ]
 
 
+def _pairs(data: bytes) -> None:
+    """A kind, then one file or, parted by NUL, two: p for parallel ones, or t, c, j for columns."""
+    place = desk() / "pairs"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    kind, content = data[:1], data[1:]
+    if kind == b"p":
+        one, _, other = content.partition(b"\0")
+        (place / "train.de").write_bytes(one)
+        (place / "train.en").write_bytes(other)
+        splits = load_pairs(place / "train", source="de", target="en", validation=0.2, test=0.2)
+        assert load_part(place, "train", source="de", target="en")
+    else:
+        name = {b"t": "a.tsv", b"c": "a.csv"}.get(kind, "a.jsonl")
+        (place / name).write_bytes(content)
+        source, target = ("1", "2") if kind == b"t" else ("de", "en")
+        splits = load_pairs(place / name, source=source, target=target, validation=0.2, test=0.2)
+    assert splits.train
+    assert splits.validation
+    assert splits.test
+    for pair in (*splits.train, *splits.validation, *splits.test):
+        assert not set("\r\n") & set(pair.source + pair.target)
+        assert pair.source.strip()
+        assert pair.target.strip()
+
+
+def _pairs_seeds() -> list[bytes]:
+    german = "Brot\nWein, rot\n\nKäse \r\nein Fisch\nzwei Fische\nMilch\n"
+    english = "bread\nred wine\n\ncheese\na fish\ntwo fish\nmilk\n"
+    both = list(zip(german.split("\n")[:-1], english.split("\n")[:-1], strict=True))
+    lines = "\n".join(json.dumps({"de": one, "en": other}) for one, other in both)
+    return [
+        f"p{german}\0{english}".encode(),
+        b"p" + gzip.compress(german.encode()) + b"\0" + english.encode(),
+        ("t" + "".join(f"{one.strip()}\t{other}\n" for one, other in both)).encode(),
+        ("cde,en\n" + "".join(f'"{one}",{other}\n' for one, other in both)).encode(),
+        f"j{lines}".encode(),
+    ]
+
+
 # -- archives --------------------------------------------------------------------------------------
 
 FILES = {"set/a.txt": b"one", "set/deep/b.txt": b"two" * 1000, "c.txt": b"", "d/": b""}
@@ -298,6 +348,9 @@ READERS: dict[str, Reader] = {
         _folder,
         _folder_seeds,
         ("\0f", "\0l", "\0p", "\0g", "pos/", "train", "test", ".txt", ".csv", ".gz", "../", "/"),
+    ),
+    "pairs": Reader(
+        _pairs, _pairs_seeds, ("\0", "\n", "\r\n", "\t", '"', "de", "en", "\ufeff", " ", "\x1f\x8b")
     ),
     "zip": Reader(_archive, _zip_seeds, ("PK\x01\x02", "PK\x03\x04", "PK\x05\x06", "../", "/")),
     "tar": Reader(_archive, _tar_seeds, ("ustar", "path=", "size=", "GNU.sparse.", "../", "12 ")),

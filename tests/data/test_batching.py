@@ -1,4 +1,4 @@
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.data import batches, pad
+from workings.data import batches, pad, pair_batches
 from workings.errors import UserError
 
 LENGTHS = st.lists(st.integers(0, 400), max_size=300)
@@ -120,3 +120,42 @@ def test_padding_that_cannot_be() -> None:
 def test_neighbours_of_like_length_meet() -> None:
     found = batches([1, 100] * 50, 10, seed=3)
     assert all(a == b for batch in found for a, b in pairwise(i % 2 for i in batch))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), max_size=200),
+    st.integers(1, 2000),
+    st.integers(0, 2**32),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_every_pair_exactly_once(
+    lengths: list[tuple[int, int]], tokens: int, seed: int, pool: int, shuffle: bool
+) -> None:
+    sides = [[both[side] for both in lengths] for side in (0, 1)]
+    settings: Any = {"seed": seed, "epoch": 3, "pool": pool, "shuffle": shuffle}
+    found = pair_batches(*sides, tokens, **settings)
+    assert sorted(chain(*found)) == list(range(len(lengths)))
+    for batch, side in product(found, sides):
+        assert len(batch) == 1 or len(batch) * max(side[i] for i in batch) <= tokens
+    assert found == pair_batches(*map(np.array, sides), tokens, **settings)
+    assert found[2:] == pair_batches(*sides, tokens, start=2, **settings)
+
+
+def test_pairs_of_like_length_on_both_sides_meet() -> None:
+    draw = np.random.RandomState(0)
+    source = draw.lognormal(2.4, 0.5, 8000).astype(int) + 1
+    target = np.maximum((source * draw.normal(1, 0.15, 8000)).astype(int), 1)
+    pooled = pair_batches(source, target, 1024, seed=0)
+    mixed = pair_batches(source, target, 1024, seed=0, pool=1)
+    for side in (source, target):
+        assert padding(side, pooled) < 1.15 < 1.8 < padding(side, mixed)
+    assert pooled != pair_batches(source, target, 1024, seed=0, epoch=1)
+
+
+def test_sides_of_unequal_number() -> None:
+    with pytest.raises(UserError, match="2 sources, but 1 targets"):
+        pair_batches([1, 2], [1], seed=0)
+    with pytest.raises(UserError, match="tokens = 0"):
+        pair_batches([1, 2], [1, 2], 0, seed=0)
+    assert pair_batches([], [], seed=0) == []

@@ -19,7 +19,7 @@ def test_readers_and_tokenizers_need_no_torch() -> None:
 import sys
 for name in ("torch", "jaxtyping", "tokenizers", "emoji", "numpy"):
     sys.modules[name] = None
-from workings.data import Words, load_set, read, set_names, unpack
+from workings.data import Words, load_pairs, load_set, read, set_names, unpack
 print(Words.train(["We are learning AI"]), set_names())
 del sys.modules["numpy"]
 try:

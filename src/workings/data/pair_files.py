@@ -73,7 +73,7 @@ def side(prefix: Path, ending: str) -> Path | None:
     >>> side(Path("nowhere/train"), "de") is None
     True
     """
-    places = (prefix.with_name(f"{prefix.name}.{ending}{packed}") for packed in ("", ".gz"))
+    places = (prefix.parent / f"{prefix.name}.{ending}{packed}" for packed in ("", ".gz"))
     return next((place for place in places if place.is_file()), None)
 
 
@@ -115,13 +115,13 @@ def folder_parts(folder: Path, source: str, target: str) -> dict[str, Iterator[P
 
 def parallel_stems(folder: Path, source: str, target: str) -> list[str]:
     """Name the files of a folder, without their endings, that are there in both languages."""
-    found = []
+    found: dict[str, None] = {}
     for place in sorted(folder.iterdir()):
-        stem = place.name.removesuffix(".gz").removesuffix(f".{source}")
-        if place.name in (f"{stem}.{source}", f"{stem}.{source}.gz"):
-            other = side(folder / stem, target)
-            if other and place.is_file() and stem not in found:
-                check_inside(place, folder)
-                check_inside(other, folder)
-                found.append(stem)
-    return found
+        bare = place.name.removesuffix(".gz")
+        stem = bare.removesuffix(f".{source}")
+        other = side(folder / stem, target) if stem and stem != bare else None
+        if other and place.is_file():
+            check_inside(place, folder)
+            check_inside(other, folder)
+            found[stem] = None
+    return list(found)

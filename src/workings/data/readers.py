@@ -223,11 +223,11 @@ def _csv(source: Source, columns: Sequence[str] | None, numbered: bool) -> Itera
             start = reader.line_num + 1
             if not values:
                 continue
-            if header is None and not numbered:
-                header = _header(values, where)
-            else:
-                header = header or _numbers(values)
-                yield _row(header, values, where)
+            if header is None:
+                header = _numbers(values) if numbered else _header(values, where)
+                if not numbered:
+                    continue
+            yield _row(header, values, where)
     except csv.Error as error:
         # An opening quote that nothing closes swallows the rest: the record's first line is named.
         raise UserError(f"{name}, line {start}: not CSV: {error}") from None
@@ -246,11 +246,11 @@ def _tsv(source: Source, columns: Sequence[str] | None, numbered: bool) -> Itera
         if not (line := line.rstrip("\r\n")):
             continue
         where, values = f"{name}, line {number}", line.split("\t")
-        if header is None and not numbered:
-            header = _header(values, where)
-        else:
-            header = header or _numbers(values)
-            yield _row(header, values, where)
+        if header is None:
+            header = _numbers(values) if numbered else _header(values, where)
+            if not numbered:
+                continue
+        yield _row(header, values, where)
 
 
 def _numbers(values: list[str]) -> list[str]:
