@@ -6,9 +6,13 @@ lies behind the checksums is fuzzed as well.
 
 import atexit
 import json
+import os
 import shutil
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from safetensors import safe_open
@@ -19,13 +23,14 @@ from workings.config import build, to_table, to_toml
 from workings.crew import Crew
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
-from workings.recipes import ClassifyRecipe
+from workings.models.language import build_language_model
+from workings.recipes import ClassifyRecipe, LanguageRecipe
 from workings.storage import file_sums, read_json, read_tensors, tensors_sum, write_json
-from workings.tasks.classify import Classifying
+from workings.tasks.language import Modelling
 from workings.train.checkpoints import Checkpoints
 from workings.train.log import Log, read_log
 from workings.train.loop import Progress, Trainer
-from workings.train.runs import load, read_recipe, train
+from workings.train.runs import TASKS, load, read_recipe, train
 from workings.views.report import curve_chart, measures
 
 ROOT = Path(__file__).parents[1]
@@ -51,12 +56,36 @@ def made() -> Path:
     return desk() / "made"
 
 
+@cache
+def carrying() -> Path:
+    """A small run of a language model whose state is carried from batch to batch."""
+    torch.set_num_threads(1)
+    text = "the fig and the pear and the plum\n" * 40
+    table = {
+        "task": "language",
+        "data": {"set": str(put("toy.txt", text.encode())), "window": 8, "steps": 3, "carry": True},
+        "model": {"kind": "recurrent", "cell": "lstm", "embedding": 2, "hidden": 2},
+        "train": {"epochs": 2, "batch": 4, "average": "last", "last": 2},
+    }
+    with own_cache():
+        train(build(LanguageRecipe, table), desk() / "carrying", mode="quiet")
+    return desk() / "carrying"
+
+
+def own_cache() -> Any:
+    """Let texts become tokens on the desk, not in the user's cache."""
+    return patch.dict(os.environ, XDG_CACHE_HOME=str(desk() / "cache"))
+
+
 def _recipe(data: bytes) -> None:
     recipe = read_recipe(put("recipe.toml", data))
     again = read_recipe(put("again.toml", to_toml(to_table(recipe)).encode()))
     assert again == recipe
     with torch.device("meta"):
-        build_classifier(recipe.model, 100, 3)
+        if isinstance(recipe, ClassifyRecipe):
+            build_classifier(recipe.model, 100, 3)
+        else:
+            build_language_model(recipe.model, 100)
 
 
 def _recipe_seeds() -> list[bytes]:
@@ -95,53 +124,57 @@ def _with_its_sum(data: bytes) -> bytes:
 
 
 def _tensor_seeds() -> list[bytes]:
-    whole = [p.read_bytes() for p in sorted(made().rglob("*.safetensors"))]
+    whole = [p.read_bytes() for run in RUNS for p in sorted(run().rglob("*.safetensors"))]
     return [*whole, *(b"\xff" + raw[1:] for raw in whole)]
 
 
 @cache
-def _trainer() -> Trainer:
-    recipe = read_recipe(made() / "config.toml")
-    folder = desk() / "trained"
+def _trainer(run: Path) -> Trainer:
+    recipe = read_recipe(run / "config.toml")
+    folder = desk() / f"{run.name}-on"
     folder.mkdir()
     log = Log(folder / "log.jsonl", "quiet")
     atexit.register(log.close)
-    task = Classifying.from_recipe(recipe)
+    with own_cache():
+        task = TASKS[recipe.task][1].from_recipe(recipe)
     trainer = Trainer(task, recipe.train, folder, log, 0, Crew(torch.device("cpu")))
     trainer.checkpoints = Checkpoints(folder, 3)
     log.record(kind="epoch", epoch=1, filler="x" * 2000)
     return trainer
 
 
-PARTS = ("state.json", "model", "optimiser", "average", "random")
+@cache
+def _parts(run: Path) -> list[Path]:
+    """The files of a run's last checkpoint, its state first."""
+    folder = run / "checkpoints" / "step-6"
+    return [folder / "state.json", *sorted(folder.glob("*.safetensors"))]
 
 
-def _checkpoint(data: bytes) -> None:
+def _checkpoint(run: Callable[[], Path], data: bytes) -> None:
     """The first byte says which part of a checkpoint the rest is; the others are as they were."""
-    trainer = _trainer()
+    trainer, parts = _trainer(run()), _parts(run())
     shutil.rmtree(trainer.checkpoints.folder, ignore_errors=True)
-    trainer.checkpoints.folder.mkdir()
     newest = trainer.checkpoints.folder / "step-6"
-    (original,) = list((made() / "checkpoints").glob("step-6"))
-    shutil.copytree(original, newest)
-    part, content = PARTS[data[0] % len(PARTS) if data else 0], data[1:]
+    shutil.copytree(parts[0].parent, newest)
+    part, content = parts[data[0] % len(parts) if data else 0], data[1:]
     state = read_json(newest / "state.json")
     state["belongs"] = ""
-    if part == "state.json":
+    if part.name == "state.json":
         state = _changed(state, content)
     else:
-        file = newest / f"{part}.safetensors"
+        file = newest / part.name
         file.write_bytes(_with_its_sum(content))
         try:
-            state["tensors"][part] = storage._noted(file).partition(" ")[0]
+            state["tensors"][part.stem] = storage._noted(file).partition(" ")[0]
         except UserError:
-            state["tensors"][part] = "0"
+            state["tensors"][part.stem] = "0"
     write_json(newest / "state.json", state)
     trainer.average.restore({}, trainer.task.model)
     trainer.checkpoints.newest(trainer._take_up, lambda _line: None)
     trainer.optimiser.zero_grad()
     trainer.progress = Progress()
-    trainer._step([trainer.task.batches(0)[0]])  # and what was taken up can be trained
+    # And what was taken up can be trained: not by the first batch, which carries nothing on.
+    trainer._step([trainer.task.batches(0)[1]])
 
 
 def _changed(state: dict[str, object], content: bytes) -> dict[str, object]:
@@ -153,24 +186,30 @@ def _changed(state: dict[str, object], content: bytes) -> dict[str, object]:
     return {**state, **changed} if isinstance(changed, dict) else {"tensors": changed}
 
 
-def _checkpoint_seeds() -> list[bytes]:
-    folder = made() / "checkpoints" / "step-6"
-    state = {**read_json(folder / "state.json"), "belongs": ""}
-    files = [(folder / f"{part}.safetensors").read_bytes() for part in PARTS[1:]]
+def _checkpoint_seeds(run: Callable[[], Path]) -> list[bytes]:
+    first, *rest = _parts(run())
+    state = {**read_json(first), "belongs": ""}
+    files = [file.read_bytes() for file in rest]
     marked = [bytes([k]) + raw for k, raw in enumerate(files, 1)]
     unmeasured = [bytes([k]) + b"\xff" + raw[1:] for k, raw in enumerate(files, 1)]
     return [b"\0" + json.dumps(state).encode(), *marked, *unmeasured]
 
 
-def _run(data: bytes) -> None:
+@cache
+def _loaded(run: Path) -> list[str]:
+    return [name for name in LOADED if (run / name).is_file()]
+
+
+def _run(run: Callable[[], Path], data: bytes) -> None:
     """The first byte says which file of a run the rest is, and whether sums are made to fit."""
     folder = desk() / "run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for name in LOADED:
-        shutil.copy(made() / name, folder)
+    names = _loaded(run())
+    for name in names:
+        shutil.copy(run() / name, folder)
     first, content = data[0] if data else 0, data[1:]
-    name = LOADED[first % len(LOADED)]
+    name = names[first % len(names)]
     if name == "labels.json" and first < 128:
         try:
             write_json(folder / name, {"labels": json.loads(content)})
@@ -185,24 +224,42 @@ def _run(data: bytes) -> None:
     weights = read_tensors(folder / "model.safetensors") if first < 128 else None
     if weights is not None:  # without a mark, which would have to be another one now
         storage.write_tensors(folder / "model.safetensors", weights)
-    load(folder).predict(["fig pear", ""])
+    task = load(folder)
+    if isinstance(task, Modelling):
+        task.complete("the fig", 3)
+    else:
+        task.predict(["fig pear", ""])
 
 
-def _run_seeds() -> list[bytes]:
+def _run_seeds(run: Callable[[], Path]) -> list[bytes]:
+    names = _loaded(run())
     own = [
-        bytes([k + high]) + (made() / name).read_bytes()
-        for high in (0, 130)
-        for k, name in enumerate(LOADED)
+        bytes([k + high]) + (run() / name).read_bytes()
+        for high in (0, 128 + -128 % len(names))
+        for k, name in enumerate(names)
     ]
-    return [*own, b"\x03" + b'["fruit", "metal"]']
+    labels = [bytes([k]) + b'["fruit", "metal"]' for k, n in enumerate(names) if "labels" in n]
+    return own + labels
 
 
+def _checkpoints_of(run: Callable[[], Path]) -> Reader:
+    words = (*JSON, '"progress"', '"step"', '"F32"')
+    return Reader(partial(_checkpoint, run), partial(_checkpoint_seeds, run), words)
+
+
+def _run_of(run: Callable[[], Path]) -> Reader:
+    return Reader(partial(_run, run), partial(_run_seeds, run), (*JSON, *TOML))
+
+
+RUNS = (made, carrying)
 RUN_READERS: dict[str, Reader] = {
     "recipe": Reader(_recipe, _recipe_seeds, (*TOML, "[model]\n", "kind = ", "[train]\n", "none")),
     "log": Reader(
         _log, lambda: [(made() / "log.jsonl").read_bytes()], (*JSON, '"kind"', '"epoch"', "\n")
     ),
     "tensors": Reader(_tensors, _tensor_seeds, (*JSON, '"F32"', '"F16"', '"BOOL"', '"shape"')),
-    "checkpoint": Reader(_checkpoint, _checkpoint_seeds, (*JSON, '"progress"', '"step"', '"F32"')),
-    "run": Reader(_run, _run_seeds, (*JSON, *TOML)),
+    "checkpoint": _checkpoints_of(made),
+    "run": _run_of(made),
+    "language-checkpoint": _checkpoints_of(carrying),
+    "language-run": _run_of(carrying),
 }

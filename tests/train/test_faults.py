@@ -16,10 +16,13 @@ import pytest
 import torch
 
 from workings.cli import main
+from workings.config import build
+from workings.recipes import ClassifyRecipe
 from workings.storage import read_tensors
 from workings.train.checkpoints import Checkpoints
 from workings.train.log import Log, read_log
 from workings.train.loop import Trainer
+from workings.train.runs import train
 
 resource = pytest.importorskip("resource", reason="only Unix limits what a process may take")
 NOBODY = 65534
@@ -346,6 +349,29 @@ def test_out_of_memory(tmp_path, changes, said):
     expect_nothing_half_written(tmp_path / "run")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory so")
+def test_out_of_memory_in_measuring(tmp_path):
+    for name, length in (("short", 1), ("long", 200)):
+        lines = [
+            json.dumps({"text": f"{words * length}{i}", "label": label})
+            for i in range(40)
+            for label, words in (("fruit", "fig pear plum "), ("metal", "tin iron lead "))
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    model = {"kind": "transformer", "layers": 1, "hidden": 8192}
+    table = {"data": {"set": str(tmp_path / "short.jsonl")}, "model": model, "train": {"epochs": 1}}
+    train(build(ClassifyRecipe, table), tmp_path / "run", mode="quiet")
+    arguments = ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "long.jsonl")]
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY, *arguments, "--threads", "1"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "out of memory in measuring on a batch of 80 texts, the longest of 512 tokens" in line
+    assert "need less" in line
+
+
 # -- numbers ---------------------------------------------------------------------------------------
 
 
@@ -444,6 +470,7 @@ import sys, time
 from pathlib import Path
 from workings.cli import main
 from workings.train.loop import Trainer
+from workings.train.runs import train
 
 step = Trainer._step
 

@@ -45,6 +45,8 @@ def test_a_report_says_everything_and_loads_nothing(toy, tmp_path, recipe_for, k
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert f"{100 * result['test_accuracy']:.2f} %" in text
     assert 'kind = "' in text  # the recipe itself
+    assert "data.sha256" in text
+    assert "{'" not in text
     ElementTree.parse(tmp_path / "run" / "curves.svg")  # noqa: S314 - our own
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
 

@@ -22,10 +22,12 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from workings.errors import UserError
+    from workings.tasks.memory import memory_told
     from workings.train.log import told
     from workings.train.runs import load
 
-    measured = load(arguments.run_folder).evaluate_on(arguments.data)
+    with memory_told("in reading the run and the data"):
+        measured = load(arguments.run_folder).evaluate_on(arguments.data)
     if not measured:
         raise UserError(f"{arguments.run_folder}: nothing was held out to measure on: give --data")
     if arguments.json:

@@ -35,6 +35,7 @@ from workings.models.classifiers import build_classifier
 from workings.models.text_classifier import TextClassifier
 from workings.recipes import ClassifyRecipe
 from workings.storage import Damaged, read_json, write_json
+from workings.tasks.memory import memory_told
 from workings.tasks.task import Losses, Task
 from workings.tasks.weights import with_weights
 
@@ -146,9 +147,9 @@ class Classifying(Task):
         """Over how many examples the loss is a mean."""
         return len(batch)
 
-    def describe(self, batch: Sequence[int]) -> str:
+    def describe(self, batch: Sequence[int], part: str = "train") -> str:
         """Say what a batch is."""
-        longest = max(len(self._sequences["train"][i]) for i in batch)
+        longest = max(len(self._sequences[part][i]) for i in batch)
         return f"a batch of {len(batch):,} texts, the longest of {longest:,} tokens"
 
     def loss(self, batch: Sequence[int], device: torch.device) -> Losses:
@@ -223,8 +224,9 @@ class Classifying(Task):
         for batch in batches([len(s) for s in sequences], 128, seed=0, shuffle=False):
             share = list(crew.share(batch))
             # A model that is spread over the crew needs everybody for every batch.
-            ids, lengths, _ = self._collate(part, share or batch[:1], crew.device)
-            scores = self.model(ids, lengths).float().cpu()
+            with memory_told(f"in measuring on {self.describe(batch, part)}"):
+                ids, lengths, _ = self._collate(part, share or batch[:1], crew.device)
+                scores = self.model(ids, lengths).float().cpu()
             if share:
                 result[share] = scores
         return crew.joined(result), torch.tensor(self._targets[part])

@@ -22,6 +22,7 @@ from workings.errors import UserError
 from workings.models.language import LanguageModel, Memories, build_language_model
 from workings.recipes import LanguageRecipe
 from workings.tasks.completion import Generator, Told, stream
+from workings.tasks.memory import memory_told
 from workings.tasks.task import Losses, Task
 from workings.tasks.weights import with_weights
 
@@ -198,9 +199,11 @@ class Modelling(Task):
                 share = crew.share(begins[k : k + at_once])
                 # A model that is spread over the crew needs everybody for every batch.
                 inputs, targets = _windows(ids, share or begins[:1], length, crew.device)
-                scores, _ = self.model(inputs)
-                late = scores[:, -counted:].flatten(0, 1).float()
-                loss = F.cross_entropy(late, targets[:, -counted:].flatten(), reduction="sum")
+                told = f"in measuring on {len(inputs):,} windows of {length:,} tokens"
+                with memory_told(told, "a smaller data.window or model needs less"):
+                    scores, _ = self.model(inputs)
+                    late = scores[:, -counted:].flatten(0, 1).float()
+                    loss = F.cross_entropy(late, targets[:, -counted:].flatten(), reduction="sum")
                 nats += float(loss) if share else 0.0
         mean = crew.total({"nats": nats})["nats"] / last
         characters = _characters(ids[1:], self.tokenizer) / last

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from workings.errors import UserError, brief
 from workings.storage import Damaged, read_checkpoint, write_checkpoint
-from workings.train.faults import is_memory, system_told
+from workings.tasks.memory import is_memory
+from workings.train.faults import system_told
 
 Tensors = dict[str, dict[str, Tensor]]
 

@@ -3,7 +3,7 @@
 import errno
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from workings.crew import whole
 from workings.errors import UserError
 from workings.recipes import TrainConfig
+from workings.tasks.memory import memory_told
 from workings.tasks.task import Task
 
 EXPLODED = 1000.0  # times the loss of the first steps
-_MEMORY = ("can't allocate", "not enough memory", "out of memory", "bad allocation", "bad_alloc")
 _LOWER = "try a lower train.rate or train.clip"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SHUT = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -45,24 +45,12 @@ def _cuda_has_bfloat16() -> bool:
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
-@contextmanager
-def memory_told(step: int, batch: str) -> Iterator[None]:
-    """Say which batch did not fit, and what would."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not is_memory(error):
-            raise
-        raise UserError(
-            f"out of memory at step {step} with {batch}: a smaller train.batch (with "
-            "train.accumulate, for the same steps), shorter texts or a smaller model need less"
-        ) from None
-
-
-def is_memory(error: Exception) -> bool:
-    """Tell whether there was not enough memory, which torch says in several ways."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in _MEMORY)
+def step_memory_told(step: int, batch: str) -> AbstractContextManager[None]:
+    """Say which batch of a training did not fit, and what would."""
+    return memory_told(
+        f"at step {step} with {batch}",
+        "a smaller train.batch (with train.accumulate, for the same steps), shorter texts or a "
+        "smaller model need less",
     )
 
 

@@ -18,6 +18,7 @@ from workings.crew import Crew, parted, whole
 from workings.errors import ToldElsewhere, UserError
 from workings.recipes import TrainConfig
 from workings.storage import Damaged, read_checkpoint, read_tensors, write_tensors
+from workings.tasks.memory import memory_told
 from workings.tasks.task import Task
 from workings.train.checkpoints import Checkpoints, Tensors, check_fits
 from workings.train.faults import (
@@ -26,8 +27,8 @@ from workings.train.faults import (
     check_loss,
     check_metric,
     check_weights,
-    memory_told,
     origin_of,
+    step_memory_told,
 )
 from workings.train.log import Log
 from workings.train.memory import keep_freed_memory
@@ -160,7 +161,7 @@ class Trainer:
         sums: dict[str, float] = {}
         for k, batch in enumerate(group, start=1):
             self.crew.average_gradients(model, now=k == len(group))
-            with memory_told(progress.step + 1, self.task.describe(batch)):
+            with step_memory_told(progress.step + 1, self.task.describe(batch)):
                 for name, value in self._backward(batch, len(group)).items():
                     sums[name] = sums.get(name, 0.0) + value
         asked = {s.name: float(self._asked == s) for s in SIGNALS}
@@ -175,7 +176,7 @@ class Trainer:
                 f"the gradient is no number at step {progress.step + 1}: "
                 f"{bad_gradients(model)}; try a lower train.rate"
             )
-        with memory_told(progress.step + 1, "the optimiser's own state"):
+        with step_memory_told(progress.step + 1, "the optimiser's own state"):
             self.optimiser.step()
         self.average.after_step(model)
         if progress.step < FIRST_STEPS:
@@ -220,7 +221,7 @@ class Trainer:
         with self.averaged():
             since = time.perf_counter()
             task.model.eval()
-            with memory_told(progress.step, "the held-out examples"):
+            with memory_told(f"after step {progress.step}, with the held-out examples"):
                 measured = self.crew.chiefs(task.evaluate(self.crew))  # one opinion on what is best
             took = time.perf_counter() - since
             # A model that is spread over a crew cannot be asked by one of them.

@@ -92,7 +92,8 @@ def _length(task: Task) -> int:
 
 
 def _flat(table: dict[str, Any]) -> dict[str, str]:
-    packages = table.pop("packages", {})
+    packages, data = table.pop("packages", {}), table.pop("data", {})
     command = " ".join(table.pop("command", sys.argv))
-    facts = {k: str(v) for k, v in table.items() if k not in ("format", "files")}
-    return facts | {k: str(v) for k, v in packages.items()} | {"command": command}
+    facts = {k: v for k, v in table.items() if k not in ("format", "files")}
+    facts |= {f"data.{k}": v for k, v in data.items()} | packages | {"command": command}
+    return {k: str(v) for k, v in facts.items()}

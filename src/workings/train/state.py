@@ -43,12 +43,13 @@ def of_rank(tensors: Mapping[str, Tensor], crew: Crew, rows: int) -> dict[str, T
     found = {}
     for name in dict.fromkeys(key.split(".", 1)[1] for key in tensors):
         parts = [tensors[f"{rank}.{name}"] for rank in range(size)]
+        wanted = [len(range(rank, rows, size)) for rank in range(size)]
+        for part, count in zip(parts, wanted, strict=True):
+            if len(part) < count:  # one would be taken for all, and none may be of any width
+                raise ValueError(f"{len(part)} rows of {count} are carried over")
         whole = parts[0].new_zeros(rows, *parts[0].shape[1:])
         for rank, part in enumerate(parts):
-            place = whole[rank::size]
-            if len(part) < len(place):  # one row would be taken for all of them
-                raise ValueError(f"{len(part)} rows of {len(place)} are carried over")
-            whole[rank::size] = part[: len(place)]
+            whole[rank::size] = part[: wanted[rank]]
         share = whole[crew.rank :: crew.size]
         found[name] = share if len(share) else whole[:1]  # as in a step without a share
     return found
