@@ -66,6 +66,75 @@ def _loss(item: tuple[str, dict[str, Any]]) -> float:
     return float(item[1]["validation_loss"])
 
 
+def cells() -> str:
+    """The best cell for each property, of each text that cells were looked for in."""
+    rows = []
+    for path in sorted(RESULTS.glob("cells-*.json")):
+        found = json.loads(path.read_text())
+        for one in found["properties"]:
+            best = one["best"][0]
+            rows.append(
+                (
+                    path.stem.removeprefix("cells-"),
+                    one["what"],
+                    f"{found['cells']:,}",
+                    f"{found['scored_on']:,}",
+                    f"{one['measure']} **{best['score']:.3f}**",
+                    f"{one['chance']:.2f}",
+                )
+            )
+    head = ("text", "property", "cells tried", "characters scored on", "score", "by chance below")
+    return _table(head, rows, left=2)
+
+
+def speed() -> str:
+    """How fast language models are, beside other people's."""
+    found = json.loads((RESULTS / "language.json").read_text())
+    rows = []
+    for row in found["train"]["rows"]:
+        shares = f"{row['× Hugging Face']:.2f}", f"{row['× x-transformers']:.2f}"
+        rows.append((f"training step, {row['shape']}", f"{row['workings ms']:,.1f} ms", *shares))
+    times = {row["who"]: row for row in found["generate"]["rows"]}
+    for who in ("workings", "workings, CTranslate2"):
+        row = times[who]
+        other = times["x-transformers"]["ms"] / row["ms"]
+        what = "256 tokens" + (", by CTranslate2" if who != "workings" else "")
+        rows.append((what, f"{row['ms']:,.1f} ms", f"{row['× Hugging Face']:.2f}", f"{other:.2f}"))
+    head = ("what", "workings", "× as fast as Hugging Face", "× as fast as x-transformers")
+    return _table(head, rows)
+
+
+def translators() -> str:
+    """A line for each trained translator."""
+    found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if _is_translator(p)]
+    rows = []
+    for name, result in sorted(found, key=lambda item: (_way(item), item[1]["test_bleu"])):
+        tokenised = result.get("test_tokenised_bleu")
+        rows.append(
+            (
+                f"[{name}](recipes/{name}.toml)",
+                _way((name, result)),
+                f"{result['parameters']:,}",
+                f"{len(result['curves'])}",
+                f"{result['minutes']:.1f} ({result['threads']})",
+                f"**{result['test_bleu']:.2f}**",
+                "–" if tokenised is None else f"{tokenised:.2f}",
+                f"{result['test_chrf']:.2f}",
+            )
+        )
+    head = ("recipe", "direction", "parameters", "epochs", "minutes (threads)")
+    return _table((*head, "BLEU", "tokenised BLEU", "chrF"), rows, left=2)
+
+
+def _is_translator(path: Path) -> bool:
+    return path.stem.startswith(("multi30k", "eng-fra", "emoji-french"))
+
+
+def _way(item: tuple[str, dict[str, Any]]) -> str:
+    data = item[1]["recipe"]["data"]
+    return f"{data['source']} → {data['target']}"
+
+
 def crews() -> str:
     """Weak and strong scaling."""
     rows = [
@@ -93,6 +162,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
 TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "classifiers": (classifiers, ("README.md", "docs/classifiers.md")),
     "language": (language, ("README.md", "docs/language.md")),
+    "cells": (cells, ("docs/cells.md",)),
+    "speed": (speed, ("docs/language.md",)),
+    "translators": (translators, ("README.md", "docs/translate.md")),
     "crews": (crews, ("docs/cluster.md",)),
 }
 
