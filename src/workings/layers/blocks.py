@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from workings.attention import Mask
 from workings.errors import UserError
 from workings.layers.cache import KeyValueCache
+from workings.layers.dropout import Dropout
 from workings.layers.feed_forward import FeedForward
 from workings.layers.multi_head import MultiHeadAttention
 from workings.layers.norms import LayerNorm
@@ -32,7 +33,7 @@ class Residual(nn.Module):
             raise UserError(f"norm {norm!r}: expected one of pre, post")
         self.place = norm
         self.norm = LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch time width"], sublayer: Callable[[Tensor], Tensor]

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workings.errors import UserError, expect_width, near
+from workings.layers.dropout import Dropout
 from workings.trace import tap
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -34,7 +35,7 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.inner = nn.Linear(width, hidden)
         self.outer = nn.Linear(hidden, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Widen, bend, narrow."""

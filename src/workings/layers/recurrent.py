@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from workings.errors import UserError, near
+from workings.layers.dropout import Dropout
 from workings.recipes import CellKind
 from workings.trace import tap, wanted
 
@@ -244,7 +245,7 @@ class Recurrent(nn.Module):
             )
             for k in range(layers)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -51,13 +51,16 @@ class _ByRows(torch.autograd.Function):
         for begin in range(0, len(features), ROWS):
             some, right = features[begin : begin + ROWS], targets[begin : begin + ROWS].unsqueeze(1)
             scores = torch.nn.functional.linear(some, weight, bias)
-            normal = torch.logsumexp(scores, 1, keepdim=True)
-            total += (normal - (1 - smoothing) * scores.gather(1, right)).sum()
+            highest = scores.amax(1, keepdim=True)
+            total -= (1 - smoothing) * scores.gather(1, right).sum()
             if smoothing:
                 total -= even * scores.sum()
+            slope = scores.sub_(highest).exp_()
+            normal = slope.sum(1, keepdim=True)
+            total += (highest + normal.log()).sum()
             if of_features is None or of_weight is None:
                 continue
-            slope = scores.sub_(normal).exp_()  # the probabilities, less what they should be
+            slope.div_(normal)  # the probabilities, less what they should be
             if smoothing:
                 slope -= even
             slope.scatter_add_(1, right, slope.new_full((1, 1), smoothing - 1).expand_as(right))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from workings.errors import UserError, brief
 from workings.layers.blocks import EncoderBlock
 from workings.layers.convolution import Convolution, max_pool, mean_pool, real
+from workings.layers.dropout import Dropout
 from workings.layers.norms import LayerNorm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import Recurrent
@@ -43,7 +44,7 @@ class Classifier(TextClassifier):
         super().__init__()
         self.excludes_padding = config.padding == "excluded"
         self.embedding = nn.Embedding(vocabulary, config.embedding)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(features, classes)
 
     @abstractmethod

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from workings.errors import UserError, brief
 from workings.layers.blocks import EncoderBlock
 from workings.layers.cache import KeyValueCache
+from workings.layers.dropout import Dropout
 from workings.layers.norms import LayerNorm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import Memory, Recurrent
@@ -40,7 +41,7 @@ class LanguageModel(nn.Module, ABC):
     def __init__(self, config: LanguageConfig, vocabulary: int, features: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, config.embedding)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if config.tied and features != config.embedding:
             raise UserError(
                 f"tied = true: the head is the embedding, so that {features} features need an "

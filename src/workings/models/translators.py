@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from workings.errors import UserError, brief
+from workings.layers.dropout import Dropout
 from workings.layers.vocabulary_loss import vocabulary_loss
 from workings.recipes import TranslatorConfig, translator_config
 from workings.trace import tap
@@ -43,7 +44,7 @@ class Translator(nn.Module, ABC):
         self.source_embedding = self.target_embedding
         if not config.shared:
             self.source_embedding = _embedding(source, config.embedding)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.embedding, target, bias=not config.tied)
         if config.tied:
             self.head.weight = self.target_embedding.weight

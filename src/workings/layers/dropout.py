@@ -1,0 +1,39 @@
+"""Dropout whose dice fall fast: on a CPU, torch's own takes longer than the layer it follows."""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+_SIDES = 2**16  # of the dice
+
+
+class Dropout(nn.Dropout):
+    """torch's; but on a CPU, in training, the mask is drawn by numpy, ten times as fast.
+
+    Each mask has a seed of its own, drawn from torch's generator: what is seeded there is settled.
+
+    >>> _ = torch.manual_seed(0)
+    >>> Dropout(0.5)(torch.ones(8))
+    tensor([0., 2., 2., 0., 2., 0., 0., 0.])
+    """
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Drop some of the features, and make up for them by the size of the rest."""
+        return dropped(x, self.p) if self.training else x
+
+
+def dropped(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]:
+    """Drop a share of the numbers, drawn anew; the rest is larger for it."""
+    faces = round(share * _SIDES)
+    if not 0 < faces < _SIDES or not x.is_cpu or torch.compiler.is_compiling():
+        return F.dropout(x, share)
+    return x * _kept(x.shape, faces) * (_SIDES / (_SIDES - faces))
+
+
+def _kept(shape: torch.Size, faces: int) -> Bool[Tensor, "*shape"]:
+    """Throw a die for each number: so many of its faces drop it."""
+    seed, count = int(torch.randint(2**62, ())), shape.numel()
+    thrown = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
+    return torch.from_numpy(thrown >= np.uint16(faces)).view(shape)
