@@ -77,7 +77,10 @@ def attention_maps(
         return classifier_maps(task, text, layers=layers, heads=heads)
     if isinstance(task, Modelling):
         return language_maps(task.model, task.tokenizer, text, layers=layers, heads=heads)
-    raise UserError("attention can be shown of classifiers and of language models")
+    raise UserError(
+        "attention is shown of classifiers and language models; of a translator, the alignment: "
+        "workings translate RUN TEXT --show"
+    )
 
 
 def language_maps(

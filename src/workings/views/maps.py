@@ -64,7 +64,8 @@ def page(told: Told) -> str:
 def heading(told: Told) -> str:
     """Say what the maps are of."""
     text = one_line(" ".join(told.title.split()))
-    return f"Who looks at whom: {text[:60].rstrip()}{'…' if len(text) > 60 else ''}"
+    what = "Who looks at whom" if list(told.rows) == list(told.columns) else "Alignment"
+    return f"{what}: {text[:60].rstrip()}{'…' if len(text) > 60 else ''}"
 
 
 def legend(told: Told) -> str:
