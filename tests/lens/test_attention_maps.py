@@ -80,7 +80,7 @@ def test_who_has_no_attention_is_told():
         attention_maps(Modelling(recipe, CHARACTERS, model), TEXT)
     with pytest.raises(UserError, match="nothing to look at"):
         attention_maps(language(), "")
-    with pytest.raises(UserError, match="classifiers and of language models"):
+    with pytest.raises(UserError, match="classifiers and language models"):
         attention_maps(object(), TEXT)
 
 
