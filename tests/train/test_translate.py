@@ -131,6 +131,30 @@ def test_the_command_line(run, tmp_path, capsys):
     assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
 
 
+def test_judging_two(run, pairs, tmp_path, capsys):
+    weaker = tmp_path / "weaker"
+    train(recipe_for(pairs, "--train.epochs", "2", "--model.context", "none"), weaker, mode="quiet")
+    assert main(["judge", str(weaker), str(run), "--format", "json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["verdicts"]
+    own = json.loads((run / "result.json").read_text())["test_bleu"]
+    assert second["scores"]["bleu"]["score"] == pytest.approx(own)
+    lead = second["against_first"]["difference"]
+    assert lead["low"] > 0
+    assert lead["value"] == pytest.approx(own - first["scores"]["bleu"]["score"])
+    assert sum(b["sentences"] for b in second["buckets"]) == second_count(run)
+    for form in ("text", "html"):
+        assert main(["judge", str(weaker), str(run), "--format", form]) == 0
+        assert "weaker" in capsys.readouterr().out
+    assert main(["judge", str(run), str(weaker), "--out", str(tmp_path / "lengths.svg")]) == 0
+    assert "words of the source" in (tmp_path / "lengths.svg").read_text()
+    assert main(["judge", str(run), str(run)]) == 2
+    assert "same name" in capsys.readouterr().err
+
+
+def second_count(run):
+    return json.loads((run / "result.json").read_text())["test_pairs"]
+
+
 def test_bad_input(run, pairs, tmp_path, capsys):
     assert main(["translate", str(run), "a", "b", "--show"]) == 2
     assert "one sentence" in capsys.readouterr().err

@@ -26,6 +26,7 @@ VERBS = (
     "explain",
     "complete",
     "translate",
+    "judge",
     "cells",
     "attention",
     "gradients",

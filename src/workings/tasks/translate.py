@@ -230,23 +230,25 @@ class Translating(Task):
 
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
         """Score the test part of a set, or all pairs of a file; None: the recipe's test part."""
-        self._take("test", self._own_test() if data is None else self._other_test(data))
-        if not self.pairs["test"]:
-            raise UserError(f"{data or self.recipe.data.set}: it has no pairs to test on")
+        self._take("test", self.test_pairs(data))
         return self.test(Crew(next(self.model.parameters()).device))
 
-    def _own_test(self) -> tuple[Pair, ...]:
-        splits, told = _loaded(self.recipe), self.data_told.get("sha256")
-        if told not in (None, _told(self.recipe, splits)["sha256"]):
-            raise UserError(
-                f"{self.recipe.data.set} is not what this run was trained on: what it held out "
-                "cannot be told any more; --data measures on all of a file"
-            )
-        return splits.test
-
-    def _other_test(self, data: str) -> tuple[Pair, ...]:
+    def test_pairs(self, data: str | None = None) -> tuple[Pair, ...]:
+        """What to test on: a set's test part, all pairs of a file, or what the recipe held out."""
         wanted = self.recipe.data
-        return load_test(data, source=wanted.source, target=wanted.target)
+        if data is None:
+            splits, told = _loaded(self.recipe), self.data_told.get("sha256")
+            if told not in (None, _told(self.recipe, splits)["sha256"]):
+                raise UserError(
+                    f"{wanted.set} is not what this run was trained on: what it held out cannot "
+                    "be told any more; --data measures on all of a file"
+                )
+            pairs = splits.test
+        else:
+            pairs = load_test(data, source=wanted.source, target=wanted.target)
+        if not pairs:
+            raise UserError(f"{data or wanted.set}: it has no pairs to test on")
+        return pairs
 
     # -- the run folder ----------------------------------------------------------------------------
 

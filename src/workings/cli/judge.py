@@ -1,0 +1,37 @@
+"""Score translators on the same sentences: by length of the source, and whether it is luck."""
+
+import argparse
+
+from workings.cli.output import PICTURED
+
+HELP = "score translators on the same sentences"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="+", help="folders of runs; the first is beaten"
+    )
+    parser.add_argument(
+        "--data", metavar="DATA", help="other pairs (default: what the first run held out)"
+    )
+    parser.add_argument("--format", choices=PICTURED, help="default: as --out ends, or text")
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate, score, and show."""
+    from pathlib import Path
+
+    from workings.cli.output import show
+    from workings.errors import UserError
+    from workings.lens.judging import judge
+    from workings.tasks.translate import Translating
+    from workings.train.runs import load_as
+
+    names = [Path(run).name or str(run) for run in arguments.runs]
+    if len(set(names)) < len(names):
+        raise UserError("two of these runs have the same name: each needs one of its own")
+    tasks = dict(zip(names, (load_as(Translating, r) for r in arguments.runs), strict=True))
+    show(judge(tasks, arguments.data), arguments.format, arguments.out)
+    return 0
