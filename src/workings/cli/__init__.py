@@ -28,6 +28,7 @@ VERBS = (
     "translate",
     "cells",
     "attention",
+    "head",
     "gradients",
     "export",
     "import",
