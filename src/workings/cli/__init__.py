@@ -29,6 +29,7 @@ VERBS = (
     "judge",
     "cells",
     "attention",
+    "head",
     "gradients",
     "export",
     "import",

@@ -31,13 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     solution = Problem.load(arguments.file).solve(arguments.decimals)
     if arguments.cell is not None:
-        step, *place = arguments.cell.split(",")
-        if len(place) != 2 or not all(part.strip().isdecimal() for part in place):
-            raise UserError(f"--cell {arguments.cell!r}: expected STEP,ROW,COLUMN like scores,2,3")
+        step, row, column = cell_named(arguments.cell)
         if arguments.format == "json":
             raise UserError("--cell writes text, latex or html, not json")
         kind = {"latex": Latex, "html": MathML}.get(arguments.format, Text)
-        row, column = (int(part) for part in place)
         written = solution.cell(step, row, column, kind(arguments.decimals))
         deliver(f"<math>{written}</math>" if kind is MathML else written, arguments.out)
     elif arguments.format == "text":
@@ -46,3 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         deliver(getattr(solution, arguments.format)(), arguments.out)
     return 0
+
+
+def cell_named(given: str) -> tuple[str, int, int]:
+    """Read what was given as --cell."""
+    from workings.errors import UserError
+
+    step, *place = given.split(",")
+    if len(place) != 2 or not all(part.strip().isdecimal() for part in place):
+        raise UserError(f"--cell {given!r}: expected STEP,ROW,COLUMN like scores,2,3")
+    row, column = (int(part) for part in place)
+    return step, row, column

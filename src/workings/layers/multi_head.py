@@ -18,6 +18,8 @@ class MultiHeadAttention(nn.Module):
     One matrix holds W_Q, W_K and W_V one above the other, so that self-attention projects in one
     product. Fewer `shared_heads` than heads: keys and values serve groups of query heads. `rotary`
     turns queries and keys by their positions (in self-attention).
+
+    Taps: input, context (in cross-attention), query, key, value, those of `attend`, output.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class MultiHeadAttention(nn.Module):
         """
         if x.shape[-1] != self.width:
             raise UserError(f"expected vectors of width {self.width}, got {x.shape[-1]}")
+        x = tap("input", x)
         if context is None:
             query, key, value = torch.split(self.project(x), self._widths(), dim=-1)
             query, key, value = self._split(query), self._split(key), self._split(value)
@@ -82,6 +85,7 @@ class MultiHeadAttention(nn.Module):
                 raise UserError(
                     f"expected a context of width {self.width}, got {context.shape[-1]}"
                 )
+            context = tap("context", context)
             query = self._split(F.linear(x, *self.query_weights()))
             key, value = self._remembered(context, cache)
         query = tap("query", query)

@@ -47,16 +47,18 @@ class Solution(Shown):
         'scores[1,2] = 1·3 + 2·1 = 5'
         """
         step, n = self.problem.step(key), notation or Text(self.decimals)
+        i, j = self.place(key, row, column)
+        written = step.op.cell(n, self.problem.exact, i, j)
+        result = n.number(float(self.problem.exact[key].mid[i, j]))
+        name = cell_name(n, step, row, column)
+        return n.equals(name, written) if written == result else n.equals(name, written, result)
+
+    def place(self, key: str, row: int, column: int) -> tuple[int, int]:
+        """Find a cell, counted from 1 in the problem's convention, among rows, counted from 0."""
         rows, columns = self[key].shape
         if not (1 <= row <= rows and 1 <= column <= columns):
             raise UserError(f"{key} is {rows}×{columns}: it has no cell {row},{column}")
-        i, j = (column - 1, row - 1) if self.problem.columns else (row - 1, column - 1)
-        written = step.op.cell(n, self.problem.exact, i, j)
-        result = n.number(float(self.problem.exact[key].mid[i, j]))
-        index = f"{row},{column}" if step.part is None else f"{step.part};{row},{column}"
-        name = n.symbol(f"{step.name.rpartition('.')[2]}_{index}")
-        name = f"{key}[{row},{column}]" if isinstance(n, Text) else name
-        return n.equals(name, written) if written == result else n.equals(name, written, result)
+        return (column - 1, row - 1) if self.problem.columns else (row - 1, column - 1)
 
     def worked(self, *, notes: bool = False) -> Worked:
         """Lay the solution out to look at; `notes`: each cell's working, where it can be read."""
@@ -104,6 +106,14 @@ class Solution(Shown):
             if step.shown and step.claimable
         ]
         return json.dumps({"version": 1, "title": self.problem.title, "steps": steps})
+
+
+def cell_name(n: Notation, step: Step, row: int, column: int) -> str:
+    """Name a cell: `scores[2,3]` on a line, with an index below it elsewhere."""
+    if isinstance(n, Text):
+        return f"{step.key}[{row},{column}]"
+    index = f"{row},{column}" if step.part is None else f"{step.part};{row},{column}"
+    return n.symbol(f"{step.name.rpartition('.')[2]}_{index}")
 
 
 def plain(matrix: Floats) -> list[list[float | str]]:

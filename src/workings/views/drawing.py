@@ -65,7 +65,7 @@ def draw(panel: Panel, columns: int, pen: Pen, decimals: int) -> list[str]:
     cells = [_chosen(row, chosen) for row in _chosen(panel.cells, rows)]
     room = max(columns - margin - 4, 4)
     numbers = [
-        _numbers(column, room - 2)
+        in_line(column, room - 2)
         for column in zip(*texts(replace(panel, cells=cells), decimals), strict=True)
     ]
     written = [
@@ -121,7 +121,7 @@ def _chosen(items: list[_T], rows: list[int | None]) -> list[_T]:
     return [items[i] for i in rows if i is not None]
 
 
-def _numbers(written: Sequence[str], room: int) -> list[str]:
+def in_line(written: Sequence[str], room: int) -> list[str]:
     """Bring numbers to one width, their points in line; what has no point stands at the right."""
     parts = [split(text) for text in written]
     before = max((width(part[0]) for part in parts if part), default=0)

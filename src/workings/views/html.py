@@ -85,10 +85,10 @@ class _Page:
         return "\n".join(part for part in parts if part)
 
     def verdict(self) -> str:
-        """Write the verdict and the counts behind it."""
+        """Write the verdict and the counts behind it, or what else there is to say."""
         worked = self.worked
         if not worked.verdict:
-            return ""
+            return f"<p>{harmless(worked.summary)}</p>" if worked.summary else ""
         kind = "is-wrong" if worked.verdict == "wrong" else "is-right"
         said = f"{VERDICTS.get(worked.verdict, '')} {harmless(worked.verdict.capitalize())}"
         summary = f": {harmless(worked.summary)}" if worked.summary else ""

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
+from workings.views import plain
+
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     """Lay rows out under their head; the first `left` columns are words, the others numbers.
@@ -13,11 +15,11 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int 
     head              130
     embedding   2,560,000
     """
-    widths = [max(len(line[k]) for line in (head, *rows)) for k in range(len(head))]
+    widths = [max(plain.width(line[k]) for line in (head, *rows)) for k in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
         aligned = (
-            f"{cell:<{width}}" if k < left else f"{cell:>{width}}"
+            plain.left(cell, width) if k < left else plain.right(cell, width)
             for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         return "  ".join(aligned).rstrip()

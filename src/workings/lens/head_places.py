@@ -1,0 +1,141 @@
+"""Where the attention heads of a model are, and what they look at while it reads a text."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from workings.data.tokenizer import PAD, STOP
+from workings.data.tokenizer import START as BEGIN
+from workings.errors import UserError, brief, near
+from workings.models.classifiers import TransformerClassifier
+from workings.models.language import TransformerLanguageModel
+from workings.models.transformer_translator import TransformerTranslator
+from workings.models.translators import START
+from workings.tasks.classify import Classifying
+from workings.tasks.language import Modelling
+from workings.tasks.translate import Translating
+from workings.tasks.translation import sentences
+from workings.views.maps import label
+
+MOST = 512  # tokens
+PARTS = ("encoder", "decoder", "cross")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of a model's stacks of attention layers; `read` makes the model read the text once more.
+
+    A token of a translation is named by what the decoder reads at its place, not by what it writes
+    there next: the vectors of a problem are what goes in.
+    """
+
+    model: nn.Module
+    called: str
+    layers: Sequence[str]
+    read: Callable[[], object]
+    text: str
+    tokens: Sequence[str]
+    context: Sequence[str] | None = None
+    causal: bool = False
+
+
+def place_of(task: object, text: str, part: str | None, target: str | None) -> Place:
+    """Find the layers of a part of a run's model, and have it read a text."""
+    if part is not None and part not in PARTS:
+        raise UserError(f"part {part!r}: {near(part, PARTS)}")
+    if target is not None and not isinstance(task, Translating):
+        raise UserError("a target is for translators: this model only reads")
+    if isinstance(task, Classifying):
+        _expect("a classifier", part, ("encoder",))
+        return _of_classifier(task, text)
+    if isinstance(task, Modelling):
+        _expect("a language model", part, ("decoder",))
+        return _of_language_model(task, text)
+    if isinstance(task, Translating):
+        return _of_translator(task, text, part or "cross", target)
+    raise UserError("heads can be shown of classifiers, language models and translators")
+
+
+def _expect(what: str, part: str | None, parts: Sequence[str]) -> None:
+    if part is not None and part not in parts:
+        raise UserError(f"part {part!r}: {what} has no such part, only {' and '.join(parts)}")
+
+
+def _of_classifier(task: Classifying, text: str) -> Place:
+    model = task.model
+    if not isinstance(model, TransformerClassifier):
+        raise UserError("this model has no attention: its kind is not transformer")
+    ids, spans, _ = task.located(text)
+    tokens = _bounded([label(text[a:b]) for a, b in spans], MOST)
+    room = 0 if model.excludes_padding else task.recipe.data.longest
+    padding = [PAD] * (_within(room, MOST) - len(tokens))  # where it counts, it is looked at
+    front = task.recipe.model.get("padding") == "front"
+    return Place(
+        model,
+        "encoder",
+        [f"blocks.{k}.attention" for k in range(len(model.blocks))],
+        lambda: task.score([ids]),
+        brief(text),
+        [*padding, *tokens] if front else [*tokens, *padding],
+    )
+
+
+def _of_language_model(task: Modelling, text: str) -> Place:
+    model, tokenizer = task.model, task.tokenizer
+    if not isinstance(model, TransformerLanguageModel):
+        raise UserError("this model has no attention: its kind is not transformer")
+    tokens = [label(text[a:b]) for a, b in tokenizer.spans(text)]
+    tokens = _bounded(tokens, MOST if model.longest is None else min(MOST, model.longest))
+    ids = torch.tensor([tokenizer.encode(text)], device=next(model.parameters()).device)
+    return Place(
+        model,
+        "decoder",
+        [f"blocks.{k}.attention" for k in range(len(model.blocks))],
+        lambda: model.read(ids, None),
+        brief(text),
+        tokens,
+        causal=True,
+    )
+
+
+def _of_translator(task: Translating, text: str, part: str, target: str | None) -> Place:
+    model, words = task.model, task.words
+    if not isinstance(model, TransformerTranslator):
+        raise UserError("this translator has no attention heads: its kind is not transformer")
+    small = text.lower() if words.lower else text
+    read = [label(small[a:b]) for a, b in words.source.spans(small)]
+    read = [*_bounded(read, MOST - 1), STOP]
+    if target is None:
+        target = next(task.best([text]))
+    small = target.lower() if words.lower else target
+    wrote = [label(small[a:b]) for a, b in words.target.spans(small)]
+    if len(wrote) >= MOST:
+        raise UserError(f"a target of {len(wrote):,} tokens: at most {MOST - 1} can be shown")
+    source = sentences([words.read(text)], model)
+    ids = torch.tensor([[START, *words.wrote(target)]], device=source.ids.device)
+    stack = "encoder" if part == "encoder" else "decoder"
+    return Place(
+        model,
+        "decoder's cross-attention" if part == "cross" else part,
+        [f"{stack}.{k}.{'cross' if part == 'cross' else 'attention'}" for k in range(len(model.encoder))],
+        lambda: model.features(source, ids),
+        brief(text) if part == "encoder" else f"{brief(text)} → {brief(target)}",
+        read if part == "encoder" else [BEGIN, *wrote],
+        read if part == "cross" else None,
+        causal=part == "decoder",
+    )
+
+
+def _bounded(tokens: list[str], most: int) -> list[str]:
+    if not tokens:
+        raise UserError("an empty text: there is nothing to look at")
+    _within(len(tokens), most)
+    return tokens
+
+
+def _within(count: int, most: int) -> int:
+    if count > most:
+        raise UserError(f"{count:,} tokens: a head is written out for {most} at most")
+    return count

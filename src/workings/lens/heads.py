@@ -1,0 +1,321 @@
+"""A head as a worked problem: what one attention head of a model does with a text, written out.
+
+A head of a trained model is softmax(Q Kᵀ / √d_k) V like a textbook's, only larger. So it becomes a
+`Problem`, which is solved, shown and checked like any other; and its numbers, worked out in 64
+bits from the vectors and the weights, are held against those that the model itself has.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from workings.errors import UserError
+from workings.layers.multi_head import MultiHeadAttention
+from workings.lens.attention_maps import check_number
+from workings.lens.head_places import Place, place_of
+from workings.problems.derive import derive
+from workings.problems.make.problem_file import toml
+from workings.problems.problem import Problem
+from workings.problems.reading import LARGEST_FILE
+from workings.problems.solve import NOTED, Solution, axis_names
+from workings.trace import Trace
+from workings.views.derived import Derived, Elsewhere
+from workings.views.notation import Text, typeset
+from workings.views.worked import Panel, Worked
+
+FILED = 32  # tokens of a problem file: more than a person reads
+CLAIMED = 4  # decimals of the model's own numbers in a file
+TURNED = "Q and K are given as the model has them, turned by their positions (rotary)."
+PROJECTED = "It starts from Q, K and V as the model has them."
+TAPS = {"Q": "query", "K": "key", "V": "value"}
+STEPS = ("scores", "scaled", "masked", "weights", "mixed")
+SAYS = {
+    "Q": "column {column} of the query of {row}",
+    "K": "column {column} of the key of {row}",
+    "V": "column {column} of the value of {row}",
+    "weights": "how much {row} looks at {column}",
+    "mixed": "column {column} of what {row} takes from the values",
+}
+SCORED = "the query of {row} with the key of {column}"
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head as a problem, and its steps as the model has them."""
+
+    problem: Problem
+    settings: Mapping[str, Any]
+    given: Mapping[str, Matrix]
+    traced: Mapping[str, Matrix]
+    fused: Matrix
+    """what is mixed, by the fused kernel, which never has scores or weights"""
+    note: str = ""
+    top: int = 5
+    decimals: int = 4
+
+    def cell(self, step: str, row: int, column: int) -> Derived:
+        """Derive a cell, counted from 1, and hold it against the model's own number."""
+        found = derive(self.problem, step, row, column, top=self.top, decimals=self.decimals)
+        place = (row - 1, column - 1)
+        told = {"the model, traced": self.traced.get(step)}
+        if step == "mixed":
+            told["the model, fused kernel"] = self.fused
+        elsewhere = [
+            Elsewhere(what, float(matrix[place]), _apart(found.value, float(matrix[place])))
+            for what, matrix in told.items()
+            if matrix is not None
+        ]
+        says = self._says(step, row, column)
+        return replace(found, says=says, elsewhere=elsewhere, notes=[self.note] * bool(self.note))
+
+    def _says(self, key: str, row: int, column: int) -> str:
+        step, (rows, columns) = self.problem.step(key), self.problem.exact[key].shape
+        names = (
+            _called(axis_names(self.problem, step.rows, rows), row),
+            _called(axis_names(self.problem, step.columns, columns), column),
+        )
+        return SAYS.get(key, SCORED).format(row=names[0], column=names[1])
+
+    def differences(self) -> dict[str, float]:
+        """How far the model's numbers are from those written out, at most, step by step."""
+        exact = self.problem.exact
+        found = {
+            step: float(np.nanmax(np.abs(_finite(exact[step].mid) - _finite(matrix))))
+            for step, matrix in self.traced.items()
+        }
+        return {**found, "fused": float(np.abs(exact["mixed"].mid - self.fused).max())}
+
+    def worked(self, *, notes: bool = False) -> Worked:
+        """Lay the whole head out; `notes`: each cell with its largest terms."""
+        laid = Solution(self.problem, self.decimals).worked()
+        keys = Solution(self.problem, self.decimals).keys()
+        steps = laid.steps
+        if notes:
+            steps = [self._noted(key, panel) for key, panel in zip(keys, steps, strict=True)]
+        apart = self.differences()
+        largest = max((key for key in apart if key != "fused"), key=apart.__getitem__)
+        summary = (
+            f"Written out in 64 bits from the model's vectors and weights. Its own numbers, traced, "
+            f"differ by {_size(apart[largest])} at most (in {largest}); what its fused kernel "
+            f"mixes, by {_size(apart['fused'])}. {self.note}"
+        )
+        return replace(laid, steps=steps, summary=summary.strip())
+
+    def _noted(self, key: str, panel: Panel) -> Panel:
+        height, width = panel.shape
+        if height * width > NOTED:
+            return panel
+        cells = [
+            [
+                replace(cell, note=self.cell(key, i, j).working(Text(self.decimals)))
+                for j, cell in enumerate(row, start=1)
+            ]
+            for i, row in enumerate(panel.cells, start=1)
+        ]
+        return replace(panel, cells=cells)
+
+    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
+        """Write the whole head for a terminal."""
+        from workings.views import text
+
+        return text.render(self.worked(), width=width, color=color)
+
+    def to_html(self) -> str:
+        """Write the whole head as one HTML file that needs nothing else."""
+        from workings.views import html
+
+        return html.render(self.worked(notes=True))
+
+    def to_table(self) -> dict[str, Any]:
+        """Take it apart into what JSON can hold."""
+        solved: dict[str, Any] = json.loads(Solution(self.problem).json())
+        return {**solved, "differences": self.differences(), "note": self.note}
+
+    def to_file(self) -> str:
+        """Write it as a problem file, which claims the model's own numbers, to four decimals."""
+        tokens = max(len(matrix) for name, matrix in self.given.items() if name in _OF_TOKENS)
+        if tokens > FILED:
+            raise UserError(f"{tokens} tokens: a head of at most {FILED} makes a problem file")
+        given = {name: _shortest(matrix) for name, matrix in self.given.items()}
+        shown = {step.key for step in self.problem.steps if step.shown}
+        claim = {
+            step: [[f"{x:.{CLAIMED}f}" for x in row] for row in matrix.tolist()]
+            for step, matrix in self.traced.items()
+            if step in shown
+        }
+        comment = "A head of a trained model. The claims are its own numbers, in 32 bits."
+        written = toml({**self.settings, "given": given, "claim": claim}, f"{comment} {self.note}")
+        size = len(written.encode("utf-8", "replace"))
+        if size > LARGEST_FILE:
+            raise UserError(
+                f"the problem file would have {size / 1e6:.1f} MB, and at most "
+                f"{LARGEST_FILE / 1e6:.0f} are read: projected, it starts from Q, K and V "
+                "and is shorter"
+            )
+        return written
+
+
+def problem_from_head(
+    task: object,
+    text: str,
+    layer: int,
+    head: int,
+    *,
+    part: str | None = None,
+    target: str | None = None,
+    projected: bool = False,
+) -> Problem:
+    """Turn a head of a run's model, reading a text, into a problem; see `read_head`."""
+    return read_head(
+        task, text, layer, head, part=part, target=target, projected=projected
+    ).problem
+
+
+@torch.no_grad()
+def read_head(
+    task: object,
+    text: str,
+    layer: int,
+    head: int,
+    *,
+    part: str | None = None,
+    target: str | None = None,
+    projected: bool = False,
+    top: int = 5,
+    decimals: int = 4,
+) -> Head:
+    """Read a text and take one head out of the model, layers and heads counted from 1.
+
+    `part`: "encoder", "decoder" or "cross"; by default the only one that a model has, and of a
+    translator cross-attention, whose text is the source, and whose `target` is the model's own
+    translation where none is given.
+
+    X is what enters the layer: after the norm where that comes first, positions and all. W_Q, W_K,
+    W_V and the biases are the rows of the layer's one matrix that belong to the head; keys and
+    values that serve a group of heads are the same in all their problems. Rotary positions turn
+    queries and keys by an angle of their own at each place, which no matrix for all of X can do:
+    then Q and K are given as they are after the turn, and only V is made from X. `projected` gives
+    all three.
+    """
+    place = place_of(task, text, part, target)
+    check_number("layer", [layer], len(place.layers))
+    path = place.layers[layer - 1]
+    attention = place.model.get_submodule(path)
+    assert isinstance(attention, MultiHeadAttention)
+    check_number("head", [head], attention.heads)
+    found = _traced(place, f"{path}.*")
+    fused = _traced(place, f"{path}.mixed")
+    group = (head - 1) // (attention.heads // attention.shared_heads)
+    traced = {name: _matrix(found[f"{path}.{tap}"], group) for name, tap in TAPS.items()}
+    traced["Q"] = _matrix(found[f"{path}.query"], head - 1)
+    traced |= {step: _matrix(found[f"{path}.{step}"], head - 1) for step in STEPS}
+
+    given = _weights(attention, head - 1, group)
+    turned = TAPS if projected else ("Q", "K") if attention.rotary is not None else ()
+    for name in turned:
+        given |= {name: traced[name]}
+        given = {key: value for key, value in given.items() if key not in _made(name)}
+    if not projected:
+        given["X"] = _matrix(found[f"{path}.input"], None)
+        if place.context is not None:
+            given["context"] = _matrix(found[f"{path}.context"], None)
+    settings = _settings(place, f"Layer {layer}, head {head} of the {place.called}", bool(turned))
+    note = PROJECTED if projected else TURNED if turned else ""
+    # As doubles, which are taken as they are.
+    doubles = {name: given[name].astype(np.float64) for name in _ORDER if name in given}
+    problem = Problem(**settings, given=doubles)
+    ordered = {name: given[name] for name in doubles}
+    return Head(
+        problem, settings, ordered, traced, _matrix(fused[f"{path}.mixed"], head - 1),
+        note, top, decimals,
+    )  # fmt: skip
+
+
+_OF_TOKENS = ("X", "context", "Q", "K")
+_ORDER = ("X", "context", "W_Q", "b_Q", "Q", "W_K", "b_K", "K", "W_V", "b_V", "V")
+
+
+def _settings(place: Place, title: str, starts_later: bool) -> dict[str, Any]:
+    settings = {
+        "title": f"{title}: {place.text}",
+        "vectors": "rows",
+        "scale": "sqrt(d_k)",
+        "mask": "causal" if place.causal else "none",
+        "tokens": list(place.tokens),
+    }
+    if place.context is not None or starts_later:
+        settings["context_tokens"] = list(place.context or place.tokens)
+    return settings
+
+
+def _made(name: str) -> tuple[str, str]:
+    return f"W_{name}", f"b_{name}"
+
+
+def _weights(attention: MultiHeadAttention, head: int, group: int) -> dict[str, Matrix]:
+    """What makes a head's queries, keys and values: rows of one matrix, turned over."""
+    width, shared = attention.head_width, attention.shared_heads * attention.head_width
+    starts = {
+        "Q": head * width,
+        "K": attention.width + group * width,
+        "V": attention.width + shared + group * width,
+    }
+    made, bias = {}, attention.project.bias
+    for name, start in starts.items():
+        weight_name, bias_name = _made(name)
+        made[weight_name] = _numbers(attention.project.weight[start : start + width].T)
+        if bias is not None:
+            made[bias_name] = _numbers(bias[start : start + width].unsqueeze(0))
+    return made
+
+
+def _traced(place: Place, only: str) -> Trace:
+    was_training = place.model.training
+    place.model.eval()
+    try:
+        with Trace(place.model, only=only) as trace:
+            place.read()
+    finally:
+        place.model.train(was_training)
+    return trace
+
+
+def _matrix(value: Tensor, head: int | None) -> Matrix:
+    """One text's matrix: `[1, heads, …] → […]` of a head, or `[1, time, width] → […]`."""
+    return _numbers(value[0] if head is None else value[0, head])
+
+
+def _numbers(value: Tensor) -> Matrix:
+    numbers: Matrix = value.detach().float().cpu().numpy()
+    return numbers
+
+
+def _shortest(matrix: Matrix) -> list[list[float]]:
+    """The shortest decimals that still tell a number of 32 bits from its neighbours."""
+    return [[float(str(x)) for x in row] for row in matrix]
+
+
+def _apart(here: float, there: float) -> float:
+    return 0.0 if here == there else abs(here - there)
+
+
+def _finite(matrix: NDArray[Any]) -> NDArray[np.float64]:
+    """What is −∞ is not compared."""
+    return np.where(np.isfinite(matrix), matrix, np.nan).astype(np.float64)
+
+
+def _called(names: Sequence[str], number: int) -> str:
+    name = names[number - 1]
+    return name if name == str(number) else f"{number} “{name}”"
+
+
+def _size(difference: float) -> str:
+    return typeset(f"{difference:.1e}")
