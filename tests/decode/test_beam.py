@@ -77,6 +77,20 @@ def test_one_beam_is_greedy_where_nothing_stops():
     assert list(best.tokens) == greedy
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_one_beam_without_a_penalty_is_greedy_up_to_the_stop(seed):
+    """The stop comes second time and again: that ends nothing."""
+    model = toy.Toy(seed=seed, vocabulary=6)
+    (best,) = beam_search(model, torch.tensor([2]), stop=STOP, longest=12, beams=1)[0]
+    scores, state = model.start(torch.tensor([2]))
+    greedy = []
+    while len(greedy) < 12 and (token := int(scores.argmax())) != STOP:
+        greedy.append(token)
+        scores, state = model.step(torch.tensor([token]), state)
+    assert list(best.tokens) == greedy
+
+
 def test_absurd_numbers():
     with pytest.raises(UserError, match="at least 1"):
         beam_search(toy.Toy(), torch.tensor([1]), stop=0, longest=0)

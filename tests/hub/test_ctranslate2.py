@@ -10,6 +10,7 @@ from workings.data.characters import Characters
 from workings.decode.sample import GREEDY, Sampling, generate
 from workings.errors import UserError
 from workings.hub import ctranslate2 as converter
+from workings.hub import ctranslate2_layers as layers
 from workings.hub.ctranslate2 import Engine
 from workings.hub.fast import Fastest
 from workings.hub.folders import export
@@ -41,7 +42,7 @@ KINDS = {
 def told(request, monkeypatch):
     """Both ways in which a text comes: small models write a burst, large ones a token."""
     if request.param == "as it is found":
-        monkeypatch.setattr(converter, "_SMALL", 0)
+        monkeypatch.setattr(layers, "_SMALL", 0)
 
 
 def made(name="rotary", **changes):

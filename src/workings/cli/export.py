@@ -1,8 +1,8 @@
-"""Write a trained language model in another program's format."""
+"""Write a trained language model or translator in another program's format."""
 
 import argparse
 
-HELP = "write a language model in another program's format"
+HELP = "write a language model or translator in another program's format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,11 +22,19 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.hub.folders import export
+    from workings.errors import UserError
+    from workings.hub.folders import export, export_translator
     from workings.tasks.language import Modelling
-    from workings.train.runs import load_as
+    from workings.tasks.translate import Translating
+    from workings.train.runs import load
 
-    task = load_as(Modelling, arguments.run_folder)
-    for note in export(task.model, task.tokenizer, arguments.to, Path(arguments.out)):
+    task, folder = load(arguments.run_folder), Path(arguments.out)
+    if isinstance(task, Translating):
+        notes = export_translator(task.model, task.words, arguments.to, folder)
+    elif isinstance(task, Modelling):
+        notes = export(task.model, task.tokenizer, arguments.to, folder)
+    else:
+        raise UserError(f"{arguments.run_folder}: no language model, and no translator")
+    for note in notes:
         sys.stderr.write(f"workings: note: {note}\n")
     return 0

@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.decode.sample import Sampling
     from workings.errors import UserError
+    from workings.hub.fast import FastestSearch
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
     from workings.views.plain import printable
@@ -63,11 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
         sampling = Sampling(temperature=arguments.temperature, seed=arguments.seed)
     if arguments.show:
         return _show(task, arguments)
-    for found in task.translate(_sentences(arguments.texts), how, sampling):
+    by = FastestSearch(task.model, best=arguments.n_best or 1)
+    for found in task.translate(_sentences(arguments.texts), how, sampling, by):
         if arguments.n_best is None:
             sys.stdout.write(printable(found[0].text) + "\n")
         else:
-            for one in found[: arguments.n_best]:
+            for one in found:
                 sys.stdout.write(f"{one.score:.4f}\t{printable(one.text)}\n")
         sys.stdout.flush()
     return 0

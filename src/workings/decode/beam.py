@@ -28,6 +28,14 @@ def penalty(length: int, strength: float) -> float:
     return float(((5 + length) / 6) ** strength)
 
 
+def reach(best: float, length: int, longest: int, strength: float) -> float:
+    """The most that an unfinished sequence can come to, if it goes on with certainty.
+
+    Its log probability `best` only falls, but a larger penalty brings the quotient up again.
+    """
+    return best / penalty(longest if strength > 0 else length + 1, strength)
+
+
 @torch.no_grad()
 def beam_search(
     model: Stepper,
@@ -40,19 +48,13 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Find for each source the `beams` best sequences of at most `longest` tokens, best first.
 
-    A source is done when no unfinished sequence can still come to rank among its finished ones. A
-    sequence that has not stopped at `longest` tokens counts as it is.
+    A sequence ends where its stop is among the `beams` best continuations: one that is not was
+    never a candidate, and a single beam takes the likeliest token. A source is done when no
+    unfinished sequence can still come to rank among its finished ones. What has not stopped at
+    `longest` tokens counts as it is.
     """
     if beams < 1 or longest < 1:
         raise UserError(f"beams = {beams}, longest = {longest}: both must be at least 1")
-
-    def bound(best: float, length: int) -> float:
-        """The most that an unfinished sequence can come to, if it goes on with certainty.
-
-        Its probability only falls, but a larger penalty brings its logarithm up again.
-        """
-        return best / penalty(longest if length_penalty > 0 else length + 1, length_penalty)
-
     scores, state = model.start(condition)
     finished: list[list[Hypothesis]] = [[] for _ in scores]
     active = list(range(len(scores)))  # sources that are not done
@@ -63,7 +65,7 @@ def beam_search(
         ends = torch.ones_like(tokens, dtype=torch.bool)
         if length < longest:
             ends = tokens == stop if stop is not None else torch.zeros_like(ends)
-        for a, j in (ends & values.isfinite()).nonzero().tolist():
+        for a, j in (ends & values.isfinite())[:, :beams].nonzero().tolist():
             text, last, value = written[a, rows[a, j]].tolist(), int(tokens[a, j]), values[a, j]
             text += [] if last == stop else [last]
             ranked = float(value) / penalty(length, length_penalty)
@@ -78,7 +80,8 @@ def beam_search(
             if totals[a, 0].isfinite()
             and (
                 len(finished[source]) < beams
-                or finished[source][-1].score < bound(float(totals[a, 0]), length)
+                or finished[source][-1].score
+                < reach(float(totals[a, 0]), length, longest, length_penalty)
             )
         ]
         if not open_ones:

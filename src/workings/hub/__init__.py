@@ -1,1 +1,1 @@
-"""Language models to and from other people's formats: CTranslate2, and Hugging Face's GPT-2."""
+"""Models to and from other people's formats: CTranslate2, and Hugging Face's GPT-2 and Marian."""

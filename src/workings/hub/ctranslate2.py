@@ -10,28 +10,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from workings.errors import UserError
-from workings.layers.blocks import EncoderBlock, Residual
+from workings.hub.ctranslate2_layers import (
+    ACTIVATIONS,
+    is_small,
+    plain,
+    set_encoder_block,
+    set_linear,
+    set_norm,
+    set_sinusoids,
+    threads_for,
+)
+from workings.layers.blocks import EncoderBlock
 from workings.layers.norms import LayerNorm
-from workings.layers.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.models.language import LanguageModel, TransformerLanguageModel
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerDecoderModelSpec
 
-SINUSOIDS = 4096
-"""Positions that a converted model has where ours goes on without end."""
 _KEPT = 2**24
 """Scores that the engine keeps of a stretch of text, at most: 64 MB."""
 _GLANCE = 0.02
 """Seconds between looks at what was found: to be woken for each token would take longer than it."""
-_SMALL = 2**22
-"""Weights below which threads would wait for each other longer than they compute."""
 _BURST = 256
 """Tokens that a small model writes before it tells of them: to tell of each takes a third more."""
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh"}
 
 
 def convert(
@@ -72,7 +77,7 @@ def specification(model: LanguageModel) -> "TransformerDecoderModelSpec":
         len(model.blocks),
         attention.heads,
         pre_norm=block.around_attention.place == "pre",
-        activation=getattr(Activation, _ACTIVATIONS[block.feed_forward.activation]),
+        activation=getattr(Activation, ACTIVATIONS[block.feed_forward.activation]),
         rotary_dim=None if attention.rotary is None else attention.head_width,
         rotary_interleave=False,
         rotary_base=10_000.0 if attention.rotary is None else attention.rotary.base,
@@ -81,47 +86,18 @@ def specification(model: LanguageModel) -> "TransformerDecoderModelSpec":
     spec.config.layer_norm_epsilon = block.around_attention.norm.eps
     decoder = spec.decoder
     decoder.scale_embeddings = False
-    decoder.embeddings.weight = _plain(model.embedding.weight)
+    decoder.embeddings.weight = plain(model.embedding.weight)
     if isinstance(model.positions, LearnedPositions):
-        decoder.position_encodings.encodings = _plain(model.positions.table)
-    elif isinstance(model.positions, SinusoidalPositions):  # theirs have sines first, then cosines
-        decoder.position_encodings.encodings = sinusoids(
-            SINUSOIDS, model.positions.width, base=model.positions.base
-        )
+        decoder.position_encodings.encodings = plain(model.positions.table)
+    elif isinstance(model.positions, SinusoidalPositions):
+        set_sinusoids(decoder.position_encodings, model.positions)
     if isinstance(model.norm, LayerNorm):
-        _set_norm(decoder.layer_norm, model.norm)
-    _set_linear(decoder.projection, model.head)
+        set_norm(decoder.layer_norm, model.norm)
+    set_linear(decoder.projection, model.head)
     for layer, ours in zip(decoder.layer, model.blocks, strict=True):
         assert isinstance(ours, EncoderBlock)
-        _set_block(layer, ours)
+        set_encoder_block(layer, ours)
     return spec
-
-
-def _set_block(layer: Any, ours: EncoderBlock) -> None:
-    _set_around(layer.self_attention, ours.around_attention)
-    _set_linear(layer.self_attention.linear[0], ours.attention.project)
-    _set_linear(layer.self_attention.linear[1], ours.attention.output)
-    _set_around(layer.ffn, ours.around_feed_forward)
-    _set_linear(layer.ffn.linear_0, ours.feed_forward.inner)
-    _set_linear(layer.ffn.linear_1, ours.feed_forward.outer)
-
-
-def _set_around(layer: Any, ours: Residual) -> None:
-    _set_norm(layer.layer_norm, ours.norm)
-
-
-def _set_norm(layer: Any, ours: LayerNorm) -> None:
-    layer.gamma, layer.beta = _plain(ours.gamma), _plain(ours.beta)
-
-
-def _set_linear(layer: Any, ours: nn.Linear) -> None:
-    layer.weight = _plain(ours.weight)
-    if ours.bias is not None:
-        layer.bias = _plain(ours.bias)
-
-
-def _plain(weight: Tensor) -> Tensor:
-    return weight.detach().cpu().float()
 
 
 class Engine:
@@ -136,15 +112,14 @@ class Engine:
 
         self.longest = model.longest
         self.vocabulary = model.embedding.num_embeddings
-        self.small = sum(weight.numel() for weight in model.parameters()) < _SMALL
-        threads = 1 if self.small else torch.get_num_threads()
+        self.small = is_small(model)
         with tempfile.TemporaryDirectory() as folder:  # it is read at once, and as a whole
             convert(model, [str(k) for k in range(self.vocabulary)], Path(folder))
             self._engine = ctranslate2.Generator(
                 folder,
                 device="cpu",
                 compute_type="float32",
-                intra_threads=threads,
+                intra_threads=threads_for(model),
             )
 
     def scores(self, ids: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time vocabulary"]:

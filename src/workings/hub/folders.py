@@ -7,9 +7,11 @@ from workings.config import to_table, to_toml
 from workings.data.tokenizer import Tokenizer
 from workings.errors import UserError, near
 from workings.hub.ctranslate2 import convert
+from workings.hub.ctranslate2_translator import convert_translator
 from workings.hub.gpt2 import model_table, read_config, read_gpt2, write_gpt2
 from workings.hub.gpt2_tokens import read_tokens, unique_names, write_tokens
 from workings.models.language import LanguageModel
+from workings.models.translators import Translator
 from workings.recipes import LanguageRecipe, TextConfig, TextTokenizerConfig
 from workings.storage import (
     file_sums,
@@ -19,9 +21,12 @@ from workings.storage import (
     write_tensors,
     write_text,
 )
+from workings.tasks.translation import Vocabularies, stop_of
 from workings.train.environment import environment
 
 FORMATS = ("ctranslate2", "gpt2")
+TRANSLATOR_FORMATS = ("ctranslate2",)
+_UNWRITTEN = "no tokenizer is written: only byte pairs have a form there, not {}"
 
 
 def export(model: LanguageModel, tokenizer: Tokenizer, to: str, folder: Path) -> list[str]:
@@ -37,7 +42,39 @@ def export(model: LanguageModel, tokenizer: Tokenizer, to: str, folder: Path) ->
             convert(model, names, part, start=tokenizer.start, stop=tokenizer.stop, unknown=unknown)
         if write_tokens(tokenizer, part):
             return []
-    return [f"no tokenizer is written: only byte pairs have a form there, not {tokenizer.kind}"]
+    return [_UNWRITTEN.format(tokenizer.kind)]
+
+
+def export_translator(model: Translator, words: Vocabularies, to: str, folder: Path) -> list[str]:
+    """Write a translator into a new folder, in another format; return what should be known."""
+    if to not in TRANSLATOR_FORMATS:
+        raise UserError(f"--to {to}: of a translator, {near(to, TRANSLATOR_FORMATS)}")
+    notes = ["texts are read in small letters: give it such"] if words.lower else []
+    with _new(folder) as part:
+        convert_translator(
+            model,
+            (unique_names(words.source), unique_names(words.target)),
+            part,
+            stop=stop_of(words.target),
+            unknown=words.target.unknown,
+            adds_stop=True,
+        )
+        return notes + _translators_tokens(words, part)
+
+
+def _translators_tokens(words: Vocabularies, folder: Path) -> list[str]:
+    """Write tokenizers: one, if it is both languages', else each in a folder of its own."""
+    sides = {"source": words.source, "target": words.target}
+    written = []
+    if words.source == words.target:
+        written.append(write_tokens(words.target, folder))
+    else:
+        for name, tokenizer in sides.items():
+            (folder / name).mkdir()
+            written.append(write_tokens(tokenizer, folder / name))
+            if not written[-1]:
+                (folder / name).rmdir()
+    return [] if all(written) else [_UNWRITTEN.format(words.target.kind)]
 
 
 def adopt(folder: Path, run: Path) -> None:

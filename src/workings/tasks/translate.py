@@ -24,7 +24,7 @@ from workings.models.translators import START, Sentences, Translator, build_tran
 from workings.recipes import SearchConfig, TranslateRecipe
 from workings.scores.bleu import score, tokenised_bleu
 from workings.tasks.task import Losses, Task
-from workings.tasks.translation import Translation, Vocabularies, stop_of, translate
+from workings.tasks.translation import Search, Translation, Vocabularies, stop_of, translate
 from workings.tasks.weights import with_weights
 
 PARTS = ("train", "validation", "test")
@@ -219,10 +219,12 @@ class Translating(Task):
         texts: Iterable[str],
         how: SearchConfig | None = None,
         sampling: Sampling | None = None,
+        by: Search | None = None,
     ) -> Iterator[list[Translation]]:
         """Translate texts as they come: of each the best translations, best first; or one drawn."""
+        how = how or self.recipe.search
         with torch.no_grad():
-            yield from translate(self.model, self.words, texts, how or self.recipe.search, sampling)
+            yield from translate(self.model, self.words, texts, how, sampling, by)
 
     def best(self, texts: Iterable[str], how: SearchConfig | None = None) -> Iterator[str]:
         """The best translation of each text."""

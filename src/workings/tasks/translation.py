@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -47,6 +49,14 @@ class Translation:
     score: float
 
 
+class Search(Protocol):
+    """What finds the best translations: `decode.beam.beam_search`, or who stands in its place."""
+
+    def __call__(
+        self, source: Sentences, *, stop: int, longest: int, beams: int, length_penalty: float
+    ) -> list[list[Hypothesis]]: ...
+
+
 def stop_of(tokenizer: Tokenizer) -> int:
     """The id that ends a sentence."""
     assert tokenizer.stop is not None
@@ -59,11 +69,13 @@ def translate(
     texts: Iterable[str],
     how: SearchConfig,
     sampling: Sampling | None = None,
+    by: Search | None = None,
 ) -> Iterator[list[Translation]]:
     """Translate texts as they come, in their order: of each the best, best first; or one drawn.
 
     Nothing is translated by nothing.
     """
+    search = by or partial(beam_search, model)
     waiting = iter(texts)
     while some := list(islice(waiting, WAITING)):
         found = {
@@ -77,7 +89,13 @@ def translate(
             source = sentences([encoded[k] for k in batch], model)
             longest = 2 * source.ids.shape[1] + 10
             if sampling is None:
-                hypotheses = searched(model, source, words, how, longest)
+                hypotheses = search(
+                    source,
+                    stop=stop_of(words.target),
+                    longest=longest,
+                    beams=how.beams,
+                    length_penalty=how.length_penalty,
+                )
             else:
                 hypotheses = drawn(model, source, words, sampling, longest)
             for k, some_of_it in zip((asked[b] for b in batch), hypotheses, strict=True):
@@ -88,20 +106,6 @@ def translate(
                     for h in some_of_it
                 ]
         yield from (found[k] for k in range(len(some)))
-
-
-def searched(
-    model: Translator, source: Sentences, words: Vocabularies, how: SearchConfig, longest: int
-) -> list[list[Hypothesis]]:
-    """The best translations of each source."""
-    return beam_search(
-        model,
-        source,
-        stop=stop_of(words.target),
-        longest=longest,
-        beams=how.beams,
-        length_penalty=how.length_penalty,
-    )
 
 
 def drawn(
