@@ -131,6 +131,22 @@ def test_the_command_line(run, tmp_path, capsys):
     assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
 
 
+def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
+    typed = iter(["ten one", "", "cat dog"])
+
+    def answer(prompt):
+        assert prompt == "> "
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", answer)
+    assert main(["translate", str(run)]) == 0
+    assert capsys.readouterr().out.splitlines() == ["un dix", "", "chien chat", ""]
+
+
 def test_judging_two(run, pairs, tmp_path, capsys):
     weaker = tmp_path / "weaker"
     train(recipe_for(pairs, "--train.epochs", "2", "--model.context", "none"), weaker, mode="quiet")

@@ -65,14 +65,29 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show:
         return _show(task, arguments)
     by = FastestSearch(task.model, best=arguments.n_best or 1)
-    for found in task.translate(_sentences(arguments.texts), how, sampling, by):
-        if arguments.n_best is None:
-            sys.stdout.write(printable(found[0].text) + "\n")
-        else:
-            for one in found:
-                sys.stdout.write(f"{one.score:.4f}\t{printable(one.text)}\n")
-        sys.stdout.flush()
+    asks = not arguments.texts and sys.stdin.isatty()
+    # Whoever sits at a terminal wants an answer to each sentence; others are faster together.
+    for texts in ([line] for line in _asked()) if asks else (_sentences(arguments.texts),):
+        for found in task.translate(texts, how, sampling, by):
+            if arguments.n_best is None:
+                sys.stdout.write(printable(found[0].text) + "\n")
+            else:
+                for one in found:
+                    sys.stdout.write(f"{one.score:.4f}\t{printable(one.text)}\n")
+            sys.stdout.flush()
     return 0
+
+
+def _asked() -> Iterator[str]:
+    """Sentences that are typed, until the end of input."""
+    import sys
+
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            sys.stdout.write("\n")
+            return
 
 
 def _show(task: object, arguments: argparse.Namespace) -> int:
@@ -97,14 +112,14 @@ def _show(task: object, arguments: argparse.Namespace) -> int:
 def _sentences(texts: list[str]) -> Iterator[str]:
     """Every sentence of what was given: itself, or the lines of a file or of standard input."""
     import sys
-    from pathlib import Path
 
     from workings.data.lines import lines
+    from workings.files import named_by
 
     for text in texts or ["-"]:
         if text == "-":
             yield from (line.rstrip("\r\n") for _, line in lines(sys.stdin.buffer))
-        elif len(text) < 4096 and "\0" not in text and Path(text).is_file():
+        elif named_by(text) is not None:
             yield from (line.rstrip("\r\n") for _, line in lines(text))
         else:
             yield text

@@ -174,9 +174,7 @@ def problem_from_head(
     projected: bool = False,
 ) -> Problem:
     """Turn a head of a run's model, reading a text, into a problem; see `read_head`."""
-    return read_head(
-        task, text, layer, head, part=part, target=target, projected=projected
-    ).problem
+    return read_head(task, text, layer, head, part=part, target=target, projected=projected).problem
 
 
 @torch.no_grad()

@@ -128,7 +128,11 @@ class _Cell:
             return n.equals(name, n.total(terms), n.number(self.value))
 
         what = "token" if self._over_tokens(left) else "column"
-        return (what, f"{_plain(left)}[{self.i + 1}]", self._second(right), "product"), lines, working
+        return (
+            (what, f"{_plain(left)}[{self.i + 1}]", self._second(right), "product"),
+            lines,
+            working,
+        )
 
     def _second(self, key: str) -> str:
         """Name the second factor: a row of K, where K is turned over; else a column."""
