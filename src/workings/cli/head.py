@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PART",
         help="of a translator: encoder, decoder or cross (default: cross)",
     )
-    parser.add_argument(
-        "--target", metavar="TEXT", help="a translation (default: the model's own)"
-    )
+    parser.add_argument("--target", metavar="TEXT", help="a translation (default: the model's own)")
     parser.add_argument(
         "--cell",
         metavar="STEP,ROW,COLUMN",

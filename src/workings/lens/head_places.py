@@ -119,7 +119,10 @@ def _of_translator(task: Translating, text: str, part: str, target: str | None) 
     return Place(
         model,
         "decoder's cross-attention" if part == "cross" else part,
-        [f"{stack}.{k}.{'cross' if part == 'cross' else 'attention'}" for k in range(len(model.encoder))],
+        [
+            f"{stack}.{k}.{'cross' if part == 'cross' else 'attention'}"
+            for k in range(len(model.encoder))
+        ],
         lambda: model.features(source, ids),
         brief(text) if part == "encoder" else f"{brief(text)} → {brief(target)}",
         read if part == "encoder" else [BEGIN, *wrote],
