@@ -244,7 +244,7 @@ def test_a_weight_stands_among_its_strongest_rivals():
     assert [line.numbers[0] for line in shown] == pytest.approx([*rivals, masked[row - 1, weakest]])
     assert [line.marked for line in shown] == [False, False, False, True]
     assert rest.name == "+ remainder of the other 4"
-    assert hidden.name == f"{len(TEXT) - row} hidden by the mask"
+    assert hidden.name == f"hidden by the mask: {len(TEXT) - row}"
     assert total.numbers[1] == pytest.approx(powers.sum())
     assert cell.value == pytest.approx(powers[weakest] / powers.sum())
     seen = TEXT[weakest].replace(" ", "␣")

@@ -48,8 +48,8 @@ def test_a_row_of_a_textbook_in_every_notation():
     assert found.working(Latex()) == r"\mathrm{scores}_{1,1} = 2 \cdot 2 + 1 = 5"
     assert found.working(MathML()).count("<mo>=</mo>") == 2
     assert [line.name for line in found.lines] == ["3", "+ remainder of the other 2", "sum"]
-    assert found.formula(Text()) == "scores = X Xᵀ"
-    assert found.head == ("column", "X[1]", "X[1]", "product")
+    assert found.formula(Text()) == "scores = Q Kᵀ"
+    assert found.head == ("column", "Q[1]", "K[1]", "product")
 
 
 def test_what_leads_to_a_weight_is_told_before_it():

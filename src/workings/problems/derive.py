@@ -172,7 +172,7 @@ class _Cell:
         if others:
             lines.append(Line(f"{REST} {len(others)}", (None, rest, rest / total)))
         if hidden:
-            lines.append(Line(f"{hidden} hidden by the mask", (-math.inf, 0.0, 0.0)))
+            lines.append(Line(f"hidden by the mask: {hidden}", (-math.inf, 0.0, 0.0)))
         lines.append(Line("sum", (None, total, 1.0)))
 
         def working(n: Notation) -> str:

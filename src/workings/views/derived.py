@@ -165,7 +165,8 @@ def _elsewhere(told: Derived, columns: int) -> list[str]:
     rows = differences(told)
     widths = [max(map(plain.width, column)) for column in zip(*rows, strict=True)]
     lines = (
-        f"{_INDENT}{plain.left(what, widths[0])}  {plain.right(value, widths[1])}  {apart}"
+        f"{plain.left(what, widths[0])}  {plain.right(value, widths[1])}  {apart}"
         for what, value, apart in rows
     )
-    return [part for line in lines for part in wrap(line, columns, hang="     ")]
+    room = columns - len(_INDENT)
+    return [_INDENT + part for line in lines for part in wrap(line, room, hang="  ")]
