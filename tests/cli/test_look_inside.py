@@ -1,4 +1,4 @@
-"""`workings cells`, `attention` and `gradients`, on runs that the test makes itself."""
+"""`workings cells`, `attention`, `head` and `gradients`, on runs that the test makes itself."""
 
 import json
 
@@ -97,6 +97,58 @@ def test_attention_in_every_format(folder, tmp_path, capsys):
     assert len(json.loads((tmp_path / "maps.json").read_text())["maps"]) == 4
     assert run("attention", folder / "lstm", "he said") == 2
     assert "no attention" in capsys.readouterr().err
+
+
+def test_a_head_and_a_cell_of_it(folder, tmp_path, capsys):
+    gpt = folder / "transformer"
+    assert run("head", gpt, "he said", "--layer", "2", "--cell", "weights,5,2") == 0
+    said = capsys.readouterr().out
+    assert "Layer 2, head 1 of the decoder: he said" in said
+    assert "weights[5,2]: how much 5 “a” looks at 2 “e”" in said
+    assert "the model, traced" in said
+    assert run("head", gpt, "he said", "--head", "2", "--cell", "mixed,5,2", "--top", "1") == 0
+    said = capsys.readouterr().out
+    assert "+ remainder of the other 6" in said
+    assert "the model, fused kernel" in said
+    for name in ("cell.html", "cell.json"):
+        assert run("head", gpt, "he said", "--cell", "Q,1,1", "--out", tmp_path / name) == 0
+    assert json.loads((tmp_path / "cell.json").read_text())["cell"] == "Q[1,1]"
+    assert "<math" in (tmp_path / "cell.html").read_text()
+    assert run("head", gpt, "he said", "--decimals", "2") == 0
+    assert "weights = softmax(masked)" in capsys.readouterr().out
+
+
+def test_a_head_as_a_problem_file(folder, tmp_path, capsys):
+    file = tmp_path / "head.toml"
+    assert run("head", folder / "transformer", "he said", "--problem", file) == 0
+    assert run("check", file) == 0
+    assert run("solve", file, "--cell", "weights,5,2") == 0
+    assert "weights[5,2] = e^" in capsys.readouterr().out
+    shorter = tmp_path / "shorter.toml"
+    assert run("head", folder / "transformer", "he said", "--projected", "--problem", shorter) == 0
+    assert run("check", shorter) == 0
+    assert shorter.stat().st_size < file.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "said"),
+    [
+        ("transformer", ("he said", "--layer", "3"), "layer 3: this model has 2"),
+        ("transformer", ("he said", "--head", "9"), "head 9: this model has 2"),
+        ("transformer", ("he said", "--cell", "scores,8,1"), "scores is 7×7"),
+        ("transformer", ("he said", "--cell", "scores,8"), "expected STEP,ROW,COLUMN"),
+        ("transformer", ("he said", "--part", "cross"), "only decoder"),
+        ("transformer", ("he said " * 6, "--problem", "x.toml"), "at most 32"),
+        ("transformer", ("",), "an empty text"),
+        ("transformer", ("x" * 600,), "600 tokens"),
+        ("lstm", ("he said",), "no attention"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_head(folder, capsys, model, arguments, said):
+    assert run("head", folder / model, *arguments) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
 
 
 def test_gradients_of_recipes_and_runs(folder, tmp_path, capsys):

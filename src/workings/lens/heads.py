@@ -26,14 +26,16 @@ from workings.problems.reading import LARGEST_FILE
 from workings.problems.solve import NOTED, Solution, axis_names
 from workings.trace import Trace
 from workings.views.derived import Derived, Elsewhere
-from workings.views.notation import Text, typeset
+from workings.views.notation import Text, decimal, typeset
 from workings.views.worked import Panel, Worked
 
 FILED = 32  # tokens of a problem file: more than a person reads
+SMALL = 12  # rows or columns of weights that can be looked at
 CLAIMED = 4  # decimals of the model's own numbers in a file
 TURNED = "Q and K are given as the model has them, turned by their positions (rotary)."
 PROJECTED = "It starts from Q, K and V as the model has them."
-TAPS = {"Q": "query", "K": "key", "V": "value"}
+OF_TOKENS = ("X", "context", "Q", "K", "V")
+ORDER = ("X", "context", "W_Q", "b_Q", "Q", "W_K", "b_K", "K", "W_V", "b_V", "V")
 STEPS = ("scores", "scaled", "masked", "weights", "mixed")
 SAYS = {
     "Q": "column {column} of the query of {row}",
@@ -95,19 +97,37 @@ class Head:
 
     def worked(self, *, notes: bool = False) -> Worked:
         """Lay the whole head out; `notes`: each cell with its largest terms."""
-        laid = Solution(self.problem, self.decimals).worked()
-        keys = Solution(self.problem, self.decimals).keys()
+        solution = Solution(self.problem, self.decimals)
+        laid = solution.worked()
         steps = laid.steps
         if notes:
-            steps = [self._noted(key, panel) for key, panel in zip(keys, steps, strict=True)]
+            steps = [self._noted(*one) for one in zip(solution.keys(), steps, strict=True)]
+        givens = [
+            _rounded(panel, self.decimals)
+            for panel in laid.givens
+            if panel.name in OF_TOKENS or not self._too_large()
+        ]
+        return replace(laid, givens=givens, steps=steps, summary=" ".join(self._sentences()))
+
+    def _sentences(self) -> list[str]:
+        """Say what was left out, and how far the model's numbers are from these."""
         apart = self.differences()
-        largest = max((key for key in apart if key != "fused"), key=apart.__getitem__)
-        summary = (
-            f"Written out in 64 bits from the model's vectors and weights. Its own numbers, traced, "
-            f"differ by {_size(apart[largest])} at most (in {largest}); what its fused kernel "
-            f"mixes, by {_size(apart['fused'])}. {self.note}"
-        )
-        return replace(laid, steps=steps, summary=summary.strip())
+        fused = apart.pop("fused")
+        largest = max(apart, key=apart.__getitem__)
+        large = self._too_large()
+        left_out = [f"Too large to be shown: {', '.join(large)}."] if large else []
+        return [
+            "Worked out in 64 bits from the vectors and weights of the model.",
+            *left_out,
+            f"The model's own numbers, traced, differ by {_size(apart[largest])} at most "
+            f"(in {largest}); what its fused kernel mixes, by {_size(fused)}.",
+            *([self.note] if self.note else []),
+        ]
+
+    def _too_large(self) -> list[str]:
+        """The weights, where they are more than can be looked at."""
+        weights = {name: m.shape for name, m in self.given.items() if name.startswith("W_")}
+        return list(weights) if any(max(shape) > SMALL for shape in weights.values()) else []
 
     def _noted(self, key: str, panel: Panel) -> Panel:
         height, width = panel.shape
@@ -141,7 +161,7 @@ class Head:
 
     def to_file(self) -> str:
         """Write it as a problem file, which claims the model's own numbers, to four decimals."""
-        tokens = max(len(matrix) for name, matrix in self.given.items() if name in _OF_TOKENS)
+        tokens = max(len(matrix) for name, matrix in self.given.items() if name in OF_TOKENS)
         if tokens > FILED:
             raise UserError(f"{tokens} tokens: a head of at most {FILED} makes a problem file")
         given = {name: _shortest(matrix) for name, matrix in self.given.items()}
@@ -212,12 +232,15 @@ def read_head(
     found = _traced(place, f"{path}.*")
     fused = _traced(place, f"{path}.mixed")
     group = (head - 1) // (attention.heads // attention.shared_heads)
-    traced = {name: _matrix(found[f"{path}.{tap}"], group) for name, tap in TAPS.items()}
-    traced["Q"] = _matrix(found[f"{path}.query"], head - 1)
-    traced |= {step: _matrix(found[f"{path}.{step}"], head - 1) for step in STEPS}
+    traced = {
+        "Q": _matrix(found[f"{path}.query"], head - 1),
+        "K": _matrix(found[f"{path}.key"], group),
+        "V": _matrix(found[f"{path}.value"], group),
+        **{step: _matrix(found[f"{path}.{step}"], head - 1) for step in STEPS},
+    }
 
     given = _weights(attention, head - 1, group)
-    turned = TAPS if projected else ("Q", "K") if attention.rotary is not None else ()
+    turned = ("Q", "K", "V") if projected else ("Q", "K") if attention.rotary is not None else ()
     for name in turned:
         given |= {name: traced[name]}
         given = {key: value for key, value in given.items() if key not in _made(name)}
@@ -228,17 +251,13 @@ def read_head(
     settings = _settings(place, f"Layer {layer}, head {head} of the {place.called}", bool(turned))
     note = PROJECTED if projected else TURNED if turned else ""
     # As doubles, which are taken as they are.
-    doubles = {name: given[name].astype(np.float64) for name in _ORDER if name in given}
+    doubles = {name: given[name].astype(np.float64) for name in ORDER if name in given}
     problem = Problem(**settings, given=doubles)
     ordered = {name: given[name] for name in doubles}
     return Head(
         problem, settings, ordered, traced, _matrix(fused[f"{path}.mixed"], head - 1),
         note, top, decimals,
     )  # fmt: skip
-
-
-_OF_TOKENS = ("X", "context", "Q", "K")
-_ORDER = ("X", "context", "W_Q", "b_Q", "Q", "W_K", "b_K", "K", "W_V", "b_V", "V")
 
 
 def _settings(place: Place, title: str, starts_later: bool) -> dict[str, Any]:
@@ -313,6 +332,15 @@ def _finite(matrix: NDArray[Any]) -> NDArray[np.float64]:
 def _called(names: Sequence[str], number: int) -> str:
     name = names[number - 1]
     return name if name == str(number) else f"{number} “{name}”"
+
+
+def _rounded(panel: Panel, decimals: int) -> Panel:
+    """Write a matrix of 32-bit numbers with as many decimals as the steps have."""
+    cells = [
+        [replace(cell, text=decimal(cell.value or 0.0, decimals)) for cell in row]
+        for row in panel.cells
+    ]
+    return replace(panel, cells=cells)
 
 
 def _size(difference: float) -> str:

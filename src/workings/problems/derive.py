@@ -13,7 +13,7 @@ from workings.errors import UserError
 from workings.problems.kinds import Step
 from workings.problems.ops import Copy, Linear, Masked, Normalised, Scaled, matrix, written
 from workings.problems.problem import Problem
-from workings.problems.solve import Solution, axis_names, cell_name, formula_of
+from workings.problems.solve import Solution, axis_names, cell_name, formula_of, spelled
 from workings.views.derived import Derived, Formula, Line
 from workings.views.notation import Notation, Text
 
@@ -128,6 +128,9 @@ class _Cell:
             return n.equals(name, n.total(terms), n.number(self.value))
 
         what = "token" if self._over_tokens(left) else "column"
+        named = spelled(op, self.problem)
+        assert isinstance(named, Linear)
+        ((left, right),) = named.pairs
         return (
             (what, f"{_plain(left)}[{self.i + 1}]", self._second(right), "product"),
             lines,
@@ -169,7 +172,7 @@ class _Cell:
         if others:
             lines.append(Line(f"{REST} {len(others)}", (None, rest, rest / total)))
         if hidden:
-            lines.append(Line(f"{hidden} hidden by the mask", (-math.inf, 0.0, 0.0)))
+            lines.append(Line(f"hidden by the mask: {hidden}", (-math.inf, 0.0, 0.0)))
         lines.append(Line("sum", (None, total, 1.0)))
 
         def working(n: Notation) -> str:
@@ -185,17 +188,12 @@ class _Cell:
                 n.number(self.value),
             )
 
-        source = self._shown_source(op)
+        named = spelled(op, self.problem)
+        assert isinstance(named, Normalised)
+        source = _plain(named.x)
         source += f" − {Text(2).number(less)}" if less else ""
         power = f"e^({source})" if less else f"e^{source}"
         return ("token", source, power, self.step.name), lines, working
-
-    def _shown_source(self, op: Normalised) -> str:
-        """The step that the scores come from, as the problem shows it."""
-        step = self.problem.step(op.x)
-        while not step.shown and isinstance(step.op, Copy):
-            step = self.problem.step(step.op.x)
-        return step.name
 
 
 def _numbered(names: Sequence[str]) -> list[str]:

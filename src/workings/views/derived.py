@@ -3,12 +3,12 @@
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
+from workings.views import plain
 from workings.views.drawing import Pen, in_line
 from workings.views.notation import Notation, Text, decimal, typeset
-from workings.views.plain import one_line, wrap
+from workings.views.plain import clip, one_line, wrap
 from workings.views.table import text_table
 
 _NARROWEST = 24
@@ -111,9 +111,9 @@ def text(told: Derived, *, width: int | None = None, color: bool = False) -> str
         ],
         wrap(told.formula(n), columns),
         [line for before in told.before for line in indented(before(n))],
-        _sum(told, pen),
+        _sum(told, columns, pen),
         indented(told.working(n)),
-        _elsewhere(told),
+        _elsewhere(told, columns),
         [pen(line, "dim") for note in told.notes for line in wrap(one_line(note), columns)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
@@ -134,30 +134,39 @@ def differences(told: Derived) -> list[tuple[str, str, str]]:
     values = [told.value, *(one.value for one in told.elsewhere)]
     written = in_line([decimal(value, told.decimals + 4) for value in values], _LONGEST)
     names = ["written out here, in 64 bits", *(one_line(one.what) for one in told.elsewhere)]
-    apart = ["", *(f"differs by {typeset(f'{one.difference:.1e}')}" for one in told.elsewhere)]
-    return list(zip(names, written, apart, strict=True))
+    apart = [f"differs by {typeset(f'{one.difference:.1e}')}" for one in told.elsewhere]
+    apart = [
+        said if one.difference else "the same"
+        for said, one in zip(apart, told.elsewhere, strict=True)
+    ]
+    return list(zip(names, written, ["", *apart], strict=True))
 
 
-def _sum(told: Derived, pen: Pen) -> list[str]:
+def _sum(told: Derived, columns: int, pen: Pen) -> list[str]:
     if not told.lines:
         return []
-    # What has no number below a head leaves room for a long name.
-    names = [f"{'▸ ' if line.marked else '  '}{one_line(line.name)}" for line in told.lines]
-    rows = [[name, *row] for name, row in zip(names, numbers(told), strict=True)]
-    drawn = text_table([f"  {told.head[0]}", *told.head[1:]], rows).splitlines()
-    marked = (*(False, False), *(line.marked for line in told.lines))
-    return [
-        f" {pen(line, 'strong' if strong else '')}"
-        for line, strong in zip(drawn, marked, strict=True)
+    written = numbers(told)
+    widths = [max(map(plain.width, cells)) for cells in zip(told.head[1:], *written, strict=True)]
+    room = max(columns - sum(widths) - 2 * len(widths) - 3, 8)
+    names = [clip(one_line(line.name), room) for line in told.lines]
+    rows = [
+        [f"{'▸ ' if line.marked else '  '}{name}", *row]
+        for line, name, row in zip(told.lines, names, written, strict=True)
     ]
+    head, rule, *drawn = text_table([f"  {told.head[0]}", *told.head[1:]], rows).splitlines()
+    styles = ["strong" if line.marked else "" for line in told.lines]
+    drawn = [pen(line, style) for line, style in zip(drawn, styles, strict=True)]
+    return [f" {line}" for line in (head, rule, *drawn)]
 
 
-def _elsewhere(told: Derived) -> list[str]:
+def _elsewhere(told: Derived, columns: int) -> list[str]:
     if not told.elsewhere:
         return []
     rows = differences(told)
-    widths = [max(map(len, chain(column))) for column in zip(*rows, strict=True)]
-    return [
-        f"{_INDENT}{what:<{widths[0]}}  {value:>{widths[1]}}  {apart}".rstrip()
+    widths = [max(map(plain.width, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        f"{plain.left(what, widths[0])}  {plain.right(value, widths[1])}  {apart}"
         for what, value, apart in rows
-    ]
+    )
+    room = columns - len(_INDENT)
+    return [_INDENT + part for line in lines for part in wrap(line, room, hang="  ")]

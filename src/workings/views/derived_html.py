@@ -44,7 +44,9 @@ def _math(told: Derived, formula: Formula) -> str:
 
 def _sum(told: Derived) -> str:
     names = [f"{'▸ ' if line.marked else ''}{one_line(line.name)}" for line in told.lines]
-    rows = [[name, *row] for name, row in zip(names, numbers(told), strict=True)]
+    # A space as wide as a digit keeps points in line.
+    figures = [[number.replace(" ", "\u2007") for number in row] for row in numbers(told)]
+    rows = [[name, *row] for name, row in zip(names, figures, strict=True)]
     return html_table(told.head, rows)
 
 

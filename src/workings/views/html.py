@@ -88,7 +88,7 @@ class _Page:
         """Write the verdict and the counts behind it, or what else there is to say."""
         worked = self.worked
         if not worked.verdict:
-            return f"<p>{harmless(worked.summary)}</p>" if worked.summary else ""
+            return f'<p class="summary">{harmless(worked.summary)}</p>' if worked.summary else ""
         kind = "is-wrong" if worked.verdict == "wrong" else "is-right"
         said = f"{VERDICTS.get(worked.verdict, '')} {harmless(worked.verdict.capitalize())}"
         summary = f": {harmless(worked.summary)}" if worked.summary else ""

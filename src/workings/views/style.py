@@ -26,6 +26,7 @@ _RULES = """
 
 .workings .verdict { font-size: 1.15rem; margin: 0 0 1rem; }
 .workings .verdict b { font-weight: 600; }
+.workings .summary { margin: 0 0 1rem; max-width: 46rem; }
 .workings .is-wrong { color: var(--wrong); }
 .workings .is-right { color: var(--fine); }
 .workings .finding { border: 1px solid var(--line); border-left: 4px solid var(--wrong);
