@@ -267,6 +267,11 @@ def test_a_head_makes_a_problem_file_that_claims_the_models_numbers(monkeypatch)
         assert report.counts["wrong"] == 0
     with pytest.raises(UserError, match="39 tokens: a head of at most 32 makes a problem file"):
         read_head(task, TEXT * 3, 1, 1).to_file()
+    monkeypatch.setattr(heads, "LARGEST_SIDE", 15)
+    with pytest.raises(UserError, match="vectors of 16 numbers, and a problem has at most 15"):
+        read_head(task, TEXT, 1, 1)
+    assert read_head(task, TEXT, 1, 1, projected=True).cell("mixed", 1, 1).value
+    monkeypatch.undo()
     monkeypatch.setattr(heads, "LARGEST_FILE", 1000)
     with pytest.raises(UserError, match=r"would have 0\.\d MB.*starts from Q, K and V"):
         read_head(task, TEXT, 1, 1).to_file()

@@ -21,6 +21,7 @@ from workings.lens.attention_maps import check_number
 from workings.lens.head_places import Place, place_of
 from workings.problems.derive import derive
 from workings.problems.make.problem_file import toml
+from workings.problems.numbers import LARGEST_SIDE
 from workings.problems.problem import Problem
 from workings.problems.reading import LARGEST_FILE
 from workings.problems.solve import NOTED, Solution, axis_names
@@ -178,7 +179,7 @@ class Head:
             raise UserError(
                 f"the problem file would have {size / 1e6:.1f} MB, and at most "
                 f"{LARGEST_FILE / 1e6:.0f} are read: projected, it starts from Q, K and V "
-                "and is shorter"
+                "and is smaller"
             )
         return written
 
@@ -250,6 +251,12 @@ def read_head(
             given["context"] = _matrix(found[f"{path}.context"], None)
     settings = _settings(place, f"Layer {layer}, head {head} of the {place.called}", bool(turned))
     note = PROJECTED if projected else TURNED if turned else ""
+    widest = max(max(matrix.shape) for matrix in given.values())
+    if widest > LARGEST_SIDE:
+        raise UserError(
+            f"vectors of {widest:,} numbers, and a problem has at most {LARGEST_SIDE:,}: "
+            "projected, it starts from Q, K and V and is smaller"
+        )
     # As doubles, which are taken as they are.
     doubles = {name: given[name].astype(np.float64) for name in ORDER if name in given}
     problem = Problem(**settings, given=doubles)
