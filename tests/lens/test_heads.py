@@ -325,6 +325,14 @@ def test_who_has_no_heads_is_told():
             read_head(one, TEXT, 1, 1)
 
 
+def test_a_model_that_hid_something_else_is_found_out():
+    head = read_head(language(**LANGUAGE["pre"]), TEXT, 1, 1)
+    head.traced["masked"][3, 1] = -math.inf
+    assert head.differences()["masked"] == math.inf
+    assert head.cell("masked", 4, 2).elsewhere[0].difference == math.inf
+    assert head.cell("masked", 4, 9).elsewhere[0].difference == 0
+
+
 def test_the_model_goes_on_as_it_was():
     task = language()
     task.model.train()
