@@ -267,6 +267,11 @@ def test_a_head_makes_a_problem_file_that_claims_the_models_numbers(monkeypatch)
         assert report.counts["wrong"] == 0
     with pytest.raises(UserError, match="39 tokens: a head of at most 32 makes a problem file"):
         read_head(task, TEXT * 3, 1, 1).to_file()
+    monkeypatch.setattr(heads, "LARGEST_SIDE", 15)
+    with pytest.raises(UserError, match="vectors of 16 numbers, and a problem has at most 15"):
+        read_head(task, TEXT, 1, 1)
+    assert read_head(task, TEXT, 1, 1, projected=True).cell("mixed", 1, 1).value
+    monkeypatch.undo()
     monkeypatch.setattr(heads, "LARGEST_FILE", 1000)
     with pytest.raises(UserError, match=r"would have 0\.\d MB.*starts from Q, K and V"):
         read_head(task, TEXT, 1, 1).to_file()
@@ -318,6 +323,14 @@ def test_who_has_no_heads_is_told():
     for one in (task, other, third):
         with pytest.raises(UserError, match="no attention"):
             read_head(one, TEXT, 1, 1)
+
+
+def test_a_model_that_hid_something_else_is_found_out():
+    head = read_head(language(**LANGUAGE["pre"]), TEXT, 1, 1)
+    head.traced["masked"][3, 1] = -math.inf
+    assert head.differences()["masked"] == math.inf
+    assert head.cell("masked", 4, 2).elsewhere[0].difference == math.inf
+    assert head.cell("masked", 4, 9).elsewhere[0].difference == 0
 
 
 def test_the_model_goes_on_as_it_was():

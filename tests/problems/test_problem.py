@@ -72,3 +72,18 @@ def test_a_number_that_was_rounded_keeps_its_noughts():
         .endswith("= 1.000")
     )
     assert Problem(X=[[0.5, 1]], scale="none").solve().cell("scores", 1, 1).endswith("= 1.25")
+
+
+@pytest.mark.parametrize("vectors", ["rows", "columns"])
+def test_doubles_are_taken_as_they_are(vectors):
+    matrix = np.array([[0.1, 1 / 3, -2e-20], [1e9, 5.0, 0.0]])
+    by_array, by_list = (
+        Problem(X=given, vectors=vectors, scale="none") for given in (matrix, matrix.tolist())
+    )
+    np.testing.assert_array_equal(by_array.solve()["scores"], by_list.solve()["scores"])
+    matrix[:] = 7  # the problem's own numbers stay
+    np.testing.assert_array_equal(by_array.given["X"].mid, by_list.given["X"].mid)
+    with pytest.raises(UserError, match="not a number"):
+        Problem(X=np.array([[np.nan, 1.0]]))
+    with pytest.raises(UserError, match="at most 1024"):
+        Problem(X=np.zeros((1, 1025)))

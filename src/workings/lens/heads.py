@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from workings.errors import UserError
@@ -21,6 +21,7 @@ from workings.lens.attention_maps import check_number
 from workings.lens.head_places import Place, place_of
 from workings.problems.derive import derive
 from workings.problems.make.problem_file import toml
+from workings.problems.numbers import LARGEST_SIDE
 from workings.problems.problem import Problem
 from workings.problems.reading import LARGEST_FILE
 from workings.problems.solve import NOTED, Solution, axis_names
@@ -71,7 +72,7 @@ class Head:
         if step == "mixed":
             told["the model, fused kernel"] = self.fused
         elsewhere = [
-            Elsewhere(what, float(matrix[place]), _apart(found.value, float(matrix[place])))
+            Elsewhere(what, float(matrix[place]), float(_apart(found.value, matrix[place])))
             for what, matrix in told.items()
             if matrix is not None
         ]
@@ -90,10 +91,10 @@ class Head:
         """How far the model's numbers are from those written out, at most, step by step."""
         exact = self.problem.exact
         found = {
-            step: float(np.nanmax(np.abs(_finite(exact[step].mid) - _finite(matrix))))
+            step: float(_apart(exact[step].mid, matrix).max())
             for step, matrix in self.traced.items()
         }
-        return {**found, "fused": float(np.abs(exact["mixed"].mid - self.fused).max())}
+        return {**found, "fused": float(_apart(exact["mixed"].mid, self.fused).max())}
 
     def worked(self, *, notes: bool = False) -> Worked:
         """Lay the whole head out; `notes`: each cell with its largest terms."""
@@ -178,7 +179,7 @@ class Head:
             raise UserError(
                 f"the problem file would have {size / 1e6:.1f} MB, and at most "
                 f"{LARGEST_FILE / 1e6:.0f} are read: projected, it starts from Q, K and V "
-                "and is shorter"
+                "and is smaller"
             )
         return written
 
@@ -238,43 +239,52 @@ def read_head(
         "V": _matrix(found[f"{path}.value"], group),
         **{step: _matrix(found[f"{path}.{step}"], head - 1) for step in STEPS},
     }
-
-    given = _weights(attention, head - 1, group)
-    turned = ("Q", "K", "V") if projected else ("Q", "K") if attention.rotary is not None else ()
-    for name in turned:
-        given |= {name: traced[name]}
-        given = {key: value for key, value in given.items() if key not in _made(name)}
+    started = ("Q", "K", "V") if projected else ("Q", "K") if attention.rotary is not None else ()
+    given = {name: traced[name] for name in started}
     if not projected:
+        made = _weights(attention, head - 1, group)
+        given |= {name: matrix for name, matrix in made.items() if name[2:] not in started}
         given["X"] = _matrix(found[f"{path}.input"], None)
-        if place.context is not None:
-            given["context"] = _matrix(found[f"{path}.context"], None)
-    settings = _settings(place, f"Layer {layer}, head {head} of the {place.called}", bool(turned))
-    note = PROJECTED if projected else TURNED if turned else ""
-    # As doubles, which are taken as they are.
-    doubles = {name: given[name].astype(np.float64) for name in ORDER if name in given}
-    problem = Problem(**settings, given=doubles)
-    ordered = {name: given[name] for name in doubles}
+    if not projected and place.context is not None:
+        given["context"] = _matrix(found[f"{path}.context"], None)
+    title = f"Layer {layer}, head {head} of the {place.called}: {place.text}"
+    settings = _settings(place, title, named_twice=bool(started))
     return Head(
-        problem, settings, ordered, traced, _matrix(fused[f"{path}.mixed"], head - 1),
-        note, top, decimals,
-    )  # fmt: skip
+        _problem(settings, given),
+        settings,
+        {name: given[name] for name in ORDER if name in given},
+        traced,
+        _matrix(fused[f"{path}.mixed"], head - 1),
+        PROJECTED if projected else TURNED if started else "",
+        top,
+        decimals,
+    )
 
 
-def _settings(place: Place, title: str, starts_later: bool) -> dict[str, Any]:
+def _problem(settings: Mapping[str, Any], given: Mapping[str, Matrix]) -> Problem:
+    widest = max(max(matrix.shape) for matrix in given.values())
+    if widest > LARGEST_SIDE:
+        raise UserError(
+            f"vectors of {widest:,} numbers, and a problem has at most {LARGEST_SIDE:,}: "
+            "projected, it starts from Q, K and V and is smaller"
+        )
+    # Doubles are taken as they are; of shorter floats a problem reads the digits that count.
+    doubles = {name: given[name].astype(np.float64) for name in ORDER if name in given}
+    return Problem(**settings, given=doubles)
+
+
+def _settings(place: Place, title: str, named_twice: bool) -> dict[str, Any]:
+    """What the problem says beside its matrices; keys that are given have names of their own."""
     settings = {
-        "title": f"{title}: {place.text}",
+        "title": title,
         "vectors": "rows",
         "scale": "sqrt(d_k)",
         "mask": "causal" if place.causal else "none",
         "tokens": list(place.tokens),
     }
-    if place.context is not None or starts_later:
+    if place.context is not None or named_twice:
         settings["context_tokens"] = list(place.context or place.tokens)
     return settings
-
-
-def _made(name: str) -> tuple[str, str]:
-    return f"W_{name}", f"b_{name}"
 
 
 def _weights(attention: MultiHeadAttention, head: int, group: int) -> dict[str, Matrix]:
@@ -287,10 +297,9 @@ def _weights(attention: MultiHeadAttention, head: int, group: int) -> dict[str, 
     }
     made, bias = {}, attention.project.bias
     for name, start in starts.items():
-        weight_name, bias_name = _made(name)
-        made[weight_name] = _numbers(attention.project.weight[start : start + width].T)
+        made[f"W_{name}"] = _numbers(attention.project.weight[start : start + width].T)
         if bias is not None:
-            made[bias_name] = _numbers(bias[start : start + width].unsqueeze(0))
+            made[f"b_{name}"] = _numbers(bias[start : start + width].unsqueeze(0))
     return made
 
 
@@ -320,13 +329,11 @@ def _shortest(matrix: Matrix) -> list[list[float]]:
     return [[float(str(x)) for x in row] for row in matrix]
 
 
-def _apart(here: float, there: float) -> float:
-    return 0.0 if here == there else abs(here - there)
-
-
-def _finite(matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """What is −∞ is not compared."""
-    return np.where(np.isfinite(matrix), matrix, np.nan).astype(np.float64)
+def _apart(here: ArrayLike, there: ArrayLike) -> NDArray[np.float64]:
+    """How far numbers are apart; two infinities are not."""
+    a, b = np.asarray(here, np.float64), np.asarray(there, np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.where(a == b, 0.0, np.abs(a - b))
 
 
 def _called(names: Sequence[str], number: int) -> str:

@@ -176,14 +176,10 @@ class _Cell:
         lines.append(Line("sum", (None, total, 1.0)))
 
         def working(n: Notation) -> str:
-            def power(k: int) -> str:
-                return n.power(n.symbol("e"), n.number(float(scores[k])))
-
-            sum_of = [power(own), *(power(k) for k in shown if k != own)]
-            sum_of += [n.number(rest)] if others else []
+            power = n.power(n.symbol("e"), n.number(float(scores[own])))
             return n.equals(
                 cell_name(n, self.step, *self.shown),
-                n.fraction(power(own), n.total(sum_of)),
+                n.fraction(power, n.symbol("sum")),
                 n.fraction(n.number(float(powers[own])), n.number(total)),
                 n.number(self.value),
             )

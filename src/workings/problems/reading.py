@@ -108,8 +108,11 @@ class Reader:
         given = {}
         for name in kind.matrices:
             if name in self._given:
-                single = kind.matrices[name][0] == "1"
-                numbers = self.numbers(f"given.{name}", self._given[name], columns, single)
+                value, single = self._given[name], kind.matrices[name][0] == "1"
+                if not single and _is_plain(value):
+                    given[name] = Cells.exact((value.T if columns else value).copy())
+                    continue
+                numbers = self.numbers(f"given.{name}", value, columns, single)
                 given[name] = Cells.exact(
                     [[_finite(n, f"given.{name}") for n in row] for row in numbers]
                 )
@@ -284,6 +287,15 @@ def _rows_of_text(text: str, where: str) -> list[list[str]]:
 
 
 _DIGITS = {"float32": 6, "float16": 3, "bfloat16": 2}
+
+
+def _is_plain(value: Any) -> bool:
+    """Say whether it is a matrix of doubles that can be taken as it is, all at once."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.ndim != 2:
+        return False
+    return 0 < min(value.shape) <= max(value.shape) <= LARGEST_SIDE and bool(
+        np.isfinite(value).all()
+    )
 
 
 def _to_digits(value: Any, digits: int) -> Any:
