@@ -169,7 +169,7 @@ def _likely(longest: int) -> int:
 def _ranked(
     told: Any, stop: int, most: int, longest: int, count: int, strength: float
 ) -> list[Hypothesis] | None:
-    """The best by our rule of what was found; None: a search beyond `most` tokens may find better."""
+    """The best by our rule of what was found; None: a longer search than this may find better."""
     mark, ended, last, unfinished = str(stop), [], [], []
     for tokens, log in zip(told.hypotheses, told.scores, strict=True):
         if len(tokens) == most:
