@@ -9,9 +9,12 @@ import torch
 from readers import JSON, TEXTS, Reader, desk
 from workings.data import BytePair
 from workings.data.borrowed import Borrowed
-from workings.hub.gpt2 import read_gpt2, write_gpt2
+from workings.hub.gpt2 import read_config, read_gpt2, write_gpt2
 from workings.hub.gpt2_tokens import read_tokens, write_tokens
+from workings.hub.marian import read_marian, write_marian
+from workings.hub.marian_tokens import read_vocabularies
 from workings.models.language import build_language_model
+from workings.models.translators import Sentences, build_translator
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "vocab.json", "merges.txt")
 ROWS = 300
@@ -58,7 +61,60 @@ def _gpt2(data: bytes) -> None:
     assert all(0 <= k < ROWS for text in TEXTS for k in tokens.encode(text))
 
 
+MARIANS = ("config.json", "model.safetensors", "vocab.json", "source.spm")
+
+
+@cache
+def made_marian() -> dict[str, bytes]:
+    """The files of a small Marian; its SentencePiece models have three pieces."""
+    torch.set_num_threads(1)
+    folder = desk() / "marian"
+    folder.mkdir()
+    table = {"embedding": 2, "hidden": 2, "layers": 1, "heads": 1, "norm": "post"}
+    write_marian(build_translator(table, 8, 8), folder)
+    names = ["<pad>", "<s>", "<unk>", "</s>", "\u2581", "a", "b"]
+    (folder / "vocab.json").write_text(json.dumps({t: k for k, t in enumerate(names)}))
+    pieces = b"".join(
+        b"\x0a" + bytes([len(name) + 9, 0x0A, len(name)]) + name + b"\x15\0\0\x80\xc0\x18\x01"
+        for name in ("\u2581".encode(), b"a", b"b")
+    )
+    # "b" counts as "a": a trie of one key, and the texts that its keys lead to.
+    units = [0x400, *[0] * 98, 0x462 | 0x100, 0x80000000]
+    trie = b"".join(unit.to_bytes(4, "little") for unit in units)
+    folding = len(trie).to_bytes(4, "little") + trie + b"a\0"
+    size = len(folding)
+    settings = b"\x12" + bytes([size & 127 | 128, size >> 7]) + folding
+    size = len(settings)
+    whole = pieces + b"\x1a" + bytes([size & 127 | 128, size >> 7]) + settings
+    for name in ("source.spm", "target.spm"):
+        (folder / name).write_bytes(whole)
+    return {name: (folder / name).read_bytes() for name in MARIANS}
+
+
+def _marian(data: bytes) -> None:
+    files = made_marian()
+    changed = MARIANS[data[0] % len(MARIANS)] if data else MARIANS[0]
+    folder = desk() / "marian"
+    for name, whole in files.items():
+        (folder / name).write_bytes(data[1:] if name == changed else whole)
+    config = read_config(folder)
+    vocabularies = read_vocabularies(folder, config)
+    marian = read_marian(folder, config, vocabularies.unknown)
+    words = vocabularies.words(marian.source, marian.target)
+    for text in TEXTS:
+        ids = torch.tensor([words.read(text)])
+        assert int(ids.max()) < len(words.source)
+        words.source.spans(text)
+    with torch.no_grad():
+        marian.model(Sentences(ids, torch.tensor([ids.shape[1]])), ids[:, :1])
+
+
 HUB_READERS = {
+    "marian": Reader(
+        _marian,
+        lambda: [bytes([k]) + made_marian()[name] for k, name in enumerate(MARIANS)],
+        (*JSON, '"d_model"', '"eos_token_id"', '"F32"', "lm_head.weight", "\u2581", "<unk>"),
+    ),
     "gpt2": Reader(
         _gpt2,
         lambda: [bytes([k]) + made()[name] for k, name in enumerate(FILES)],

@@ -250,7 +250,7 @@ def to_toml(table: Mapping[str, Any], section: str = "") -> str:
     ]
     parts = ["\n".join(lines)] if lines else []
     for key, value in table.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):  # an empty one, too: it is not the same as none
             name = f"{section}{_toml_key(key)}"
             parts.append(f"[{name}]\n{to_toml(value, f'{name}.')}".rstrip())
     return "\n\n".join(parts) + ("\n" if not section else "")

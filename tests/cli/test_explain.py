@@ -115,5 +115,5 @@ def test_ngrams_have_no_vectors_to_show(run, capsys):
 
 def test_a_classifier_is_not_exported(run, tmp_path, capsys):
     assert main(["export", run, "--to", "gpt2", "--out", str(tmp_path / "out")]) == 2
-    assert "one of 'language' is needed here" in capsys.readouterr().err
+    assert "no language model, and no translator" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         required=True,
         metavar="FORMAT",
-        help="ctranslate2, or gpt2 (as Hugging Face keeps it)",
+        help="ctranslate2; or as Hugging Face keeps it: gpt2, of a translator marian",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="a new folder for it")
 

@@ -1,9 +1,9 @@
-"""Make a run of a GPT-2 in Hugging Face's layout: config.json, model.safetensors, its tokenizer."""
+"""Make a run of a model in Hugging Face's layout: config.json, model.safetensors, its tokenizer."""
 # ruff: noqa: N999 (the verb is called so)
 
 import argparse
 
-HELP = "make a run of a GPT-2 in Hugging Face's layout"
+HELP = "make a run of a GPT-2 or a Marian translator in Hugging Face's layout"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -94,12 +94,12 @@ class BytePair(Tokenizer):
         return cls(vocabulary, merges=[(a, b) for a, b in model["merges"]], stop=stop)
 
     def encode(self, text: str) -> list[int]:
-        return list(self._engine.encode(_whole(text)).ids)
+        return list(self._engine.encode(whole(text)).ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         found: list[list[int]] = []
         rest = iter(texts)
-        while some := [_PIECES(_whole(text)) for text in islice(rest, 256)]:
+        while some := [_PIECES(whole(text)) for text in islice(rest, 256)]:
             self._learn({piece for pieces in some for piece in pieces})
             known = self._known
             found += ([i for piece in pieces for i in known[piece]] for pieces in some)
@@ -117,7 +117,7 @@ class BytePair(Tokenizer):
         return [_readable(self.token(i)) for i in self.encode(text)]
 
     def spans(self, text: str) -> list[Span]:
-        return [(int(a), int(b)) for a, b in self._engine.encode(_whole(text)).offsets]
+        return [(int(a), int(b)) for a, b in self._engine.encode(whole(text)).offsets]
 
     def join(self, tokens: Sequence[str]) -> str:
         known = (token.encode() if token == UNKNOWN else _bytes(token) for token in tokens)
@@ -144,7 +144,7 @@ class _Counted:
     def __next__(self) -> str:
         text = next(self.texts)
         self.count += 1
-        return _whole(text)
+        return whole(text)
 
 
 def _engine(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> "Engine":
@@ -161,7 +161,7 @@ def _engine(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> "Engin
     return engine
 
 
-def _whole(text: str) -> str:
+def whole(text: str) -> str:
     """Put � for halves of characters, which a broken command line or file name may hold."""
     try:
         text.encode("utf-8")

@@ -8,13 +8,14 @@ from typing import Any
 from workings.data.borrowed import Borrowed
 from workings.data.byte_pair import BytePair
 from workings.data.characters import Characters
+from workings.data.pieces import Pieces
 from workings.data.tokenizer import FORMAT, STOP, VERSION, Tokenizer
 from workings.data.words import Words
 from workings.errors import UserError, brief, near, shown
 from workings.files import read_bytes
 
 KINDS: dict[str, type[Tokenizer]] = {c.kind: c for c in (Characters, Words, BytePair)}
-SAVED = KINDS | {Borrowed.kind: Borrowed}  # what a file may hold
+SAVED = KINDS | {c.kind: c for c in (Borrowed, Pieces)}  # what a file may hold
 LARGEST_FILE = 256 * 2**20
 
 

@@ -11,7 +11,7 @@ from workings.layers.positions import SinusoidalPositions, sinusoids
 
 SINUSOIDS = 4096
 """Positions that a converted model has where ours goes on without end."""
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh"}
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH"}
 _SMALL = 2**22
 """Weights below which threads would wait for each other longer than they compute."""
 

@@ -1,7 +1,12 @@
 """Whole folders: a run to somebody else's format, and somebody else's model to a run."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
 
 from workings.config import to_table, to_toml
 from workings.data.tokenizer import Tokenizer
@@ -10,9 +15,19 @@ from workings.hub.ctranslate2 import convert
 from workings.hub.ctranslate2_translator import convert_translator
 from workings.hub.gpt2 import model_table, read_config, read_gpt2, write_gpt2
 from workings.hub.gpt2_tokens import read_tokens, unique_names, write_tokens
+from workings.hub.marian import NEVER, read_marian, write_marian
+from workings.hub.marian_tokens import read_vocabularies
 from workings.models.language import LanguageModel
-from workings.models.translators import Translator
-from workings.recipes import LanguageRecipe, TextConfig, TextTokenizerConfig
+from workings.models.translators import PAD, START, Translator
+from workings.recipes import (
+    LanguageRecipe,
+    PairConfig,
+    PairTokenizerConfig,
+    Recipe,
+    TextConfig,
+    TextTokenizerConfig,
+    TranslateRecipe,
+)
 from workings.storage import (
     file_sums,
     folder_beside,
@@ -21,11 +36,12 @@ from workings.storage import (
     write_tensors,
     write_text,
 )
+from workings.tasks.translate import Translating
 from workings.tasks.translation import Vocabularies, stop_of
 from workings.train.environment import environment
 
 FORMATS = ("ctranslate2", "gpt2")
-TRANSLATOR_FORMATS = ("ctranslate2",)
+TRANSLATOR_FORMATS = ("ctranslate2", "marian")
 _UNWRITTEN = "no tokenizer is written: only byte pairs have a form there, not {}"
 
 
@@ -51,14 +67,12 @@ def export_translator(model: Translator, words: Vocabularies, to: str, folder: P
         raise UserError(f"--to {to}: of a translator, {near(to, TRANSLATOR_FORMATS)}")
     notes = ["texts are read in small letters: give it such"] if words.lower else []
     with _new(folder) as part:
-        convert_translator(
-            model,
-            (unique_names(words.source), unique_names(words.target)),
-            part,
-            stop=stop_of(words.target),
-            unknown=words.target.unknown,
-            adds_stop=True,
-        )
+        if to == "marian":
+            write_marian(model, part)
+        else:
+            names = unique_names(words.source), unique_names(words.target)
+            stop, unknown = stop_of(words.target), words.target.unknown
+            convert_translator(model, names, part, stop=stop, unknown=unknown, adds_stop=True)
         return notes + _translators_tokens(words, part)
 
 
@@ -78,8 +92,35 @@ def _translators_tokens(words: Vocabularies, folder: Path) -> list[str]:
 
 
 def adopt(folder: Path, run: Path) -> None:
-    """Make a run of a GPT-2 in Hugging Face's layout, as if it had been trained here."""
+    """Make a run of a GPT-2 or a Marian in Hugging Face's layout, as if it were trained here."""
     config = read_config(folder)
+    if config.get("model_type") == "marian":
+        _adopt_translator(folder, config, run)
+    else:
+        _adopt_language_model(folder, config, run)
+
+
+def _adopt_translator(folder: Path, config: dict[str, Any], run: Path) -> None:
+    vocabularies = read_vocabularies(folder, config)
+    marian = read_marian(folder, config, vocabularies.unknown)
+    words = vocabularies.words(marian.source, marian.target)
+    if marian.renumbered:  # no bias of theirs keeps a search from these
+        with torch.no_grad():
+            marian.model.head.bias[[PAD, START]] = NEVER
+    source, target = vocabularies.languages
+    recipe = TranslateRecipe(
+        title=folder.resolve().name,
+        data=PairConfig(set="elsewhere", source=source, target=target),
+        tokenizer=PairTokenizerConfig(kind="borrowed", size=len(words.target), joint=False),
+        model=marian.table,
+    )
+    task = Translating(recipe, words, marian.model)
+    with _new(run) as part:
+        task.save(part)
+        _write_run(part, recipe, task.files, marian.model)
+
+
+def _adopt_language_model(folder: Path, config: dict[str, Any], run: Path) -> None:
     table, rows = model_table(config)
     tokenizer = read_tokens(folder, config, rows)
     model = read_gpt2(folder)
@@ -90,12 +131,17 @@ def adopt(folder: Path, run: Path) -> None:
         model=table,
     )
     with _new(run) as part:
-        write_text(part / "config.toml", to_toml(to_table(recipe)))
         tokenizer.save(part / "tokenizer.json")
-        sums = file_sums(part, ("config.toml", "tokenizer.json"))
-        told = {"data": {"set": "elsewhere"}, "processes": 1, "files": sums}
-        write_json(part / "environment.json", {**environment(), **told})
-        write_tensors(part / "model.safetensors", model.state_dict(), table_sum(sums))
+        _write_run(part, recipe, ("tokenizer.json",), model)
+
+
+def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Module) -> None:
+    """Write what makes a run of a folder that has its task's files."""
+    write_text(folder / "config.toml", to_toml(to_table(recipe)))
+    sums = file_sums(folder, ("config.toml", *files))
+    told = {"data": {"set": "elsewhere"}, "processes": 1, "files": sums}
+    write_json(folder / "environment.json", {**environment(), **told})
+    write_tensors(folder / "model.safetensors", model.state_dict(), table_sum(sums))
 
 
 def _new(folder: Path) -> AbstractContextManager[Path]:

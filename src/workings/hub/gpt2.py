@@ -48,7 +48,7 @@ _SIZES = {"vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12
 def read_gpt2(folder: Path) -> TransformerLanguageModel:
     """Read a model that Hugging Face's `GPT2LMHeadModel.save_pretrained` wrote."""
     table, vocabulary = model_table(read_config(folder))
-    given = _bare(import_tensors(_weights_file(folder)))
+    given = _bare(import_tensors(weights_file(folder)))
     if not table["tied"]:
         given.setdefault("lm_head.bias", torch.zeros(vocabulary))  # they have none
     else:
@@ -234,7 +234,8 @@ def _fitting(
     return nn.Parameter((found.T if turned else found).float().contiguous())
 
 
-def _weights_file(folder: Path) -> Path:
+def weights_file(folder: Path) -> Path:
+    """Find the weights of a model in Hugging Face's layout: one file, of tensors alone."""
     if (folder / WEIGHTS).exists():
         return folder / WEIGHTS
     if any(folder.glob("*.bin")):

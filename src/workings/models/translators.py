@@ -45,7 +45,7 @@ class Translator(nn.Module, ABC):
         if not config.shared:
             self.source_embedding = _embedding(source, config.embedding)
         self.dropout = Dropout(config.dropout)
-        self.head = nn.Linear(config.embedding, target, bias=not config.tied)
+        self.head = nn.Linear(config.embedding, target, bias=config.bias or not config.tied)
         if config.tied:
             self.head.weight = self.target_embedding.weight
 

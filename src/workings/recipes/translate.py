@@ -31,8 +31,8 @@ class PairConfig(Bounded):
 class PairTokenizerConfig(TokenizerConfig):
     """How sentences become tokens."""
 
-    kind: Literal["words", "characters", "byte-pair"] = "byte-pair"
-    """byte-pair, words (small letters) or characters"""
+    kind: Literal["words", "characters", "byte-pair", "borrowed"] = "byte-pair"  # type: ignore[assignment] # one more
+    """byte-pair, words (small letters) or characters; borrowed: an imported model's own"""
     size: int = 4000
     """at most so many tokens, the specials among them; in each language, if they are not joint"""
     joint: bool = True
@@ -53,6 +53,8 @@ class TranslatorConfig(Bounded):
     """one embedding for both languages, whose vocabulary must be joint"""
     tied: bool = True
     """what scores the target's tokens is their embedding, turned over"""
+    bias: bool = False
+    """tied, it has a bias for each token all the same, as Marian's; untied, it always has"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,7 @@ class TransformerTranslatorConfig(TranslatorConfig):
     """width of the feed-forward layers; none: four times the embedding"""
     norm: Literal["pre", "post"] = "pre"
     """where the norms stand"""
-    activation: Literal["relu", "gelu", "gelu-tanh"] = "relu"
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "relu"
     """of the feed-forward layers"""
     attention_dropout: float = 0.0
     """share of attention weights dropped while training: slow on a CPU"""
@@ -136,7 +138,8 @@ class TranslateRecipe(Bounded):
         kind, model = translator_config(self.model)
         if kind != "recurrent" and self.forcing.student:
             raise UserError(f"forcing is for recurrent models, not a {kind}")
-        if model.shared and not self.tokenizer.joint:
+        # What is borrowed may be two ways to split into the pieces of one vocabulary.
+        if model.shared and not self.tokenizer.joint and self.tokenizer.kind != "borrowed":
             raise UserError(
                 "model.shared = true: one embedding needs one vocabulary: tokenizer.joint = true"
             )

@@ -1,0 +1,150 @@
+"""Marian's tokens: `vocab.json`, and how SentencePiece's models split each language into them."""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workings.data.pieces import Pieces
+from workings.errors import UserError, brief
+from workings.files import read_bytes
+from workings.hub.gpt2 import LARGEST_JSON, read_table
+from workings.tasks.translation import Vocabularies
+
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+_UNKNOWN = "<unk>"
+_UNIGRAM = 1
+_NORMAL, _OF_NO_TEXT = 1, (2, 3, 5)  # unknown, control, unused
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a SentencePiece model splits by: pieces and their scores, and a table of characters."""
+
+    scored: list[tuple[str, float]]
+    folding: bytes
+
+
+@dataclass(frozen=True)
+class Borrowed:
+    """The numbers of both languages' tokens, how each is split, and what the languages are."""
+
+    numbers: tuple[dict[str, int], dict[str, int]]
+    models: tuple[Model, Model]
+    unknown: int
+    languages: tuple[str, str]
+
+    def words(self, source: Sequence[int], target: Sequence[int]) -> Vocabularies:
+        """Our vocabularies, given their number of each of our tokens."""
+        made = []
+        for numbers, model, order in zip(self.numbers, self.models, (source, target), strict=True):
+            names = {number: name for name, number in numbers.items()}
+            some = [names.get(number, f"<unused {number}>") for number in order[4:]]
+            made.append(Pieces(some, scored=model.scored, folding=model.folding))
+        return Vocabularies(made[0], made[1])
+
+
+def read_vocabularies(folder: Path, config: Mapping[str, Any]) -> Borrowed:
+    """Read the tokens that lie beside a Marian, as OPUS-MT's models have them."""
+    numbers = [_numbers(folder / VOCABULARY)]
+    two = config.get("share_encoder_decoder_embeddings", True) is not True
+    numbers.append(_numbers(folder / TARGET_VOCABULARY) if two else numbers[0])
+    unknown = {some.get(_UNKNOWN, -1) for some in numbers}
+    if len(unknown) != 1 or -1 in unknown:
+        raise UserError(f"{folder}: its vocabularies have no {_UNKNOWN}, or not under one number")
+    models = [read_model(folder / name) for name in ("source.spm", "target.spm")]
+    told = {}
+    if (folder / "tokenizer_config.json").exists():
+        told = read_table(folder / "tokenizer_config.json")
+    languages = [
+        name if isinstance(name := told.get(f"{side}_lang"), str) and name else side
+        for side in ("source", "target")
+    ]
+    return Borrowed(
+        (numbers[0], numbers[1]),
+        (models[0], models[1]),
+        unknown.pop(),
+        (languages[0], languages[1]),
+    )
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    table = read_table(path)
+    if any(type(n) is not int or n < 0 for n in table.values()):
+        raise UserError(f"{path}: its tokens are not numbered")
+    if len(set(table.values())) != len(table):
+        raise UserError(f"{path}: two of its tokens have one number")
+    return table
+
+
+def read_model(path: Path) -> Model:
+    """Read a unigram model of SentencePiece's, which is a message of protobuf's."""
+    try:
+        message = read_bytes(path, LARGEST_JSON)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    try:
+        return _model(message)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except (ValueError, struct.error, IndexError, AttributeError, TypeError):
+        raise UserError(f"{path}: not a model of SentencePiece's") from None
+
+
+def _model(message: bytes) -> Model:
+    scored, kinds, folding = [], set(), b""
+    for field, value in _fields(message):
+        if field == 1:
+            piece = dict(_fields(value))
+            kind = piece.get(3, _NORMAL)
+            kinds.add(kind)
+            if kind == _NORMAL:
+                scored.append((piece[1].decode("utf-8"), float(piece.get(2, 0.0))))
+        elif field == 2 and (found := dict(_fields(value)).get(3, _UNIGRAM)) != _UNIGRAM:
+            raise UserError(f"a model of kind {found}: only unigrams ({_UNIGRAM}) can be read")
+        elif field == 3:
+            settings = dict(_fields(value))
+            folding = settings.get(2, b"")
+            if not all(settings.get(key, 1) for key in (3, 4, 5)):
+                raise UserError("it treats spaces otherwise than usual, which cannot be read")
+    if strange := kinds - {_NORMAL, *_OF_NO_TEXT}:
+        raise UserError(f"pieces of kind {brief(str(sorted(strange)))}: they cannot be read")
+    if not scored:
+        raise ValueError
+    return Model(scored, folding)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a protobuf message: a number, and an integer, a float or bytes."""
+    place = 0
+    while place < len(message):
+        key, place = _integer(message, place)
+        field, wire = key >> 3, key & 7
+        if wire == 0:
+            value, place = _integer(message, place)
+            yield field, value
+        elif wire in (1, 5):
+            size, form = (8, "<d") if wire == 1 else (4, "<f")
+            yield field, struct.unpack_from(form, message, place)[0]
+            place += size
+        elif wire == 2:
+            size, place = _integer(message, place)
+            if place + size > len(message):
+                raise ValueError
+            yield field, message[place : place + size]
+            place += size
+        else:
+            raise ValueError
+
+
+def _integer(message: bytes, place: int) -> tuple[int, int]:
+    """An integer in as many bytes as it needs, seven bits in each, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = message[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise ValueError
