@@ -167,3 +167,8 @@ def test_a_recipe_from_windows_or_out_of_a_pipe(tmp_path):
         os.close(end)
         with pytest.raises(UserError, match="larger than"):
             load_table("/dev/zero")
+
+
+def test_an_empty_section_is_not_the_same_as_none():
+    table = {"seed": 1, "model": {}}
+    assert tomllib.loads(to_toml(table)) == table

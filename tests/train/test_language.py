@@ -58,7 +58,7 @@ def recurrent(text, *changes, cell="lstm"):
 
 def test_learns_completes_and_is_loaded_again(text, tmp_path):
     task = train(
-        recipe_for(text, "--train.epochs", "12", "--data.steps", "30"),
+        recipe_for(text, "--train.epochs", "8", "--data.steps", "30", "--seed", "3"),
         tmp_path / "run",
         mode="quiet",
     )
@@ -284,7 +284,7 @@ def test_what_the_user_should_know_of_a_prompt(text):
 
 def test_stop_strings_end_a_text_and_are_never_seen_in_part(text, tmp_path):
     task = train(
-        recipe_for(text, "--train.epochs", "12", "--data.steps", "30"),
+        recipe_for(text, "--train.epochs", "8", "--data.steps", "30", "--seed", "3"),
         tmp_path / "run",
         mode="quiet",
     )

@@ -169,11 +169,7 @@ def _likely(longest: int) -> int:
 def _ranked(
     told: Any, stop: int, most: int, longest: int, count: int, strength: float
 ) -> list[Hypothesis] | None:
-<<<<<<< HEAD
     """The best by our rule of what was found; None: beyond `most` tokens there may be better."""
-=======
-    """The best by our rule of what was found; None: a longer search than this may find better."""
->>>>>>> 69fa0aac82c5bad8581700c1cf0ef69dcdcd3dcd
     mark, ended, last, unfinished = str(stop), [], [], []
     for tokens, log in zip(told.hypotheses, told.scores, strict=True):
         if len(tokens) == most:
