@@ -3,7 +3,7 @@
 Both searches keep the same beams; they differ in when they stop and in how lengths count. So the
 engine is told neither: it follows its beams up to a length and tells all that it found on the way,
 which is ranked here by our rule. What was still unfinished at that length says whether a longer
-search could have found better; if so, it goes on to the end.
+search could have found better; if so, it is done again, twice as far.
 """
 
 import tempfile
@@ -35,6 +35,8 @@ _NOTHING = 1e-30
 """A length penalty that changes no score, but is none of 0: with that, the engine stops early."""
 _BIAS = 0.5
 """Towards a prefix, of which there is none: with it, the engine searches with one beam, too."""
+_MARGIN, _STEP = 12, 8
+"""Tokens more than the source has, at which a search is looked at first, rounded up to eights."""
 
 
 def convert_translator(
@@ -126,14 +128,16 @@ class TranslationEngine:
             told = self._told(names, beam_size=beams, max_decoding_length=longest)
             return [_ranked(one, self.stop, longest, longest, 1, 0.0) or [] for one in told]
         found: dict[int, list[Hypothesis]] = {}
-        for most in (_likely(longest), longest):
-            rest = [k for k in range(len(names)) if k not in found]
-            if not rest:
-                break
-            followed = self._followed([names[k] for k in rest], beams, most)
-            for k, one in zip(rest, followed, strict=True):
+        lengths = [_likely(len(tokens), longest) for tokens in names]
+        while rest := [k for k in range(len(names)) if k not in found]:
+            most = min(lengths[k] for k in rest)
+            some = [k for k in rest if lengths[k] == most]
+            followed = self._followed([names[k] for k in some], beams, most)
+            for k, one in zip(some, followed, strict=True):
                 ranked = _ranked(one, self.stop, most, longest, best, length_penalty)
-                if ranked is not None:
+                if ranked is None:
+                    lengths[k] = min(2 * most, longest)
+                else:
                     found[k] = ranked
         return [found[k] for k in range(len(names))]
 
@@ -161,9 +165,9 @@ class TranslationEngine:
         return list(found)
 
 
-def _likely(longest: int) -> int:
-    """A length at which most searches can be seen to be over."""
-    return longest // 2 + 5 if longest > 10 else longest
+def _likely(source: int, longest: int) -> int:
+    """A length at which most searches can be seen to be over, in steps: few lengths, few calls."""
+    return min(longest, (source + _MARGIN + _STEP - 1) // _STEP * _STEP)
 
 
 def _ranked(
