@@ -1,6 +1,6 @@
-"""Translators beside JoeyNMT and Hugging Face's Marian: training steps and beam search.
+"""Translators beside JoeyNMT and Hugging Face's Marian: training steps.
 
-    python bench/translate.py [--parts train decode] [--rounds 7] [--threads 1]
+    python bench/translate.py [--rounds 7] [--threads 1]
 
 Everyone has 4 + 4 layers, width 128, feed-forward 256, 4 heads, a vocabulary of 9,000 that both
 languages and the output share, dropout 0.1, label smoothing 0.1, and fused AdamW. All work on the
@@ -8,15 +8,10 @@ same ids, turn by turn; a ratio is the median of the rounds' ratios. What is not
 out: `pip install '.[bench]' joeynmt 'importlib_metadata<8.6'` (JoeyNMT asks for older versions of
 packages that others here want newer: give it an environment of its own).
 
-- train: target tokens a second, on batches of 4,096 tokens, padding among them.
-- decode: beam 5 without a length penalty, the same random weights for Marian and for us, equal
-  outputs; JoeyNMT with weights of its own.
-
-Writes results/translate.json, part by part.
+Target tokens a second, on batches of 4,096 tokens, padding among them. Writes results/translate.json.
 """
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -29,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from report import RESULTS, environment, save, show
+from report import environment, save, show
 from workings.models.translators import Sentences, Translator, build_translator
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS = 9000, 128, 256, 4, 4
@@ -218,18 +213,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--parts", nargs="+", default=["train", "decode"], metavar="PART")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    made = {"train": train_part}
-    path = RESULTS / "translate.json"
-    result = json.loads(path.read_text()) if path.exists() else {}
-    for part in options.parts:
-        rows = made[part](options.rounds)
-        show(part, rows)
-        result[part] = {**environment(), **peers(), "rounds": options.rounds, "rows": rows}
-        save("translate", result)
+    rows = train_part(options.rounds)
+    show("train", rows)
+    told = {**environment(), **peers(), "rounds": options.rounds, "rows": rows}
+    save("translate", {"train": told})
 
 
 def peers() -> dict[str, str]:
