@@ -8,7 +8,7 @@ same ids, turn by turn; a ratio is the median of the rounds' ratios. What is not
 out: `pip install '.[bench]' joeynmt 'importlib_metadata<8.6'` (JoeyNMT asks for older versions of
 packages that others here want newer: give it an environment of its own).
 
-Target tokens a second, on batches of 4,096 tokens, padding among them. Writes results/translate.json.
+Target tokens a second, on batches of 4,096 tokens, padding among them; to results/translate.json.
 """
 
 import argparse
