@@ -24,6 +24,7 @@ from workings.crew import Crew
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
+from workings.models.translators import build_translator
 from workings.recipes import ClassifyRecipe, LanguageRecipe
 from workings.storage import file_sums, read_json, read_tensors, tensors_sum, write_json
 from workings.tasks.language import Modelling
@@ -84,8 +85,10 @@ def _recipe(data: bytes) -> None:
     with torch.device("meta"):
         if isinstance(recipe, ClassifyRecipe):
             build_classifier(recipe.model, 100, 3)
-        else:
+        elif isinstance(recipe, LanguageRecipe):
             build_language_model(recipe.model, 100)
+        else:
+            build_translator(recipe.model, 100, 100)
 
 
 def _recipe_seeds() -> list[bytes]:
