@@ -70,7 +70,7 @@ def test_says_what_it_has_never_seen(run, capsys):
         (["--top-k", "-3"], "top_k = -3"),
         (["--repetition", "0"], "repetition = 0.0"),
         (["--stop", ""], "--stop"),
-        (["--beams", "0"], "beams = 0"),
+        (["--beams", "0"], "--beams 0: from 1"),
     ],
 )
 def test_bad_input(run, capsys, options, said):
@@ -88,3 +88,15 @@ def test_is_measured_on_another_text(run, tmp_path, capsys):
     (tmp_path / "other.txt").write_text("the mat sat on the cat\n" * 5)
     assert main(["evaluate", run, "--data", str(tmp_path / "other.txt")]) == 0
     assert "test bits per character" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("beams", ["0", "100000"])
+def test_absurd_numbers_of_beams(run, capsys, beams):
+    assert main(["complete", run, "the", "--beams", beams]) == 2
+    assert "from 1 to 1,000" in capsys.readouterr().err
+
+
+def test_a_file_gets_the_text_as_it_is(run, capsys):
+    prompt = "the \u200dcat\r\n"
+    assert main(["complete", run, prompt, "--tokens", "1", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out.startswith(prompt)

@@ -18,6 +18,7 @@ from workings.hub.gpt2 import read_gpt2, write_gpt2
 from workings.hub.gpt2_tokens import read_tokens, unique_names, write_tokens
 from workings.models.language import build_language_model
 from workings.storage import read_tensors
+from workings.train.runs import load
 
 SMALL = {"embedding": 32, "layers": 2, "heads": 4, "positions": "learned", "length": 24}
 IDS = torch.randint(0, 50, (3, 20), generator=torch.Generator().manual_seed(0))
@@ -141,6 +142,17 @@ def test_there_and_back(tied, tmp_path):
         n: t.shape for n, t in model.state_dict().items()
     }
     assert torch.equal(scores(back), scores(model))
+
+
+def test_a_run_of_ours_there_and_back(tmp_path):
+    """Its byte pairs know a start and no stop."""
+    tokenizer = BytePair.train(["low lower lowest"] * 10, size=270)
+    model = made(len(tokenizer))
+    export(model, tokenizer, "gpt2", tmp_path / "theirs")
+    adopt(tmp_path / "theirs", tmp_path / "run")
+    back = load(tmp_path / "run")
+    assert torch.equal(scores(back.model), scores(model))
+    assert back.tokenizer.encode("lower low") == tokenizer.encode("lower low")
 
 
 def test_settings_that_are_not_said_are_gpt_2s(saved):

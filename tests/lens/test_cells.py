@@ -277,3 +277,12 @@ def test_tokens_have_the_property_of_their_last_character():
         assert (k in shown.marked) == (shown.text[start:end][-1] == "e")
     assert all(a[1] <= b[0] for a, b in zip(shown.spans, shown.spans[1:], strict=False))
     assert "last character" in found.to_text(width=100)
+
+
+def test_a_real_model_on_a_text_in_which_nothing_changes():
+    text = "no such thing here. " * 40
+    tokenizer = Characters.train([text])
+    model = build_language_model({"kind": "recurrent", "embedding": 4, "hidden": 4}, len(tokenizer))
+    found = find_cells(model.eval(), tokenizer, text, [from_pattern("x", "zzz")])
+    assert found.tracked == []
+    assert found.left_out == ["x"]

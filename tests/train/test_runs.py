@@ -272,3 +272,10 @@ def test_a_run_finds_its_data_from_elsewhere(toy, recipe_for, tmp_path, monkeypa
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert resume(toy.parent / "run", mode="quiet").recipe.data.set == str(toy)
+
+
+def test_a_training_that_is_refused_leaves_nothing_behind(recipe_for, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(UserError):
+        train(recipe_for(tmp_path / "empty.jsonl"), tmp_path / "run", mode="quiet")
+    assert not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@ import argparse
 
 HELP = "go on with a prompt"
 MOST = 10**6  # tokens: a book
+MOST_BEAMS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not (1 <= arguments.tokens <= MOST and arguments.top >= 1):
         raise UserError(f"--tokens and --top must be at least 1, --tokens at most {MOST:,}")
+    if arguments.beams is not None and not 1 <= arguments.beams <= MOST_BEAMS:
+        raise UserError(f"--beams {arguments.beams}: from 1 to {MOST_BEAMS:,}")
     if "" in arguments.stop:
         raise UserError("--stop: an empty text would end before it begins")
     how = Sampling(
@@ -88,9 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         sys.stdout.write(text_table(("token", "p", "likeliest"), rows, left=3) + "\n")
         return 0
-    sys.stdout.write(printable(arguments.prompt))
+    # A terminal might obey what a text spells; a file or another program gets it as it is.
+    write = printable if sys.stdout.isatty() else str
+    sys.stdout.write(write(arguments.prompt))
     for told in stream:
-        sys.stdout.write(printable(told.text))
+        sys.stdout.write(write(told.text))
         sys.stdout.flush()
     sys.stdout.write("\n")
     return 0

@@ -35,6 +35,8 @@ def read_tokens(folder: Path, config: Mapping[str, Any], rows: int) -> Borrowed:
     vocabulary = sorted(ids, key=ids.__getitem__)
     vocabulary += [f"<|unused{k}|>" for k in range(len(ids), rows)]  # rows that fill up a block
     parting = config.get("eos_token_id", 50256)
+    if parting is None:  # a model that was trained without one: texts only begin
+        parting = config.get("bos_token_id")
     if type(parting) is not int or not 0 <= parting < rows:
         if _PARTING not in ids:
             raise UserError(f"{path}: no token parts texts: neither eos_token_id nor {_PARTING}")

@@ -135,6 +135,8 @@ class _Choice:
 def _tracked(
     case: _Case, values: dict[Property, Values], random: np.random.Generator
 ) -> list[Tracked]:
+    if not values:  # nothing that could be tracked
+        return []
     choices = _choices(case, values, random)
     cells = sorted({int(cell) for choice in choices.values() for cell in choice.cells})
     seen = case.reader.activations(case.scoring, cells).astype(np.float64)

@@ -1,7 +1,7 @@
 """Runs, folders that a person can read: `train` makes one, `resume` and `load` take it up."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -229,11 +229,23 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
         raise UserError(f"{there} is a file: --out wants a folder, new or empty")
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    if made:
+        held.callback(_remove_if_unused, folder)
     held.enter_context(_claimed(folder))
     if by is not None:
         write_text(started, by)
     return new
+
+
+def _remove_if_unused(folder: Path) -> None:
+    """Leave no folder behind of a training that was refused before it began."""
+    with suppress(OSError):
+        if all(rest.name in (".lock", ".launch") for rest in folder.iterdir()):
+            for rest in list(folder.iterdir()):
+                rest.unlink()
+            folder.rmdir()
 
 
 @contextmanager
