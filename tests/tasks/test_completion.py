@@ -1,12 +1,14 @@
 """A completion's pieces of text are the text of its tokens."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from workings.data.tokenizers import train_tokenizer
 from workings.decode.sample import Sampling, generate
 from workings.models.language import build_language_model
-from workings.tasks.completion import stream
+from workings.tasks.completion import absent, stream
 
 TEXT = "Ärger über große Bäume, 東京 and “quotes” — done.\n" * 4
 
@@ -19,7 +21,8 @@ def test_pieces_make_up_what_all_tokens_say(kind, size, prompt):
     model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
     how = Sampling(temperature=2.0, seed=5)  # bytes at random are seldom whole characters
     begin = tokenizer.encode(prompt) or [tokenizer.start]
-    ids = [int(token) for token, _ in generate(model, torch.tensor([begin]), 300, how)]
+    drawn = generate(model, torch.tensor([begin]), 300, replace(how, never=absent(tokenizer)))
+    ids = [int(token) for token, _ in drawn]
     expected = tokenizer.decode([*begin, *ids])[len(tokenizer.decode(begin)) :]
     told = list(stream(model, tokenizer, prompt, 300, how))
     assert "".join(piece.text for piece in told) == expected
@@ -35,3 +38,15 @@ def test_a_long_text_is_not_decoded_again_for_every_token(monkeypatch):
     )
     list(stream(model, tokenizer, "and", 200, Sampling(seed=1)))
     assert max(lengths[4:]) < 30
+
+
+@pytest.mark.parametrize("kind", ["characters", "words"])
+def test_what_no_text_has_is_never_drawn(kind):
+    tokenizer = train_tokenizer(kind, ["aa bb"], 99)
+    model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
+    wild = Sampling(temperature=50.0, seed=1)
+    drawn = {int(token) for token, _ in generate(model, torch.tensor([[1]]), 200, wild)}
+    assert drawn & {0, 1, 2}
+    told = {piece.token for piece in stream(model, tokenizer, "aa", 200, wild)}
+    assert told <= {tokenizer.token(k) for k in range(3, len(tokenizer))} | {""}
+    assert len(told) > 1

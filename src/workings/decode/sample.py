@@ -29,6 +29,8 @@ class Sampling:
     """only those at least so many times as likely as the likeliest"""
     seed: int = 0
     """the same seed draws the same tokens"""
+    never: tuple[int, ...] = ()
+    """tokens that are not drawn: those that no text has"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -60,6 +62,8 @@ def probabilities(
     tensor([[0.7311, 0.2689, 0.0000]])
     """
     scores = scores.float()
+    if how.never:
+        scores = scores.index_fill(1, torch.tensor(how.never, device=scores.device), -torch.inf)
     if before is not None and how.repetition != 1.0:
         there = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, before, True)
         weaker = torch.where(scores > 0, scores / how.repetition, scores * how.repetition)
@@ -104,7 +108,7 @@ def generate(
 def _drawn(
     scores: Tensor, how: Sampling, before: Tensor | None, draw: torch.Generator
 ) -> Int[Tensor, " batch"]:
-    if how.temperature == 0 and before is None:
+    if how.temperature == 0 and before is None and not how.never:
         return scores.argmax(-1)
     chances = probabilities(scores, how, before).cpu()
     return torch.multinomial(chances, 1, generator=draw).squeeze(1).to(scores.device)

@@ -1,14 +1,14 @@
 """Going on with a text, a token at a time, as people see it: pieces of text, not ids."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from workings.data.tokenizer import Tokenizer
+from workings.data.tokenizer import STOP, Tokenizer
 from workings.decode.beam import beam_search
 from workings.decode.sample import GREEDY, Sampling, generate
 from workings.models.language import LanguageModel
@@ -43,6 +43,8 @@ def stream(
     tokens may be found `by` another engine than torch.
     """
     by = by or partial(generate, model)
+    if how.temperature > 0:  # the likeliest is never one that training never had
+        how = replace(how, never=absent(tokenizer))
     begin = tokenizer.encode(prompt) or [tokenizer.start]  # something has to be read first
     ids = torch.tensor([begin], device=next(model.parameters()).device)
     # Decoded behind the last tokens whose text is settled: behind all, a book would take for ever.
@@ -68,6 +70,11 @@ def stream(
             before, waiting, settled = waiting, [], text
     if given < len(text):
         yield Told(text[given:], "", 1.0, ())
+
+
+def absent(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The tokens that no text has: padding, start, unknown."""
+    return tuple(k for k, name in enumerate(tokenizer.specials) if name != STOP)
 
 
 def best(
