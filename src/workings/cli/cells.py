@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.train.runs import load_as
 
     task = load_as(Modelling, arguments.run_folder)
-    before, text = passage(task.recipe, task.tokenizer, arguments.text, arguments.characters)
+    before, text = passage(task.recipe, arguments.text, arguments.characters)
     found = find_cells(
         task.model,
         task.tokenizer,

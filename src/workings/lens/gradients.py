@@ -94,7 +94,7 @@ def flows_of(tasks: Mapping[str, Modelling], back: int = BACK) -> Flows:
         name = Path(name).stem if len(short) == len(tasks) else name
         model, longest = task.model, task.model.longest
         near = back if longest is None else max(min(back, (longest - 1) // 2), 1)
-        _, text = passage(task.recipe, task.tokenizer, task.recipe.data.set, CHARACTERS)
+        _, text = passage(task.recipe, task.recipe.data.set, CHARACTERS)
         ids = windows(torch.tensor(task.tokenizer.encode(text)), near)
         device = next(model.parameters()).device
         flows += gradient_flow(model, ids.to(device), name)

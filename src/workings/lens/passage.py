@@ -1,14 +1,12 @@
 """Which text to look at: a file, a named text, or what a run held out."""
 
 from workings.data.texts import pieces
-from workings.data.tokenizer import Tokenizer
 from workings.errors import UserError
 from workings.recipes import LanguageRecipe
+from workings.tasks.language import learned_length
 
 
-def passage(
-    recipe: LanguageRecipe, tokenizer: Tokenizer, source: str | None, characters: int
-) -> tuple[str, str]:
+def passage(recipe: LanguageRecipe, source: str | None, characters: int) -> tuple[str, str]:
     """Read so many characters of a text, and what stands before them.
 
     `source` is a file or a named text, from its beginning; None: the recipe's own, from where its
@@ -18,16 +16,8 @@ def passage(
         raise UserError(f"{characters} characters: at least 1")
     if source is not None:
         return "", _first(source, characters)
-    texts = list(pieces(recipe.data.set))
-    counts = [len(tokenizer.encode(text)) for text in texts]
-    left = int(sum(counts) * (1 - recipe.data.held_out))  # tokens that were learned from
-    begin = 0
-    for text, count in zip(texts, counts, strict=True):
-        if left < count:
-            begin += tokenizer.spans(text)[left][0]
-            break
-        begin, left = begin + len(text), left - count
-    whole = "".join(texts)
+    whole = "".join(pieces(recipe.data.set))
+    begin = learned_length(recipe, len(whole))
     return whole[:begin], whole[begin : begin + characters]
 
 

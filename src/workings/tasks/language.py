@@ -55,7 +55,7 @@ class Modelling(Task):
         if characters < 2:
             told = "it is empty" if not characters else "a single character"
             raise UserError(f"{name}: {told}: there is nothing to predict")
-        learned_from = _between(pieces(name), 0, _cut(recipe, characters))
+        learned_from = _between(pieces(name), 0, learned_length(recipe, characters))
         tokenizer = train_tokenizer(wanted.kind, learned_from, wanted.size, wanted.min_count)
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
@@ -69,7 +69,7 @@ class Modelling(Task):
 
         They are cut where the vocabulary's part ends, and encoded apart.
         """
-        name, cut = self.recipe.data.set, _cut(self.recipe, characters)
+        name, cut = self.recipe.data.set, learned_length(self.recipe, characters)
         learned, held_out = (
             mapped(_between(pieces(name), a, b), self.tokenizer, f"{checksum} {a} {b}")
             for a, b in ((0, cut), (cut, characters))
@@ -323,7 +323,7 @@ class Modelling(Task):
         return cls(recipe, tokenizer, model)
 
 
-def _cut(recipe: LanguageRecipe, characters: int) -> int:
+def learned_length(recipe: LanguageRecipe, characters: int) -> int:
     """How many characters of a text are learned from; the rest is held out."""
     return int(characters * (1 - recipe.data.held_out))
 
