@@ -26,7 +26,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from report import RESULTS, environment, save, show
+from report import RESULTS, environment, ratio, save, show, versions
 from workings.decode.sample import generate
 from workings.models.language import LanguageModel, build_language_model
 
@@ -167,10 +166,6 @@ def train_part(rounds: int) -> list[dict[str, Any]]:
         row["of peak"] = round(rate / best, 2)
         rows.append(row)
     return rows
-
-
-def ratio(theirs: list[float], ours: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
 
 
 # -- generation ------------------------------------------------------------------------------------
@@ -363,18 +358,13 @@ def main() -> None:
     for part in options.parts:
         rows = made[part]()
         show(part, rows)
-        result[part] = {**environment(), **peers(), "rounds": options.rounds, "rows": rows}
+        result[part] = {
+            **environment(),
+            **versions("transformers", "x-transformers", "ctranslate2"),
+            "rounds": options.rounds,
+            "rows": rows,
+        }
         save("language", result)
-
-
-def peers() -> dict[str, str]:
-    found = {}
-    for name in ("transformers", "x-transformers", "ctranslate2"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 if __name__ == "__main__":

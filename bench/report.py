@@ -3,9 +3,12 @@
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,20 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
     }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of the peers that are installed."""
+    found = {}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    """How many times as long theirs took: the median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
 
 
 def run_apart(*command: str) -> str:

@@ -15,7 +15,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from report import environment, save, show
+from report import environment, ratio, save, show, versions
 from workings.models.translators import Sentences, Translator, build_translator
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS = 9000, 128, 256, 4, 4
@@ -202,10 +201,6 @@ def timed(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def ratio(theirs: list[float], ours: list[float]) -> float:
-    return statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
-
-
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -218,18 +213,13 @@ def main() -> None:
     torch.manual_seed(0)
     rows = train_part(options.rounds)
     show("train", rows)
-    told = {**environment(), **peers(), "rounds": options.rounds, "rows": rows}
+    told = {
+        **environment(),
+        **versions("transformers", "joeynmt"),
+        "rounds": options.rounds,
+        "rows": rows,
+    }
     save("translate", {"train": told})
-
-
-def peers() -> dict[str, str]:
-    found = {}
-    for name in ("transformers", "joeynmt", "ctranslate2"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import argparse
 
-from workings.cli.output import PICTURED
+from workings.cli.output import PICTURED, add_layers_and_heads
 
 HELP = "show where attention heads look"
 
@@ -11,15 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
     parser.add_argument("text", metavar="TEXT", help="a text, or - for standard input")
-    for what in ("layer", "head"):
-        parser.add_argument(
-            f"--{what}",
-            type=int,
-            metavar="N",
-            action="append",
-            default=[],
-            help=f"of this {what}, counted from 1; may be given several times (default: all)",
-        )
+    add_layers_and_heads(parser, "all")
     parser.add_argument("--format", choices=PICTURED, help="default: as --out ends, or text")
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 

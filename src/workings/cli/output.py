@@ -10,9 +10,24 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from workings.errors import UserError
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from workings.views.picture import Picture
 
 PICTURED = ("text", "html", "svg", "png", "json")
+
+
+def add_layers_and_heads(parser: "ArgumentParser", default: str) -> None:
+    """Let the user name layers and heads; say what is shown without."""
+    for what in ("layer", "head"):
+        parser.add_argument(
+            f"--{what}",
+            type=int,
+            metavar="N",
+            action="append",
+            default=[],
+            help=f"of this {what}, from 1; may be given several times (default: {default})",
+        )
 
 
 class Written(Protocol):

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from workings.cli.output import PICTURED
+from workings.cli.output import PICTURED, add_layers_and_heads
 
 HELP = "translate sentences"
 
@@ -26,15 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
     parser.add_argument("--show", action="store_true", help="draw the alignment")
     parser.add_argument("--words", action="store_true", help="join pieces of words in it")
-    for what in ("layer", "head"):
-        parser.add_argument(
-            f"--{what}",
-            type=int,
-            metavar="N",
-            action="append",
-            default=[],
-            help=f"the alignment of this {what}, from 1 (default: the mean of all)",
-        )
+    add_layers_and_heads(parser, "the mean of all")
     parser.add_argument("--format", choices=PICTURED, help="of the alignment: as --out ends")
     parser.add_argument("--out", metavar="FILE", help="write the alignment to a file")
 
