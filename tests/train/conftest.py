@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from workings.cli import main
 from workings.config import build, override
 from workings.recipes import ClassifyRecipe
 from workings.train.runs import train
@@ -70,3 +71,28 @@ def made(tmp_path_factory):
 @pytest.fixture
 def run(made, tmp_path):
     return Path(shutil.copytree(made / "run", tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A recipe of 28 steps in four epochs, and where it ends undisturbed."""
+    folder = tmp_path_factory.mktemp("faults")
+    words = {"fruit": ["fig", "pear", "plum", "grape"], "metal": ["tin", "iron", "lead", "zinc"]}
+    lines = [
+        json.dumps({"text": f"{a} {b} {c}", "label": label})
+        for label, some in words.items()
+        for a in some for b in some for c in some[:2]
+    ]  # fmt: skip
+    (folder / "toy.jsonl").write_text("\n".join(lines))
+    (folder / "toy.toml").write_text(
+        f'seed = 3\n[data]\nset = "{folder / "toy.jsonl"}"\n'
+        '[model]\nkind = "recurrent"\nembedding = 64\nhidden = 64\ndropout = 0.2\n'
+        '[train]\nepochs = 4\nbatch = 8\naverage = "ema"\nema = 0.9\nsave_every = 3\n'
+    )
+    assert main(["train", str(folder / "toy.toml"), "--out", str(folder / "whole"), "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def recipe(place):
+    return str(place / "toy.toml")

@@ -9,10 +9,14 @@ import torch
 from workings.cli import main
 from workings.config import build, override
 from workings.data.pairs import load_pairs
+from workings.decode.beam import Hypothesis
 from workings.errors import UserError
 from workings.lens.alignments import alignment
+from workings.models.translators import START
 from workings.recipes import SearchConfig, TranslateRecipe
+from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
+from workings.tasks.translation import sentences, spelt
 from workings.train.runs import load, resume, train
 
 WORDS = {"one": "un", "two": "deux", "six": "six", "ten": "dix", "cat": "chat", "dog": "chien"}
@@ -66,13 +70,17 @@ def test_weights_leave_the_diagonal_where_words_change_places(run):
     torch.testing.assert_close(weights.sum(1), torch.ones(5))
 
 
-def test_what_is_unknown_is_taken_from_the_source(run):
-    task = load(run)
-    unknown = task.words.target.unknown
-    (best,) = next(task.translate(["cat xyzzy two"], SearchConfig(beams=1)))
-    assert "xyzzy" not in task.words.source.tokens("cat two")
-    if unknown in best.tokens:
-        assert "xyzzy" in best.text
+def test_what_is_unknown_is_taken_from_where_the_model_looked(run):
+    task, source = load(run), "cat xyzzy two"
+    words = task.words
+    assert words.source.unknown in words.read(source)
+    deux, chat = (words.wrote(word)[0] for word in ("deux", "chat"))
+    tokens = (deux, words.target.unknown, chat)
+    text = spelt(task.model, words, source, Hypothesis(tokens, 0.0, 0.0))
+    target = torch.tensor([[START, *tokens]])
+    (weights,) = cross_weights(task.model, sentences([words.read(source)], task.model), target)
+    looked_at = source.split()[int(weights[0, 0, 1, :3].argmax())]
+    assert text.split() == ["deux", looked_at, "chat"]
 
 
 def test_the_best_and_their_scores(run):
