@@ -130,10 +130,17 @@ class RecurrentTranslator(Translator):
 
     def write(self, tokens: Int[Tensor, " batch"], state: Decoding) -> tuple[Tensor, Decoding]:
         embedded = self.dropout(self.embedded(self.target_embedding, tokens))
+        hidden, context, state = self._advance(embedded, state)
+        return self._read_out(hidden, context, embedded), state
+
+    def _advance(
+        self, embedded: Float[Tensor, "batch width"], state: Decoding
+    ) -> tuple[Tensor, Tensor | None, Decoding]:
+        """Go on by a token: the state of the top layer, and what it has seen of the source."""
         context = self._context(state)
         seen = embedded if context is None else torch.cat((embedded, context), -1)
         _, last, memories = self.decoder(seen.unsqueeze(1), memories=state.memories)
-        return self._read_out(last[:, 0], context, embedded), replace(state, memories=memories)
+        return last[:, 0], context, replace(state, memories=memories)
 
     def _context(self, state: Decoding) -> Tensor | None:
         """What the decoder sees of the source before it writes."""
@@ -152,20 +159,22 @@ class RecurrentTranslator(Translator):
         self, source: Sentences, target: Int[Tensor, "batch time"]
     ) -> Float[Tensor, "batch time width"]:
         state = self.begin(source)
-        if self.look is None:
-            return self._at_once(target, state)
-        found = []
-        for tokens in target.unbind(1):
-            features, state = self.write(tokens, state)
-            found.append(features)
-        return torch.stack(found, 1)
-
-    def _at_once(self, target: Tensor, state: Decoding) -> Tensor:
-        """All steps in one call: what is seen of the source does not depend on what is written."""
         embedded = self.dropout(self.embedded(self.target_embedding, target))
+        if self.look is None:
+            return self._at_once(embedded, state)
+        hidden, contexts = [], []
+        for token in embedded.unbind(1):  # what can be done for all tokens is done outside
+            last, context, state = self._advance(token, state)
+            assert context is not None
+            hidden.append(last)
+            contexts.append(context)
+        return self._read_out(torch.stack(hidden, 1), torch.stack(contexts, 1), embedded)
+
+    def _at_once(self, embedded: Float[Tensor, "batch time width"], state: Decoding) -> Tensor:
+        """All steps in one call: what is seen of the source does not depend on what is written."""
         context = None
         if self.context == "fixed":
-            context = state.fixed.unsqueeze(1).expand(-1, target.shape[1], -1)
+            context = state.fixed.unsqueeze(1).expand(-1, embedded.shape[1], -1)
         seen = embedded if context is None else torch.cat((embedded, context), -1)
         states, _, _ = self.decoder(seen, memories=state.memories)
         return self._read_out(states, context, embedded)
