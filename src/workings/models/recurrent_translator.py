@@ -5,110 +5,45 @@ The notes' ladder. `none`: the encoder's last state is the decoder's first, and 
 own state finds among all of the encoder's.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from workings.attention import attend, scaled_dot
-from workings.errors import UserError
 from workings.layers.recurrent import Memory, Recurrent
-from workings.layers.similarity import Additive, General
+from workings.models.recurrent_writer import Decoding, RecurrentWriter
 from workings.models.translators import Sentences, Translator
 from workings.recipes import RecurrentTranslatorConfig
-from workings.trace import tap
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """What a recurrent decoder remembers: its own states, and the source."""
-
-    memories: list[list[Memory]]
-    states: Float[Tensor, "batch source hidden"]
-    keys: Float[Tensor, "batch source d"]
-    real: Bool[Tensor, "batch source"] | None
-    fixed: Float[Tensor, "batch hidden"]  # the encoder's last state
-
-    def select(self, rows: Int[Tensor, " chosen"]) -> "Decoding":
-        """Make a state of these rows."""
-        real = None if self.real is None else self.real[rows]
-        memories = [[tuple(t[rows] for t in m) for m in ways] for ways in self.memories]
-        return Decoding(memories, self.states[rows], self.keys[rows], real, self.fixed[rows])
-
-
-class Look(nn.Module):
-    """One query, the decoder's state, looks at the encoder's. Taps: those of `attend`."""
-
-    def __init__(self, how: str, hidden: int) -> None:
-        super().__init__()
-        if how not in ("additive", "dot", "general"):
-            raise UserError(f"context {how!r}: expected additive, dot or general")
-        self.additive = Additive(hidden, hidden, hidden) if how == "additive" else None
-        self.general = General(hidden, hidden) if how == "general" else None
-
-    def project(self, states: Float[Tensor, "batch source hidden"]) -> Tensor:
-        """What of the states the query is compared with: once a sentence."""
-        return states if self.additive is None else self.additive.project(states)
-
-    def forward(
-        self, query: Float[Tensor, "batch hidden"], seen: Decoding
-    ) -> Float[Tensor, "batch hidden"]:
-        """Mix the states by how well they fit the query."""
-        compare: Callable[[Tensor, Tensor], Tensor] = self.general or scaled_dot
-        if self.additive is not None:
-            compare = self.additive.compare
-        mask = None if seen.real is None else seen.real.unsqueeze(1)
-        mixed = attend(query.unsqueeze(1), seen.keys, seen.states, mask=mask, similarity=compare)
-        return mixed.squeeze(1)
-
-
-class RecurrentTranslator(Translator):
+class RecurrentTranslator(RecurrentWriter[Sentences], Translator):
     """RNN, GRU or LSTM, with as much of the source as the recipe lets it see."""
 
     def __init__(self, config: RecurrentTranslatorConfig, source: int, target: int) -> None:
-        super().__init__(config, source, target)
-        width, hidden = config.embedding, config.hidden
-        self.context, self.layers = config.context, config.layers
+        super().__init__(config, target)
+        self.read_from(config, source)
         self.encoder = Recurrent(
             config.cell,
-            width,
-            hidden,
+            config.embedding,
+            config.hidden,
             layers=config.layers,
             bidirectional=config.bidirectional,
             dropout=config.dropout,
         )
         both = self.encoder.output_width
-        self.merge = nn.Linear(both, hidden) if both != hidden else nn.Identity()
-        sees = self.context != "none"
+        self.merge = nn.Linear(both, config.hidden) if both != config.hidden else nn.Identity()
         # s_0 = h_T, where they are alike; else it is predicted.
         self.first = None
-        if sees or config.bidirectional:
-            self.first = nn.Linear(both, hidden * config.layers)
-        self.look = Look(self.context, hidden) if self.context not in ("none", "fixed") else None
-        self.decoder = Recurrent(
-            config.cell,
-            width + (hidden if sees else 0),
-            hidden,
-            layers=config.layers,
-            dropout=config.dropout,
-        )
-        self.is_lstm = config.cell == "lstm"
-        self.readout = nn.Linear(hidden + (hidden + width if sees else 0), width)
+        if config.context != "none" or config.bidirectional:
+            self.first = nn.Linear(both, config.hidden * config.layers)
 
-    def begin(self, source: Sentences) -> Decoding:
-        embedded = self.dropout(self.embedded(self.source_embedding, source.ids))
+    def begin(self, about: Sentences) -> Decoding:
+        embedded = self.dropout(self.embedded(self.source_embedding, about.ids))
         if self.first is None:
-            memories = self._last_memories(embedded, source)
+            memories = self._last_memories(embedded, about)
             last = memories[-1][0][0]
             return Decoding(memories, last.unsqueeze(1), last.unsqueeze(1), None, last)
-        states, ends, _ = self.encoder(embedded, source.lengths)
+        states, ends, _ = self.encoder(embedded, about.lengths)
         states, last = self.merge(self.dropout(states)), ends.flatten(1)  # both ways
-        predicted = torch.tanh(self.first(last)).chunk(self.layers, -1)
-        memories = [[(h, torch.zeros_like(h)) if self.is_lstm else (h,)] for h in predicted]
-        keys = states if self.look is None else self.look.project(states)
-        return Decoding(memories, states, keys, source.real(), self.merge(last))
+        return self.opened(self.first(last), states, about.real(), self.merge(last))
 
     def _last_memories(self, embedded: Tensor, source: Sentences) -> list[list[Memory]]:
         """What the encoder itself remembers after the last real token of each sentence."""
@@ -127,54 +62,3 @@ class RecurrentTranslator(Translator):
             ]
             for k, ways in enumerate(groups[0][1])
         ]
-
-    def write(self, tokens: Int[Tensor, " batch"], state: Decoding) -> tuple[Tensor, Decoding]:
-        embedded = self.dropout(self.embedded(self.target_embedding, tokens))
-        hidden, context, state = self._advance(embedded, state)
-        return self._read_out(hidden, context, embedded), state
-
-    def _advance(
-        self, embedded: Float[Tensor, "batch width"], state: Decoding
-    ) -> tuple[Tensor, Tensor | None, Decoding]:
-        """Go on by a token: the state of the top layer, and what it has seen of the source."""
-        context = self._context(state)
-        seen = embedded if context is None else torch.cat((embedded, context), -1)
-        _, last, memories = self.decoder(seen.unsqueeze(1), memories=state.memories)
-        return last[:, 0], context, replace(state, memories=memories)
-
-    def _context(self, state: Decoding) -> Tensor | None:
-        """What the decoder sees of the source before it writes."""
-        if self.look is not None:
-            context: Tensor = self.look(state.memories[-1][0][0], state)
-            return context
-        return state.fixed if self.context == "fixed" else None
-
-    def _read_out(self, hidden: Tensor, context: Tensor | None, embedded: Tensor) -> Tensor:
-        parts = [hidden] if context is None else [hidden, context, embedded]
-        features = torch.tanh(self.readout(torch.cat(parts, -1)))
-        dropped: Tensor = self.dropout(tap("features", features))
-        return dropped
-
-    def features(
-        self, source: Sentences, target: Int[Tensor, "batch time"]
-    ) -> Float[Tensor, "batch time width"]:
-        state = self.begin(source)
-        embedded = self.dropout(self.embedded(self.target_embedding, target))
-        if self.look is None:
-            return self._at_once(embedded, state)
-        hidden, contexts = [], []
-        for token in embedded.unbind(1):  # what can be done for all tokens is done outside
-            last, context, state = self._advance(token, state)
-            assert context is not None
-            hidden.append(last)
-            contexts.append(context)
-        return self._read_out(torch.stack(hidden, 1), torch.stack(contexts, 1), embedded)
-
-    def _at_once(self, embedded: Float[Tensor, "batch time width"], state: Decoding) -> Tensor:
-        """All steps in one call: what is seen of the source does not depend on what is written."""
-        context = None
-        if self.context == "fixed":
-            context = state.fixed.unsqueeze(1).expand(-1, embedded.shape[1], -1)
-        seen = embedded if context is None else torch.cat((embedded, context), -1)
-        states, _, _ = self.decoder(seen, memories=state.memories)
-        return self._read_out(states, context, embedded)

@@ -44,12 +44,17 @@ from workings.recipes.translate import (
     PairConfig,
     PairTokenizerConfig,
     RecurrentTranslatorConfig,
-    SearchConfig,
     TransformerTranslatorConfig,
     TranslateRecipe,
     TranslateTrainConfig,
     TranslatorConfig,
     translator_config,
+)
+from workings.recipes.writers import (
+    RecurrentWriterConfig,
+    SearchConfig,
+    TransformerWriterConfig,
+    WriterConfig,
 )
 
 Recipe: TypeAlias = ClassifyRecipe | LanguageRecipe | TranslateRecipe
@@ -80,6 +85,7 @@ __all__ = [
     "RecurrentConfig",
     "RecurrentLanguageConfig",
     "RecurrentTranslatorConfig",
+    "RecurrentWriterConfig",
     "SearchConfig",
     "TextConfig",
     "TextTokenizerConfig",
@@ -88,9 +94,11 @@ __all__ = [
     "TransformerConfig",
     "TransformerLanguageConfig",
     "TransformerTranslatorConfig",
+    "TransformerWriterConfig",
     "TranslateRecipe",
     "TranslateTrainConfig",
     "TranslatorConfig",
+    "WriterConfig",
     "chosen",
     "every_key",
     "language_config",

@@ -4,8 +4,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workings.errors import UserError
-from workings.recipes.common import Bounded, CellKind, TokenizerConfig, TrainConfig, sized
+from workings.recipes.common import Bounded, TokenizerConfig, TrainConfig, sized
 from workings.recipes.language import ForcingConfig
+from workings.recipes.writers import (
+    Context,
+    RecurrentWriterConfig,
+    SearchConfig,
+    TransformerWriterConfig,
+    WriterConfig,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,66 +49,32 @@ class PairTokenizerConfig(TokenizerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslatorConfig(Bounded):
+class TranslatorConfig(WriterConfig):
     """What every translator has."""
 
-    embedding: int = 128
-    """width of a token's vector"""
-    dropout: float = 0.1
-    """share of features dropped while training"""
     shared: bool = False
     """one embedding for both languages, whose vocabulary must be joint"""
-    tied: bool = True
-    """what scores the target's tokens is their embedding, turned over"""
-    bias: bool = False
-    """tied, it has a bias for each token all the same, as Marian's; untied, it always has"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentTranslatorConfig(TranslatorConfig):
+class RecurrentTranslatorConfig(TranslatorConfig, RecurrentWriterConfig):
     """RNN, GRU or LSTM: one reads, another writes (the notes' B7 and B8)."""
 
-    cell: CellKind = "gru"
-    """rnn, gru or lstm"""
-    hidden: int = 256
-    """width of the state"""
-    layers: int = 1
-    """layers on top of each other, in both"""
     bidirectional: bool = True
     """read the source backwards as well"""
-    context: Literal["none", "fixed", "additive", "dot", "general"] = "additive"
+    context: Context = "additive"
     """what the decoder sees of the source: none but the encoder's last state to begin with; that
     state, fixed, at every step; or what attention finds there, by this similarity"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerTranslatorConfig(TranslatorConfig):
+class TransformerTranslatorConfig(TranslatorConfig, TransformerWriterConfig):
     """Encoder and decoder (E4 to E6)."""
 
     layers: int = 4
     """blocks of the encoder, and of the decoder"""
-    heads: int = 4
-    """attention heads in each"""
-    hidden: int | None = None
-    """width of the feed-forward layers; none: four times the embedding"""
-    norm: Literal["pre", "post"] = "pre"
-    """where the norms stand"""
-    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "relu"
-    """of the feed-forward layers"""
-    attention_dropout: float = 0.0
-    """share of attention weights dropped while training: slow on a CPU"""
     shared: bool = True
     """one embedding for both languages, whose vocabulary must be joint"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchConfig(Bounded):
-    """How translations are found when they are scored."""
-
-    beams: int = 5
-    """sequences followed at once; 1: the likeliest token each time"""
-    length_penalty: float = 1.0
-    """how much longer translations are favoured; 0: not at all"""
 
 
 @dataclass(frozen=True, kw_only=True)
