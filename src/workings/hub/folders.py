@@ -37,7 +37,8 @@ from workings.storage import (
     write_text,
 )
 from workings.tasks.translate import Translating
-from workings.tasks.translation import Vocabularies, stop_of
+from workings.tasks.translation import Vocabularies
+from workings.tasks.writing import stop_of
 from workings.train.environment import environment
 
 FORMATS = ("ctranslate2", "gpt2")

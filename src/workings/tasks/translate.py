@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,33 +18,28 @@ from workings.data.pairs import Pair, PairSplits, load_pairs, load_test
 from workings.data.tokenizers import load_tokenizer, train_tokenizer
 from workings.decode.sample import Sampling
 from workings.errors import UserError
-from workings.models.translators import START, Sentences, Translator, build_translator
+from workings.models.translators import Sentences, Translator, build_translator
 from workings.recipes import SearchConfig, TranslateRecipe
 from workings.scores.bleu import score, tokenised_bleu
-from workings.tasks.task import Losses, Task
-from workings.tasks.translation import Search, Translation, Vocabularies, stop_of, translate
+from workings.tasks.translation import Search, Translation, Vocabularies, translate
 from workings.tasks.weights import with_weights
+from workings.tasks.writing import Writing, framed, stop_of
 
 PARTS = ("train", "validation", "test")
 GREEDILY = SearchConfig(beams=1, length_penalty=0.0)
 SHOWN = 2  # translations that are logged after an epoch
 
 
-class Translating(Task):
+class Translating(Writing):
     """Pairs and a translator: what the training loop works on, and what translates afterwards."""
 
-    higher_is_better = False
-    unit = "tokens"
     model: Translator
 
     def __init__(self, recipe: TranslateRecipe, words: Vocabularies, model: Translator) -> None:
-        self.recipe, self.words, self.model = recipe, words, model
-        self.metric = f"validation_{recipe.train.metric}"
-        self.higher_is_better = recipe.train.metric == "bleu"
-        self.data_told: dict[str, Any] = {}
+        super().__init__(recipe)
+        self.words, self.model = words, model
         self.pairs: dict[str, tuple[Pair, ...]] = dict.fromkeys(PARTS, ())
         self._encoded: dict[str, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
-        self._student = 0.0  # share of the inputs that are the model's own
 
     @property
     def files(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -82,8 +75,7 @@ class Translating(Task):
 
     def batches(self, epoch: int) -> list[list[int]]:
         """The training batches: pairs of like lengths together, by their tokens."""
-        forcing = self.recipe.forcing
-        self._student = forcing.student * min(max(epoch - forcing.from_epoch, 0) / forcing.over, 1)
+        self.force(epoch)
         return pair_batches(
             *self._lengths("train"),
             tokens=self.recipe.train.batch,
@@ -106,81 +98,37 @@ class Translating(Task):
         )
         return f"a batch of {len(batch):,} pairs, the longest of {source:,} and {target:,} tokens"
 
-    def loss(self, batch: Sequence[int], device: torch.device) -> Losses:
-        """The mean cross-entropy of the next token of the translations."""
-        source, target, following = self._collate("train", batch, device)
-        smoothing = self.recipe.train.smoothing
-        if self._student:
-            scores = self._student_forced(source, target)
-            total = F.cross_entropy(
-                scores.flatten(0, 1),
-                following.flatten(),
-                ignore_index=0,
-                label_smoothing=smoothing,
-                reduction="sum",
-            )
-        else:
-            total = self.model(source, target, following, smoothing)
-        return Losses(total / self.weight(batch))
-
-    def _student_forced(self, source: Sentences, target: Tensor) -> Tensor:
-        """Feed the model its own predictions, at the share that the schedule has come to."""
-        scores, state = self.model.start(source)
-        found = [scores]
-        for tokens in target[:, 1:].unbind(1):
-            own = torch.multinomial(torch.softmax(scores.detach(), -1), 1).squeeze(1)
-            student = torch.rand(len(tokens), device=tokens.device) < self._student
-            scores, state = self.model.step(torch.where(student, own, tokens), state)
-            found.append(scores)
-        return torch.stack(found, 1)
-
-    def _collate(
+    def collate(
         self, part: str, batch: Sequence[int], device: torch.device
     ) -> tuple[Sentences, Tensor, Tensor]:
         """Sources, targets behind their start token, and what follows each of these."""
-        some, stop = [self._encoded[part][k] for k in batch], stop_of(self.words.target)
+        some = [self._encoded[part][k] for k in batch]
         ids, lengths = pad([source for source, _ in some])
-        target, _ = pad([np.concatenate(([START], t)) for _, t in some])
-        following, _ = pad([np.concatenate((t, [stop])) for _, t in some])
         source = Sentences(ids.to(device), lengths.to(device))
-        return source, target.to(device), following.to(device)
+        return source, *framed([t for _, t in some], stop_of(self.words.target), device)
+
+    def measured_in(self, part: str) -> list[list[int]]:
+        """The batches in which the loss on a part is measured."""
+        tokens = self.recipe.train.batch
+        return pair_batches(*self._lengths(part), tokens=tokens, seed=0, shuffle=False)
 
     def evaluate(self, crew: Crew) -> dict[str, float]:
         """The loss on the validation pairs; and BLEU, where it decides which epoch is best."""
         if not self.pairs["validation"]:
             return {}
-        measured = self._loss_on("validation", crew)
+        measured = self.loss_on("validation", crew)
         if self.recipe.train.metric == "bleu":
             found = self._translated("validation", crew, GREEDILY)
             scores = score(found, self._references("validation"), lowercase=self.words.lower)
             measured["validation_bleu"] = scores.bleu.score
         return measured
 
-    @torch.no_grad()
-    def _loss_on(self, part: str, crew: Crew) -> dict[str, float]:
-        nats = tokens = 0.0
-        batches = pair_batches(
-            *self._lengths(part), tokens=self.recipe.train.batch, seed=0, shuffle=False
-        )
-        for batch in batches:
-            share = list(crew.share(batch))
-            # A model that is spread over the crew needs everybody for every batch.
-            source, target, following = self._collate(part, share or batch[:1], crew.device)
-            loss = float(self.model(source, target, following))
-            if share:
-                nats, tokens = nats + loss, tokens + int((following != 0).sum())
-        summed = crew.total({"nats": nats, "tokens": tokens})
-        mean = summed["nats"] / summed["tokens"]
-        return {f"{part}_loss": mean, f"{part}_perplexity": math.exp(min(mean, 700.0))}
-
     def _translated(self, part: str, crew: Crew, how: SearchConfig) -> list[str]:
-        """The best translation of every source of a part; each process does its share."""
-        self.model.eval()
-        mine = list(crew.share(range(len(self.pairs[part]))))
-        sources = (self.pairs[part][k].source for k in mine)
-        found = dict(zip(mine, self.best(sources, how), strict=True))
-        everything = {k: text for some in crew.everyones(found) for k, text in some.items()}
-        return [everything[k] for k in range(len(self.pairs[part]))]
+        """The best translation of every source of a part."""
+        pairs = self.pairs[part]
+        return self.shared_out(
+            len(pairs), crew, lambda mine: self.best((pairs[k].source for k in mine), how)
+        )
 
     def _references(self, part: str) -> list[str]:
         return [pair.target for pair in self.pairs[part]]
@@ -193,7 +141,7 @@ class Translating(Task):
         references, lower = self._references("test"), self.words.lower
         scores = score(found, references, lowercase=lower)
         measured = {
-            **self._loss_on("test", crew),
+            **self.loss_on("test", crew),
             "test_bleu": scores.bleu.score,
             "test_chrf": scores.chrf.score,
             "test_pairs": len(found),

@@ -13,10 +13,11 @@ from workings.data.batching import batches, pad
 from workings.data.tokenizer import Tokenizer
 from workings.data.words import Words
 from workings.decode.beam import Hypothesis, beam_search
-from workings.decode.sample import Sampling, generate
+from workings.decode.sample import Sampling
 from workings.models.translators import START, Sentences, Translator
 from workings.recipes import SearchConfig
 from workings.tasks.alignment import cross_weights
+from workings.tasks.writing import drawn, stop_of
 
 AT_ONCE = 2**14  # tokens of sources and beams in a batch
 WAITING = 2000  # sentences that are sorted by length together
@@ -57,12 +58,6 @@ class Search(Protocol):
     ) -> list[list[Hypothesis]]: ...
 
 
-def stop_of(tokenizer: Tokenizer) -> int:
-    """The id that ends a sentence."""
-    assert tokenizer.stop is not None
-    return tokenizer.stop
-
-
 def translate(
     model: Translator,
     words: Vocabularies,
@@ -97,7 +92,7 @@ def translate(
                     length_penalty=how.length_penalty,
                 )
             else:
-                hypotheses = drawn(model, source, words, sampling, longest)
+                hypotheses = drawn(model, source, stop_of(words.target), sampling, longest)
             for k, some_of_it in zip((asked[b] for b in batch), hypotheses, strict=True):
                 found[k] = [
                     Translation(
@@ -106,27 +101,6 @@ def translate(
                     for h in some_of_it
                 ]
         yield from (found[k] for k in range(len(some)))
-
-
-def drawn(
-    model: Translator, source: Sentences, words: Vocabularies, sampling: Sampling, longest: int
-) -> list[list[Hypothesis]]:
-    """One translation of each source, token by token as likely as the model finds it."""
-    stop = stop_of(words.target)
-    tokens: list[list[int]] = [[] for _ in source.lengths]
-    logs, done = [0.0] * len(tokens), [False] * len(tokens)
-    for chosen, scores in generate(model, source, longest, sampling):
-        chances = torch.log_softmax(scores.float(), -1)
-        for k, token in enumerate(chosen.tolist()):
-            if done[k]:
-                continue
-            logs[k] += float(chances[k, token])
-            done[k] = token == stop
-            if not done[k]:
-                tokens[k].append(token)
-        if all(done):
-            break
-    return [[Hypothesis(tuple(t), log, log)] for t, log in zip(tokens, logs, strict=True)]
 
 
 def sentences(encoded: Sequence[Sequence[int]], model: Translator) -> Sentences:
