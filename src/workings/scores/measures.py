@@ -1,6 +1,6 @@
 """What quality is measured by: metrics of sacreBLEU's, and what is done to a text before.
 
-A metric counts in each sentence and scores sums of these counts, so that the score of any choice
+A measure counts in each sentence and scores sums of these counts, so that the score of any choice
 of sentences (a bucket, a resample) follows without reading a text again.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +20,35 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric, Score
 
 
+class Scored(Protocol):
+    """A score, maybe with its details."""
+
+    @property
+    def score(self) -> float: ...
+
+
 @dataclass(frozen=True)
 class Counts:
-    """What a metric counted: a row a sentence."""
+    """What a measure counted: a row a sentence."""
 
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | NDArray[np.float64]
     signature: str
-    metric: "Metric"
+    score_of: Callable[[NDArray[Any]], Scored]
+    """scores sentences whose counts were added up"""
 
-    def score(self) -> "Score":
-        """Score all the sentences: sacreBLEU's own object, with its details."""
+    def score(self) -> Scored:
+        """Score all the sentences."""
         return self.score_of(self.rows.sum(0))
 
-    def score_of(self, sums: NDArray[np.int64]) -> "Score":
-        """Score sentences whose counts were added up."""
-        # Private, but it and its sister below are what sacreBLEU's own tests of significance call.
-        scored: Score = self.metric._compute_score_from_stats(sums.tolist())
-        return scored
+
+class Measure(Protocol):
+    """Whatever counts in sentences."""
+
+    def count(self, hypotheses: Sequence[str], references: References) -> Counts: ...
 
 
 @dataclass(frozen=True)
-class Measure:
+class SacreMeasure:
     """A metric, how texts are prepared for it, and how its signature begins to tell of that."""
 
     metric: "Metric"
@@ -63,24 +71,30 @@ class Measure:
             streams,
         )
         signature = f"{self.title}{self.metric.get_signature()}"
-        return Counts(np.array(rows, np.int64), signature, self.metric)
+        return Counts(np.array(rows, np.int64), signature, self._score)
+
+    def _score(self, sums: NDArray[np.int64]) -> "Score":
+        """Give sacreBLEU's own object, with its details."""
+        # Private, but it and its sister above are what sacreBLEU's own tests of significance call.
+        scored: Score = self.metric._compute_score_from_stats(sums.tolist())
+        return scored
 
 
-def bleu(*, lowercase: bool = False) -> Measure:
+def bleu(*, lowercase: bool = False) -> SacreMeasure:
     """BLEU as sacreBLEU defines it: comparable between papers, its words cut by 13a."""
     from sacrebleu.metrics.bleu import BLEU
 
-    return Measure(BLEU(lowercase=lowercase))
+    return SacreMeasure(BLEU(lowercase=lowercase))
 
 
-def chrf(*, lowercase: bool = False) -> Measure:
+def chrf(*, lowercase: bool = False) -> SacreMeasure:
     """The chrF of up to six characters, recall counting twice as much as precision."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return Measure(CHRF(lowercase=lowercase))
+    return SacreMeasure(CHRF(lowercase=lowercase))
 
 
-def moses_bleu(language: str, *, lowercase: bool = False) -> Measure:
+def moses_bleu(language: str, *, lowercase: bool = False) -> SacreMeasure:
     """BLEU over Moses's words and without smoothing: what multi-bleu gives for such text."""
     from sacrebleu.metrics.bleu import BLEU
 
@@ -89,4 +103,4 @@ def moses_bleu(language: str, *, lowercase: bool = False) -> Measure:
     title = f"tokenised BLEU (Moses {language}, {case}), sacremoses {version('sacremoses')}, "
     # `force`: sacreBLEU would warn that the text looks tokenised, which it is.
     metric = BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True)
-    return Measure(metric, prepare, title)
+    return SacreMeasure(metric, prepare, title)

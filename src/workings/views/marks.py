@@ -68,6 +68,17 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
+class Photo:
+    """An image, stretched over a box."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    png: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A line of text; `x` and `y` are where its baseline starts, has its middle or ends."""
 
@@ -81,4 +92,4 @@ class Text:
     bold: bool
 
 
-Mark: TypeAlias = Line | Rectangle | Polygon | Circle | Grid | Text
+Mark: TypeAlias = Line | Rectangle | Polygon | Circle | Grid | Photo | Text

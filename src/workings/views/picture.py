@@ -1,4 +1,4 @@
-"""A picture made of lines, rectangles, circles, polygons, grids and text, as SVG or PNG."""
+"""A picture made of lines, rectangles, circles, polygons, grids, images and text, as SVG or PNG."""
 
 import math
 import os
@@ -9,7 +9,18 @@ from pathlib import Path
 from workings.errors import UserError, extra_of, near
 from workings.views import svg
 from workings.views.colours import theme
-from workings.views.marks import Anchor, Circle, Grid, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.marks import (
+    Anchor,
+    Circle,
+    Grid,
+    Line,
+    Mark,
+    Photo,
+    Point,
+    Polygon,
+    Rectangle,
+    Text,
+)
 from workings.views.plain import one_line
 
 _NAMES = theme("light")
@@ -89,6 +100,11 @@ class Picture:
         cells = tuple(tuple(min(max(float(s), 0.0), 1.0) for s in row) for row in shares)
         told = tuple(tuple(_clean(note) for note in row) for row in notes)
         self.marks.append(Grid(*box, _known(colour), cells, told))
+
+    def photo(self, box: tuple[float, float, float, float], png: bytes) -> None:
+        """Stretch an image, as `pixels.png_rgb` writes it, over a box (x, y, width, height)."""
+        _check(*box)
+        self.marks.append(Photo(*box, png))
 
     def text(
         self,

@@ -9,7 +9,18 @@ from itertools import pairwise
 from PIL import Image, ImageDraw, ImageFont
 
 from workings.views.colours import theme
-from workings.views.marks import DASH, Circle, Grid, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.marks import (
+    DASH,
+    Circle,
+    Grid,
+    Line,
+    Mark,
+    Photo,
+    Point,
+    Polygon,
+    Rectangle,
+    Text,
+)
 
 _LIGHT = theme("light")
 _FONTS = {
@@ -48,6 +59,7 @@ class _Sheet:
             Polygon: self.polygon,
             Circle: self.circle,
             Grid: self.grid,
+            Photo: self.photo,
             Text: self.text,
         }
 
@@ -60,8 +72,7 @@ class _Sheet:
             self.pen.line(self.pixels(piece), _rgba(mark.colour), width, joint="curve")
 
     def rectangle(self, mark: Rectangle) -> None:
-        left, right = round(mark.x * self.times), round((mark.x + mark.width) * self.times)
-        top, bottom = round(mark.y * self.times), round((mark.y + mark.height) * self.times)
+        left, top, right, bottom = self.box(mark)
         if left < right and top < bottom:  # the last row and column are drawn, too
             box = [left, top, right - 1, bottom - 1]
             self.pen.rectangle(box, _rgba(mark.colour, mark.opacity))
@@ -79,12 +90,18 @@ class _Sheet:
     def grid(self, mark: Grid) -> None:
         levels = bytes(round(255 * share) for row in mark.shares for share in row)
         stencil = Image.frombytes("L", (len(mark.shares[0]), len(mark.shares)), levels)
-        left, right = round(mark.x * self.times), round((mark.x + mark.width) * self.times)
-        top, bottom = round(mark.y * self.times), round((mark.y + mark.height) * self.times)
+        left, top, right, bottom = self.box(mark)
         if left < right and top < bottom:
             size = right - left, bottom - top
             mask = stencil.resize(size, Image.Resampling.NEAREST)
             self.image.paste(_rgba(mark.colour)[:3], (left, top), mask)
+
+    def photo(self, mark: Photo) -> None:
+        left, top, right, bottom = self.box(mark)
+        if left < right and top < bottom:
+            image = Image.open(io.BytesIO(mark.png)).convert("RGB")
+            size = right - left, bottom - top
+            self.image.paste(image.resize(size, Image.Resampling.BICUBIC), (left, top))
 
     def text(self, mark: Text) -> None:
         font = _font(mark.bold, max(1, round(mark.size * self.times)))
@@ -103,6 +120,12 @@ class _Sheet:
         across = dx * math.cos(angle) + dy * math.sin(angle) + turned.width / 2
         down = dy * math.cos(angle) - dx * math.sin(angle) + turned.height / 2
         self.image.paste(colour[:3], (round(x - across), round(y - down)), turned)
+
+    def box(self, mark: Rectangle | Grid | Photo) -> tuple[int, int, int, int]:
+        """Say between which pixels a mark lies: left, top, right, bottom."""
+        left, right = round(mark.x * self.times), round((mark.x + mark.width) * self.times)
+        top, bottom = round(mark.y * self.times), round((mark.y + mark.height) * self.times)
+        return left, top, right, bottom
 
     def pixels(self, points: Sequence[Point]) -> list[Point]:
         """Say which pixels points are on; Pillow counts from the middle of the first one."""

@@ -5,13 +5,25 @@ theme's colour for programs that know no CSS. Every rule stands below `.picture`
 """
 
 import base64
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import groupby
 
 from workings.views.colours import theme
-from workings.views.marks import DASH, Circle, Grid, Line, Mark, Point, Polygon, Rectangle, Text
+from workings.views.marks import (
+    DASH,
+    Circle,
+    Grid,
+    Line,
+    Mark,
+    Photo,
+    Point,
+    Polygon,
+    Rectangle,
+    Text,
+)
 from workings.views.pixels import png_levels
 
 _LIGHT, _DARK = theme("light"), theme("dark")
@@ -40,15 +52,42 @@ def css(names: Iterable[str] = tuple(_LIGHT)) -> str:
 
 def write(marks: Sequence[Mark], width: float, height: float, title: str, styled: bool) -> str:
     """Write the element, with rules for the colours that occur where it has to be styled."""
-    style = f"<style>\n{css({'paper', *(mark.colour for mark in marks)})}\n</style>\n"
+    named = {mark.colour for mark in marks if not isinstance(mark, Photo)}
+    style = f"<style>\n{css({'paper', *named})}\n</style>\n"
     size = f'width="{_n(width)}" height="{_n(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}'
         f' viewBox="0 0 {_n(width)} {_n(height)}" font-family="{_FONTS}"'
         ' stroke-linejoin="round">\n'
         f"<title>{_text(title)}</title>\n{style if styled else ''}"
+        f"{_photos(marks)}"
         f"<rect {size} {_paint('fill', 'paper')}/>\n{''.join(_elements(marks))}</svg>\n"
     )
+
+
+def png_uri(png: bytes) -> str:
+    """Write an image so that a page can hold it.
+
+    >>> png_uri(b"abc")
+    'data:image/png;base64,YWJj'
+    """
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def photo_id(png: bytes) -> str:
+    """Name an image by what it is: written once, it can be used at many places."""
+    return f"photo-{hashlib.sha256(png).hexdigest()[:12]}"
+
+
+def photo_defined(png: bytes) -> str:
+    """Write an image, 1 wide and high, to be used elsewhere under its name."""
+    how = 'width="1" height="1" preserveAspectRatio="none"'
+    return f'<defs><image id="{photo_id(png)}" {how} href="{png_uri(png)}"/></defs>'
+
+
+def _photos(marks: Sequence[Mark]) -> str:
+    once = dict.fromkeys(mark.png for mark in marks if isinstance(mark, Photo))
+    return "".join(f"{photo_defined(png)}\n" for png in once)
 
 
 def _elements(marks: Sequence[Mark]) -> Iterable[str]:
@@ -88,7 +127,7 @@ def _grid(mark: Grid) -> str:
         data = png_levels(mark.shares, _LIGHT.get(mark.colour, mark.colour))
         size = f'width="{_n(mark.width)}" height="{_n(mark.height)}" preserveAspectRatio="none"'
         place = f'x="{_n(mark.x)}" y="{_n(mark.y)}" {size} image-rendering="pixelated"'
-        return f'<image {place} href="data:image/png;base64,{base64.b64encode(data).decode()}"/>'
+        return f'<image {place} href="{png_uri(data)}"/>'
     scale = f"scale({mark.width / columns:.4f} {mark.height / rows:.4f})"
     return (
         f'<g {_paint("fill", mark.colour)} shape-rendering="crispEdges" '
@@ -119,6 +158,12 @@ def _noted_cells(mark: Grid) -> Iterable[str]:
                 yield f"{path}/>"
 
 
+def _photo(mark: Photo) -> str:
+    scale = f"scale({mark.width:.4f} {mark.height:.4f})"
+    place = f'transform="translate({_n(mark.x)} {_n(mark.y)}) {scale}"'
+    return f'<use href="#{photo_id(mark.png)}" {place}/>'
+
+
 def _words(mark: Text) -> str:
     x, y = _n(mark.x), _n(mark.y)
     more = "" if mark.anchor == "start" else f' text-anchor="{mark.anchor}"'
@@ -135,6 +180,7 @@ _WRITERS: dict[type, Callable[..., str]] = {
     Polygon: _polygon,
     Circle: _circle,
     Grid: _grid,
+    Photo: _photo,
     Text: _words,
 }
 
