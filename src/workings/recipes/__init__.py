@@ -2,6 +2,20 @@
 
 from typing import TypeAlias
 
+from workings.recipes.caption import (
+    CAPTIONER_KINDS,
+    CAPTIONER_SIZES,
+    EYES,
+    CaptionerConfig,
+    CaptionRecipe,
+    CaptionSearchConfig,
+    CaptionTokenizerConfig,
+    CaptionTrainConfig,
+    PictureConfig,
+    RecurrentCaptionerConfig,
+    TransformerCaptionerConfig,
+    captioner_config,
+)
 from workings.recipes.classify import (
     MODELS,
     SIZES,
@@ -57,9 +71,12 @@ from workings.recipes.writers import (
     WriterConfig,
 )
 
-Recipe: TypeAlias = ClassifyRecipe | LanguageRecipe | TranslateRecipe
+Recipe: TypeAlias = CaptionRecipe | ClassifyRecipe | LanguageRecipe | TranslateRecipe
 
 __all__ = [
+    "CAPTIONER_KINDS",
+    "CAPTIONER_SIZES",
+    "EYES",
     "LANGUAGE_KINDS",
     "LANGUAGE_SIZES",
     "MODELS",
@@ -67,6 +84,11 @@ __all__ = [
     "TRANSLATOR_KINDS",
     "TRANSLATOR_SIZES",
     "Bounded",
+    "CaptionRecipe",
+    "CaptionSearchConfig",
+    "CaptionTokenizerConfig",
+    "CaptionTrainConfig",
+    "CaptionerConfig",
     "CellKind",
     "ClassifierConfig",
     "ClassifyRecipe",
@@ -80,8 +102,10 @@ __all__ = [
     "PairConfig",
     "PairTokenizerConfig",
     "PerceptronConfig",
+    "PictureConfig",
     "Pooling",
     "Recipe",
+    "RecurrentCaptionerConfig",
     "RecurrentConfig",
     "RecurrentLanguageConfig",
     "RecurrentTranslatorConfig",
@@ -91,6 +115,7 @@ __all__ = [
     "TextTokenizerConfig",
     "TokenizerConfig",
     "TrainConfig",
+    "TransformerCaptionerConfig",
     "TransformerConfig",
     "TransformerLanguageConfig",
     "TransformerTranslatorConfig",
@@ -99,6 +124,7 @@ __all__ = [
     "TranslateTrainConfig",
     "TranslatorConfig",
     "WriterConfig",
+    "captioner_config",
     "chosen",
     "every_key",
     "language_config",

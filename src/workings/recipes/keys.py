@@ -1,11 +1,13 @@
 """Every key that some recipe has, as the command line writes it: train.epochs, model.hidden, …"""
 
 from workings.config import keys
+from workings.recipes.caption import CAPTIONER_KINDS, CaptionRecipe
 from workings.recipes.classify import MODELS, ClassifyRecipe
 from workings.recipes.language import LANGUAGE_KINDS, LanguageRecipe
 from workings.recipes.translate import TRANSLATOR_KINDS, TranslateRecipe
 
 RECIPES: dict[str, tuple[type, dict[str, type]]] = {
+    "caption": (CaptionRecipe, CAPTIONER_KINDS),
     "classify": (ClassifyRecipe, MODELS),
     "language": (LanguageRecipe, LANGUAGE_KINDS),
     "translate": (TranslateRecipe, TRANSLATOR_KINDS),

@@ -1,0 +1,101 @@
+"""Eyes: a picture in, a grid of features out. Our own, or another's by name.
+
+`torchvision/resnet18` and `timm/resnet18` are those packages' models without their classifiers,
+with fresh weights or with the ones that the packages have for them.
+"""
+
+from importlib import import_module
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from workings.errors import UserError, near, shown
+from workings.layers.vision import PlainStage, ResidualStage
+from workings.recipes import EYES, CaptionerConfig
+
+# Of ImageNet's pictures, as every pretrained eye expects them.
+MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Eye(nn.Module):
+    """Turns pixels into a grid. `channels`: how many features a place of the grid has."""
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, body: nn.Module, channels: int) -> None:
+        super().__init__()
+        self.body, self.channels = body, channels
+        for name, values in (("mean", MEAN), ("spread", SPREAD)):
+            self.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
+
+    def forward(
+        self, pixels: UInt8[Tensor, "batch high wide 3"]
+    ) -> Float[Tensor, "batch channels rows columns"]:
+        """Look at pictures."""
+        seen = pixels.permute(0, 3, 1, 2).to(self.mean.dtype) / 255  # stays channels last
+        grid: Tensor = self.body((seen - self.mean) / self.spread)
+        return grid
+
+
+def build_eye(config: CaptionerConfig, *, pretrained: bool) -> Eye:
+    """Make the eye that a recipe names, with fresh weights, or a package's own."""
+    if config.eye in EYES:
+        return Eye(_own(config), config.channels[-1])
+    package, _, name = config.eye.partition("/")
+    makers = {"torchvision": _from_torchvision, "timm": _from_timm}
+    if package not in makers or not name:
+        raise UserError(
+            f"model.eye = {shown(config.eye)}: {near(config.eye, EYES)}, torchvision/… or timm/…"
+        )
+    body = makers[package](_imported(package), name, pretrained)
+    with torch.no_grad():
+        grid = body.eval()(torch.zeros(1, 3, 64, 64))
+    if not isinstance(grid, Tensor) or grid.dim() != 4:
+        raise UserError(f"model.eye = {shown(config.eye)}: it gives no grid of features")
+    return Eye(body.train(), grid.shape[1])
+
+
+def _own(config: CaptionerConfig) -> nn.Module:
+    widths, blocks = config.channels, config.blocks
+    if config.eye == "vgg":
+        seen = zip((3, *widths), widths, strict=False)
+        return nn.Sequential(*(PlainStage(width, channels, blocks) for width, channels in seen))
+    # A residual eye's first stage is one convolution: there is nothing yet worth a way around.
+    stem = nn.Conv2d(3, widths[0], 3, stride=2, padding=1)
+    pairs = pairwise(widths)
+    return nn.Sequential(
+        stem, *(ResidualStage(width, channels, blocks) for width, channels in pairs)
+    )
+
+
+def _imported(package: str) -> ModuleType:
+    try:
+        return import_module(package)
+    except (ImportError, RuntimeError) as error:  # a torchvision of another torch fails by itself
+        raise UserError(f"{package} cannot be used: {error}\npip install {package}") from None
+
+
+def _from_torchvision(package: Any, name: str, pretrained: bool) -> nn.Module:
+    names = package.models.list_models(module=package.models)
+    if name not in names:
+        raise UserError(f"torchvision has no model {shown(name)}: {near(name, names)}")
+    model: nn.Module = package.models.get_model(name, weights="DEFAULT" if pretrained else None)
+    if isinstance(features := getattr(model, "features", None), nn.Module):
+        return features
+    kept = [m for n, m in model.named_children() if n not in ("avgpool", "fc", "AuxLogits")]
+    return nn.Sequential(*kept)
+
+
+def _from_timm(package: Any, name: str, pretrained: bool) -> nn.Module:
+    names = package.list_models()
+    if name.partition(".")[0] not in names:
+        raise UserError(f"timm has no model {shown(name)}: {near(name, names)}")
+    made: nn.Module = package.create_model(
+        name, pretrained=pretrained, num_classes=0, global_pool=""
+    )
+    return made

@@ -1,0 +1,284 @@
+"""Captioning: from pictures, what is said of them and a recipe to a model that describes one."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+
+from workings.crew import Crew
+from workings.data.augment import changed, draw_changes, mirrored_captions
+from workings.data.batching import batches
+from workings.data.captions import CaptionSet, Picture, load_caption_test, load_captions
+from workings.data.tokenizer import Tokenizer
+from workings.data.tokenizers import load_tokenizer, train_tokenizer
+from workings.decode.beam import beam_search
+from workings.decode.sample import Sampling
+from workings.errors import UserError
+from workings.models.captioners import Captioner, Pictures, build_captioner
+from workings.recipes import CaptionRecipe, CaptionSearchConfig
+from workings.scores.captions import CaptionScores, score_captions
+from workings.tasks.weights import with_weights
+from workings.tasks.writing import Writing, drawn, framed, stop_of
+
+PARTS = ("train", "validation", "test")
+GREEDILY = CaptionSearchConfig(beams=1, length_penalty=0.0)
+AT_ONCE = 64  # pictures that are described together
+SHOWN = 2  # captions that are logged after an epoch
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Caption:
+    """A caption, the tokens it is made of, the log of its probability, and its rank's score."""
+
+    text: str
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+
+
+class Captioning(Writing):
+    """Pictures and a captioner: what the loop trains, and what describes pictures afterwards."""
+
+    files = ("tokenizer.json",)
+    model: Captioner
+
+    def __init__(self, recipe: CaptionRecipe, tokenizer: Tokenizer, model: Captioner) -> None:
+        super().__init__(recipe)
+        self.tokenizer, self.model = tokenizer, model
+        self.pictures: dict[str, tuple[Picture, ...]] = dict.fromkeys(PARTS, ())
+        self.pixels: dict[str, Pixels] = {}
+        self._said: dict[str, list[list[list[int]]]] = {}  # of each picture, the ids of each text
+        self._mirrored: list[list[list[int]] | None] = []  # the same of the mirrored picture
+        self._epoch = 0
+
+    @classmethod
+    def from_recipe(cls, recipe: CaptionRecipe) -> "Captioning":
+        """Read the pictures, make the vocabulary and a fresh model."""
+        loaded = _loaded(recipe)
+        wanted = recipe.tokenizer
+        texts = [text for picture in loaded.pictures["train"] for text in picture.captions]
+        tokenizer = train_tokenizer(wanted.kind, texts, wanted.size, wanted.min_count, stop=True)
+        torch.manual_seed(recipe.seed)
+        model = build_captioner(recipe.model, len(tokenizer), pretrained=True)
+        task = cls(recipe, tokenizer, model)
+        for part in PARTS:
+            task._take(part, loaded.pictures[part], loaded.pixels[part])
+        if recipe.data.augment:
+            task._mirrored = [
+                (both := mirrored_captions(p.captions)) and task._encoded(both)
+                for p in loaded.pictures["train"]
+            ]
+        task.data_told = _told(recipe, loaded)
+        return task
+
+    def _take(self, part: str, pictures: tuple[Picture, ...], pixels: Pixels) -> None:
+        self.pictures[part], self.pixels[part] = pictures, pixels
+        self._said[part] = [self._encoded(picture.captions) for picture in pictures]
+
+    def _encoded(self, captions: Sequence[str]) -> list[list[int]]:
+        return [list(self.tokenizer.encode(text)) for text in captions]
+
+    # -- what the training loop asks ---------------------------------------------------------------
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """The training batches: so many pictures, with all that is said of each."""
+        self.force(epoch)
+        self._epoch = epoch
+        size, seed = self.recipe.train.batch, self.recipe.seed
+        return batches(self._lengths("train"), size, seed=seed, epoch=epoch)
+
+    def _lengths(self, part: str) -> list[int]:
+        return [max(map(len, texts)) for texts in self._said[part]]
+
+    def measured_in(self, part: str) -> list[list[int]]:
+        """The batches in which the loss on a part is measured."""
+        return batches(self._lengths(part), self.recipe.train.batch, seed=0, shuffle=False)
+
+    def weight(self, batch: Sequence[int]) -> int:
+        """Over how many tokens the loss is a mean."""
+        return sum(len(ids) + 1 for k in batch for ids in self._said["train"][k])
+
+    def describe(self, batch: Sequence[int]) -> str:
+        """Say what a batch is."""
+        texts = sum(len(self._said["train"][k]) for k in batch)
+        return f"a batch of {len(batch):,} pictures with {texts:,} captions"
+
+    def collate(
+        self, part: str, batch: Sequence[int], device: torch.device
+    ) -> tuple[Pictures, Int[Tensor, "texts time"], Int[Tensor, "texts time"]]:
+        """Pictures, their captions behind a start token, and what follows each token of these."""
+        said, pixels = [self._said[part][k] for k in batch], self.pixels[part][list(batch)]
+        if part == "train" and self._mirrored:
+            may = [self._mirrored[k] is not None for k in batch]
+            changes = draw_changes(
+                batch, may, pixels.shape[1], seed=self.recipe.seed, epoch=self._epoch
+            )
+            pixels = changed(pixels, changes)
+            for j in changes.mirrored.nonzero()[0]:
+                said[j] = self._mirrored[batch[j]] or said[j]
+        of = torch.tensor([j for j, texts in enumerate(said) for _ in texts], device=device)
+        about = Pictures(torch.from_numpy(np.ascontiguousarray(pixels)).to(device), of)
+        texts = [ids for some in said for ids in some]
+        return about, *framed(texts, stop_of(self.tokenizer), device)
+
+    def evaluate(self, crew: Crew) -> dict[str, float]:
+        """The loss on the validation pictures; and what else decides which epoch is best."""
+        if not self.pictures["validation"]:
+            return {}
+        measured = self.loss_on("validation", crew)
+        if self.recipe.train.metric != "loss":
+            found = self._scored("validation", crew, GREEDILY)
+            value = found.bleu[-1] if self.recipe.train.metric == "bleu" else found.exact
+            measured[self.metric] = value
+        return measured
+
+    def _scored(self, part: str, crew: Crew, how: CaptionSearchConfig) -> CaptionScores:
+        pixels = self.pixels[part]
+
+        def write(mine: list[int]) -> Iterator[str]:
+            return (found[0].text for found in self.caption((pixels[k] for k in mine), how))
+
+        texts = self.shared_out(len(pixels), crew, write)
+        return score_captions(texts, [list(p.captions) for p in self.pictures[part]])
+
+    def test(self, crew: Crew) -> dict[str, Any]:
+        """Describe the test pictures, and score that."""
+        if not self.pictures["test"]:
+            return {}
+        found = self._scored("test", crew, self.recipe.search)
+        measured: dict[str, Any] = self.loss_on("test", crew)
+        measured |= {f"test_bleu_{n}": value for n, value in enumerate(found.bleu, start=1)}
+        if found.cider is not None:
+            measured["test_cider"] = found.cider
+        return measured | {
+            "test_rouge": found.rouge,
+            "test_exact": found.exact,
+            "test_pictures": len(self.pictures["test"]),
+            "signature": found.signature,
+        }
+
+    def remark(self) -> dict[str, Any]:
+        """How the first of the validation pictures are described by now."""
+        some = self.pictures["validation"][:SHOWN]
+        found = self.caption(self.pixels["validation"][: len(some)], GREEDILY) if some else ()
+        lines = [f"{p.captions[0]} → {c[0].text}" for p, c in zip(some, found, strict=True)]
+        return {"sample": "\n".join(lines)} if lines else {}
+
+    # -- describing --------------------------------------------------------------------------------
+
+    def caption(
+        self,
+        pictures: Iterable[UInt8[np.ndarray, "size size 3"]],
+        how: CaptionSearchConfig | None = None,
+        sampling: Sampling | None = None,
+    ) -> Iterator[list[Caption]]:
+        """Describe pictures as they come: of each the best captions, best first; or one drawn."""
+        how, waiting = how or self.recipe.search, iter(pictures)
+        device = next(self.model.parameters()).device
+        while some := list(islice(waiting, AT_ONCE)):
+            of = torch.arange(len(some), device=device)
+            about = Pictures(torch.from_numpy(np.stack(some)).to(device), of)
+            for found in self._found(about, how, sampling):
+                yield [
+                    Caption(self.tokenizer.decode(h.tokens), h.tokens, h.log_probability, h.score)
+                    for h in found
+                ]
+
+    @torch.no_grad()
+    def _found(
+        self, about: Pictures, how: CaptionSearchConfig, sampling: Sampling | None
+    ) -> list[Any]:
+        stop = stop_of(self.tokenizer)
+        if sampling is not None:
+            return drawn(self.model, about, stop, sampling, how.longest)
+        return beam_search(
+            self.model,
+            about,
+            stop=stop,
+            longest=how.longest,
+            beams=how.beams,
+            length_penalty=how.length_penalty,
+        )
+
+    def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
+        """Score the test part of a set, or all of a file; None: the recipe's test part."""
+        loaded = self.test_set(data)
+        self._take("test", loaded.pictures["test"], loaded.pixels["test"])
+        return self.test(Crew(next(self.model.parameters()).device))
+
+    def test_set(self, data: str | None = None) -> CaptionSet:
+        """What to test on: a set's test part, all of a file, or what the recipe held out."""
+        wanted = self.recipe.data
+        if data is not None:
+            return load_caption_test(data, size=wanted.pixels, seed=self.recipe.seed)
+        loaded, told = _loaded(self.recipe), self.data_told.get("sha256")
+        if told not in (None, loaded.sha256):
+            raise UserError(
+                f"{wanted.set} is not what this run was trained on: what it held out cannot "
+                "be told any more; --data measures on all of a file"
+            )
+        if not loaded.pictures["test"]:
+            raise UserError(f"{wanted.set}: it has no pictures to test on")
+        return loaded
+
+    # -- the run folder ----------------------------------------------------------------------------
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What two processes must agree about: the pictures, and how texts became numbers."""
+        digest = hashlib.sha256(repr(self._said["train"][:1000]).encode()).hexdigest()[:16]
+        return {**self.data_told, "tokens": len(self.tokenizer), "ids": digest}
+
+    def twin(self, weights: dict[str, Tensor]) -> "Captioning":
+        """Another of this kind, on the same pictures, with a model of its own that has these."""
+        model = build_captioner(self.recipe.model, len(self.tokenizer))
+        model.load_state_dict(weights)
+        other = Captioning(self.recipe, self.tokenizer, model.eval())
+        other.data_told, other.pictures, other.pixels = self.data_told, self.pictures, self.pixels
+        other._said, other._mirrored = self._said, self._mirrored
+        return other
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed beside the weights."""
+        self.tokenizer.save(folder / "tokenizer.json")
+
+    def agrees(self, folder: Path) -> bool:
+        """Tell whether a run's vocabulary is this."""
+        return load_tokenizer(folder / "tokenizer.json") == self.tokenizer
+
+    @classmethod
+    def load(cls, folder: Path, recipe: CaptionRecipe, belongs: str | None = None) -> "Captioning":
+        """Read a run's vocabulary and best weights, which may have to bear its mark."""
+        tokenizer = load_tokenizer(folder / "tokenizer.json")
+        model = with_weights(
+            lambda: build_captioner(recipe.model, len(tokenizer)),
+            folder / "model.safetensors",
+            belongs,
+        )
+        return cls(recipe, tokenizer, model)
+
+
+def _loaded(recipe: CaptionRecipe) -> CaptionSet:
+    wanted = recipe.data
+    return load_captions(
+        wanted.set,
+        size=wanted.pixels,
+        validation=wanted.validation,
+        images=None if wanted.images is None else Path(wanted.images),
+        seed=recipe.seed,
+    )
+
+
+def _told(recipe: CaptionRecipe, loaded: CaptionSet) -> dict[str, Any]:
+    counts = {part: len(loaded.pictures[part]) for part in PARTS}
+    told = {"pictures": loaded.skipped.told(), "sha256": loaded.sha256}
+    return {"set": recipe.data.set, **counts, **told}
