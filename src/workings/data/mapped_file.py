@@ -25,7 +25,9 @@ def mapped_file(
     whole, and its arrays cannot be written to. `room` is a folder of the cache.
     """
     folder = cache_folder() / room
-    path = folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.{kind}"
+    path = (
+        folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.{kind}"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
