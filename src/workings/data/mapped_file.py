@@ -18,8 +18,10 @@ DIGEST = 32  # bytes at the end of a file: the SHA-256 of what stands before
 
 def mapped_file(
     room: str, key: str, kind: str, make: Callable[[], Iterable[NDArray[Any]]]
-) -> NDArray[Any]:
+) -> tuple[NDArray[Any], str]:
     """Map the file of this key, of numbers of a kind; make it first, a piece after the other.
+
+    The SHA-256 of its bytes comes with it.
 
     What was made before is not again, unless the file has been damaged since. It appears when it is
     whole, and its arrays cannot be written to. `room` is a folder of the cache.
@@ -33,16 +35,16 @@ def mapped_file(
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror}: {room} are kept there") from None
     with locked(folder / f".{path.stem}.lock"):
-        numbers = _whole(path, kind)
-        if numbers is None:
+        found = _whole(path, kind)
+        if found is None:
             _write(path, make(), room)
-            numbers = _whole(path, kind)
-    if numbers is None:  # a file system without locks, and two at once
+            found = _whole(path, kind)
+    if found is None:  # a file system without locks, and two at once
         raise UserError(f"{path}: it was changed while it was written: once more")
-    return numbers
+    return found
 
 
-def _whole(path: Path, kind: str) -> NDArray[Any] | None:
+def _whole(path: Path, kind: str) -> tuple[NDArray[Any], str] | None:
     """Map a file whose numbers are those that were written; None: it has to be written."""
     if not path.is_file() or path.stat().st_size < DIGEST:
         return None
@@ -53,7 +55,7 @@ def _whole(path: Path, kind: str) -> NDArray[Any] | None:
         or hashlib.sha256(numbers.data).digest() != digest.tobytes()
     ):
         return None
-    return numbers.view(kind)
+    return numbers.view(kind), digest.tobytes().hex()
 
 
 def _write(path: Path, pieces: Iterable[NDArray[Any]], room: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from workings.data.archives import MOST_MEMBERS, ZipFiles
 from workings.data.pictures import LARGEST, Oddity, Unfit
 from workings.errors import UserError, brief
-from workings.files import opened
+from workings.files import read_bytes
 
 
 class PictureFiles:
@@ -47,12 +47,11 @@ class PictureFiles:
         if path is None:
             raise Unfit(Oddity.MISSING, "no such picture")
         try:
-            if self._zip:
-                if self._zip.entries[path].file_size > LARGEST:
-                    raise Unfit(Oddity.ENORMOUS, f"enormous: more than {LARGEST:,} bytes")
-                return self._zip.read(path)
-            with opened(self.place / path) as file:
-                return file.read(LARGEST + 1)
+            place = self.place / path
+            size = self._zip.entries[path].file_size if self._zip else place.lstat().st_size
+            if size > LARGEST:
+                raise Unfit(Oddity.ENORMOUS, f"enormous: more than {LARGEST:,} bytes")
+            return self._zip.read(path) if self._zip else read_bytes(place, LARGEST)
         except Unfit:
             raise
         except FileNotFoundError:

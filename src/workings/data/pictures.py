@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from workings.errors import UserError, brief, extra_of
-from workings.files import opened
+from workings.files import read_bytes
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Image_
@@ -74,8 +74,7 @@ def read_picture(path: Path, size: int) -> UInt8[np.ndarray, "size size 3"]:
     """Read one picture as those to learn from are, or say in a line why that cannot be."""
     name = brief(str(path), 300)
     try:
-        with opened(path.resolve()) as file:  # a link of the user's own leads where it should
-            raw = file.read(LARGEST + 1)
+        raw = read_bytes(path.resolve(), LARGEST)  # a link of the user's own leads where it should
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     try:
@@ -144,7 +143,7 @@ def _square(image: "Image_", size: int) -> tuple[UInt8[np.ndarray, "size size 3"
     from PIL import Image
 
     turn = _turn(image)
-    image.draft(None, (2 * size, 2 * size))  # type: ignore[no-untyped-call]  # a JPEG at a half, a quarter or an eighth
+    image.draft(None, (2 * size, 2 * size))  # a JPEG at a half, a quarter or an eighth
     if image.mode.startswith("I"):  # grey of sixteen bits, of which converting would cut the upper
         image = Image.fromarray((np.asarray(image).clip(0, 2**16 - 1) >> 8).astype(np.uint8))
     see_through = image.has_transparency_data

@@ -28,7 +28,9 @@ def draw(scene: Scene, size: int) -> UInt8[np.ndarray, "size size 3"]:
     canvas = start + slope[..., None] * (end - start)
     for shape in scene.shapes:
         patch, covered = _coverage(shape, size)
-        canvas[patch] += covered[..., None] * (np.float32(shape.rgb) - canvas[patch])
+        canvas[patch] += covered[..., None] * (
+            np.array(shape.rgb, dtype=np.float32) - canvas[patch]
+        )
     return np.rint(canvas).astype(np.uint8)
 
 
@@ -64,15 +66,17 @@ def _inside(
     kind: str, u: Float[np.ndarray, "1 columns"], v: Float[np.ndarray, "rows 1"]
 ) -> Bool[np.ndarray, "rows columns"]:
     """Say which points are in a shape; it reaches from -1 to 1, and v grows downwards."""
+    near, far = np.minimum(abs(u), abs(v)), np.maximum(abs(u), abs(v))
+    inside: Bool[np.ndarray, "rows columns"]
     if kind == "circle":
-        return u**2 + v**2 <= 1
-    if kind == "square":
-        return np.maximum(abs(u), abs(v)) <= 0.9
-    if kind == "cross":
-        return (np.minimum(abs(u), abs(v)) <= 0.3) & (np.maximum(abs(u), abs(v)) <= 1)
-    if kind == "triangle":
-        return (abs(u) <= (v + 1) / 2) & (v <= 0.9)
-    # Five lines bound a star's middle. In a point of the star one is beyond its line, not two.
-    turns = [math.pi * (0.5 + 0.4 * k) for k in range(5)]
-    within = sum((u * math.cos(a) - v * math.sin(a) <= STAR).astype(int) for a in turns)
-    return np.asarray(within) >= 4
+        inside = u**2 + v**2 <= 1
+    elif kind == "square":
+        inside = far <= 0.9
+    elif kind == "cross":
+        inside = (near <= 0.3) & (far <= 1)
+    elif kind == "triangle":
+        inside = (abs(u) <= (v + 1) / 2) & (v <= 0.9)
+    else:  # a star's middle lies within five lines, and each of its points beyond one of them
+        turns = [math.pi * (0.5 + 0.4 * k) for k in range(5)]
+        inside = sum(u * math.cos(a) - v * math.sin(a) > STAR for a in turns) <= 1
+    return inside

@@ -12,9 +12,10 @@ can be read off the picture by three rules.
 The rules do not know left from right, so that a mirrored scene has the mirrored caption.
 
 Which part a scene belongs to is a matter of the scene, not of a draw: of its caption and of where
-its shapes lie, roughly. So no two parts share a caption together with the places of its shapes,
-whatever their seeds. Some colours never come with some shapes in train, validation and test: scenes with those are a part of
-their own, `combinations`, that asks whether a model has learnt words or phrases.
+its shapes lie, on a grid. So no two parts share a caption together with the places of its shapes,
+whatever their seeds. Some colours never come with some shapes in train, validation and test: scenes
+with those are a part of their own, `combinations`, that asks whether a model has learnt words or
+phrases.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ def mapped(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> Ids:
     def encoded() -> Iterable[NDArray[np.unsignedinteger]]:
         return (np.asarray(tokenizer.encode(text), dtype=kind) for text in texts)
 
-    ids = mapped_file("tokens", f"{checksum}\0{table}", kind, encoded)
+    ids, _ = mapped_file("tokens", f"{checksum}\0{table}", kind, encoded)
     if not len(ids):
         raise UserError("the text is empty: there is nothing to learn from")
     return ids
