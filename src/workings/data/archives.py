@@ -138,18 +138,44 @@ def _zip(archive: Path, budget: _Budget) -> Iterator[Member]:
     if most < budget.largest:
         budget = _Budget(archive, most, budget.members)
     with zipfile.ZipFile(archive) as file:
-        for info in file.infolist():
-            budget.member()
-            name = safe_name(info.filename, archive)
-            if info.is_dir():
-                continue
-            kind = info.external_attr >> 28  # the file type of Unix, where there is one
-            if kind not in (0, 8):
-                raise UserError(
-                    f"{archive}: {shown(info.filename)} is a link or a device: not unpacked"
-                )
+        for name, info in _zip_entries(file, budget):
             with file.open(info) as stream:
                 yield Member(name, cast(io.BufferedIOBase, stream), budget)
+
+
+def _zip_entries(file: zipfile.ZipFile, budget: _Budget) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    for info in file.infolist():
+        budget.member()
+        name = safe_name(info.filename, budget.archive)
+        if info.is_dir():
+            continue
+        kind = info.external_attr >> 28  # the file type of Unix, where there is one
+        if kind not in (0, 8):
+            told = f"{shown(info.filename)} is a link or a device: not unpacked"
+            raise UserError(f"{budget.archive}: {told}")
+        yield name, info
+
+
+class ZipFiles:
+    """The files of a zip archive, read in place and in any order."""
+
+    def __init__(self, archive: Path, *, most: int = MOST_MEMBERS) -> None:
+        self.archive = archive
+        with opened(archive) as stream:
+            if stream.read(4) not in _ZIP:
+                raise UserError(f"{archive}: not a zip archive")
+        with _damage(archive):
+            self._file = zipfile.ZipFile(archive)
+            self.entries = dict(_zip_entries(self._file, _Budget(archive, LARGEST, most)))
+
+    def read(self, name: str) -> bytes:
+        """Give the content of one, which has no more bytes than its entry says."""
+        with _damage(self.archive):
+            return self._file.read(self.entries[name])
+
+    def close(self) -> None:
+        """Let the archive go."""
+        self._file.close()
 
 
 def safe_name(name: str, archive: str | Path = "archive") -> str:
