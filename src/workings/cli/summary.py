@@ -2,7 +2,7 @@
 
 import argparse
 
-SENTENCE = 20  # tokens, as a translator is shown with
+SENTENCE = 20  # tokens, as a translator or a captioner is shown with
 HELP = "print a model layer by layer"
 CHANGES = True
 
@@ -20,11 +20,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the model and print its table."""
     import sys
 
+    from workings.models.captioners import build_captioner
     from workings.models.classifiers import build_classifier
     from workings.models.language import build_language_model
     from workings.models.summary import summarise
     from workings.models.translators import build_translator
-    from workings.recipes import ClassifyRecipe, LanguageRecipe
+    from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe
     from workings.train.runs import read_recipe
     from workings.views.layers import layer_table
 
@@ -37,6 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif isinstance(recipe, LanguageRecipe):
         model = build_language_model(recipe.model, vocabulary)
         summary = summarise(model, recipe.data.window, recipe.train.batch)
+    elif isinstance(recipe, CaptionRecipe):
+        captioner = build_captioner(recipe.model, vocabulary)
+        summary = summarise(captioner, SENTENCE, recipe.train.batch, recipe.data.pixels)
     else:
         translator = build_translator(recipe.model, vocabulary, vocabulary)
         summary = summarise(translator, SENTENCE, recipe.train.batch // SENTENCE)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from workings.models.captioners import Pictures, RecurrentCaptioner, TransformerCaptioner
 from workings.models.translators import Sentences, Translator
 
 FLOAT = 4  # bytes
@@ -43,8 +44,10 @@ class Summary:
         return self.input_mb + self.activations_mb + self.parameters_mb
 
 
-def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
+def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) -> Summary:
     """Send one text of `length` tokens through and note what every leaf layer does.
+
+    A captioner gets a picture with it, so many `pixels` wide and high.
 
     A mult-add is counted for each weight each time it is used; an embedding's as if it were a
     product, as the notes' tool does. The input is that of a `batch` of texts, as theirs is.
@@ -55,7 +58,7 @@ def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
         for name, module in model.named_modules()
         if not list(module.children()) and list(module.parameters(recurse=False))
     ]
-    was_training = model.training
+    was_training, inputs = model.training, length
     try:
         with torch.no_grad():
             device = next(model.parameters()).device
@@ -64,6 +67,10 @@ def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
             given: tuple[Any, ...] = (ids, lengths) if _takes_lengths(model) else (ids,)
             if isinstance(model, Translator):  # the translation is as long as the source
                 given = (Sentences(ids, lengths), ids)
+            elif isinstance(model, RecurrentCaptioner | TransformerCaptioner):
+                picture = torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8, device=device)
+                given = (Pictures(picture, torch.zeros_like(lengths)), ids)
+                inputs = 3 * pixels * pixels
             model.eval()(*given)
     finally:
         model.train(was_training)
@@ -76,7 +83,7 @@ def summarise(model: nn.Module, length: int, batch: int = 64) -> Summary:
         parameters,
         sum(p.numel() for p in model.parameters() if p.requires_grad),
         sum(row.mult_adds for row in rows),
-        length * batch * FLOAT / MEBIBYTE,
+        inputs * batch * FLOAT / MEBIBYTE,
         2 * numbers * FLOAT / MEBIBYTE,  # once forward, once for the gradients
         parameters * FLOAT / MEBIBYTE,
     )
@@ -95,6 +102,8 @@ def _noting(rows: list[Row], name: str) -> Callable[..., None]:
         uses = 1
         if isinstance(module, nn.Conv1d):
             uses = out.shape[-1]  # each window
+        elif isinstance(module, nn.Conv2d):
+            uses = out.shape[-1] * out.shape[-2]
         elif isinstance(module, nn.RNNBase) or (isinstance(module, nn.Linear) and out.dim() > 2):
             uses = out.shape[1]  # each position
         parameters = sum(p.numel() for p in own)

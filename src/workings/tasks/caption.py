@@ -50,6 +50,7 @@ class Captioning(Writing):
     """Pictures and a captioner: what the loop trains, and what describes pictures afterwards."""
 
     files = ("tokenizer.json",)
+    made_of = "pictures"
     model: Captioner
 
     def __init__(self, recipe: CaptionRecipe, tokenizer: Tokenizer, model: Captioner) -> None:
@@ -74,10 +75,8 @@ class Captioning(Writing):
         for part in PARTS:
             task._take(part, loaded.pictures[part], loaded.pixels[part])
         if recipe.data.augment:
-            task._mirrored = [
-                (both := mirrored_captions(p.captions)) and task._encoded(both)
-                for p in loaded.pictures["train"]
-            ]
+            mirrored = (mirrored_captions(p.captions) for p in loaded.pictures["train"])
+            task._mirrored = [None if said is None else task._encoded(said) for said in mirrored]
         task.data_told = _told(recipe, loaded)
         return task
 
@@ -124,7 +123,7 @@ class Captioning(Writing):
                 batch, may, pixels.shape[1], seed=self.recipe.seed, epoch=self._epoch
             )
             pixels = changed(pixels, changes)
-            for j in changes.mirrored.nonzero()[0]:
+            for j in changes.mirrored.nonzero()[0].tolist():
                 said[j] = self._mirrored[batch[j]] or said[j]
         of = torch.tensor([j for j, texts in enumerate(said) for _ in texts], device=device)
         about = Pictures(torch.from_numpy(np.ascontiguousarray(pixels)).to(device), of)

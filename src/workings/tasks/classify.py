@@ -51,6 +51,7 @@ class Classifying(Task):
     metric = "validation_accuracy"
     higher_is_better = True
     unit = "examples"
+    made_of = "texts"
 
     model: TextClassifier
 

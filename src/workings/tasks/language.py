@@ -37,7 +37,7 @@ class Modelling(Task):
     files = ("tokenizer.json",)
     metric = "validation_loss"
     higher_is_better = False
-    unit = "tokens"
+    unit = made_of = "tokens"
     model: LanguageModel
 
     def __init__(self, recipe: LanguageRecipe, tokenizer: Tokenizer, model: LanguageModel) -> None:

@@ -29,6 +29,7 @@ class Task(Protocol):
     metric: str  # the validation metric that decides which weights are best
     higher_is_better: bool
     unit: str  # what the weight of a batch counts: examples, tokens
+    made_of: str  # what `data_told` counts: texts, tokens, pairs, pictures
 
     # -- the loop ----------------------------------------------------------------------------------
 

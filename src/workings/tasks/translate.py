@@ -33,6 +33,7 @@ SHOWN = 2  # translations that are logged after an epoch
 class Translating(Writing):
     """Pairs and a translator: what the training loop works on, and what translates afterwards."""
 
+    made_of = "pairs"
     model: Translator
 
     def __init__(self, recipe: TranslateRecipe, words: Vocabularies, model: Translator) -> None:

@@ -10,12 +10,11 @@ from workings.models.summary import summarise
 from workings.storage import read_json, write_text
 from workings.tasks.classify import Classifying
 from workings.tasks.task import Task
-from workings.tasks.translate import Translating
 from workings.train.log import read_log
 from workings.train.mistakes import mistakes
 from workings.views.report import Report, curve_chart, measures, report_page, samples_html
 
-SENTENCE = 20  # tokens, as a translator's layers are shown with
+SENTENCE = 20  # tokens, as the layers of what writes sentences are shown with
 
 
 def write_report(folder: Path, task: Task) -> None:
@@ -29,7 +28,7 @@ def write_report(folder: Path, task: Task) -> None:
         figures=_figures(result),
         curves=curves,
         sections=_sections(task, records),
-        layers=summarise(task.model, _length(task)),
+        layers=summarise(task.model, _length(task), pixels=getattr(recipe.data, "pixels", 0)),
         recipe=to_toml(to_table(recipe)),
         commands=(
             f"workings train --repeat {folder} --out again   # the recipe below, on the same data",
@@ -48,7 +47,7 @@ def _lead(task: Task, result: dict[str, Any]) -> str:
     kind, told = task.recipe.model["kind"], task.data_told
     return (
         f"{result['parameters']:,} parameters ({kind}), trained from scratch on "
-        f"{told['train']:,} {task.unit} of {told['set']} in {result['minutes']:.1f} minutes on "
+        f"{told['train']:,} {task.made_of} of {told['set']} in {result['minutes']:.1f} minutes on "
         f"{_count(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )
 
@@ -88,7 +87,7 @@ def _length(task: Task) -> int:
     """How long a text is that the layer table is written for."""
     if isinstance(task, Classifying):
         return task.model.fixed_length or int(task.recipe.data.longest)
-    return SENTENCE if isinstance(task, Translating) else int(task.recipe.data.window)
+    return int(getattr(task.recipe.data, "window", SENTENCE))
 
 
 def _flat(table: dict[str, Any]) -> dict[str, str]:

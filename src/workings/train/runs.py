@@ -9,6 +9,7 @@ import torch
 
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
+from workings.data.captions import caption_set_names
 from workings.data.pairs import pair_set_names
 from workings.data.sets import set_names
 from workings.data.texts import text_names
@@ -16,6 +17,7 @@ from workings.errors import UserError, shown
 from workings.files import check_inside
 from workings.locks import Taken, locked
 from workings.recipes import (
+    CaptionRecipe,
     ClassifyRecipe,
     LanguageRecipe,
     Recipe,
@@ -32,6 +34,7 @@ from workings.storage import (
     write_json,
     write_text,
 )
+from workings.tasks.caption import Captioning
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.task import Task
@@ -43,6 +46,7 @@ from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
 
 TASKS: dict[str, tuple[type, Any]] = {
+    "caption": (CaptionRecipe, Captioning),
     "classify": (ClassifyRecipe, Classifying),
     "language": (LanguageRecipe, Modelling),
     "translate": (TranslateRecipe, Translating),
@@ -72,12 +76,13 @@ def train(
 
 def _at_home(recipe: Recipe) -> Recipe:
     """Write the whole path of its data into a recipe: a run is asked from elsewhere, too."""
-    path = Path(recipe.data.set)
-    if recipe.data.set in (*set_names(), *text_names(), *pair_set_names()) or not path.exists():
-        return recipe
-    changed: Recipe = build(
-        type(recipe), override(to_table(recipe), ["--data.set", str(path.absolute())])
-    )
+    named = (*set_names(), *text_names(), *pair_set_names(), *caption_set_names())
+    paths = {"data.set": None if recipe.data.set in named else recipe.data.set}
+    if isinstance(recipe, CaptionRecipe):
+        paths["data.images"] = recipe.data.images
+    found = {key: Path(path) for key, path in paths.items() if path and Path(path).exists()}
+    changes = [word for key, path in found.items() for word in (f"--{key}", str(path.absolute()))]
+    changed: Recipe = build(type(recipe), override(to_table(recipe), changes))
     return changed
 
 
