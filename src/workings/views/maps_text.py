@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import zip_longest
 
+from workings.views.blocks import half_blocks, shaded
 from workings.views.colours import scale, step
 from workings.views.drawing import Pen, visible
 from workings.views.maps import Told, ToldMap, heading, label, legend, opacity, pooled
 from workings.views.plain import clip, one_line, right, wrap
 
-_SHADES = " ░▒▓█"
 _NARROWEST = 24
 _LABELLED = 40  # rows; of more, none has its label
 _LONGEST = 14  # columns of a label
@@ -33,17 +33,17 @@ def text(told: Told, *, width: int | None = None, color: bool = False, theme: st
     first, *rest = wrap(heading(told), columns)
     blocks = ["\n".join([pen(first, "strong"), *rest, *wrap(legend(told), columns)])]
     for k in range(0, len(panels), across):
-        blocks.append("\n".join(_beside(names, panels[k : k + across], wide, margin)))
+        blocks.append("\n".join(beside(panels[k : k + across], wide, names, margin)))
     if named and list(told.columns) != list(told.rows):
         tokens = " ".join(f"{j}\u00a0{label(token)}" for j, token in enumerate(told.columns, 1))
         blocks.append("\n".join(wrap(f"columns: {tokens}", columns)))
     return "\n\n".join(blocks)
 
 
-def _beside(
-    names: Sequence[str], panels: Sequence[Sequence[str]], wide: int, margin: int
+def beside(
+    panels: Sequence[Sequence[str]], wide: int, names: Sequence[str] = (), margin: int = 0
 ) -> list[str]:
-    """Put panels side by side, the rows' names before the first."""
+    """Put panels side by side, each so many columns wide, the rows' names before the first."""
     lines = []
     for name, *parts in zip_longest(names, *panels, fillvalue=""):
         padded = [part + " " * (wide - visible(part)) for part in parts]
@@ -63,7 +63,7 @@ def _panel(one: ToldMap, room: int, pen: Pen, theme: str, side: int | None) -> l
         side = min(side, room if pen.color else room // 2)
         weights = pooled(weights, side, side)
     if side is not None and pen.color:
-        rows = _halves(weights, theme)
+        rows = half_blocks([[f"2;{_colour(weight, theme)}" for weight in row] for row in weights])
     else:
         rows = [_row(row, pen, theme) for row in weights]
     return [clip(one_line(one.name), room), *rows]
@@ -71,23 +71,8 @@ def _panel(one: ToldMap, room: int, pen: Pen, theme: str, side: int | None) -> l
 
 def _row(weights: Sequence[float], pen: Pen, theme: str) -> str:
     if not pen.color:
-        last = len(_SHADES) - 1
-        return "".join(2 * _SHADES[round(last * opacity(weight))] for weight in weights)
+        return shaded([opacity(weight) for weight in weights])
     return "".join(f"\x1b[48;2;{_colour(weight, theme)}m  " for weight in weights) + "\x1b[0m"
-
-
-def _halves(weights: Sequence[Sequence[float]], theme: str) -> list[str]:
-    """Draw two rows on one line: the upper half of a character, and the ground below it."""
-    empty = [0.0] * len(weights[0])
-    lines = []
-    for k in range(0, len(weights), 2):
-        below = weights[k + 1] if k + 1 < len(weights) else empty
-        cells = (
-            f"\x1b[38;2;{_colour(upper, theme)};48;2;{_colour(lower, theme)}m▀"
-            for upper, lower in zip(weights[k], below, strict=True)
-        )
-        lines.append("".join(cells) + "\x1b[0m")
-    return lines
 
 
 def _colour(weight: float, theme: str) -> str:
