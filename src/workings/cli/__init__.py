@@ -27,6 +27,7 @@ VERBS = (
     "complete",
     "translate",
     "judge",
+    "caption",
     "cells",
     "attention",
     "head",

@@ -5,14 +5,18 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from workings.errors import UserError
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
 
+    from workings.decode.sample import Sampling
+    from workings.recipes import SearchConfig
     from workings.views.picture import Picture
+
+    Search = TypeVar("Search", bound=SearchConfig)
 
 PICTURED = ("text", "html", "svg", "png", "json")
 
@@ -94,3 +98,20 @@ def deliver(given: str | bytes, out: str | None) -> None:
     finally:
         if beside.exists():
             beside.unlink()
+
+
+def wanted_search(how: "Search", arguments: "Namespace") -> "tuple[Search, Sampling | None]":
+    """Search as the recipe says, unless told otherwise; or draw, given a temperature."""
+    from dataclasses import replace
+
+    from workings.decode.sample import Sampling
+
+    given = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
+    how = replace(how, **{name: value for name, value in given.items() if value is not None})
+    if arguments.n_best is not None:
+        if arguments.n_best < 1:
+            raise UserError(f"--n-best {arguments.n_best}: at least 1")
+        how = replace(how, beams=max(how.beams, arguments.n_best))
+    if arguments.temperature is None:
+        return how, None
+    return how, Sampling(temperature=arguments.temperature, seed=arguments.seed)

@@ -34,26 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Translate, as the sentences come."""
     import sys
-    from dataclasses import replace
 
-    from workings.decode.sample import Sampling
-    from workings.errors import UserError
+    from workings.cli.output import wanted_search
     from workings.hub.fast import FastestSearch
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
     from workings.views.plain import printable
 
     task = load_as(Translating, arguments.run_folder)
-    how = task.recipe.search
-    given = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
-    how = replace(how, **{name: value for name, value in given.items() if value is not None})
-    if arguments.n_best is not None:
-        if arguments.n_best < 1:
-            raise UserError(f"--n-best {arguments.n_best}: at least 1")
-        how = replace(how, beams=max(how.beams, arguments.n_best))
-    sampling = None
-    if arguments.temperature is not None:
-        sampling = Sampling(temperature=arguments.temperature, seed=arguments.seed)
+    how, sampling = wanted_search(task.recipe.search, arguments)
     if arguments.show:
         return _show(task, arguments)
     by = FastestSearch(task.model, best=arguments.n_best or 1)

@@ -1,16 +1,14 @@
 """Which word of the source a translator looked at for each word that it wrote."""
 
 from array import array
-from collections.abc import Collection, Sequence
-from itertools import groupby
+from collections.abc import Collection
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from workings.data.tokenizer import STOP, Span
+from workings.data.tokenizer import STOP
 from workings.errors import UserError
 from workings.lens.attention_maps import AttentionMaps, HeadMap, check_number
+from workings.lens.pieces import joined_columns, joined_rows, read_pieces, words_of
 from workings.models.translators import START
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
@@ -48,8 +46,10 @@ def alignment(
     check_number("layer", layers, len(found))
     check_number("head", heads, len(found[0]))
     lower = words.lower
-    columns = _pieces(source.lower() if lower else source, words.source.spans, len(read) - 1)
-    rows = _pieces(target.lower() if lower else target, words.target.spans, len(wrote))
+    source_read, target_read = (text.lower() if lower else text for text in (source, target))
+    stop = f" {STOP}" if whole_words else STOP  # a word of its own
+    columns = [*read_pieces(source_read, words.source.spans(source_read)[: len(read) - 1]), stop]
+    rows = [*read_pieces(target_read, words.target.spans(target_read)[: len(wrote)]), stop]
     maps = {
         f"layer {layer}, head {head}": weights
         for layer, step in enumerate(found, start=1)
@@ -60,44 +60,10 @@ def alignment(
         name = "attention" if len(maps) == 1 else f"mean of {len(maps)} heads"
         maps = {name: torch.stack(list(maps.values())).mean(0)}
     if whole_words:
-        maps = {name: _joined(weights, rows, columns) for name, weights in maps.items()}
-        rows, columns = _words(rows), _words(columns)
+        maps = {n: joined_columns(joined_rows(w, rows), columns) for n, w in maps.items()}
+        rows, columns = words_of(rows), words_of(columns)
     named = [
         HeadMap(name, [array("f", row) for row in weights.tolist()])
         for name, weights in maps.items()
     ]
-    return AttentionMaps(f"{source} → {target}", [*rows, STOP], [*columns, STOP], named)
-
-
-def _pieces(text: str, spans: object, count: int) -> list[str]:
-    """The text of each token; that of a word's first one begins with the space before it."""
-    found: Sequence[Span] = spans(text)[:count]  # type: ignore[operator]
-    pieces, before = [], 0
-    for begin, end in found:
-        pieces.append(text[min(before, begin) : end] if begin > before else text[begin:end])
-        before = max(before, end)
-    return pieces
-
-
-def _numbers(pieces: Sequence[str]) -> list[int]:
-    """Which word each piece belongs to; the stop at the end is one of its own."""
-    numbers, word = [], -1
-    for k, piece in enumerate(pieces):
-        word += k == 0 or piece[:1].isspace()
-        numbers.append(word)
-    return [*numbers, word + 1]
-
-
-def _words(pieces: Sequence[str]) -> list[str]:
-    together = groupby(zip(_numbers(pieces), pieces, strict=False), lambda item: item[0])
-    return ["".join(piece for _, piece in some).strip() for _, some in together]
-
-
-def _joined(
-    weights: Float[Tensor, "target source"], rows: Sequence[str], columns: Sequence[str]
-) -> Float[Tensor, "words source_words"]:
-    """What a word looks at is the mean of what its pieces do, and the sum over those of a word."""
-    looking, seen = torch.tensor(_numbers(rows)), torch.tensor(_numbers(columns))
-    summed = weights.new_zeros(len(weights), int(seen[-1]) + 1).index_add_(1, seen, weights)
-    total = summed.new_zeros(int(looking[-1]) + 1, summed.shape[1]).index_add_(0, looking, summed)
-    return total / torch.bincount(looking).unsqueeze(1)
+    return AttentionMaps(f"{source} → {target}", rows, columns, named)

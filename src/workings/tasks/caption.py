@@ -183,11 +183,8 @@ class Captioning(Writing):
     ) -> Iterator[list[Caption]]:
         """Describe pictures as they come: of each the best captions, best first; or one drawn."""
         how, waiting = how or self.recipe.search, iter(pictures)
-        device = next(self.model.parameters()).device
         while some := list(islice(waiting, AT_ONCE)):
-            of = torch.arange(len(some), device=device)
-            about = Pictures(torch.from_numpy(np.stack(some)).to(device), of)
-            for found in self._found(about, how, sampling):
+            for found in self._found(pictured(some, self.model), how, sampling):
                 yield [
                     Caption(self.tokenizer.decode(h.tokens), h.tokens, h.log_probability, h.score)
                     for h in found
@@ -264,6 +261,13 @@ class Captioning(Writing):
             belongs,
         )
         return cls(recipe, tokenizer, model)
+
+
+def pictured(pictures: Sequence[Pixels], model: Captioner) -> Pictures:
+    """Put pictures into a batch where the model is, each to be described once."""
+    device = next(model.parameters()).device
+    pixels = torch.from_numpy(np.stack(pictures)).to(device)
+    return Pictures(pixels, torch.arange(len(pictures), device=device))
 
 
 def _loaded(recipe: CaptionRecipe) -> CaptionSet:

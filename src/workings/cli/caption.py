@@ -1,0 +1,88 @@
+"""Describe pictures by a trained captioner, and show where it looked for each word."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from workings.cli.output import PICTURED, add_layers_and_heads
+
+HELP = "describe pictures"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb takes."""
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    parser.add_argument("pictures", metavar="PICTURE", nargs="*", help="files of pictures")
+    parser.add_argument(
+        "--test",
+        type=int,
+        metavar="N",
+        action="append",
+        default=[],
+        help="the Nth of the run's own test pictures, from 1; may be given several times",
+    )
+    parser.add_argument("--beams", type=int, metavar="N", help="default: the recipe's")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
+    parser.add_argument("--n-best", type=int, metavar="N", help="the N best, with their scores")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="draw a caption instead of searching"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+    parser.add_argument("--show", action="store_true", help="draw where it looked for each word")
+    add_layers_and_heads(parser, "the mean of all")
+    parser.add_argument("--format", choices=PICTURED, help="of what --show draws: as --out ends")
+    parser.add_argument("--out", metavar="FILE", help="write what --show draws to a file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Describe, a picture a line; several with their names."""
+    import sys
+    from itertools import tee
+
+    from workings.cli.output import show, wanted_search
+    from workings.errors import UserError
+    from workings.lens.glances import glances
+    from workings.tasks.caption import Captioning
+    from workings.train.runs import load_as
+    from workings.views.plain import printable
+
+    task = load_as(Captioning, arguments.run_folder)
+    how, sampling = wanted_search(task.recipe.search, arguments)
+    count = len(arguments.pictures) + len(arguments.test)
+    if not count:
+        raise UserError("which pictures? Name files, or --test N for one of the run's own")
+    if arguments.show and count > 1:
+        raise UserError(f"--show draws one picture, and {count} were given")
+    named, seen = tee(_named(task, arguments))
+    captions = task.caption((pixels for _, pixels in seen), how, sampling)
+    for (name, pixels), found in zip(named, captions, strict=True):
+        if arguments.show:
+            layers, heads = arguments.layer, arguments.head
+            told = glances(task, pixels, found[0], name, layers=layers, heads=heads)
+            show(told, arguments.format, arguments.out)
+            continue
+        for one in found[: arguments.n_best or 1]:
+            score = "" if arguments.n_best is None else f"{one.score:.4f}\t"
+            label = f"{printable(name)}\t" if count > 1 else ""
+            sys.stdout.write(f"{label}{score}{printable(one.text)}\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _named(task: Any, arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """The pictures that were asked for, with their names."""
+    from pathlib import Path
+
+    from workings.data.captions import read_picture
+    from workings.errors import UserError
+
+    for file in arguments.pictures:
+        yield Path(file).name, read_picture(Path(file), task.recipe.data.pixels)
+    if not arguments.test:
+        return
+    held = task.test_set()
+    pictures, pixels = held.pictures["test"], held.pixels["test"]
+    for number in arguments.test:
+        if not 1 <= number <= len(pictures):
+            raise UserError(f"--test {number}: there are {len(pictures):,} test pictures")
+        yield pictures[number - 1].name, pixels[number - 1]

@@ -1,0 +1,67 @@
+"""Pieces of words, joined to words, with what they look at."""
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from workings.data.tokenizer import Span, Tokenizer
+
+
+def read_pieces(text: str, spans: Sequence[Span]) -> list[str]:
+    """The text of each token; that of a word's first one begins with the space before it."""
+    pieces, before = [], 0
+    for begin, end in spans:
+        pieces.append(text[min(before, begin) : end])
+        before = max(before, end)
+    return pieces
+
+
+def written_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
+    """What each token adds to the text that is written."""
+    texts = [tokenizer.decode(tokens[:k]) for k in range(len(tokens) + 1)]
+    return [after[len(before) :] for before, after in pairwise(texts)]
+
+
+def words_of(pieces: Sequence[str]) -> list[str]:
+    """The words that the pieces are of.
+
+    >>> words_of(["a", " flow", "er"])
+    ['a', 'flower']
+    """
+    together = groupby(zip(_numbers(pieces), pieces, strict=True), lambda item: item[0])
+    return ["".join(piece for _, piece in some).strip() for _, some in together]
+
+
+def joined_rows(
+    weights: Float[Tensor, "pieces places"], of: Sequence[str]
+) -> Float[Tensor, "words places"]:
+    """What a word looks at is the mean of what its pieces do."""
+    looking = _numbers(of)
+    total = _summed(weights, looking, 0)
+    return total / torch.bincount(torch.tensor(looking, dtype=torch.long)).unsqueeze(1)
+
+
+def joined_columns(
+    weights: Float[Tensor, "rows pieces"], of: Sequence[str]
+) -> Float[Tensor, "rows words"]:
+    """What a word is looked at is the sum of what its pieces are."""
+    return _summed(weights, _numbers(of), 1)
+
+
+def _summed(weights: Tensor, numbers: Sequence[int], dimension: int) -> Tensor:
+    shape = list(weights.shape)
+    shape[dimension] = numbers[-1] + 1 if numbers else 0
+    index = torch.tensor(numbers, dtype=torch.long)
+    return weights.new_zeros(shape).index_add_(dimension, index, weights)
+
+
+def _numbers(pieces: Sequence[str]) -> list[int]:
+    """Which word each piece belongs to."""
+    found, word = [], -1
+    for k, piece in enumerate(pieces):
+        word += k == 0 or piece[:1].isspace()
+        found.append(word)
+    return found
