@@ -37,7 +37,9 @@ class Eye(nn.Module):
         self, pixels: UInt8[Tensor, "batch high wide 3"]
     ) -> Float[Tensor, "batch channels rows columns"]:
         """Look at pictures."""
-        seen = pixels.permute(0, 3, 1, 2).to(self.mean.dtype) / 255  # stays channels last
+        # Not channels last: a convolution one pixel wide with a stride then writes where it must
+        # not, in its backward pass on a CPU (torch 2.13). It is as fast.
+        seen = pixels.permute(0, 3, 1, 2).contiguous().to(self.mean.dtype) / 255
         grid: Tensor = self.body((seen - self.mean) / self.spread)
         return grid
 

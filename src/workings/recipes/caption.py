@@ -23,8 +23,8 @@ class PictureConfig(Bounded):
 
     set: str = "scenes"
     """a named set; or a file of captions: JSONL, CSV, Flickr's or COCO's"""
-    images: str | None = None
-    """the folder or ZIP archive of the pictures; none: where the captions are"""
+    images: str = ""
+    """the folder or ZIP archive of the pictures; empty: where the captions are"""
     pixels: int = 64
     """height and width that every picture is brought to"""
     validation: float = 0.05

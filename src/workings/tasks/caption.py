@@ -276,7 +276,7 @@ def _loaded(recipe: CaptionRecipe) -> CaptionSet:
         wanted.set,
         size=wanted.pixels,
         validation=wanted.validation,
-        images=None if wanted.images is None else Path(wanted.images),
+        images=Path(wanted.images) if wanted.images else None,
         seed=recipe.seed,
     )
 

@@ -1,0 +1,145 @@
+"""Captioners: translators' decoders, looking at the places of a grid."""
+
+import pytest
+import torch
+
+from workings.decode.beam import beam_search
+from workings.errors import UserError
+from workings.models.captioners import Pictures, build_captioner, placed
+from workings.models.eyes import build_eye
+from workings.models.recurrent_writer import RecurrentWriter
+from workings.models.transformer_writer import TransformerWriter
+from workings.models.translators import build_translator
+from workings.models.writers import START
+from workings.recipes import captioner_config
+from workings.trace import Trace
+
+KINDS = {
+    "none": {"kind": "recurrent", "context": "none"},
+    "fixed": {"kind": "recurrent", "context": "fixed", "cell": "gru"},
+    "additive": {"kind": "recurrent", "layers": 2},
+    "dot, vgg": {"kind": "recurrent", "context": "dot", "eye": "vgg", "blocks": 2},
+    "general": {"kind": "recurrent", "context": "general", "cell": "rnn"},
+    "transformer": {"kind": "transformer", "layers": 2, "heads": 2},
+}
+WORDS = 17
+
+
+def made(name):
+    torch.manual_seed(0)
+    table = {"embedding": 8, "hidden": 12, "channels": [4, 8], **KINDS[name]}
+    model = build_captioner(table, WORDS).eval()
+    with torch.no_grad():  # biases matter, and attention is not all even
+        for weight in model.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    return model
+
+
+def pictures(*of):
+    draw = torch.Generator().manual_seed(1)
+    pixels = torch.randint(0, 256, (max(of) + 1, 16, 16, 3), generator=draw, dtype=torch.uint8)
+    return Pictures(pixels, torch.tensor(of))
+
+
+def texts(count, time):
+    ids = torch.randint(4, WORDS, (count, time), generator=torch.Generator().manual_seed(2))
+    ids[:, 0] = START
+    return ids
+
+
+@pytest.mark.parametrize("name", KINDS)
+@torch.no_grad()
+def test_a_token_at_a_time_is_as_all_at_once(name):
+    model, about, target = made(name), pictures(0, 1, 2), texts(3, 5)
+    scores, state = model.start(about)
+    found = [scores]
+    for tokens in target[:, 1:].unbind(1):
+        scores, state = model.step(tokens, state)
+        found.append(scores)
+    torch.testing.assert_close(torch.stack(found, 1), model(about, target), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_picture_with_several_captions_is_looked_at_once(name):
+    """Scores and gradients are as if it had been there once for each caption."""
+    model, target = made(name), texts(4, 5)
+    shared = pictures(0, 0, 1, 0)
+    apart = Pictures(shared.pixels[shared.of], torch.arange(4))
+    seen = []
+    model.grid.eye.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
+    gradients = []
+    for about in (shared, apart):
+        model.zero_grad()
+        scores = model(about, target)
+        scores.square().sum().backward()
+        gradients.append((scores.detach(), *(p.grad for p in model.parameters())))
+    assert seen == [2, 4]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@torch.no_grad()
+def test_the_picture_matters_and_so_does_where_a_thing_is(name):
+    model, target = made(name), texts(1, 4)
+    left = torch.zeros(1, 16, 16, 3, dtype=torch.uint8)
+    left[:, 4:8, 2:6] = 255
+    one, other = Pictures(left, torch.tensor([0])), Pictures(left.flip(2), torch.tensor([0]))
+    assert (model(one, target) - model(other, target)).abs().max() > 1e-4
+
+
+@torch.no_grad()
+def test_beam_search_is_that_of_translators():
+    for name in KINDS:
+        found = beam_search(made(name), pictures(0, 1), stop=3, longest=6, beams=3)
+        assert [len(some) for some in found] == [3, 3]
+
+
+def test_the_decoders_are_translators_own_classes():
+    for kind, writer in (("recurrent", RecurrentWriter), ("transformer", TransformerWriter)):
+        table = {"kind": kind, "embedding": 8, "hidden": 8}
+        for model in (build_captioner(table, WORDS), build_translator(table, WORDS, WORDS)):
+            assert isinstance(model, writer)
+
+
+@torch.no_grad()
+def test_weights_over_the_grid_sum_to_one():
+    model = made("additive")
+    with Trace(model, only="look.weights") as trace:
+        model(pictures(0, 1), texts(2, 3))
+    weights = torch.stack(trace.steps("look.weights"))
+    assert weights.shape[-1] == 4 * 4  # sixteen pixels, halved by each of two stages
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+def test_every_place_of_a_grid_is_told_apart():
+    places = placed(5, 7, 16)
+    assert torch.cdist(places, places).fill_diagonal_(9).min() > 0.1
+    torch.testing.assert_close(places[0, :8], places[6, :8])  # one row
+    torch.testing.assert_close(places[0, 8:], places[7, 8:])  # one column
+
+
+@pytest.mark.parametrize("eye", ["residual", "vgg"])
+def test_an_eye_sees_a_picture_alone_as_among_others(eye):
+    _, config = captioner_config({"eye": eye, "channels": [4, 8, 16]})
+    body, pixels = build_eye(config, pretrained=False).train(), pictures(0, 1, 2).pixels
+    torch.testing.assert_close(body(pixels)[1:2], body(pixels[1:2]), atol=1e-5, rtol=1e-4)
+    body(pixels).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in body.parameters())
+
+
+@pytest.mark.parametrize("package", ["torchvision", "timm"])
+def test_other_peoples_eyes_give_a_grid(package):
+    pytest.importorskip(package)
+    model = build_captioner({"eye": f"{package}/resnet18", "embedding": 8, "hidden": 8}, WORDS)
+    pixels = torch.zeros(2, 64, 64, 3, dtype=torch.uint8)
+    scores = model(Pictures(pixels, torch.arange(2)), texts(2, 3))
+    assert scores.shape == (2, 3, WORDS)
+    with pytest.raises(UserError, match=r"has no model 'resnet19': .*resnet18"):
+        build_captioner({"eye": f"{package}/resnet19"}, WORDS)
+
+
+@pytest.mark.parametrize("eye", ["resnet", "hub/resnet18", "timm/", ""])
+def test_an_eye_that_there_is_not(eye):
+    with pytest.raises(UserError, match=r"model\.eye"):
+        build_captioner({"eye": eye}, WORDS)

@@ -1,0 +1,205 @@
+"""Captioners through the engine, on scenes that are drawn here."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from workings.cli import main
+from workings.config import build, override
+from workings.data.scenes import scenes
+from workings.errors import UserError
+from workings.lens.glances import glances
+from workings.recipes import CaptionRecipe
+from workings.tasks.caption import Captioning
+from workings.train.runs import load, resume, train
+
+pytest.importorskip("PIL")
+
+
+@pytest.fixture(scope="module")
+def captions(tmp_path_factory):
+    """One coloured square each, left or right, as files with a table of captions."""
+    from PIL import Image
+
+    folder, draw = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    lines = ["image,caption"]
+    colours = {"red": (220, 30, 30), "green": (30, 160, 60), "blue": (40, 80, 220)}
+    for k in range(150):
+        colour, side = draw.choice(list(colours)), draw.choice(["left", "right"])
+        pixels = np.full((32, 32, 3), 235, np.uint8)
+        x, y = draw.integers(1, 7) + (16 if side == "right" else 0), draw.integers(2, 22)
+        pixels[y : y + 8, x : x + 8] = colours[colour]
+        Image.fromarray(pixels).save(folder / f"{k}.png")
+        lines += [f"{k}.png,a {colour} square on the {side}", f"{k}.png,{colour} on the {side}"]
+    (folder / "captions.txt").write_text("\n".join(lines) + "\n")
+    return folder / "captions.txt"
+
+
+def recipe_for(captions, *changes):
+    table = {
+        "task": "caption",
+        "seed": 1,
+        "data": {"set": str(captions), "pixels": 32, "validation": 0.1},
+        "model": {
+            "kind": "recurrent",
+            "channels": [16, 32, 32],
+            "embedding": 24,
+            "hidden": 32,
+            "dropout": 0.0,
+        },
+        "search": {"beams": 2, "longest": 12},
+        "train": {"epochs": 14, "batch": 15, "rate": 0.005, "schedule": "cosine"},
+    }
+    return build(CaptionRecipe, override(table, changes))
+
+
+@pytest.fixture(scope="module")
+def run(captions, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "squares"
+    train(recipe_for(captions), folder, mode="quiet")
+    return folder
+
+
+def test_it_learns_to_say_what_is_there(run):
+    result = json.loads((run / "result.json").read_text())
+    assert result["test_exact"] == 100.0
+    assert result["test_bleu_4"] > 99
+    assert result["test_pictures"] == 15
+    assert "150 pictures; none left out" in (run / "environment.json").read_text()
+    report = (run / "report.html").read_text()
+    assert "120 pictures of" in report
+
+
+def test_what_is_read_back_says_the_same(run):
+    task, again = load(run), load(run)
+    pixels = task.test_set().pixels["test"]
+    assert [c[0] for c in task.caption(pixels)] == [c[0] for c in again.caption(iter(pixels))]
+    alone = next(task.caption(pixels[3:4]))[0]
+    assert alone.text == list(task.caption(pixels))[3][0].text
+
+
+def test_glances_are_where_the_weights_are(run):
+    task = load(run)
+    pixels = task.test_set().pixels["test"]
+    for picture, found in zip(pixels[:5], task.caption(pixels[:5]), strict=True):
+        told = glances(task, picture, found[0], "it")
+        assert " ".join(told.words) == found[0].text
+        assert told.weights.shape == (len(told.words), 4, 4)
+        np.testing.assert_allclose(told.weights.sum((1, 2)), 1, atol=1e-5)
+
+
+def test_a_captioner_that_does_not_look_shows_the_picture_alone(captions, tmp_path):
+    task = Captioning.from_recipe(recipe_for(captions, "--model.context", "none"))
+    pixels = task.pixels["test"][0]
+    found = next(task.caption([pixels]))[0]
+    assert glances(task, pixels, found, "it").weights is None
+    with pytest.raises(UserError, match="looks at nothing"):
+        glances(task, pixels, found, "it", heads=[1])
+
+
+def test_mirrored_pictures_are_called_by_the_other_side(captions):
+    task = Captioning.from_recipe(recipe_for(captions, "--data.augment", "true"))
+    task.batches(0)
+    batch = list(range(40))
+    about, target, _ = task.collate("train", batch, torch.device("cpu"))
+    turned = 0
+    for k, ids in zip(about.of.tolist(), target, strict=True):
+        text = task.tokenizer.decode([t for t in ids.tolist() if t > 3])
+        dark = (about.pixels[k].float().std(-1) > 20).nonzero()[:, 1].float().mean()
+        assert ("left" in text) == (dark < 16), text
+        turned += ("left" in text) != ("left" in task.pictures["train"][k].captions[0])
+    assert 20 < turned < 60
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(captions, tmp_path):
+    changes = ("--train.epochs", "2", "--data.augment", "true", "--model.dropout", "0.1")
+    whole = train(recipe_for(captions, *changes), tmp_path / "whole", mode="quiet")
+    half = tmp_path / "half"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Captioning, "evaluate", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe_for(captions, *changes), half, mode="quiet")
+    again = resume(half, mode="quiet")
+    for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def _stop(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("changes", [("--model.kind", "transformer"), ("--model.eye", "vgg")])
+def test_every_kind_trains(captions, tmp_path, changes):
+    few = ("--train.epochs", "1", "--model.hidden", "16")
+    task = train(recipe_for(captions, *changes, *few), tmp_path / "run", mode="quiet")
+    assert torch.isfinite(torch.tensor(task.evaluate_on()["test_loss"]))
+
+
+def test_student_forcing(captions, tmp_path):
+    changes = ("--train.epochs", "2", "--forcing.student", "0.5")
+    task = train(recipe_for(captions, *changes), tmp_path / "run", mode="quiet")
+    assert len(list(task.caption(task.pixels["test"]))) == 15
+
+
+def test_the_verb(run, captions, tmp_path, capsys):
+    photo = captions.parent / "7.png"
+    assert main(["caption", str(run), str(photo)]) == 0
+    one = capsys.readouterr().out
+    assert one.strip() in load_captions_of(captions, "7.png")
+    assert main(["caption", str(run), str(photo), "--test", "1", "--n-best", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines][:2] == ["7.png", "7.png"]
+    assert len(lines) == 4
+    for ending in ("html", "svg", "png", "json", "txt"):
+        out = tmp_path / f"seen.{ending}"
+        assert main(["caption", str(run), str(photo), "--show", "--out", str(out)]) == 0
+        assert out.stat().st_size > 200
+    capsys.readouterr()
+
+
+def load_captions_of(captions, name):
+    rows = (line.partition(",") for line in captions.read_text().splitlines())
+    return [text for image, _, text in rows if image == name]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "which pictures?"),
+        (["--test", "99"], "there are 15 test pictures"),
+        (["--test", "0"], "there are 15 test pictures"),
+        (["missing.png"], "No such file"),
+        (["--test", "1", "--n-best", "0"], "at least 1"),
+        (["--test", "1", "--test", "2", "--show"], "--show draws one picture"),
+        (["--test", "1", "--show", "--head", "2"], "head 2"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(run, capsys, words, told):
+    assert main(["caption", str(run), *words]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_it_measures_on_other_pictures(run, captions):
+    found = load(run).evaluate_on(str(captions))
+    assert found["test_pictures"] == 150
+    assert found["test_exact"] > 95
+
+
+def test_settings_that_fit_no_picture(captions):
+    with pytest.raises(UserError, match=r"data.pixels = 4: 3 stages need 8"):
+        recipe_for(captions, "--data.pixels", "4")
+    with pytest.raises(UserError, match="forcing is for recurrent models"):
+        recipe_for(captions, "--model.kind", "transformer", "--forcing.student", "0.1")
+
+
+def test_scenes_can_be_learned_from():
+    table = {"task": "caption", "data": {"set": "scenes", "pixels": 32}, "model": {"size": "small"}}
+    task = Captioning.from_recipe(build(CaptionRecipe, table))
+    assert len(task.pictures["train"]) == 8000
+    assert task.pictures["test"][0].captions == (next(scenes("test")).caption,)
+    loss = task.loss(task.batches(0)[0][:4], torch.device("cpu")).mean
+    assert 2 < float(loss.detach()) < 6
