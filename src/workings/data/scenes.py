@@ -102,7 +102,7 @@ class Scene:
 
         >>> scene = next(scenes("train"))
         >>> [scene.caption.split()[place] for place in scene.nouns]
-        ['star', 'cross']
+        ['cross', 'cross']
         """
         words = self.caption.split()
         return (3,) if len(self.shapes) == 1 else (3, len(words) - 1)
@@ -114,14 +114,14 @@ class Scene:
             return "combinations"
         places = ((int(s.x * GRID), int(s.y * GRID)) for s in self.shapes)
         drawn = fraction(f"{self.caption} {list(places)}", NAME)
-        return "train" if drawn < 0.8 else "validation" if drawn < 0.85 else "test"
+        return "train" if drawn < 0.75 else "validation" if drawn < 0.85 else "test"
 
 
 def scenes(part: str, seed: int = 0) -> Iterator[Scene]:
     """Invent scenes of a part without end, the same for the same seed.
 
     >>> next(scenes("test")).caption
-    ''
+    'a small pink circle below a large yellow cross'
     """
     dice = Random(f"{NAME} {part} {seed}")  # noqa: S311
     while True:
