@@ -30,10 +30,11 @@ LONGEST = 20_000  # bytes of an input
 def readers():
     """All of them; imported late, so that atheris can watch."""
     from hub import HUB_READERS
+    from pictures import PICTURE_READERS
     from readers import READERS
     from runs import RUN_READERS
 
-    return {**READERS, **RUN_READERS, **HUB_READERS}
+    return {**READERS, **PICTURE_READERS, **RUN_READERS, **HUB_READERS}
 
 
 def mutated(draw: random.Random, seeds: list[bytes], words: list[bytes]) -> bytes:
@@ -111,7 +112,7 @@ def watched(name: str, seconds: float, seed: int) -> None:
 
     with atheris.instrument_imports(
         include=[
-            *("workings", "readers", "runs", "hub"),
+            *("workings", "readers", "pictures", "runs", "hub"),
             *("tomllib", "csv", "gzip", "tarfile", "zipfile"),
         ],
         exclude=["workings.problems.kinds"],

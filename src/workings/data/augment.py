@@ -25,11 +25,12 @@ _OTHER = {
 }
 _LAST_WORD = re.compile(r"(\w+)[ \t]$")
 _NEXT_WORD = re.compile(r"[ \t](\w+)")
-_BEFORE = frozenset("the his her its their my your to on far upper lower top bottom rear".split())
-_AFTER = frozenset(
-    "of side hand arm leg foot eye ear shoulder elbow knee paw wing fist wrist turn corner".split()
+_BEFORE = re.compile(r"the|his|her|its|their|my|your|to|on|far|upper|lower|top|bottom|rear")
+_AFTER = re.compile(
+    r"of|sides?|hand|arm|leg|foot|eye|ear|shoulder|elbow|knee|paw|wing|fist|wrist|turn"
+    r"|corner"
 )
-_NOT_AFTER = frozenset("way time moment place over behind".split())
+_NOT_AFTER = re.compile(r"way|time|moment|place|over|behind")
 _READ = re.compile(
     r"\b(?:reads?|says?|saying|words?|letter\w*|text|written|writing|signs?|number\w*|logos?"
     r"|(?:anti|counter)?-?clockwise)\b",
@@ -60,13 +61,13 @@ def _is_direction(side: re.Match[str], caption: str) -> bool:
         return False
     if side[2]:
         return True
-    before, after = (
-        _LAST_WORD.search(caption[: side.start()]),
-        _NEXT_WORD.match(caption, side.end()),
-    )
+    before = _LAST_WORD.search(caption[: side.start()])
+    after = _NEXT_WORD.match(caption, side.end())
     follows = after[1].lower() if after else ""
-    led = before is not None and before[1].lower() in _BEFORE
-    return follows in _AFTER or (led and follows not in _NOT_AFTER)
+    if _AFTER.fullmatch(follows):
+        return True
+    led = before is not None and _BEFORE.fullmatch(before[1].lower())
+    return bool(led) and not _NOT_AFTER.fullmatch(follows)
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,11 @@ def _coco(path: Path) -> Iterator[Said]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{name}: not JSON: {brief(str(error))}") from None
     images, annotations = _list(table, "images", name), _list(table, "annotations", name)
-    names: dict[Any, str] = {}
+    names: dict[int | str, str] = {}
     for k, image in enumerate(images):
         where = f"{name}, image {k + 1}"
-        names[_id(image, "id", where)] = _text(image.get("file_name"), where)
+        number = _id(image, "id", where)
+        names[number] = _text(image.get("file_name"), where)
     for k, annotation in enumerate(annotations):
         where = f"{name}, annotation {k + 1}"
         number = _id(annotation, "image_id", where)

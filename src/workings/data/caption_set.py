@@ -86,14 +86,12 @@ def scene_set(
 ) -> CaptionSet:
     """Draw so many scenes of each part: the first that `scenes(part, seed)` gives."""
     told = _counter(sum(counts.values()), progress)
-    pixels = {part: drawn(part, most, seed, size, told) for part, most in counts.items()}
-    pictures = {
-        part: tuple(
-            Picture(f"{part}/{k}", (scene.caption,))
-            for k, scene in enumerate(islice(scenes(part, seed), most))
-        )
-        for part, most in counts.items()
-    }
+    pictures: dict[str, tuple[Picture, ...]] = {}
+    pixels: dict[str, Pixels] = {}
+    for part, most in counts.items():
+        some = list(islice(scenes(part, seed), most))
+        pixels[part] = drawn(some, f"{part} {seed}", size, told)
+        pictures[part] = tuple(Picture(f"{part}/{k}", (s.caption,)) for k, s in enumerate(some))
     return _assembled(name, pictures, pixels, {})
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from workings.data.mapped_file import mapped_file
 from workings.data.picture_files import PictureFiles
 from workings.data.pictures import Oddity, Unfit, prepared
 from workings.data.scene_drawing import draw
-from workings.data.scenes import scenes
+from workings.data.scenes import Scene
 
 PREPARATION = 1
 """To be raised when pictures or scenes come out otherwise: files made before are not used then."""
@@ -52,16 +51,16 @@ def _decoded(
     yield np.array(oddities, dtype=np.uint8)
 
 
-def drawn(part: str, count: int, seed: int, size: int, told: Told) -> Pixels:
-    """Draw the first scenes of a part."""
+def drawn(scenes: Sequence[Scene], key: str, size: int, told: Told) -> Pixels:
+    """Draw scenes that the key tells from others."""
 
     def made() -> Iterator[NDArray[np.uint8]]:
-        for scene in islice(scenes(part, seed), count):
+        for scene in scenes:
             yield draw(scene, size)
             told()
-        yield np.zeros(count, dtype=np.uint8)
+        yield np.zeros(len(scenes), dtype=np.uint8)
 
-    return _mapped(f"scenes {part} {count} {seed}", size, count, made())
+    return _mapped(f"scenes {key}", size, len(scenes), made())
 
 
 def _mapped(key: str, size: int, count: int, pieces: Iterator[NDArray[np.uint8]]) -> Pixels:

@@ -78,5 +78,6 @@ def _inside(
         inside = (abs(u) <= (v + 1) / 2) & (v <= 0.9)
     else:  # a star's middle lies within five lines, and each of its points beyond one of them
         turns = [math.pi * (0.5 + 0.4 * k) for k in range(5)]
-        inside = sum(u * math.cos(a) - v * math.sin(a) > STAR for a in turns) <= 1
+        beyond = [u * math.cos(a) - v * math.sin(a) > STAR for a in turns]
+        inside = np.sum(beyond, axis=0) <= 1
     return inside

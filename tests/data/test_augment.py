@@ -1,0 +1,98 @@
+"""Pictures that are changed a little, and captions that stay true."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workings.data.augment import Changes, changed, draw_changes, mirrored_captions
+
+SAID = (
+    "a man to his the left right Left RIGHT left-hand rightmost hand arm side of on dog , . lEft "
+    "behind way bright leftovers upright has"
+)
+WORDS = st.sampled_from(SAID.split())
+PIXELS = np.random.default_rng(1).integers(0, 256, (4, 12, 12, 3), dtype=np.uint8)
+
+
+def still(count: int, mirrored: bool = False) -> Changes:
+    zeros = np.zeros(count, dtype=int)
+    return Changes(np.full(count, mirrored), zeros, zeros, np.ones(count))
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("a red circle left of a blue square", "a red circle right of a blue square"),
+        ("A man looks to his left .", "A man looks to his right ."),
+        ("The RIGHT one, Left hand up", "The LEFT one, Right hand up"),
+        ("left-handed on the rightmost lane", "right-handed on the leftmost lane"),
+        ("a dog on the right and one on left", "a dog on the left and one on right"),
+        ("a bright light, an upright man", "a bright light, an upright man"),
+        ("a man right behind him", None),
+        ("a boat has left a trail", None),
+        ("do it the right way", None),
+        ("the left-over food", None),
+        ("to the lEft of it", None),
+        ("a shirt that says ADHD", None),
+        ("a man to the left of a sign", None),
+        ("", ""),
+    ],
+)
+def test_left_and_right_are_changed_round_or_the_picture_stays(caption, expected) -> None:
+    assert mirrored_captions([caption]) == (None if expected is None else (expected,))
+
+
+def test_one_doubtful_caption_keeps_the_picture_as_it_is() -> None:
+    assert mirrored_captions(["a dog", "a dog right behind a cat"]) is None
+    assert mirrored_captions(["a dog", "on the left"]) == ("a dog", "on the right")
+
+
+@given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), min_size=1, max_size=3))
+@settings(max_examples=300)
+def test_mirroring_twice_is_as_before(captions: list[str]) -> None:
+    mirrored = mirrored_captions(captions)
+    if mirrored is not None:
+        assert mirrored_captions(mirrored) == tuple(captions)
+        both = " ".join(captions).lower(), " ".join(mirrored).lower()
+        assert both[0].count("left") + both[0].count("right") == sum(
+            both[1].count(word) for word in ("left", "right")
+        )
+
+
+def test_pixels_mirrored_twice_are_as_before() -> None:
+    once = changed(PIXELS, still(4, mirrored=True))
+    assert np.array_equal(once, PIXELS[:, :, ::-1])
+    assert np.array_equal(changed(once, still(4, mirrored=True)), PIXELS)
+    assert np.array_equal(changed(PIXELS, still(4)), PIXELS)
+
+
+def test_a_picture_is_moved_and_its_edge_repeated() -> None:
+    moves = Changes(np.zeros(4, dtype=bool), np.full(4, 2), np.full(4, -3), np.ones(4))
+    moved = changed(PIXELS, moves)
+    assert np.array_equal(moved[:, 2:, :-3], PIXELS[:, :-2, 3:])
+    assert np.array_equal(moved[:, 0, :-3], PIXELS[:, 0, 3:])
+    assert np.array_equal(moved[:, :, -1], moved[:, :, -4])
+
+
+def test_brightness_stays_in_range() -> None:
+    lit = Changes(np.zeros(4, dtype=bool), *[np.zeros(4, dtype=int)] * 2, np.full(4, 1.5))
+    expected = np.minimum(255, np.rint(PIXELS * 1.5)).astype(np.uint8)
+    assert np.array_equal(changed(PIXELS, lit), expected)
+
+
+def test_changes_are_a_matter_of_seed_epoch_and_picture() -> None:
+    def drawn(pictures, seed=1, epoch=2, may=True) -> np.ndarray:
+        made = draw_changes(pictures, [may] * len(pictures), 64, seed=seed, epoch=epoch)
+        return np.stack([made.mirrored, made.down, made.right, made.brightness])
+
+    some = drawn(range(200))
+    assert np.array_equal(drawn([7, 3]), some[:, [7, 3]])  # in whatever batch
+    assert not np.array_equal(drawn(range(200), seed=2), some)
+    assert not np.array_equal(drawn(range(200), epoch=3), some)
+    assert 60 < some[0].sum() < 140
+    assert set(some[1]) == set(some[2]) == set(range(-4, 5))
+    assert 0.9 <= some[3].min() < 0.91
+    assert 1.09 < some[3].max() <= 1.1
+    assert not drawn(range(50), may=False)[0].any()
+    assert drawn([]).shape == (4, 0)

@@ -1,0 +1,383 @@
+"""Pictures with captions, out of every kind of file, with what is wrong with them."""
+
+import gzip
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from workings.data import pictures
+from workings.data.caption_files import Picture, caption_parts
+from workings.data.captions import (
+    CaptionSet,
+    caption_set_names,
+    load_caption_test,
+    load_captions,
+    read_picture,
+)
+from workings.data.picture_files import PictureFiles
+from workings.data.scene_drawing import draw
+from workings.data.scenes import scenes
+from workings.data.sets import cache_folder
+from workings.errors import UserError
+
+NAMES = [f"{k}.png" for k in range(10)]
+SAID = [Picture(name, (f"a picture , of {name}", f"{name} again")) for name in NAMES]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("WORKINGS_DATA", raising=False)
+
+
+def png(colour: int, mode: str = "RGB", size: tuple[int, int] = (12, 10)) -> bytes:
+    raw = io.BytesIO()
+    shade = colour * 20
+    Image.new("RGB", size, (shade, 255 - shade, 7)).convert(mode).save(raw, "PNG")
+    return raw.getvalue()
+
+
+def put_pictures(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for k, name in enumerate(NAMES):
+        (folder / name).write_bytes(png(k))
+
+
+def put_zip(path: Path, inside: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for k, name in enumerate(NAMES):
+            archive.writestr(inside + name, png(k))
+    return path
+
+
+def json_lines(path: Path, said: list[Picture] = SAID, splits: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = {"t": "train", "d": "dev", "e": "test", "u": "unused"}
+    rows = [{"image": p.name, "captions": p.captions} for p in said]
+    for row, letter in zip(rows, splits, strict=False):
+        row["split"] = words[letter]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def coco(path: Path, said: list[Picture] = SAID) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    images = [{"id": 100 + k, "file_name": p.name} for k, p in enumerate(said)]
+    notes = [{"image_id": 100 + k, "caption": c} for k, p in enumerate(said) for c in p.captions]
+    path.write_text(json.dumps({"info": {}, "images": images, "annotations": notes[::-1]}))
+    return path
+
+
+def lines_of(form: str) -> str:
+    return "".join(
+        form.format(name=p.name, k=k, caption=caption)
+        for p in SAID
+        for k, caption in enumerate(p.captions)
+    )
+
+
+TABLES = {
+    "Flickr8k.token.txt": lines_of("{name}#{k}\t{caption} \r\n"),
+    "results_20130124.token": lines_of("{name}#{k}\t{caption}\n"),
+    "results.csv": "image_name| comment_number| comment\n" + lines_of("{name}| {k}| {caption}\n"),
+    "bare.csv": lines_of("{name}|{k}|{caption}\n").replace("|1|", "| 1  "),  # a bar is missing
+    "captions.txt": "image,caption\n" + lines_of('{name},"{caption}"\n'),
+    "unquoted.txt": "image,caption\n" + lines_of("{name},{caption}\n"),
+    "three.csv": "image_name,comment_number,comment\n" + lines_of("{name},{k},{caption}\n"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_captions(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(TABLES[name])
+    assert caption_parts(tmp_path / name) == {"train": SAID}
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + TABLES[name].encode()))
+    assert caption_parts(packed) == {"train": SAID}
+
+
+def test_json_lines_tell_parts(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "a.jsonl", splits="ttttddeeu")
+    parts = caption_parts(path)
+    assert parts == {
+        "train": SAID[:4],
+        "validation": SAID[4:6],
+        "test": SAID[6:8],
+        "unused": SAID[8:],
+    }
+    assert caption_parts(json_lines(tmp_path / "b.jsonl")) == {"train": SAID}
+
+
+def test_cocos_json_and_its_two_files(tmp_path: Path) -> None:
+    whole = caption_parts(coco(tmp_path / "a.json"))
+    assert {p.name: set(p.captions) for p in whole["train"]} == {
+        p.name: set(p.captions) for p in SAID
+    }
+    train = coco(tmp_path / "annotations" / "captions_train2017.json", SAID[:6])
+    coco(tmp_path / "annotations" / "captions_val2017.json", SAID[6:])
+    put_zip(tmp_path / "pictures.zip", "train2017/")
+    both = load_captions(tmp_path, size=8, test=0.2)
+    assert {part: len(some) for part, some in both.pictures.items()} == {
+        "train": 5,
+        "validation": 4,
+        "test": 1,
+    }
+    coco(tmp_path / "annotations" / "captions_val2017.json", SAID[5:])
+    with pytest.raises(UserError, match=r"val2017\.json: 5\.png is in captions_train2017"):
+        caption_parts(train)
+
+
+def test_flickrs_lists_of_names(tmp_path: Path) -> None:
+    tokens = tmp_path / "Flickr8k.token.txt"
+    tokens.write_text(TABLES[tokens.name])
+    for part, names in {"train": NAMES[:5], "dev": NAMES[5:7], "test": NAMES[7:9]}.items():
+        (tmp_path / f"Flickr_8k.{part}Images.txt").write_text("\n".join(names) + "\n")
+    parts = caption_parts(tokens)
+    assert parts["train"] == SAID[:5]
+    assert parts["validation"] == SAID[5:7]
+    assert parts["test"] == SAID[7:9]
+    assert parts["unused"] == SAID[9:]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.txt", "", "empty: no captions"),
+        ("a.txt", "just a text\n", "line 1: neither name#0<TAB>caption"),
+        ("a.txt", "a.jpg#0\tone\nbroken\n", "line 2: not a picture and a caption"),
+        ("a.txt", b"a.jpg#0\tcaf\xe9\n", "line 1: not UTF-8"),
+        ("a.jsonl", "{}", "no column 'image'"),
+        ("a.jsonl", '{"image": 1, "captions": []}', "'image' is not text"),
+        ("a.jsonl", '{"image": "a", "captions": "one"}', "a list of texts"),
+        ("a.jsonl", '{"image": "a", "captions": [7]}', "expected a text, got 7"),
+        ("a.jsonl", '{"image": "a", "captions": ["\\ud800"]}', "half a character"),
+        ("a.jsonl", '{"image": "a", "captions": ["x"], "split": 3}', "'split' is not text"),
+        (
+            "a.jsonl",
+            '{"image": "a", "captions": ["x"], "split": "train"}\n'
+            '{"image": "a", "captions": ["x"], "split": "test"}',
+            "a: in two parts, 'train' and 'test'",
+        ),
+        ("a.json", "[]", "expected COCO's form"),
+        ("a.json", "{", "not JSON"),
+        ("a.json", "[" * 100_000, "not JSON"),
+        ("a.json", '{"images": [], "annotations": []}', "empty: no captions"),
+        ("a.json", '{"images": [{"id": []}], "annotations": []}', "image 1: no 'id'"),
+        ("a.json", '{"images": [7], "annotations": []}', "image 1: no 'id'"),
+        ("a.json", '{"images": [{"id": 1}], "annotations": []}', "image 1: expected a text"),
+        ("a.json", '{"images": [], "annotations": [{"image_id": 5}]}', "no image 5 is listed"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_captions(
+    tmp_path: Path, name: str, content: str | bytes, told: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(UserError, match=told) as refused:
+        caption_parts(path)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def check(found: CaptionSet) -> None:
+    """Every picture has the colour that its name says, and belongs to one part."""
+    names = [picture.name for some in found.pictures.values() for picture in some]
+    assert len(set(names)) == len(names)
+    for part, some in found.pictures.items():
+        assert found.pixels[part].shape == (len(some), 8, 8, 3)
+        assert not found.pixels[part].flags.writeable
+        for picture, pixels in zip(some, found.pixels[part], strict=True):
+            shade = int(picture.name.rpartition("/")[2].removesuffix(".png")) * 20
+            assert (pixels == (shade, 255 - shade, 7)).all()
+
+
+@pytest.mark.parametrize("where", ["beside", "below", "zip", "told folder", "told zip"])
+def test_pictures_are_found(tmp_path: Path, where: str) -> None:
+    captions, images = json_lines(tmp_path / "set" / "captions.jsonl"), None
+    if where in ("beside", "below"):
+        put_pictures(tmp_path / "set" / ("" if where == "beside" else "Images/deep"))
+    elif where == "told folder":
+        put_pictures(images := tmp_path / "elsewhere")
+    else:
+        place = "set/pictures.zip" if where == "zip" else "elsewhere.zip"
+        put = put_zip(tmp_path / place, "some/folder/")
+        zipfile.ZipFile(tmp_path / "set" / "a.zip", "w").close()  # which has none of them
+        images = put if where == "told zip" else None
+    for data in (captions, captions.parent):
+        found = load_captions(data, size=8, validation=0.2, test=0.3, images=images)
+        check(found)
+        assert [len(found.pictures[part]) for part in ("train", "validation", "test")] == [5, 2, 3]
+        assert found.skipped.told() == "10 pictures; none left out"
+    all_of_it = load_caption_test(captions, size=8, images=images)
+    assert all_of_it.pictures == {"test": tuple(SAID)}
+    check(all_of_it)
+
+
+def test_the_seed_holds_out_and_most_is_the_most(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "a.jsonl")
+    put_pictures(tmp_path)
+    one, again, other = (load_captions(path, size=8, test=0.4, seed=s) for s in (1, 1, 2))
+    assert one.pictures == again.pictures
+    assert one.sha256 == again.sha256 != other.sha256
+    assert one.pictures["test"] != other.pictures["test"]
+    few = load_captions(path, size=8, test=0.4, seed=1, most=2)
+    assert few.pictures["test"] == one.pictures["test"]
+    assert len(few.pictures["train"]) == 2
+    assert set(few.pictures["train"]) < set(one.pictures["train"])
+    reversed_ = json_lines(tmp_path / "b.jsonl", SAID[::-1])
+    there = load_captions(reversed_, size=8, test=0.4, seed=1)
+    assert set(there.pictures["test"]) == set(one.pictures["test"])
+
+
+def test_what_cannot_be_used_is_left_out_counted_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "MOST_PIXELS", 200)
+    put_pictures(tmp_path)
+    (tmp_path / "1.png").write_bytes(b"nothing")
+    (tmp_path / "2.png").write_bytes(png(2)[:-30])
+    (tmp_path / "3.png").unlink()
+    (tmp_path / "4.png").write_bytes(png(4, size=(20, 20)))
+    (tmp_path / "5.png").write_bytes(png(5, "L"))
+    (tmp_path / "6.png").unlink()
+    (tmp_path / "6.png").symlink_to(tmp_path / "7.png")
+    said = [*SAID[:9], Picture("9.png", ()), Picture("../9.png", ("x",)), Picture("/9.png", ("x",))]
+    path = json_lines(tmp_path / "a.jsonl", said, "t" * 12)
+    for _ in range(2):  # the second time from the cache, which knows it, too
+        found = load_captions(path, size=8, validation=0, test=0)
+        assert found.skipped.counts == {
+            "without captions": 1,
+            "missing": 3,
+            "unreadable": 2,
+            "truncated": 1,
+            "enormous": 1,
+            "grey": 1,
+        }
+        assert [p.name for p in found.pictures["train"]] == ["0.png", "5.png", "7.png", "8.png"]
+        assert found.pixels["train"].shape == (4, 8, 8, 3)
+        assert (found.pixels["train"][3] == (160, 95, 7)).all()
+        assert "4 pictures; left out: 1 without captions (9.png), 3 missing (3.png, ../9.png, " in (
+            found.skipped.told()
+        )
+        assert found.skipped.told().endswith("; converted: 1 grey (5.png)")
+
+
+def test_a_damaged_entry_of_an_archive_is_one_picture_less(tmp_path: Path) -> None:
+    archive = put_zip(tmp_path / "a.zip")
+    raw = archive.read_bytes()
+    at = raw.index(png(3)) + 40
+    archive.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+    found = load_captions(json_lines(tmp_path / "a.jsonl"), size=8)
+    assert found.skipped.counts == {"unreadable": 1}
+    check(found)
+
+
+def test_archives_that_lead_out_or_are_none_are_refused(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "a.jsonl")
+    evil = put_zip(tmp_path / "evil.zip", "../")
+    with pytest.raises(UserError, match="would leave its folder"):
+        load_captions(path, size=8, images=evil)
+    evil.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(UserError, match="a damaged archive"):
+        load_captions(path, size=8, images=evil)
+    with pytest.raises(UserError, match="not a zip archive"):
+        load_captions(path, size=8, images=path)
+    with pytest.raises(UserError, match="no such folder or zip archive"):
+        load_captions(path, size=8, images=tmp_path / "none")
+    evil.unlink()
+    with pytest.raises(UserError, match="none of its pictures is in its folder"):
+        load_captions(path, size=8)
+    (tmp_path / "3.png").write_bytes(b"")
+    with pytest.raises(UserError, match="no picture is left to train on: 0 pictures; left out: "):
+        load_captions(path, size=8)
+
+
+def test_two_pictures_of_a_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder, k in (("a", 1), ("b", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.png").write_bytes(png(k))
+    files = PictureFiles(tmp_path)
+    assert files.read("b/x.png") == png(2)
+    assert "x.png" not in files
+
+
+def test_pictures_are_decoded_once(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "a.jsonl")
+    put_pictures(tmp_path)
+    calls: list[tuple[int, int]] = []
+
+    def load(size: int = 8) -> CaptionSet:
+        calls.clear()
+        return load_captions(path, size=size, progress=lambda *done: calls.append(done))
+
+    first = load()
+    assert calls == [(k, 10) for k in range(1, 11)]
+    assert isinstance(first.pixels["train"].base, np.memmap)
+    assert load().sha256 == first.sha256
+    assert not calls
+    load(size=9)
+    assert len(calls) == 10
+    (file,) = (
+        f
+        for f in (cache_folder() / "pictures").glob("*.uint8")
+        if f.stat().st_size > 8 * 8 * 8 * 3 and f.stat().st_size < 8 * 9 * 9 * 3
+    )
+    whole = file.read_bytes()
+    for damage in (whole[:-1], b"", whole[:50] + b"\0" + whole[51:], whole + whole):
+        file.write_bytes(damage)
+        assert load().sha256 == first.sha256
+        assert len(calls) == 8
+        assert file.read_bytes() == whole
+    (tmp_path / "0.png").write_bytes(png(0, "L"))  # which is noticed
+    assert load().skipped.counts == {"grey": 1}
+
+
+def test_scenes_are_drawn_and_captioned_alike() -> None:
+    found = load_captions("scenes", size=16, most=12, seed=3)
+    assert repr(found) == "CaptionSet('scenes': 12 train, 500 validation, 1,000 test)"
+    for k, scene in zip(range(12), scenes("train", 3), strict=False):
+        assert found.pictures["train"][k].captions == (scene.caption,)
+        assert np.array_equal(found.pixels["train"][k], draw(scene, 16))
+    test = load_caption_test("scenes", size=16, seed=3)
+    assert test.pictures == {"test": found.pictures["test"]}
+    assert np.array_equal(test.pixels["test"], found.pixels["test"])
+    new = load_caption_test("scenes/combinations", size=16)
+    assert list(new.pictures) == ["test"]
+    assert new.pixels["test"].shape == (500, 16, 16, 3)
+    with pytest.raises(UserError, match="no part 'combination': did you mean 'combinations'"):
+        load_caption_test("scenes/combination")
+
+
+def test_names_and_numbers_are_checked(tmp_path: Path) -> None:
+    assert caption_set_names() == ("flickr8k", "scenes")
+    for wrong, told in (
+        ({"size": 0}, "from 1 to 1024"),
+        ({"validation": 0.5, "test": 0.5}, "nothing is left"),
+        ({"most": 0}, "at least one"),
+    ):
+        with pytest.raises(UserError, match=told):
+            load_captions("scenes", **wrong)
+    with pytest.raises(UserError, match="no named set: did you mean 'scenes'"):
+        load_captions("scense")
+    with pytest.raises(UserError, match="no captions in it: expected"):
+        load_captions(tmp_path)
+    with pytest.raises(UserError, match=r"(?s)not on this machine.*put .*WORKINGS_DATA"):
+        load_captions("flickr8k")
+
+
+def test_flickr8k_itself(data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not (data / "flickr8k").is_dir():
+        pytest.skip("no flickr8k")
+    monkeypatch.setenv("WORKINGS_DATA", str(data))
+    test = load_caption_test("flickr8k", size=32)
+    assert len(test.pictures["test"]) == 1000
+    assert {len(picture.captions) for picture in test.pictures["test"]} == {5}
+    first = test.pictures["test"][0]
+    with zipfile.ZipFile(data / "flickr8k" / "images128.zip") as archive:
+        (tmp_path / first.name).write_bytes(archive.read(first.name))
+    assert np.array_equal(read_picture(tmp_path / first.name, 32), test.pixels["test"][0])
