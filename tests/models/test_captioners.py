@@ -10,6 +10,7 @@ from workings.errors import UserError
 from workings.models.captioners import Pictures, build_captioner, placed
 from workings.models.eyes import build_eye
 from workings.models.recurrent_writer import RecurrentWriter
+from workings.models.summary import summarise
 from workings.models.transformer_writer import TransformerWriter
 from workings.models.translators import build_translator
 from workings.models.writers import START
@@ -157,3 +158,15 @@ def test_other_peoples_eyes_give_a_grid(package):
 def test_an_eye_that_there_is_not(eye):
     with pytest.raises(UserError, match=r"model\.eye"):
         build_captioner({"eye": eye}, WORDS)
+
+
+def test_a_layer_that_is_called_at_every_step_has_one_row_of_the_table():
+    model = made("additive")
+    rows = {row.name: row for row in summarise(model, length=5, pixels=16).rows}
+    query = rows["look.additive.query"]
+    assert query.mult_adds == 5 * model.look.additive.query.weight.numel()
+    assert rows["grid.eye.body.0"].mult_adds == 8 * 8 * (3 * 3 * 3 * 4)
+    assert (
+        sum(row.parameters for row in rows.values()) + model.head.weight.numel()
+        == sum(p.numel() for p in model.parameters()) + model.target_embedding.weight.numel()
+    )

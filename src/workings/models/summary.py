@@ -52,9 +52,9 @@ def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) 
     A mult-add is counted for each weight each time it is used; an embedding's as if it were a
     product, as the notes' tool does. The input is that of a `batch` of texts, as theirs is.
     """
-    rows: list[Row] = []
+    noted: dict[str, Row] = {}
     handles = [
-        module.register_forward_hook(_noting(rows, name))
+        module.register_forward_hook(_noting(noted, name))
         for name, module in model.named_modules()
         if not list(module.children()) and list(module.parameters(recurse=False))
     ]
@@ -77,6 +77,7 @@ def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) 
         for handle in handles:
             handle.remove()
     parameters = sum(p.numel() for p in model.parameters())
+    rows = list(noted.values())
     numbers = sum(_size(row.shape) for row in rows)
     return Summary(
         rows,
@@ -94,7 +95,9 @@ def _takes_lengths(model: nn.Module) -> bool:
     return "lengths" in inspect.signature(model.forward).parameters
 
 
-def _noting(rows: list[Row], name: str) -> Callable[..., None]:
+def _noting(noted: dict[str, Row], name: str) -> Callable[..., None]:
+    """Note what a layer does; if it is called again and again, all that it does, in one row."""
+
     def note(module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
         out = output if isinstance(output, Tensor) else output[0]
         own = list(module.parameters(recurse=False))
@@ -108,7 +111,8 @@ def _noting(rows: list[Row], name: str) -> Callable[..., None]:
             uses = out.shape[1]  # each position
         parameters = sum(p.numel() for p in own)
         shape = (-1, *out.shape[1:])
-        rows.append(Row(name, type(module).__name__, shape, parameters, weights * uses))
+        before = noted[name].mult_adds if name in noted else 0
+        noted[name] = Row(name, type(module).__name__, shape, parameters, before + weights * uses)
 
     return note
 

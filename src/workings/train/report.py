@@ -8,8 +8,10 @@ from typing import Any
 from workings.config import to_table, to_toml
 from workings.models.summary import summarise
 from workings.storage import read_json, write_text
+from workings.tasks.caption import Captioning
 from workings.tasks.classify import Classifying
 from workings.tasks.task import Task
+from workings.train.described import described
 from workings.train.log import read_log
 from workings.train.mistakes import mistakes
 from workings.views.report import Report, curve_chart, measures, report_page, samples_html
@@ -74,6 +76,8 @@ def _sections(task: Task, records: list[dict[str, Any]]) -> list[tuple[str, str]
     if isinstance(task, Classifying):
         part = "test" if task.examples.get("test") else "validation"
         return mistakes(task, part) if task.examples.get(part) else []
+    if isinstance(task, Captioning):
+        return described(task)
     remarks = [r for r in records if r["kind"] == "remark"]
     samples = [
         (r["epoch"], r["sample"])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from workings.views.captioned_html import captioned_css
 from workings.views.chart import Series, line_chart
 from workings.views.colours import step
 from workings.views.explained_html import explained_css
@@ -78,7 +79,9 @@ def report_page(report: Report) -> str:
     parts.append(f"<h2>The recipe</h2>\n{_pre(report.recipe.splitlines())}")
     facts = [(name, str(value)) for name, value in report.environment.items()]
     parts.append(f"<h2>Made with</h2>\n{html_table(('what', 'which'), facts, left=2)}")
-    return whole_page(report.title, "\n".join(parts), style=STYLE + explained_css())
+    return whole_page(
+        report.title, "\n".join(parts), style=STYLE + explained_css() + captioned_css()
+    )
 
 
 def measures(curves: Sequence[Mapping[str, Any]]) -> list[str]:
