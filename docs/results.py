@@ -135,6 +135,29 @@ def _way(item: tuple[str, dict[str, Any]]) -> str:
     return f"{data['source']} → {data['target']}"
 
 
+def captioners() -> str:
+    """A line for each trained captioner."""
+    found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if _is_captioner(p)]
+    rows = [
+        (
+            f"[{name}](recipes/{name}.toml)",
+            f"{result['parameters']:,}",
+            f"{len(result['curves'])}",
+            f"{result['minutes']:.1f} ({result['threads']})",
+            *(f"{result[key]:.1f}" for key in ("test_bleu_1", "test_bleu_4")),
+            f"**{result['test_cider']:.1f}**",
+            *(f"{result[key]:.1f}" for key in ("test_rouge", "test_exact")),
+        )
+        for name, result in sorted(found)
+    ]
+    head = ("recipe", "parameters", "epochs", "minutes (threads)")
+    return _table((*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %"), rows)
+
+
+def _is_captioner(path: Path) -> bool:
+    return path.stem.startswith(("scenes", "flickr8k"))
+
+
 def crews() -> str:
     """Weak and strong scaling."""
     rows = [
@@ -165,6 +188,7 @@ TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "cells": (cells, ("docs/cells.md",)),
     "speed": (speed, ("docs/language.md",)),
     "translators": (translators, ("README.md", "docs/translate.md")),
+    "captioners": (captioners, ("README.md", "docs/caption.md")),
     "crews": (crews, ("docs/cluster.md",)),
 }
 
