@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -14,6 +15,7 @@ from workings.errors import UserError
 from workings.views import raster
 from workings.views.colours import theme
 from workings.views.picture import Picture
+from workings.views.pixels import png_rgb
 from workings.views.style import css as page_style
 from workings.views.svg import css
 
@@ -148,6 +150,20 @@ def test_half_opaque_is_half_way() -> None:
     assert isinstance(value, tuple)
     assert all(abs(part - 127) <= 1 for part in value)
     assert 'fill-opacity="0.5"' in made.svg()
+
+
+def test_an_image_is_written_once_and_seen_wherever_it_is_put() -> None:
+    made = Picture(100, 40, "")
+    photo = png_rgb(np.array([[[255, 0, 0], [0, 0, 255]]], np.uint8))
+    made.photo((10, 10, 20, 20), photo)
+    made.photo((50, 10, 40, 20), photo)
+    image = opened(made, 1)
+    seen = [image.getpixel((x, 20)) for x in (5, 12, 28, 40, 53, 87)]
+    red, blue, paper = (255, 0, 0), (0, 0, 255), rgb("paper")
+    assert seen == [paper, red, blue, paper, red, blue]
+    root = parsed(made)
+    assert len(root.findall(f".//{SVG}image")) == 1
+    assert len(root.findall(f"{SVG}use")) == 2
 
 
 @pytest.mark.parametrize("anchor", ["start", "middle", "end"])

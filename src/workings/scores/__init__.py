@@ -1,1 +1,1 @@
-"""How good translations are: BLEU and chrF, how sure that is, and where they fail. No torch."""
+"""How good translations and captions are, how sure that is, and where they fail. No torch."""

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workings import __version__
 from workings.errors import UserError, shown
 from workings.scores.caption_counts import (
     LONGEST,
@@ -25,6 +24,8 @@ from workings.scores.caption_counts import (
 from workings.scores.caption_words import TOKENISATION, caption_words
 from workings.scores.measures import Counts
 from workings.scores.pairs import References, lists_of_references
+
+_VERSION = 1  # of words and formulas: figures of one version can be compared
 
 Counting: TypeAlias = Callable[[Sequence[Words], Sequence[Sequence[Words]]], NDArray[Any]]
 
@@ -140,4 +141,4 @@ def _signature(references: Sequence[Sequence[Words]], how: str) -> str:
     """Say what was computed, as sacreBLEU's signatures do."""
     counts = {len(some) for some in references}
     number = counts.pop() if len(counts) == 1 else "var"
-    return f"nrefs:{number}|case:lc|tok:{TOKENISATION}|{how}|version:workings-{__version__}"
+    return f"nrefs:{number}|case:lc|tok:{TOKENISATION}|{how}|version:workings-captions-{_VERSION}"
