@@ -40,19 +40,19 @@ class Judged:
         """Write it for a terminal."""
         from workings.views import judged
 
-        return judged.text(self)
+        return judged.text(self.to_table())
 
     def to_picture(self) -> Picture:
         """Draw BLEU by the length of the source: who has a bottleneck falls."""
         from workings.views import judged
 
-        return judged.picture(self)
+        return judged.picture(self.to_table())
 
     def to_html(self) -> str:
         """Write it as one HTML file that needs nothing else."""
         from workings.views import judged
 
-        return judged.page(self)
+        return judged.page(self.to_table())
 
 
 def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
