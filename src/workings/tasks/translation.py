@@ -1,7 +1,7 @@
 """Sentences in, translations out: searched for, spelt, and unknown words taken from the source."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -14,7 +14,7 @@ from workings.data.tokenizer import Tokenizer
 from workings.data.words import Words
 from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sample import Sampling, generate
-from workings.models.translators import START, Sentences, Translator
+from workings.models.translators import PAD, START, Sentences, Translator
 from workings.recipes import SearchConfig
 from workings.tasks.alignment import cross_weights
 
@@ -115,7 +115,7 @@ def drawn(
     stop = stop_of(words.target)
     tokens: list[list[int]] = [[] for _ in source.lengths]
     logs, done = [0.0] * len(tokens), [False] * len(tokens)
-    for chosen, scores in generate(model, source, longest, sampling):
+    for chosen, scores in generate(model, source, longest, replace(sampling, never=(PAD, START))):
         chances = torch.log_softmax(scores.float(), -1)
         for k, token in enumerate(chosen.tolist()):
             if done[k]:
