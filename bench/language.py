@@ -24,8 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from apart import in_turn, serve
 from report import RESULTS, environment, ratio, save, show, versions
 from workings.decode.sample import generate
 from workings.models.language import LanguageModel, build_language_model
@@ -194,54 +194,12 @@ def generator(name: str) -> Callable[[], int]:
     return lambda: wrapped.generate(prompt, TOKENS, temperature=0.0, cache_kv=True).shape[1]
 
 
-def serve(name: str) -> None:
-    """Generate once for each line that comes in; answer with the milliseconds."""
-    run = generator(name)
-    with torch.inference_mode():
-        for _ in sys.stdin:
-            start = time.perf_counter()
-            count = run()
-            print(json.dumps([(time.perf_counter() - start) * 1e3, count]), flush=True)
-
-
-@contextmanager
-def served(name: str) -> Iterator[Callable[[], float]]:
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--serve", name],
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    send, receive = process.stdin, process.stdout
-
-    def once() -> float:
-        send.write("\n")
-        send.flush()
-        ms, count = json.loads(receive.readline())
-        assert count == TOKENS, f"{name} wrote {count}"
-        return float(ms)
-
-    try:
-        once()  # warm
-        yield once
-    finally:
-        process.kill()
-        process.wait()
-
-
 def generate_part(rounds: int) -> list[dict[str, Any]]:
     names = list(present())
     if find_spec("ctranslate2"):
         names.append("workings, CTranslate2")
-    times: dict[str, list[float]] = {name: [] for name in names}
-    with ExitStack() as open_ones:
-        turns = {name: open_ones.enter_context(served(name)) for name in names}
-        for number in range(rounds):
-            for name in names[number % len(names) :] + names[: number % len(names)]:
-                times[name].append(turns[name]())
+    times, counts = in_turn({name: [__file__, "--serve", name] for name in names}, rounds)
+    assert set(counts.values()) == {TOKENS}, counts
     rows = []
     for name, found in times.items():
         row: dict[str, Any] = {"who": name, "ms": round(statistics.median(found), 1)}
@@ -345,7 +303,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]) if options.serve else options.threads)
     if options.serve:
-        serve(options.serve)
+        serve(generator(options.serve))
         return
     made = {
         "train": lambda: train_part(options.rounds),

@@ -1,36 +1,54 @@
-"""Translators beside JoeyNMT and Hugging Face's Marian: training steps.
+"""Translators beside JoeyNMT and Hugging Face's Marian: training steps, and beam search.
 
-    python bench/translate.py [--rounds 7] [--threads 1]
+    python bench/translate.py [--parts train decode] [--rounds 7] [--threads 1]
+    python bench/translate.py --parts decode --run RUN --sentences 300
 
-Everyone has 4 + 4 layers, width 128, feed-forward 256, 4 heads, a vocabulary of 9,000 that both
-languages and the output share, dropout 0.1, label smoothing 0.1, and fused AdamW. All work on the
-same ids, turn by turn; a ratio is the median of the rounds' ratios. What is not installed is left
-out: `pip install '.[bench]' joeynmt 'importlib_metadata<8.6'` (JoeyNMT asks for older versions of
-packages that others here want newer: give it an environment of its own).
+What is not installed is left out: `pip install '.[bench,fast]' joeynmt 'importlib_metadata<8.6'`
+(JoeyNMT asks for older versions of packages that others here want newer: give it an environment of
+its own). Contestants take turns; a ratio is the median of the rounds' ratios.
 
-Target tokens a second, on batches of 4,096 tokens, padding among them; to results/translate.json.
+- train: target tokens a second, on batches of 4,096 tokens, padding among them. Everyone has 4 + 4
+  layers, width 128, feed-forward 256, 4 heads, a vocabulary of 9,000 that both languages and the
+  output share, dropout 0.1, label smoothing 0.1, and fused AdamW, and the same ids.
+- decode: sentences of Multi30k's test_2016 a second, the best of 5 beams, ids in and ids out, by
+  one model of that shape, with its norms after the layers as Marian has them; a process each. It is
+  trained for an epoch and kept in --run, if it is not there. Everyone has the batches that suit it
+  best, of sentences of like length (`searching.AT_ONCE`). Hugging Face searches to the same end as
+  ours (`early_stopping` "never"), without a length penalty, since its own divides by another
+  number: both must find the same. JoeyNMT stops by its own rule, and finds the same less often.
+
+Writes results/translate.json, part by part.
 """
 
 import argparse
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from report import environment, ratio, save, show, versions
+from apart import in_turn, serve
+from report import RESULTS, environment, ratio, save, show, versions
+from searching import AT_ONCE, SEARCHES, searcher, sources
 from workings.models.translators import Sentences, Translator, build_translator
+from workings.tasks.translate import Translating
+from workings.train.runs import load_as
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS = 9000, 128, 256, 4, 4
 PAD, START, STOP = 0, 1, 3
 DROPOUT = SMOOTHING = 0.1
 TOKENS, LONGEST = 4096, 20
 Step = Callable[[], None]
+ROOT = Path(__file__).parents[1]
 
 
 def batch() -> tuple[Sentences, Tensor]:
@@ -85,31 +103,6 @@ def marian(positions: int = 512) -> nn.Module:
     return MarianMTModel(config)
 
 
-def joey() -> nn.Module:
-    from joeynmt.model import build_model
-    from joeynmt.vocabulary import Vocabulary
-
-    names = ("unk", "pad", "bos", "eos")
-    tokens = dict(
-        zip((f"{n}_token" for n in names), ("<unk>", "<pad>", "<s>", "</s>"), strict=True)
-    )
-    numbers = {f"{name}_id": k for k, name in enumerate(names)}
-    specials = SimpleNamespace(**tokens, **numbers, sep_token=None, sep_id=None, lang_tags=[])
-    words = Vocabulary([f"w{k}" for k in range(4, VOCABULARY)], specials)
-    side = {
-        "type": "transformer",
-        "num_layers": LAYERS,
-        "num_heads": HEADS,
-        "embeddings": {"embedding_dim": WIDTH, "scale": True},
-        "hidden_size": WIDTH,
-        "ff_size": HIDDEN,
-        "dropout": DROPOUT,
-        "layer_norm": "pre",
-    }
-    table = {"encoder": side, "decoder": side, "tied_embeddings": True, "tied_softmax": True}
-    return build_model({**table, "initializer": "xavier_uniform"}, words, words)
-
-
 # -- training steps --------------------------------------------------------------------------------
 
 
@@ -147,7 +140,9 @@ def marian_step() -> Step:
 
 
 def joey_step() -> Step:
-    (source, target), model = batch(), joey()
+    (source, target) = batch()
+    shape = (VOCABULARY, LAYERS, HEADS, WIDTH, HIDDEN)
+    model = joey_model(*shape, dropout=DROPOUT, layer_norm="pre")
     pad = 1  # its own
     ids, right = source.ids.clone(), target.clone()
     read = shifted(target)
@@ -201,6 +196,69 @@ def timed(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
     return times
 
 
+# -- beam search -----------------------------------------------------------------------------------
+
+PACKAGES = {
+    "workings": "torch",
+    "workings, CTranslate2": "ctranslate2",
+    "Hugging Face": "transformers",
+    "JoeyNMT": "joeynmt",
+}
+SHAPE = ["--tokenizer.size", str(VOCABULARY), "--model.norm", "post", "--model.dropout", "0.1"]
+BRIEFLY = ["--train.epochs", "1", "--train.batch", "1024", "--train.average", "none"]
+TIE = 1e-3  # nats, below which rounding decides
+
+
+def trained(run: Path) -> None:
+    """Train the model that all search with, if nobody has."""
+    if not (run / "result.json").exists():
+        recipe = ROOT / "recipes" / "multi30k-en-de-transformer.toml"
+        command = [sys.executable, "-m", "workings", "train", str(recipe), "--out", str(run)]
+        subprocess.run([*command, *SHAPE, *BRIEFLY, "--threads", "1"], check=True)
+
+
+def decode_part(rounds: int, run: Path, count: int) -> list[dict[str, Any]]:
+    trained(run)
+    given = ["--run", str(run), "--sentences", str(count)]
+    commands = {
+        name: [__file__, *given, "--serve", name] for name in SEARCHES if find_spec(PACKAGES[name])
+    }
+    times, found = in_turn(commands, rounds)
+    task = load_as(Translating, run)
+    some = sources(task, count)
+    rows = []
+    for name, taken in times.items():
+        same = [a == b for a, b in zip(found[name], found["workings"], strict=True)]
+        row: dict[str, Any] = {
+            "who": name,
+            "sentences/s": round(len(some) / statistics.median(taken) * 1e3, 1),
+            "at once": AT_ONCE[name],
+            "tokens": sum(map(len, found[name])),
+            "as ours": round(sum(same) / len(same), 4),
+        }
+        for peer in ("Hugging Face", "JoeyNMT"):
+            if peer in times:
+                row[f"× {peer}"] = round(ratio(times[peer], taken), 2)
+        rows.append(row)
+        if name != "JoeyNMT":  # which stops by its own rule
+            both = zip(some, found[name], found["workings"], strict=True)
+            for source, theirs, right in both:
+                assert theirs == right or is_tie(task.model, source, theirs, right), (name, source)
+    return rows
+
+
+@torch.inference_mode()
+def is_tie(model: Translator, source: list[int], *translations: list[int]) -> bool:
+    """Whether translations are so equally likely that rounding decides between them."""
+    ids = Sentences(torch.tensor([source]), torch.tensor([len(source)]))
+    logs = []
+    for text in translations:
+        wanted = torch.tensor([[*text, STOP]])
+        chances = torch.log_softmax(model(ids, shifted(wanted)), -1)
+        logs.append(float(chances.gather(-1, wanted.unsqueeze(-1)).sum()))
+    return max(logs) - min(logs) < TIE
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -208,18 +266,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--parts", nargs="+", default=["train", "decode"], metavar="PART")
+    parser.add_argument("--run", type=Path, default=ROOT / "runs" / "bench-translate")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]) if options.serve else options.threads)
     torch.manual_seed(0)
-    rows = train_part(options.rounds)
-    show("train", rows)
-    told = {
-        **environment(),
-        **versions("transformers", "joeynmt"),
-        "rounds": options.rounds,
-        "rows": rows,
+    if options.serve:
+        serve(searcher(options.serve, options.run, options.sentences))
+        return
+    made = {
+        "train": lambda: train_part(options.rounds),
+        "decode": lambda: decode_part(options.rounds, options.run, options.sentences),
     }
-    save("translate", {"train": told})
+    path = RESULTS / "translate.json"
+    result = json.loads(path.read_text()) if path.exists() else {}
+    for part in options.parts:
+        rows = made[part]()
+        show(part, rows)
+        result[part] = {
+            **environment(),
+            **versions("transformers", "joeynmt", "ctranslate2"),
+            "rounds": options.rounds,
+            "rows": rows,
+        }
+        save("translate", result)
 
 
 if __name__ == "__main__":

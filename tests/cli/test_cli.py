@@ -122,6 +122,20 @@ def test_a_wrong_verb_is_told_in_a_line(verb, told):
     assert line.startswith(f"workings: {verb}: no such verb: {told}")
 
 
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        (("--seed", "-3"), "seed = -3"),
+        (("--train.epochs", "0"), "epochs = 0"),
+        (("--epochs", "3"), "did you mean --train.epochs"),
+    ],
+)
+def test_a_recipes_key_may_stand_before_the_recipe(flag, told):
+    for order in ((*flag, "recipes/emoji.toml"), ("recipes/emoji.toml", *flag)):
+        done = workings("train", *order, code=2)
+        assert told in done.stderr
+
+
 def test_debug_shows_the_traceback():
     done = workings("solve", "no-such-file.toml", "--debug", code=1)
     assert "Traceback" in done.stderr

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workings.decode.beam import beam_search, penalty
+from workings.decode.beam import beam_search, candidates, penalty
 from workings.errors import UserError
 
 _spec = importlib.util.spec_from_file_location("toy", Path(__file__).with_name("toy.py"))
@@ -64,6 +64,43 @@ def test_it_does_not_stop_early_and_says_true_probabilities(seed, beams, strengt
             told = model.log_probability(first, tokens)
             assert h.log_probability == pytest.approx(told, abs=1e-4)
         assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    beams=st.integers(1, 4),
+    best=st.integers(1, 6),
+    strength=st.sampled_from([0.0, 1.0, -0.5]),
+)
+def test_fewer_are_the_best_of_all(seed, beams, best, strength):
+    model = toy.Toy(seed=seed, vocabulary=5)
+    options = {"stop": STOP, "longest": 8, "beams": beams, "length_penalty": strength}
+    everything = beam_search(model, torch.tensor([1, 4, 2]), **options)
+    fewer = beam_search(model, torch.tensor([1, 4, 2]), best=best, **options)
+    for some, all_of_it in zip(fewer, everything, strict=True):
+        expected = [h.score for h in all_of_it[:best]]
+        assert [h.score for h in some] == pytest.approx(expected, abs=1e-5)
+        assert len({h.tokens for h in some}) == len(some)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    vocabulary=st.integers(1, 70),
+    beams=st.integers(1, 3),
+    count=st.integers(1, 40),
+)
+def test_candidates_are_what_sorting_everything_finds(seed, vocabulary, beams, count):
+    draw = torch.Generator().manual_seed(seed)
+    scores = torch.randn(2 * beams, vocabulary, generator=draw)
+    totals = torch.randn(2, beams, generator=draw)
+    rows, tokens, values = candidates(scores, totals, count)
+    grown = torch.log_softmax(scores, -1).view(2, beams, vocabulary) + totals.unsqueeze(-1)
+    expected = grown.flatten(1).sort(descending=True).values[:, :count]
+    torch.testing.assert_close(values, expected)
+    torch.testing.assert_close(grown[torch.arange(2).unsqueeze(1), rows, tokens], values)
+    assert all(len(set(pairs)) == len(pairs) for pairs in (rows * vocabulary + tokens).tolist())
 
 
 def test_one_beam_is_greedy_where_nothing_stops():

@@ -1,5 +1,6 @@
 """Translators through the engine: a language whose words come in reverse order."""
 
+import io
 import json
 import random
 
@@ -10,9 +11,10 @@ from workings.cli import main
 from workings.config import build, override
 from workings.data.pairs import load_pairs
 from workings.decode.beam import Hypothesis
+from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.lens.alignments import alignment
-from workings.models.translators import START
+from workings.models.translators import PAD, START
 from workings.recipes import SearchConfig, TranslateRecipe
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
@@ -149,7 +151,8 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
         except StopIteration:
             raise EOFError from None
 
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", answer)
     assert main(["translate", str(run)]) == 0
     assert capsys.readouterr().out.splitlines() == ["un dix", "", "chien chat", ""]
@@ -192,6 +195,56 @@ def test_bad_input(run, pairs, tmp_path, capsys):
           mode="quiet")  # fmt: skip
     assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
     assert "looks at nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--n-best", "2", "--temperature", "1"], "--temperature makes one"),
+        (["--n-best", "2", "--show"], "--show makes one"),
+        (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
+        (["--layer", "1"], "--layer is of the alignment"),
+        (["--words"], "--words is of the alignment"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(run, options, told, capsys):
+    assert main(["translate", str(run), "ten one", *options]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_what_is_shown_was_searched_for_as_asked(run, capsys):
+    """A wild draw that is another translation than the best."""
+    wild = ["--temperature", "50", "--seed", "3"]
+    assert main(["translate", str(run), "ten one cat", *wild]) == 0
+    drawn = capsys.readouterr().out.strip()
+    assert drawn != "chat un dix"
+    assert main(["translate", str(run), "ten one cat", *wild, "--show", "--format", "json"]) == 0
+    *rows, _ = json.loads(capsys.readouterr().out)["rows"]
+    assert [row.strip() for row in rows] == drawn.split()
+
+
+def test_whoever_writes_to_a_file_is_not_asked(run, monkeypatch, capsys):
+    """The prompts would stand in it."""
+    lines = io.TextIOWrapper(io.BytesIO(b"ten one\n"))
+    lines.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", lines)
+    assert main(["translate", str(run)]) == 0
+    assert capsys.readouterr().out == "un dix\n"
+
+
+def test_what_no_text_has_is_not_drawn(run):
+    task = load(run)
+    hot = Sampling(temperature=1e6, seed=1)
+    found = [t for some in task.translate(["one two ten cat dog"] * 20, sampling=hot) for t in some]
+    assert not {PAD, START} & {token for t in found for token in t.tokens}
+
+
+def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_path, capsys):
+    other = tmp_path / "other"
+    train(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
+    assert main(["judge", str(run), str(other)]) == 2
+    assert "other held out other sentences" in capsys.readouterr().err
+    assert main(["judge", str(run), str(other), "--data", str(pairs)]) == 0
 
 
 def test_held_out_pairs_are_not_seen(pairs):

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         return _refused(error)
     parser = _parser()
-    arguments, changes = parser.parse_known_args(_joined(given))
+    arguments, changes = parser.parse_known_args(given)
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
     arguments.changes, arguments.status = changes, 0
@@ -94,19 +94,6 @@ def _expect_verb(given: Sequence[str]) -> None:
         raise UserError(f"{brief(given[0])}: no such verb: {near(given[0], VERBS)}")
 
 
-def _joined(given: Sequence[str]) -> list[str]:
-    """Join `--section.key VALUE` by =, lest argparse take the value for a RECIPE."""
-    joined: list[str] = []
-    for argument in given:
-        before = joined[-1] if joined else ""
-        change = before.startswith("--") and "." in before and "=" not in before
-        if change and "--" not in joined and not argument.startswith("--"):
-            joined[-1] = f"{before}={argument}"
-        else:
-            joined.append(argument)
-    return joined
-
-
 def _refused(error: UserError | OSError) -> int:
     """Tell what was wrong, unless another process does."""
     if isinstance(error, ToldElsewhere):
@@ -125,6 +112,27 @@ def _told(error: Exception) -> str:
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose epilog may be a function: what is long to write is written when asked for."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Join `--key VALUE` of a recipe by =, lest argparse take the value for a RECIPE."""
+        if args is not None and self.get_default("takes_changes"):
+            args = self._joined(args)
+        return super().parse_known_args(args, namespace)
+
+    def _joined(self, given: Sequence[str]) -> list[str]:
+        joined: list[str] = []
+        for argument in given:
+            before = joined[-1] if joined else ""
+            change = before.startswith("--") and "=" not in before and not self._takes(before)
+            if change and "--" not in joined and not argument.startswith("--"):
+                joined[-1] = f"{before}={argument}"
+            else:
+                joined.append(argument)
+        return joined
+
+    def _takes(self, flag: str) -> bool:
+        """Whether this is an option, perhaps shortened, of the verb itself."""
+        return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
         if os.environ.get("LOCAL_RANK", "0") != "0":  # the first of torchrun's processes tells

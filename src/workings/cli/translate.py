@@ -41,12 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.train.runs import load_as
     from workings.views.plain import printable
 
+    _expect_sense(arguments)
     task = load_as(Translating, arguments.run_folder)
     how, sampling = wanted_search(task.recipe.search, arguments)
-    if arguments.show:
-        return _show(task, arguments)
     by = FastestSearch(task.model, best=arguments.n_best or 1)
-    asks = not arguments.texts and sys.stdin.isatty()
+    if arguments.show:
+        (source,) = _one(arguments.texts)
+        (found,) = task.translate([source], how, sampling, by)
+        return _show(task, source, found[0].text, arguments)
+    asks = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
     # Whoever sits at a terminal wants an answer to each sentence; others are faster together.
     for texts in ([line] for line in _asked()) if asks else (_sentences(arguments.texts),):
         for found in task.translate(texts, how, sampling, by):
@@ -71,17 +74,39 @@ def _asked() -> Iterator[str]:
             return
 
 
-def _show(task: object, arguments: argparse.Namespace) -> int:
-    from workings.cli.output import show
+def _expect_sense(arguments: argparse.Namespace) -> None:
+    """Refuse options that contradict each other, or would be passed over."""
     from workings.errors import UserError
+
+    if arguments.n_best is not None:
+        if arguments.n_best < 1:
+            raise UserError(f"--n-best {arguments.n_best}: at least 1")
+        for other in ("temperature", "show"):
+            if getattr(arguments, other) not in (None, False):
+                raise UserError(f"--n-best lists several translations, --{other} makes one: which?")
+    of_alignment = ("words", "layer", "head", "format", "out")
+    given = [f"--{name}" for name in of_alignment if getattr(arguments, name)]
+    if given and not arguments.show:
+        raise UserError(f"{given[0]} is of the alignment, which --show draws")
+
+
+def _one(texts: list[str]) -> list[str]:
+    from workings.errors import UserError
+
+    found = list(_sentences(texts))
+    if len(found) != 1:
+        raise UserError(f"--show draws one sentence, and {len(found)} were given")
+    return found
+
+
+def _show(task: object, source: str, target: str, arguments: argparse.Namespace) -> int:
+    from workings.cli.output import show
     from workings.lens.alignments import alignment
 
-    texts = list(_sentences(arguments.texts))
-    if len(texts) != 1:
-        raise UserError(f"--show draws one sentence, and {len(texts)} were given")
     found = alignment(
         task,  # type: ignore[arg-type]
-        texts[0],
+        source,
+        target,
         layers=arguments.layer,
         heads=arguments.head,
         whole_words=arguments.words,

@@ -1,5 +1,6 @@
 """Beam search: the best of several sequences followed at once, for a batch of sources."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from torch import Tensor
 
 from workings.decode.stepping import Stepper
 from workings.errors import UserError
+
+BLOCK = 16  # tokens of which the largest is found at once
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,11 @@ def beam_search(
     longest: int,
     beams: int = 5,
     length_penalty: float = 0.0,
+    best: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Find for each source the `beams` best sequences of at most `longest` tokens, best first.
+    """Find for each source the `best` sequences of at most `longest` tokens, best first.
+
+    As many as there are beams, if that is not said: to be sure of fewer takes fewer steps.
 
     A sequence ends where its stop is among the `beams` best continuations: one that is not was
     never a candidate, and a single beam takes the likeliest token. A source is done when no
@@ -55,13 +61,14 @@ def beam_search(
     """
     if beams < 1 or longest < 1:
         raise UserError(f"beams = {beams}, longest = {longest}: both must be at least 1")
+    count = min(best or beams, beams)
     scores, state = model.start(condition)
     finished: list[list[Hypothesis]] = [[] for _ in scores]
     active = list(range(len(scores)))  # sources that are not done
     totals = scores.new_zeros(len(scores), 1)  # log probabilities: [active, beams]
     written = torch.zeros(len(scores), 1, 0, dtype=torch.long, device=scores.device)
     for length in range(1, longest + 1):
-        rows, tokens, values = _candidates(scores, totals, 2 * beams)
+        rows, tokens, values = candidates(scores, totals, 2 * beams)
         ends = torch.ones_like(tokens, dtype=torch.bool)
         if length < longest:
             ends = tokens == stop if stop is not None else torch.zeros_like(ends)
@@ -69,21 +76,16 @@ def beam_search(
             text, last, value = written[a, rows[a, j]].tolist(), int(tokens[a, j]), values[a, j]
             text += [] if last == stop else [last]
             ranked = float(value) / penalty(length, length_penalty)
-            _add(finished[active[a]], Hypothesis(tuple(text), float(value), ranked), beams)
+            _add(finished[active[a]], Hypothesis(tuple(text), float(value), ranked), count)
         if length == longest:
             break
         totals, order = values.masked_fill(ends, -torch.inf).topk(min(beams, values.shape[1]))
         rows, tokens = rows.gather(1, order), tokens.gather(1, order)
-        open_ones = [
-            a
-            for a, source in enumerate(active)
-            if totals[a, 0].isfinite()
-            and (
-                len(finished[source]) < beams
-                or finished[source][-1].score
-                < reach(float(totals[a, 0]), length, longest, length_penalty)
-            )
-        ]
+        open_ones = []
+        for a, likeliest in enumerate(totals[:, 0].tolist()):
+            found, most = finished[active[a]], reach(likeliest, length, longest, length_penalty)
+            if likeliest > -math.inf and (len(found) < count or found[-1].score < most):
+                open_ones.append(a)
         if not open_ones:
             break
         kept = torch.tensor(open_ones, device=scores.device)
@@ -97,17 +99,35 @@ def beam_search(
     return finished
 
 
-def _candidates(
+def candidates(
     scores: Float[Tensor, "rows vocabulary"], totals: Float[Tensor, "active beams"], count: int
 ) -> tuple[Int[Tensor, "active count"], Int[Tensor, "active count"], Float[Tensor, "active count"]]:
-    """The best continuations of each source: of which beam, by which token, how likely."""
-    found = torch.log_softmax(scores.float(), -1).view(*totals.shape, -1)
-    grown = (totals.unsqueeze(-1) + found).flatten(1)
-    values, places = grown.topk(min(count, grown.shape[1]))
-    return places // found.shape[-1], places % found.shape[-1], values
+    """The best continuations of each source: of which beam, by which token, how likely.
+
+    Every one of them is in one of the `count` blocks of tokens that have the largest of all; to
+    find those and look into them takes a sixth of the time of sorting all tokens.
+    """
+    active, beams = totals.shape
+    found = torch.log_softmax(scores.float(), -1).view(active, beams, -1)
+    vocabulary = found.shape[-1]
+    blocks = vocabulary // BLOCK  # block b: tokens b, b + blocks, b + 2 blocks, …
+    largest = found[..., : BLOCK * blocks].view(active, beams, BLOCK, blocks).amax(-2)
+    # The few tokens that are left over are a block each: the last place of blocks that go on.
+    largest = torch.cat((largest, found[..., BLOCK * blocks :]), -1) + totals.unsqueeze(-1)
+    each = largest.shape[-1]
+    chosen = largest.flatten(1).topk(min(count, beams * each)).indices.unsqueeze(-1)
+    rows, block = chosen // each, chosen % each  # [active, blocks chosen, 1]
+    place = torch.arange(BLOCK, device=scores.device)
+    tokens = (block + blocks * place).flatten(1)
+    rows = rows.expand(-1, -1, BLOCK).flatten(1)
+    grown = found.flatten(1).gather(1, rows * vocabulary + tokens) + totals.gather(1, rows)
+    alone = (block >= blocks) & (place < BLOCK - 1)
+    grown.masked_fill_(alone.flatten(1), -torch.inf)
+    values, order = grown.topk(min(count, beams * vocabulary))
+    return rows.gather(1, order), tokens.gather(1, order), values
 
 
-def _add(finished: list[Hypothesis], hypothesis: Hypothesis, beams: int) -> None:
+def _add(finished: list[Hypothesis], hypothesis: Hypothesis, count: int) -> None:
     finished.append(hypothesis)
     finished.sort(key=lambda h: -h.score)
-    del finished[beams:]
+    del finished[count:]

@@ -66,8 +66,7 @@ class FastestSearch:
         """Find for each source the best translations, best first."""
         how = {"longest": longest, "beams": beams, "length_penalty": length_penalty}
         if not self.by_engine(source, longest, beams):
-            found = beam_search(self.model, source, stop=stop, **how)  # type: ignore[arg-type]
-            return [some[: self.best] for some in found]
+            return beam_search(self.model, source, stop=stop, best=self.best, **how)  # type: ignore[arg-type]
         if self._engine is None or self._engine.stop != stop:
             self._engine = TranslationEngine(self.model, stop)
         return self._engine.search(source, best=min(self.best, beams), **how)  # type: ignore[arg-type]

@@ -40,19 +40,19 @@ class Judged:
         """Write it for a terminal."""
         from workings.views import judged
 
-        return judged.text(self)
+        return judged.text(self.to_table())
 
     def to_picture(self) -> Picture:
         """Draw BLEU by the length of the source: who has a bottleneck falls."""
         from workings.views import judged
 
-        return judged.picture(self)
+        return judged.picture(self.to_table())
 
     def to_html(self) -> str:
         """Write it as one HTML file that needs nothing else."""
         from workings.views import judged
 
-        return judged.page(self)
+        return judged.page(self.to_table())
 
 
 def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
@@ -66,6 +66,13 @@ def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
         raise UserError(f"these translate different languages ({told}): they cannot be compared")
     first = next(iter(tasks.values()))
     pairs: tuple[Pair, ...] = first.test_pairs(data)
+    for name, task in tasks.items():
+        same = data is None and task.recipe.data.set == first.recipe.data.set
+        if same and task is not first and set(task.test_pairs()) != set(pairs):
+            raise UserError(
+                f"{name} held out other sentences of {task.recipe.data.set} than the first run, "
+                "and may have learned from these: --data FILE, of pairs that nobody has seen"
+            )
     sources, references = [p.source for p in pairs], [p.target for p in pairs]
     lower = any(task.words.lower for task in tasks.values())
     measure = measures.bleu(lowercase=lower)

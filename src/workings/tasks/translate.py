@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from workings.crew import Crew
 from workings.data.batching import pad, pair_batches
-from workings.data.pairs import Pair, PairSplits, load_pairs, load_test
+from workings.data.pairs import Pair, PairSplits, load_pairs, load_test, pair_set_names
 from workings.data.tokenizers import load_tokenizer, train_tokenizer
+from workings.decode.beam import beam_search
 from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.models.translators import Sentences, Translator, build_translator
@@ -177,7 +179,8 @@ class Translating(Writing):
 
     def best(self, texts: Iterable[str], how: SearchConfig | None = None) -> Iterator[str]:
         """The best translation of each text."""
-        return (found[0].text if found else "" for found in self.translate(texts, how))
+        by = partial(beam_search, self.model, best=1)
+        return (found[0].text if found else "" for found in self.translate(texts, how, by=by))
 
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
         """Score the test part of a set, or all pairs of a file; None: the recipe's test part."""
@@ -187,7 +190,7 @@ class Translating(Writing):
     def test_pairs(self, data: str | None = None) -> tuple[Pair, ...]:
         """What to test on: a set's test part, all pairs of a file, or what the recipe held out."""
         wanted = self.recipe.data
-        if data is None:
+        if data is None or (data == wanted.set and data in pair_set_names()):
             splits, told = _loaded(self.recipe), self.data_told.get("sha256")
             if told not in (None, _told(self.recipe, splits)["sha256"]):
                 raise UserError(

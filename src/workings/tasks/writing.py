@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -122,6 +123,7 @@ def drawn(
     """One text about each thing, token by token as likely as the model finds it."""
     tokens: list[list[int]] = [[] for _ in about.starts()]
     logs, done = [0.0] * len(tokens), [False] * len(tokens)
+    sampling = replace(sampling, never=(PAD, START))
     for chosen, scores in generate(model, about, longest, sampling):
         chances = torch.log_softmax(scores.float(), -1)
         for k, token in enumerate(chosen.tolist()):
