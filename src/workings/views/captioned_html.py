@@ -24,7 +24,11 @@ _RULES = """
 .workings summary { cursor: pointer; color: var(--soft); }
 .workings table.plain th, .workings table.plain td { padding: .1rem .7rem; max-width: none; }
 .workings table.plain .word { text-align: left; }
-@media print { .workings .strip { grid-template-columns: repeat(5, 1fr); } }
+@media print {
+  .workings .strip { grid-template-columns: repeat(5, 1fr); }
+  .workings .whole { max-width: 14rem; }
+  .workings details:not([open]) { display: none; }
+}
 """
 
 
