@@ -1,5 +1,6 @@
 """Scenes: what is said of them can be read off them, and no part has another's."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -9,9 +10,9 @@ from hypothesis import strategies as st
 
 from workings.data.augment import mirrored_captions
 from workings.data.scene_drawing import draw, where
-from workings.data.scenes import BORDER, COLOURS, GAP, KINDS, UNSEEN, Scene, scenes
+from workings.data.scenes import BORDER, COLOURS, GAP, KINDS, PARTS, UNSEEN, Scene, scenes
+from workings.errors import UserError
 
-PARTS = ("train", "validation", "test", "combinations")
 SIZE = 64
 SOME = st.builds(
     lambda part, seed, skip: next(islice(scenes(part, seed), skip, None)),
@@ -113,6 +114,23 @@ def test_parts_share_no_scene_whatever_the_seed() -> None:
         for part, some in drawn.items()
     }
     assert sum(map(len, places.values())) == len(set().union(*places.values()))
+
+
+@given(SOME)
+@settings(max_examples=30)
+def test_a_mirrored_scene_is_one_of_the_same_part_with_the_mirrored_caption(scene: Scene) -> None:
+    shapes = tuple(replace(shape, x=1 - shape.x) for shape in scene.shapes)
+    other = {"left of": "right of", "right of": "left of"}.get(scene.relation, scene.relation)
+    mirrored = replace(scene, shapes=shapes, relation=other)
+    assert mirrored.part == scene.part
+    assert mirrored_captions([scene.caption]) == (mirrored.caption,)
+    for one, mask in zip(where(scene, SIZE), where(mirrored, SIZE), strict=True):
+        assert (one[:, ::-1] ^ mask).mean() < 0.005
+
+
+def test_an_unknown_part_is_told() -> None:
+    with pytest.raises(UserError, match="no part 'tset': did you mean 'test'"):
+        next(scenes("tset"))
 
 
 def test_some_combinations_are_held_out_and_all_words_are_learnt() -> None:

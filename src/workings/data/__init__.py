@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from workings.data.batching import batches, pad, pair_batches
     from workings.data.builtin import emoji_languages
     from workings.data.byte_pair import BytePair
+    from workings.data.captions import (
+        CaptionSet,
+        Picture,
+        caption_set_names,
+        load_caption_test,
+        load_captions,
+        read_picture,
+    )
     from workings.data.characters import Characters
     from workings.data.download import Mirror
     from workings.data.pairs import (
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BytePair": "byte_pair",
+    "CaptionSet": "captions",
     "Characters": "characters",
     "Cleaned": "pairs",
     "Example": "readers",
@@ -39,6 +48,7 @@ _HOME = {
     "Mirror": "download",
     "Pair": "pairs",
     "PairSplits": "pairs",
+    "Picture": "captions",
     "Row": "readers",
     "Shared": "splits",
     "Splits": "splits",
@@ -47,8 +57,11 @@ _HOME = {
     "basic_english": "words",
     "batches": "batching",
     "cache_folder": "sets",
+    "caption_set_names": "captions",
     "emoji_languages": "builtin",
     "hold_out": "splits",
+    "load_caption_test": "captions",
+    "load_captions": "captions",
     "load_pairs": "pairs",
     "load_part": "pairs",
     "load_set": "sets",
@@ -58,6 +71,7 @@ _HOME = {
     "pair_batches": "batching",
     "pair_set_names": "pairs",
     "read": "readers",
+    "read_picture": "captions",
     "rows": "readers",
     "set_names": "sets",
     "shared_texts": "splits",
@@ -70,12 +84,14 @@ __all__ = [
     "FORMATS",
     "KINDS",
     "BytePair",
+    "CaptionSet",
     "Characters",
     "Cleaned",
     "Example",
     "Mirror",
     "Pair",
     "PairSplits",
+    "Picture",
     "Row",
     "Shared",
     "Splits",
@@ -84,8 +100,11 @@ __all__ = [
     "basic_english",
     "batches",
     "cache_folder",
+    "caption_set_names",
     "emoji_languages",
     "hold_out",
+    "load_caption_test",
+    "load_captions",
     "load_pairs",
     "load_part",
     "load_set",
@@ -95,6 +114,7 @@ __all__ = [
     "pair_batches",
     "pair_set_names",
     "read",
+    "read_picture",
     "rows",
     "set_names",
     "shared_texts",

@@ -96,8 +96,9 @@ def load_caption_test(
     check_size(size)
     name, _, part = str(data).partition("/")
     if name == SCENES:
-        _check_part(SCENES, part or "test", SCENE_COUNTS)
-        counts = {part or "test": SCENE_COUNTS[part or "test"]}
+        part = part or "test"
+        _check_part(SCENES, part, SCENE_COUNTS)
+        counts = {part: SCENE_COUNTS[part]}
         return _as_test(scene_set(str(data), counts, size, seed, progress))
     if name not in _HOMES:
         name, part = str(data), ""

@@ -12,10 +12,10 @@ can be read off the picture by three rules.
 The rules do not know left from right, so that a mirrored scene has the mirrored caption.
 
 Which part a scene belongs to is a matter of the scene, not of a draw: of its caption and of where
-its shapes lie, on a grid. So no two parts share a caption together with the places of its shapes,
-whatever their seeds. Some colours never come with some shapes in train, validation and test: scenes
-with those are a part of their own, `combinations`, that asks whether a model has learnt words or
-phrases.
+its shapes lie, on a grid, mirrored or not. So no two parts share a caption together with the places
+of its shapes, whatever their seeds, and even if those to learn from are mirrored. Some colours
+never come with some shapes in train, validation and test: scenes with those are a part of their
+own, `combinations`, that asks whether a model has learnt words or phrases.
 """
 
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from random import Random
 
 from workings.data.splits import fraction
+from workings.errors import UserError, near, shown
 
 NAME = "scenes"
 COLOURS = {
@@ -59,8 +60,9 @@ SLANT = 0.3
 """How far from level two shapes may lie, as a share of how far apart they are."""
 GRID = 8
 """Scenes whose shapes lie in the same places of a grid this wide are nearly the same."""
+PARTS = ("train", "validation", "test", "combinations")
 
-
+_MIRRORED = {"left of": "right of", "right of": "left of"}
 _COLOURS, _SIZES, _RELATIONS = tuple(COLOURS), tuple(WIDTHS), tuple(RELATIONS)
 
 
@@ -112,8 +114,11 @@ class Scene:
         """Which part of the set it belongs to, always."""
         if any((shape.colour, shape.kind) in UNSEEN for shape in self.shapes):
             return "combinations"
-        places = ((int(s.x * GRID), int(s.y * GRID)) for s in self.shapes)
-        drawn = fraction(f"{self.caption} {list(places)}", NAME)
+        places = [(int(s.x * GRID), int(s.y * GRID)) for s in self.shapes]
+        mirrored = [(GRID - 1 - x, y) for x, y in places]
+        other = _MIRRORED.get(self.relation, self.relation)
+        layout = min(f"{self.relation} {places}", f"{other} {mirrored}")
+        drawn = fraction(f"{[shape.words for shape in self.shapes]} {layout}", NAME)
         return "train" if drawn < 0.75 else "validation" if drawn < 0.85 else "test"
 
 
@@ -121,8 +126,10 @@ def scenes(part: str, seed: int = 0) -> Iterator[Scene]:
     """Invent scenes of a part without end, the same for the same seed.
 
     >>> next(scenes("test")).caption
-    'a small pink circle below a large yellow cross'
+    'a large yellow star'
     """
+    if part not in PARTS:
+        raise UserError(f"{NAME}: no part {shown(part)}: {near(part, PARTS)}")
     dice = Random(f"{NAME} {part} {seed}")  # noqa: S311
     while True:
         scene = _scene(dice)
