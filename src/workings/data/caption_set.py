@@ -60,8 +60,8 @@ class Skipped:
 def _listed(kinds: Mapping[str, Sequence[str]]) -> str:
     told = []
     for kind, names in kinds.items():
-        first = ", ".join([*(brief(name, 40) for name in names[:3]), *["…"][: len(names) - 3]])
-        told.append(f"{len(names):,} {kind} ({first})")
+        first = ", ".join(brief(name, 40) for name in names[:3])
+        told.append(f"{len(names):,} {kind} ({first}{', …' if len(names) > 3 else ''})")
     return ", ".join(told)
 
 
