@@ -147,11 +147,12 @@ def captioners() -> str:
             *(f"{result[key]:.1f}" for key in ("test_bleu_1", "test_bleu_4")),
             f"**{result['test_cider']:.1f}**",
             *(f"{result[key]:.1f}" for key in ("test_rouge", "test_exact")),
+            f"{result['test_looked_at']:.1f}" if "test_looked_at" in result else "–",
         )
         for name, result in sorted(found)
     ]
     head = ("recipe", "parameters", "epochs", "minutes (threads)")
-    return _table((*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %"), rows)
+    return _table((*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %", "looked, %"), rows)
 
 
 def _is_captioner(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Captioners through the engine, on scenes that are drawn here."""
 
 import json
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -8,10 +9,13 @@ import torch
 
 from workings.cli import main
 from workings.config import build, override
+from workings.data.captions import Picture
 from workings.data.scenes import scenes
 from workings.errors import UserError
 from workings.lens.glances import glances
+from workings.models.captioners import Pictures
 from workings.recipes import CaptionRecipe
+from workings.tasks import scene_looks
 from workings.tasks.caption import Captioning
 from workings.train.runs import load, resume, train
 
@@ -203,3 +207,35 @@ def test_scenes_can_be_learned_from():
     assert task.pictures["test"][0].captions == (next(scenes("test")).caption,)
     loss = task.loss(task.batches(0)[0][:4], torch.device("cpu")).mean
     assert 2 < float(loss.detach()) < 6
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.6])
+def test_a_shape_is_looked_at_if_its_place_has_half_of_the_largest_weight(monkeypatch, share):
+    some = list(islice(scenes("test", 0), 30))
+
+    def weights(_model, about, target):
+        """All on a corner where no shape is, and a share of it on the middle of the first shape."""
+        found = torch.zeros(len(about.of), 1, target.shape[1], 64)
+        for k, scene in enumerate(some):
+            first = scene.shapes[0]
+            found[k, 0, :, 0] = 1.0
+            found[k, 0, scene.nouns[0], int(first.y * 8) * 8 + int(first.x * 8)] = share
+        return [found]
+
+    monkeypatch.setattr(scene_looks, "cross_weights", weights)
+    about = Pictures(torch.zeros(30, 64, 64, 3, dtype=torch.uint8), torch.arange(30))
+    words = [list(range(len(scene.caption.split()))) for scene in some]
+    seen = list(scene_looks.on_shapes(None, about, words, some))
+    firsts = [
+        found
+        for found, place in zip(seen, (n for s in some for n in s.nouns), strict=True)
+        if place == 3
+    ]
+    assert sum(firsts) == (30 if share >= 0.5 else 0)
+
+
+def test_scenes_are_known_by_their_pictures():
+    drawn = [Picture(f"test/{k}", (s.caption,)) for k, s in enumerate(islice(scenes("test", 4), 9))]
+    assert len(scene_looks.scenes_of(drawn, 4)) == 9
+    assert scene_looks.scenes_of(drawn, 5) == []
+    assert scene_looks.scenes_of([Picture("a.jpg", ("a dog",))], 4) == []

@@ -1,7 +1,6 @@
 """Where in a picture a captioner looked for each word that it wrote."""
 
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection
 from math import isqrt
 
 import numpy as np
@@ -9,8 +8,6 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from workings.data.scene_drawing import where
-from workings.data.scenes import scenes
 from workings.errors import UserError
 from workings.lens.attention_maps import check_number
 from workings.lens.pieces import joined_rows, words_of, written_pieces
@@ -69,23 +66,3 @@ def _seen(
         if (not layers or layer in layers) and (not heads or head in heads)
     ]
     return torch.stack(chosen).mean(0)[: len(caption.tokens)]
-
-
-def looked_at_shapes(task: Captioning, count: int) -> Iterator[tuple[str, bool]]:
-    """For test scenes that are described rightly, each shape's noun, and if its place was seen.
-
-    That is: the place of the grid with the largest weight, when the noun was written, lies on the
-    shape, at least in part.
-    """
-    some = list(islice(scenes("test", task.recipe.seed), count))
-    pixels = task.test_set().pixels["test"][:count]
-    for scene, picture, found in zip(some, pixels, task.caption(pixels), strict=True):
-        if found[0].text != scene.caption:
-            continue
-        told = glances(task, picture, found[0], scene.caption)
-        for noun, mask in zip(scene.nouns, where(scene, len(picture)), strict=True):
-            look = told.looks()[noun]
-            row, column = look.cell
-            size = len(picture) // len(look.grid)
-            cell = mask[row * size : (row + 1) * size, column * size : (column + 1) * size]
-            yield told.words[noun], bool(cell.any())

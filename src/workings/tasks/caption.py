@@ -25,6 +25,7 @@ from workings.errors import UserError
 from workings.models.captioners import Captioner, Pictures, build_captioner
 from workings.recipes import CaptionRecipe, CaptionSearchConfig
 from workings.scores.captions import CaptionScores, score_captions
+from workings.tasks.scene_looks import on_shapes, scenes_of
 from workings.tasks.weights import with_weights
 from workings.tasks.writing import Writing, drawn, framed, stop_of
 
@@ -136,26 +137,30 @@ class Captioning(Writing):
             return {}
         measured = self.loss_on("validation", crew)
         if self.recipe.train.metric != "loss":
-            found = self._scored("validation", crew, GREEDILY)
+            found = self._scored("validation", self._written("validation", crew, GREEDILY))
             value = found.bleu[-1] if self.recipe.train.metric == "bleu" else found.exact
             measured[self.metric] = value
         return measured
 
-    def _scored(self, part: str, crew: Crew, how: CaptionSearchConfig) -> CaptionScores:
+    def _written(self, part: str, crew: Crew, how: CaptionSearchConfig) -> list[str]:
+        """The best caption of every picture of a part."""
         pixels = self.pixels[part]
+        return self.shared_out(
+            len(pixels),
+            crew,
+            lambda mine: (c[0].text for c in self.caption((pixels[k] for k in mine), how)),
+        )
 
-        def write(mine: list[int]) -> Iterator[str]:
-            return (found[0].text for found in self.caption((pixels[k] for k in mine), how))
-
-        texts = self.shared_out(len(pixels), crew, write)
+    def _scored(self, part: str, texts: list[str]) -> CaptionScores:
         return score_captions(texts, [list(p.captions) for p in self.pictures[part]])
 
     def test(self, crew: Crew) -> dict[str, Any]:
         """Describe the test pictures, and score that."""
         if not self.pictures["test"]:
             return {}
-        found = self._scored("test", crew, self.recipe.search)
-        measured: dict[str, Any] = self.loss_on("test", crew)
+        texts = self._written("test", crew, self.recipe.search)
+        found = self._scored("test", texts)
+        measured: dict[str, Any] = self.loss_on("test", crew) | self._looks(texts)
         measured |= {f"test_bleu_{n}": value for n, value in enumerate(found.bleu, start=1)}
         if found.cider is not None:
             measured["test_cider"] = found.cider
@@ -165,6 +170,22 @@ class Captioning(Writing):
             "test_pictures": len(self.pictures["test"]),
             "signature": found.signature,
         }
+
+    def _looks(self, texts: list[str]) -> dict[str, float]:
+        """Of drawn scenes, in how many cases a shape was looked at when it was named, in per cent.
+
+        Everybody in a crew asks for all: a model that is spread over it needs everybody.
+        """
+        if self.tokenizer.kind != "words":
+            return {}
+        of, seen = scenes_of(self.pictures["test"], self.recipe.seed), list[bool]()
+        right = [k for k, scene in enumerate(of) if texts[k] == scene.caption]
+        for start in range(0, len(right), AT_ONCE):
+            some = right[start : start + AT_ONCE]
+            about = pictured([self.pixels["test"][k] for k in some], self.model)
+            written = [self.tokenizer.encode(texts[k]) for k in some]
+            seen += on_shapes(self.model, about, written, [of[k] for k in some])
+        return {"test_looked_at": 100 * sum(seen) / len(seen)} if seen else {}
 
     def remark(self) -> dict[str, Any]:
         """How the first of the validation pictures are described by now."""
