@@ -7,6 +7,9 @@ from workings.errors import UserError
 from workings.recipes.common import Bounded, CellKind, TokenizerConfig, TrainConfig, sized
 from workings.recipes.language import ForcingConfig
 
+STRONGEST = 10
+"""Length penalty, of which anything above 2 or so only looks at the length."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairConfig(Bounded):
@@ -102,6 +105,12 @@ class SearchConfig(Bounded):
     """sequences followed at once; 1: the likeliest token each time"""
     length_penalty: float = 1.0
     """how much longer translations are favoured; 0: not at all"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not -STRONGEST <= self.length_penalty <= STRONGEST:
+            told = f"a number from -{STRONGEST} to {STRONGEST}"
+            raise UserError(f"length_penalty = {self.length_penalty}: {told}")
 
 
 @dataclass(frozen=True, kw_only=True)
