@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workings.data.augment import mirrored_captions
+from workings.data.pixel_file import drawn
 from workings.data.scene_drawing import draw, where
 from workings.data.scenes import BORDER, COLOURS, GAP, KINDS, PARTS, UNSEEN, Scene, scenes
 from workings.errors import UserError
@@ -141,3 +142,14 @@ def test_some_combinations_are_held_out_and_all_words_are_learnt() -> None:
     assert {kind for _, kind in seen} == set(KINDS)
     for scene in islice(scenes("combinations"), 50):
         assert {(shape.colour, shape.kind) for shape in scene.shapes} & UNSEEN
+
+
+def test_scenes_that_are_invented_otherwise_are_drawn_anew(monkeypatch, tmp_path):
+    """What was kept of other scenes is not taken for theirs, though they are called the same."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first, second = (list(islice(scenes("train", seed), 3)) for seed in (1, 2))
+    kept = [drawn(some, 16, lambda: None).kept for some in (first, second, first)]
+    assert (kept[0] == kept[2]).all()
+    for pixels, some in zip(kept, (first, second), strict=False):
+        for picture, scene in zip(pixels, some, strict=True):
+            assert (picture == draw(scene, 16)).all()

@@ -18,7 +18,7 @@ from workings.models.translators import PAD, START
 from workings.recipes import SearchConfig, TranslateRecipe
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
-from workings.tasks.translation import sentences, spelt
+from workings.tasks.translation import LONGEST, sentences, spelt, stretches
 from workings.train.runs import load, resume, train
 
 WORDS = {"one": "un", "two": "deux", "six": "six", "ten": "dix", "cat": "chat", "dog": "chien"}
@@ -99,6 +99,20 @@ def test_order_and_empty_sentences(run):
     together = list(task.best(texts))
     assert together == [next(task.best([text])) for text in texts]
     assert together[3] == "dix six chat chat"
+
+
+def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
+    task, words = load(run), ["one", "two", "six", "ten", "cat"] * 2000
+    parts = stretches(task.words, " ".join(words))
+    assert max(len(task.words.read(part)) for part in parts) <= LONGEST + 1
+    assert " ".join(parts).split() == words
+    (found,) = task.translate([" ".join(words[:600])], SearchConfig(beams=1))
+    expected = [next(task.best([p], SearchConfig(beams=1))) for p in parts[:2]]
+    assert found[0].text.startswith(" ".join(expected))
+    unbroken = stretches(task.words, "x" * 100_000)
+    assert "".join(unbroken) == "x" * 100_000
+    assert main(["translate", str(run), " ".join(words[:600]), "--beams", "1", "--show"]) == 2
+    assert "an alignment is drawn of 512 at most" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -205,9 +219,11 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
         (["--layer", "1"], "--layer is of the alignment"),
         (["--words"], "--words is of the alignment"),
+        (["--length-penalty", "nan"], "length_penalty = nan: a number from -10 to 10"),
+        (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
     ],
 )
-def test_what_would_be_passed_over_is_refused(run, options, told, capsys):
+def test_what_makes_no_sense_is_refused(run, options, told, capsys):
     assert main(["translate", str(run), "ten one", *options]) == 2
     assert told in capsys.readouterr().err
 

@@ -90,7 +90,7 @@ def scene_set(
     pixels: dict[str, Pixels] = {}
     for part, most in counts.items():
         some = list(islice(scenes(part, seed), most))
-        pixels[part] = drawn(some, f"{part} {seed}", size, told)
+        pixels[part] = drawn(some, size, told)
         pictures[part] = tuple(Picture(f"{part}/{k}", (s.caption,)) for k, s in enumerate(some))
     return _assembled(name, pictures, pixels, {})
 

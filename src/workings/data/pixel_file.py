@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ def _decoded(
     yield np.array(oddities, dtype=np.uint8)
 
 
-def drawn(scenes: Sequence[Scene], key: str, size: int, told: Told) -> Pixels:
-    """Draw scenes that the key tells from others."""
+def drawn(scenes: Sequence[Scene], size: int, told: Told) -> Pixels:
+    """Draw scenes. All that is drawn is in their names, so that a file never shows other ones."""
 
     def made() -> Iterator[NDArray[np.uint8]]:
         for scene in scenes:
@@ -60,13 +61,14 @@ def drawn(scenes: Sequence[Scene], key: str, size: int, told: Told) -> Pixels:
             told()
         yield np.zeros(len(scenes), dtype=np.uint8)
 
-    return _mapped(f"scenes {key}", size, len(scenes), made())
+    every = sha256(repr(scenes).encode()).hexdigest()
+    return _mapped(f"scenes {every}", size, len(scenes), made())
 
 
 def _mapped(key: str, size: int, count: int, pieces: Iterator[NDArray[np.uint8]]) -> Pixels:
     """Map what pieces hold: pictures, and after them a byte for each that was asked for."""
     whole = f"{PREPARATION} {size} {count} {key}"
-    raw, sha256 = mapped_file("pictures", whole, "uint8", lambda: pieces)
+    raw, digest = mapped_file("pictures", whole, "uint8", lambda: pieces)
     kept: NDArray[Any] = raw[: len(raw) - count].reshape(-1, size, size, 3)
     oddities = tuple(Oddity(int(mark)) for mark in raw[len(raw) - count :])
-    return Pixels(kept, oddities, sha256)
+    return Pixels(kept, oddities, digest)

@@ -34,7 +34,10 @@ def alignment(
     words, model = task.words, task.model
     if target is None:
         target = next(task.best([source]))
-    read, wrote = words.read(source)[:MOST], words.wrote(target)[:MOST]
+    read, wrote = words.read(source), words.wrote(target)
+    if max(len(read), len(wrote)) > MOST:
+        told = f"{len(read):,} tokens and {len(wrote):,} of its translation"
+        raise UserError(f"{told}: an alignment is drawn of {MOST} at most")
     device = next(model.parameters()).device
     ids = torch.tensor([[START, *wrote]], device=device)
     found = [w[0].float().cpu() for w in cross_weights(model, sentences([read], model), ids)]

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from workings.errors import UserError
 from workings.recipes.common import Bounded, CellKind
 
+STRONGEST = 10
+"""Length penalty, of which anything above 2 or so only looks at the length."""
 Context = Literal["none", "fixed", "additive", "dot", "general"]
 
 
@@ -63,3 +66,9 @@ class SearchConfig(Bounded):
     """sequences followed at once; 1: the likeliest token each time"""
     length_penalty: float = 1.0
     """how much longer texts are favoured; 0: not at all"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not -STRONGEST <= self.length_penalty <= STRONGEST:
+            told = f"a number from -{STRONGEST} to {STRONGEST}"
+            raise UserError(f"length_penalty = {self.length_penalty}: {told}")

@@ -21,6 +21,8 @@ from workings.tasks.writing import drawn, stop_of
 
 AT_ONCE = 2**14  # tokens of sources and beams in a batch
 WAITING = 2000  # sentences that are sorted by length together
+LONGEST = 256  # tokens of a sentence: whoever writes more on a line writes no sentence
+LETTERS = 32  # in a token, at most, when a text is cut
 
 
 @dataclass(frozen=True)
@@ -68,39 +70,79 @@ def translate(
 ) -> Iterator[list[Translation]]:
     """Translate texts as they come, in their order: of each the best, best first; or one drawn.
 
-    Nothing is translated by nothing.
+    Nothing is translated by nothing. What is no sentence any more is translated in stretches.
     """
     search = by or partial(beam_search, model)
     waiting = iter(texts)
     while some := list(islice(waiting, WAITING)):
-        found = {
-            k: [Translation("", (), 0.0, 0.0)] for k, text in enumerate(some) if not text.strip()
-        }
-        asked = [k for k in range(len(some)) if k not in found]
-        encoded = [words.read(some[k]) for k in asked]
-        lengths = [len(ids) for ids in encoded]
-        room = max(AT_ONCE // how.beams, 1)
-        for batch in batches(lengths, tokens=room, seed=0, shuffle=False):
-            source = sentences([encoded[k] for k in batch], model)
-            longest = 2 * source.ids.shape[1] + 10
-            if sampling is None:
-                hypotheses = search(
-                    source,
-                    stop=stop_of(words.target),
-                    longest=longest,
-                    beams=how.beams,
-                    length_penalty=how.length_penalty,
-                )
-            else:
-                hypotheses = drawn(model, source, stop_of(words.target), sampling, longest)
-            for k, some_of_it in zip((asked[b] for b in batch), hypotheses, strict=True):
-                found[k] = [
-                    Translation(
-                        spelt(model, words, some[k], h), h.tokens, h.log_probability, h.score
-                    )
-                    for h in some_of_it
-                ]
-        yield from (found[k] for k in range(len(some)))
+        parts = [stretches(words, text) for text in some]
+        flat = [part for stretched in parts for part in stretched]
+        found = iter(_translated(model, words, flat, how, sampling, search))
+        for stretched in parts:
+            yield _together(list(islice(found, len(stretched))))
+
+
+def _translated(
+    model: Translator,
+    words: Vocabularies,
+    texts: Sequence[str],
+    how: SearchConfig,
+    sampling: Sampling | None,
+    search: Search,
+) -> list[list[Translation]]:
+    """Translate texts together, those of like length in a batch."""
+    found = {k: [Translation("", (), 0.0, 0.0)] for k, text in enumerate(texts) if not text.strip()}
+    asked = [k for k in range(len(texts)) if k not in found]
+    encoded = [words.read(texts[k]) for k in asked]
+    room = max(AT_ONCE // how.beams, 1)
+    for batch in batches([len(ids) for ids in encoded], tokens=room, seed=0, shuffle=False):
+        source = sentences([encoded[k] for k in batch], model)
+        longest = 2 * source.ids.shape[1] + 10
+        if sampling is None:
+            hypotheses = search(
+                source,
+                stop=stop_of(words.target),
+                longest=longest,
+                beams=how.beams,
+                length_penalty=how.length_penalty,
+            )
+        else:
+            hypotheses = drawn(model, source, stop_of(words.target), sampling, longest)
+        for k, some_of_it in zip((asked[b] for b in batch), hypotheses, strict=True):
+            found[k] = [
+                Translation(spelt(model, words, texts[k], h), h.tokens, h.log_probability, h.score)
+                for h in some_of_it
+            ]
+    return [found[k] for k in range(len(texts))]
+
+
+def stretches(words: Vocabularies, text: str) -> list[str]:
+    """Cut a text into parts of at most LONGEST tokens, between words where there are any."""
+    parts = []
+    while len(text) > LONGEST:  # a token is a character at least
+        spans = words.source.spans(text[: LONGEST * LETTERS])
+        if len(spans) <= LONGEST and len(text) <= LONGEST * LETTERS:
+            break
+        cut = spans[LONGEST][0] if len(spans) > LONGEST else LONGEST * LETTERS
+        space = max((k for k in range(cut // 2, cut) if text[k].isspace()), default=cut)
+        parts.append(text[:space])
+        text = text[space:].lstrip()
+    return [*parts, text]
+
+
+def _together(parts: list[list[Translation]]) -> list[Translation]:
+    """Put the translations of stretches together: the best of each, the second best and so on."""
+    if len(parts) == 1:
+        return parts[0]
+    return [
+        Translation(
+            " ".join(part.text for part in ranked),
+            tuple(token for part in ranked for token in part.tokens),
+            sum(part.log_probability for part in ranked),
+            sum(part.score for part in ranked),
+        )
+        for ranked in zip(*parts, strict=False)
+    ]
 
 
 def sentences(encoded: Sequence[Sequence[int]], model: Translator) -> Sentences:
