@@ -15,7 +15,8 @@ from workings.views.plain import one_line
 MOST_SIDE = 64  # rows or columns of a matrix on the page
 LONGEST_TEXT = 400_000  # characters of a slide or a file
 
-Cell: TypeAlias = Annotated[str, Field(max_length=200)] | int | float
+Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Cell: TypeAlias = Annotated[str, Field(max_length=200)] | int | Finite
 Row: TypeAlias = Annotated[list[Cell], Field(max_length=1024)]
 Rows: TypeAlias = Annotated[list[Row], Field(max_length=1024)]
 Matrix: TypeAlias = Rows | Annotated[str, Field(max_length=LONGEST_TEXT)]
@@ -29,7 +30,7 @@ Decimals: TypeAlias = Annotated[int, Field(ge=0, le=15)]
 class Asked(BaseModel):
     """Something that was posted: nothing else than what is named is taken."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Claimed(Asked):
@@ -48,7 +49,7 @@ class Table(Asked):
     vectors: Literal["rows", "columns"] = "rows"
     tokens: Words | None = None
     context_tokens: Words | None = None
-    settings: dict[Name, Name | int | float | Rows] = Field(default={}, max_length=20)
+    settings: dict[Name, Name | int | Finite | Rows] = Field(default={}, max_length=20)
     given: dict[Name, Matrix] = Field(default={}, max_length=40)
     claims: list[Claimed] = Field(default=[], max_length=200)
 

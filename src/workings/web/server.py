@@ -15,7 +15,7 @@ _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a toke
 
 def serve(host: str | None, port: int, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; `ready` is told the link. A host other than loopback has a token."""
-    sockets = [_listening(host or "127.0.0.1", port)]
+    sockets = [listening_at(host or "127.0.0.1", port)]
     port = sockets[0].getsockname()[1]
     door = _door(host, port)
     config = uvicorn.Config(
@@ -46,7 +46,7 @@ def _door(host: str | None, port: int) -> Door:
     return Door(port, names, any_address=host in _EVERYWHERE, token=secrets.token_urlsafe(24))
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_at(host: str, port: int) -> socket.socket:
     """Open the port now, so that a taken one is told in a line."""
     if not 0 <= port <= 65535:
         raise UserError(f"--port {port}: from 0 (any that is free) to 65535")

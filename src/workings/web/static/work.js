@@ -54,9 +54,9 @@ class Work {
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Work a problem"),
       h("div", { class: "bar-top" }, parts.title, lectures(open, (line) => this.#refuse(line)), downloads(store, (line) => this.#refuse(line), false)),
-      parts.toggles,
-      h("div", { class: "more" }, parts.tokens.el, parts.context.el, parts.absent,
-        h("details", { class: "sizing" }, h("summary", {}, "Sizes"), parts.sizes)),
+      h("details", { class: "settings", open: matchMedia("(min-width: 44rem)").matches }, h("summary", {}, "Settings"), parts.toggles,
+        h("div", { class: "more" }, parts.tokens.el, parts.context.el, parts.absent,
+          h("details", { class: "sizing" }, h("summary", {}, "Sizes"), parts.sizes))),
       parts.status,
       h("section", { "aria-label": "Steps" }, parts.flow), legend(), parts.dock);
     flow.render({ model: this.#flow, el: parts.flow });

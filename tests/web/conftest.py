@@ -1,0 +1,50 @@
+"""A server for the tests: the application itself, or one on a port."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.testclient import TestClient
+
+from workings.web.app import guarded
+from workings.web.guard import Door
+from workings.web.server import listening_at
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[TestClient]:
+    """The application behind its door, without a socket; what it raises is raised here."""
+    with TestClient(guarded(Door(80)), base_url="http://localhost") as client:  # type: ignore[arg-type]
+        yield client
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """A server on a free port of this machine."""
+    listening = listening_at("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    config = uvicorn.Config(guarded(Door(port)), log_level="error", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(5)
+
+
+@pytest.fixture
+def table() -> dict[str, Any]:
+    """A masked problem in two heads, with a claim that is wrong in one place."""
+    return {
+        "title": "Two words",
+        "tokens": ["the", "cat"],
+        "settings": {"heads": 2, "mask": "causal"},
+        "given": {
+            "X": [["1", "0.5"], ["0", "2"]],
+            "W_Q": [[1, 0, 1, 2], [0, 1, 1, 0]],
+            "W_K": [[1, 1, 0, 2], [1, 1, 2, 0]],
+        },
+        "claims": [],
+    }
