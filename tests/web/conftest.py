@@ -1,5 +1,6 @@
-"""A server for the tests: the application itself, or one on a port."""
+"""A server for the tests, the application itself or one on a port; and a browser."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,29 @@ from starlette.testclient import TestClient
 from workings.web.app import guarded
 from workings.web.guard import Door
 from workings.web.server import listening_at
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, driven by Playwright; where there is none, its tests are skipped."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make test")
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        pytest.skip("no chromium: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

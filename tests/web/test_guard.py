@@ -27,13 +27,27 @@ def test_our_own_names_are_known(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "localhost:81", "127.0.0.1.nip.io", "", "192.168.0.9", "localhost:", "[::1]:x"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "localhost:81",
+        "127.0.0.1.nip.io",
+        "",
+        "192.168.0.9",
+        "localhost:",
+        "[::1]:x",
+    ],
+)
 def test_other_names_are_not(client: TestClient, host: str) -> None:
     response = client.get("/", headers={"host": host})
     assert response.status_code == (200 if host == "localhost:" else 421)
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost", "http://localhost:8000", ""])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://localhost", "http://localhost:8000", ""]
+)
 def test_posts_from_other_pages_are_refused(client: TestClient, origin: str) -> None:
     response = client.post("/api/read", json={"text": "1 2"}, headers={"origin": origin})
     assert response.status_code == 403
@@ -47,7 +61,9 @@ def test_our_own_page_may_post(client: TestClient) -> None:
     assert client.post("/api/read", json={"text": "1 2"}, headers=cross).status_code == 403
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
 def test_forms_are_no_requests(client: TestClient, kind: str) -> None:
     response = client.post("/api/read", content=b'{"text": "1 2"}', headers={"content-type": kind})
     assert response.status_code == 415
@@ -92,7 +108,11 @@ def test_slow_requests_and_slow_answers_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_answer_has_the_headers(client: TestClient) -> None:
-    for response in (client.get("/"), client.get("/nothing"), client.get("/", headers={"host": "x"})):
+    for response in (
+        client.get("/"),
+        client.get("/nothing"),
+        client.get("/", headers={"host": "x"}),
+    ):
         policy = response.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'")
         assert "unsafe" not in policy
@@ -102,13 +122,22 @@ def test_every_answer_has_the_headers(client: TestClient) -> None:
 
 
 def test_without_the_token_nothing_is_answered(locked: TestClient) -> None:
-    for path in ("/", "/page/app.js", "/api/lectures", "/api/openapi.json", "/?token=wrong", "/?token="):
+    for path in (
+        "/",
+        "/page/app.js",
+        "/api/lectures",
+        "/api/openapi.json",
+        "/?token=wrong",
+        "/?token=",
+    ):
         response = locked.get(path)
         assert response.status_code == 401, path
         assert TOKEN not in response.text
 
 
-@pytest.mark.parametrize("given", ["", "Bearer", "Bearer ", f"Bearer {TOKEN}x", "Bearer é", f"Basic {TOKEN}"])
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", "Bearer ", f"Bearer {TOKEN}x", "Bearer é", f"Basic {TOKEN}"]
+)
 def test_wrong_tokens_are_refused(locked: TestClient, given: str) -> None:
     assert locked.get("/", headers={"authorization": given.encode()}).status_code == 401
 

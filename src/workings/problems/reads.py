@@ -75,7 +75,9 @@ def _links(report: Report, one: Judged, judged: dict[str, Judged]) -> list[Link]
         return []
     row, column = (int(k) for k in np.argwhere(follows)[0])
     links = []
-    for block in reads(problem, one.step.key, row, column, [k for k in judged if k != one.step.key]):
+    for block in reads(
+        problem, one.step.key, row, column, [k for k in judged if k != one.step.key]
+    ):
         verdicts = judged[block.key].verdicts
         off: Bools = problem.turn((verdicts == "wrong") | (verdicts == "follows"))
         inside = np.zeros_like(off)

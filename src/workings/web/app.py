@@ -172,5 +172,3 @@ def _not_there(_: Request, error: Exception) -> JSONResponse:
 def _refusal(status: int, why: str) -> JSONResponse:
     line = one_line(why.encode("utf-8", "replace").decode())
     return JSONResponse({"error": brief(line, _LONGEST_LINE)}, status)
-
-

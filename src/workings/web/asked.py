@@ -163,4 +163,3 @@ def _expect_small(settings: dict[str, Any]) -> None:
         value = settings.get(name)
         if isinstance(value, int | float) and value > MOST_SIDE:
             raise UserError(f"{name} = {value:g}: the page takes at most {MOST_SIDE}")
-

@@ -171,7 +171,11 @@ async def _body(receive: Receive, headers: dict[str, str]) -> bytes:
     """Read the body, unless it is too large or too slow."""
     too_large = Refused(413, f"a request has at most {LARGEST_BODY // 1000} kB")
     length = headers.get("content-length", "0")
-    if not (length.isascii() and length.isdecimal()) or len(length) > 12 or int(length) > LARGEST_BODY:
+    if (
+        not (length.isascii() and length.isdecimal())
+        or len(length) > 12
+        or int(length) > LARGEST_BODY
+    ):
         raise too_large
     pieces, size = list[bytes](), 0
     try:

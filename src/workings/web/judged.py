@@ -19,6 +19,7 @@ def judged(report: Report, decimals: int) -> told.Report:
     """Lay a report out."""
     problem, laid = report.problem, report.worked()
     claimed = {one.step.key for one in report.steps}
+    keys = problem.solve().keys()
     return told.Report(
         title=problem.title,
         verdict=report.verdict,
@@ -39,7 +40,7 @@ def judged(report: Report, decimals: int) -> told.Report:
             for link in carried_on(report)
         ],
         given=givens(problem, laid.givens),
-        open=[_open(problem, key) for key in problem.solve().keys() if key not in claimed],
+        open=[_open(problem, key) for key in keys if key not in claimed],
     )
 
 

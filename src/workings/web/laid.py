@@ -10,7 +10,7 @@ from workings.problems import Problem, Solution
 from workings.problems.cells import Floats
 from workings.problems.kinds import Step
 from workings.problems.reads import reads, shown
-from workings.problems.solve import cell_name, title_of
+from workings.problems.solve import cell_name
 from workings.views.colours import step as colour_of
 from workings.views.notation import Notation, decimal, typeset
 from workings.views.numerals import largest, texts
@@ -29,8 +29,8 @@ def worked(problem: Problem, decimals: int) -> told.Worked:
     """Solve a problem and lay everything out."""
     began = perf_counter()
     solution = problem.solve(decimals)
-    laid = solution.worked()
-    steps = [problem.step(key) for key in solution.keys()]
+    laid, keys = solution.worked(), solution.keys()
+    steps = [problem.step(key) for key in keys]
     sizes = problem.sizes.sizes
     return told.Worked(
         title=problem.title,
@@ -148,11 +148,6 @@ def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
 def written(numbers: Any) -> list[list[str]]:
     """Write numbers as they were given."""
     return [[decimal(float(value), _AS_GIVEN) for value in row] for row in numbers]
-
-
-def title(step: Step, problem: Problem) -> str:
-    """Name a step."""
-    return title_of(step, problem)
 
 
 def _given_axes(problem: Problem, name: str) -> tuple[str, str]:
