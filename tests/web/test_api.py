@@ -1,6 +1,9 @@
 """The server's answers are the library's, and what it refuses it refuses in a line."""
 
 import json
+import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -321,3 +324,29 @@ def test_numbers_are_shown_as_the_exported_pages_show_them(client: TestClient) -
     exact = Problem(X=table["given"]["X"], scale="none").solve()["scores"]
     shown = next(s for s in worked["steps"] if s["key"] == "scores")["texts"]
     assert shown[0][1] == typeset(decimal(exact[0, 1], 2)) == "0.30"
+
+
+def test_it_needs_no_torch() -> None:
+    program = (
+        "import sys; sys.modules['torch'] = sys.modules['jaxtyping'] = None\n"
+        "from starlette.testclient import TestClient\n"
+        "from workings.web.app import application\n"
+        "asked = {'table': {'given': {'X': [[1]]}}}\n"
+        "print(TestClient(application()).post('/api/work', json=asked).status_code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "200\n"
+
+
+def test_the_page_is_light(client: TestClient) -> None:
+    names = re.findall(r"/page/([\w.]+)", client.get("/").text)
+    seen = set()
+    while names:
+        name = names.pop()
+        if name not in seen:
+            seen.add(name)
+            names += re.findall(r'"\./([\w.]+)"', client.get(f"/page/{name}").text)
+    assert {"app.js", "work.js", "check.js", "page.css"} <= seen
+    assert sum(len(client.get(f"/page/{name}").content) for name in seen) < 300_000

@@ -146,7 +146,7 @@ def test_change_a_number_and_everything_follows(visit: Open) -> None:
     expect_numbers(page, first_problem(), "mixed")
     page.keyboard.press("Control+Shift+z")
     expect_numbers(page, changed, "mixed")
-    page.wait_for_function("location.hash.includes('1%2F2')")
+    page.wait_for_function("() => location.hash.includes('1%2F2')")
     again = visit(page.url[page.url.index("#") :])
     expect_numbers(again, changed, "mixed")
 
@@ -169,10 +169,10 @@ def test_toggles_are_pythons_settings(visit: Open) -> None:
     ):
         page.locator(f'input[name="{name}"][value="{value}"]').check()
         expect_numbers(page, first_problem(**fields), "mixed")
-    assert cell(page, "masked", 0, 1).locator(".masked").inner_text() == "−∞"
+    assert shown(page, "masked")[0][1] == "−∞"
     page.locator('button[data-step="Decimals1"]').click()
     problem = first_problem(mask="causal", scale="none", normalizer="sigmoid")
-    page.wait_for_function("document.querySelector('.stepper output').textContent === '4'")
+    page.wait_for_function("() => document.querySelector('.stepper output').textContent === '4'")
     assert shown(page, "mixed") == numbers(problem, "mixed", 4)
     page.locator('input[name="heads"][value="2"]').check()
     page.wait_for_selector('figure[data-key="weights.2"]')
@@ -184,7 +184,7 @@ def test_the_column_toggle_transposes(visit: Open) -> None:
     before = {key: shown(page, key) for key in keys}
     page.locator('input[name="vectors"][value="columns"]').check()
     page.wait_for_function(
-        "document.querySelectorAll('figure[data-key=mixed] tbody tr').length === 2"
+        "() => document.querySelectorAll('figure[data-key=mixed] tbody tr').length === 2"
     )
     for key in keys:
         assert shown(page, key) == [list(line) for line in zip(*before[key], strict=True)]
@@ -196,7 +196,7 @@ def test_a_matrix_is_pasted(visit: Open) -> None:
     page.get_by_role("textbox", name="Paste W_V").fill("hello")
     page.get_by_role("button", name="Read it").click()
     page.wait_for_function(
-        "document.querySelector('dialog .status').textContent.includes('not a matrix')"
+        "() => document.querySelector('dialog .status').textContent.includes('not a matrix')"
     )
     page.get_by_role("textbox", name="Paste W_V").fill(
         r"\begin{bmatrix} 1 & 2 & 3 \\ 4 & 5 & 6 \\ 7 & 8 & 9 \end{bmatrix}"
@@ -212,11 +212,11 @@ def test_what_is_wrong_is_said_and_nothing_is_lost(visit: Open) -> None:
     page.keyboard.type("one")
     page.keyboard.press("Enter")
     page.wait_for_function(
-        "document.querySelector('.status').textContent.includes(\"'one' is not a number\")"
+        "() => document.querySelector('.status').textContent.includes(\"'one' is not a number\")"
     )
     assert shown(page, "mixed") == before
     page.get_by_role("button", name="Undo").click()
-    page.wait_for_function("document.querySelector('.status').textContent === ''")
+    page.wait_for_function("() => document.querySelector('.status').textContent === ''")
 
 
 def test_by_keyboard_alone(visit: Open) -> None:
@@ -323,7 +323,7 @@ def test_what_follows_from_a_mistake_has_an_arrow_and_a_correction_ends_it(visit
     page.keyboard.type("12")
     page.keyboard.press("Enter")
     page.wait_for_function(
-        "document.querySelector('.finding .goto').textContent.startsWith('weights')"
+        "() => document.querySelector('.finding .goto').textContent.startsWith('weights')"
     )
     assert page.locator('.judged .lines g[data-from="scores"]').count() == 0
 
@@ -360,7 +360,9 @@ def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
             page.keyboard.type(f"{value:g}")
             page.keyboard.press("Tab" if value is not row[-1] else "Enter")
         page.keyboard.press("Home")
-    page.wait_for_function("document.querySelector('.judged .chip').textContent === '✓ right'")
+    page.wait_for_function(
+        "() => document.querySelector('.judged .chip').textContent.endsWith('right')"
+    )
 
 
 @pytest.mark.parametrize("screen", ["work", "check"])
