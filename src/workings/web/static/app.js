@@ -21,8 +21,10 @@ async function show() {
   main.className = screen;
   document.title = `${TITLES[screen]} · workings`;
   end = module.default.render({ store, el: main });
-  for (const link of document.querySelectorAll("#screens a"))
-    link.toggleAttribute("aria-current", link.dataset.screen === screen);
+  for (const link of document.querySelectorAll("#screens a")) {
+    if (link.dataset.screen === screen) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 function remember() {
@@ -68,10 +70,16 @@ document.addEventListener("keydown", (event) => {
 });
 
 window.addEventListener("hashchange", () => {
-  if (location.hash === written || location.hash === "#main") return;
+  if (location.hash === written) return;
   const next = read(location.hash);
-  if (next.state) store.change((state) => Object.assign(state, next.state));
+  if (next.state) store.change((state) => Object.assign(state, { practice: false }, next.state));
   if (next.screen in SCREENS && next.screen !== screen) go(next.screen);
+});
+
+// The address is the state's: the link that skips to the work leaves it alone.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
 });
 
 store.listen(changed);

@@ -84,13 +84,8 @@ class Check {
     this.#store.change((state) => { state.table = table; state.practice = practice; });
   }
 
-  #asked() {
-    const { table, decimals } = this.#store.state;
-    return { table, decimals };
-  }
-
   #changed() {
-    this.#ask("/api/check", this.#asked());
+    this.#ask("/api/check", this.#store.asked);
   }
 
   #refuse(line) {
@@ -174,7 +169,7 @@ class Check {
     const told = this.#hints.get(key) ?? [];
     const more = async () => {
       try {
-        const hint = await get("/api/hint", { ...this.#asked(), key, level: told.length + 1 });
+        const hint = await get("/api/hint", { ...this.#store.asked, key, level: told.length + 1 });
         this.#hints.set(key, [...told, hint.help]);
         this.#drawHints(box, key);
         box.querySelector("button")?.focus();
@@ -211,7 +206,7 @@ class Check {
     if (!step || focus.row === null || focus.column === null || this.#store.state.practice) {
       this.#cell.set("said", HINT);
       this.#cell.set("working", null);
-    } else this.#askCell("/api/cell", { ...this.#asked(), key: focus.key, row: focus.row, column: focus.column });
+    } else this.#askCell("/api/cell", { ...this.#store.asked, key: focus.key, row: focus.row, column: focus.column });
   }
 
   #goto({ key, again, row, column }) {

@@ -86,7 +86,7 @@ export function lectures(open, refuse) {
 
 // Buttons that keep what is there as a file.
 export function downloads(store, refuse, report) {
-  const keep = (form) => download({ ...store.state, form, report }).catch((error) => refuse(error.message));
+  const keep = (form) => download({ ...store.asked, form, report }).catch((error) => refuse(error.message));
   return h("div", { class: "downloads", role: "group", "aria-label": "Download as" },
     h("span", { class: "legend-like" }, "Download"), FORMS.map(([form, words]) => button(words, () => keep(form), { data: { form } })));
 }

@@ -30,6 +30,12 @@ export class Store {
     return JSON.parse(this.#past[this.#at]);
   }
 
+  // What the server is asked about.
+  get asked() {
+    const { table, decimals } = this.state;
+    return { table, decimals };
+  }
+
   // Change a copy of the state; `live` changes become one, up to and with the next that is not.
   change(edit, { live = false } = {}) {
     const state = this.state;

@@ -50,7 +50,7 @@ class Work {
       onchange: () => store.change((state) => { state.table.title = parts.title.value; }) });
     parts.tokens = words(store, "tokens", "Tokens");
     parts.context = words(store, "context_tokens", "Context");
-    const open = (table) => store.change((state) => { state.table = table; });
+    const open = (table) => store.change((state) => { state.table = table; state.practice = false; });
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Work a problem"),
       h("div", { class: "bar-top" }, parts.title, lectures(open, (line) => this.#refuse(line)), downloads(store, (line) => this.#refuse(line), false)),
@@ -73,7 +73,7 @@ class Work {
   }
 
   #changed() {
-    this.#ask("/api/work", this.#store.state);
+    this.#ask("/api/work", this.#store.asked);
   }
 
   #refuse(line) {
@@ -138,7 +138,7 @@ class Work {
       this.#cell.set("said", `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${given.texts[focus.row]?.[focus.column] ?? ""}, given.`);
       this.#cell.set("working", null);
     } else if (known) this.#show(known);
-    else this.#askCell("/api/cell", { ...this.#store.state, ...focus });
+    else this.#askCell("/api/cell", { ...this.#store.asked, ...focus });
   }
 
   #written(working, asked) {
