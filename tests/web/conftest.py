@@ -1,17 +1,15 @@
 """A server for the tests, the application itself or one on a port; and a browser."""
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.testclient import TestClient
 
 from workings.web.app import guarded
 from workings.web.guard import Door
-from workings.web.server import listening_at
+from workings.web.server import running
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -81,15 +79,8 @@ def client() -> Iterator[TestClient]:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """A server on a free port of this machine."""
-    listening = listening_at("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    config = uvicorn.Config(guarded(Door(port)), log_level="error", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(5)
+    with running() as address:
+        yield address
 
 
 @pytest.fixture

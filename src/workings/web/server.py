@@ -2,7 +2,9 @@
 
 import secrets
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -15,9 +17,26 @@ _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a toke
 
 def serve(host: str | None, port: int, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; `ready` is told the link. A host other than loopback has a token."""
-    sockets = [listening_at(host or "127.0.0.1", port)]
-    port = sockets[0].getsockname()[1]
-    door = _door(host, port)
+    listening = _listening(host or "127.0.0.1", port)
+    door = _door(host, listening.getsockname()[1])
+    ready(link(host, door))
+    _server(door).run(sockets=[listening])
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """Serve on a free port of this machine, in a thread, as long as the block lasts."""
+    listening = _listening("127.0.0.1", 0)
+    door = _door(None, listening.getsockname()[1])
+    server = _server(door)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield link(None, door).rstrip("/")
+    server.should_exit = True
+    thread.join(5)
+
+
+def _server(door: Door) -> uvicorn.Server:
     config = uvicorn.Config(
         guarded(door),
         log_level="warning",
@@ -28,8 +47,7 @@ def serve(host: str | None, port: int, ready: Callable[[str], None]) -> None:
         timeout_keep_alive=15,
         timeout_graceful_shutdown=2,
     )
-    ready(link(host, door))
-    uvicorn.Server(config).run(sockets=sockets)
+    return uvicorn.Server(config)
 
 
 def link(host: str | None, door: Door) -> str:
@@ -46,7 +64,7 @@ def _door(host: str | None, port: int) -> Door:
     return Door(port, names, any_address=host in _EVERYWHERE, token=secrets.token_urlsafe(24))
 
 
-def listening_at(host: str, port: int) -> socket.socket:
+def _listening(host: str, port: int) -> socket.socket:
     """Open the port now, so that a taken one is told in a line."""
     if not 0 <= port <= 65535:
         raise UserError(f"--port {port}: from 0 (any that is free) to 65535")

@@ -2,18 +2,18 @@
 
 import { svg } from "./dom.js";
 
-export function arrows(list, overlay, links) {
-  const frame = list.getBoundingClientRect();
+export function arrows(box, overlay, links) {
+  const frame = box.getBoundingClientRect();
   const lanes = links.length;
   const drawn = links.map((link, k) => {
-    const [from, to] = [place(list, link.source, link.cell), place(list, link.target, link.first)];
+    const [from, to] = [place(box, link.source, link.cell), place(box, link.target, link.first)];
     return from && to ? arrow(frame, from, to, link, k / Math.max(lanes, 1)) : null;
   });
   overlay.replaceChildren(...drawn.filter(Boolean));
 }
 
-function place(list, key, [row]) {
-  const figure = [...list.querySelectorAll(".claimed figure.matrix")].find((one) => one.dataset.key === key);
+function place(box, key, [row]) {
+  const figure = [...box.querySelectorAll(".claimed figure.matrix")].find((one) => one.dataset.key === key);
   return figure?.querySelectorAll("tbody tr")[row]?.getBoundingClientRect();
 }
 

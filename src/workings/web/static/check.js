@@ -51,7 +51,8 @@ class Check {
     const refuse = (line) => this.#refuse(line);
     parts.status = h("p", { class: "status", role: "alert" });
     parts.verdict = h("div", { class: "verdict", role: "status" });
-    parts.list = h("ol", { class: "judged" });
+    parts.list = h("ol", {});
+    parts.judged = h("div", { class: "judged" }, this.#overlay, parts.list);
     parts.found = h("div", {});
     parts.open = h("div", { class: "more" });
     parts.sheet = h("div", {});
@@ -67,7 +68,7 @@ class Check {
       h("h1", { class: "unseen" }, "Check a worked solution"),
       h("div", { class: "bar-top" }, parts.title, lectures((table) => this.#open(table, false), refuse), button("Paste a solution…", pasting, { class: "main" }), making, downloads(store, refuse, true)),
       parts.sheet, parts.status, parts.verdict,
-      h("div", { class: "beside" }, h("div", {}, parts.list, parts.open), parts.found), legend(...LEGEND), parts.dock);
+      h("div", { class: "beside" }, h("div", {}, parts.judged, parts.open), parts.found), legend(...LEGEND), parts.dock);
     finding.render({ model: this.#found, el: parts.found });
     dock.render({ model: this.#cell, el: parts.dock });
     this.#found.on("change:wanted", () => this.#goto(this.#found.get("wanted")));
@@ -122,8 +123,8 @@ class Check {
     const items = report.steps.map((step) => this.#step(step));
     const keys = new Set(items.map((item) => item.name));
     for (const name of this.#steps.keys()) if (!keys.has(name)) this.#steps.delete(name);
-    const wanted = [this.#overlay, ...items.map((item) => item.el)];
-    const list = this.#parts.list;
+    const wanted = items.map((item) => item.el);
+    const { list } = this.#parts;
     if (wanted.some((el, k) => list.children[k] !== el) || list.children.length !== wanted.length) list.replaceChildren(...wanted);
   }
 
@@ -215,6 +216,6 @@ class Check {
   }
 
   #arrows() {
-    if (this.#report) arrows(this.#parts.list, this.#overlay, this.#report.links);
+    if (this.#report) arrows(this.#parts.judged, this.#overlay, this.#report.links);
   }
 }
