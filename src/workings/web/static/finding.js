@@ -26,7 +26,7 @@ function card(model, first, k) {
   return h("section", { class: "finding", "aria-label": k ? "Another wrong number" : "The first wrong number" },
     h("h2", {}, k ? "Wrong, too" : "The first wrong number"), h("p", {}, where),
     h("dl", {}, pairs.map(([name, words]) => [h("dt", {}, name), h("dd", {}, words)]),
-      model.get("practice") ? null : [h("dt", {}, "working"), h("dd", { class: "formula", tabindex: "0", role: "math", "aria-label": first.working.text }, math(first.working))]),
+      model.get("practice") ? null : [h("dt", {}, "working"), h("dd", {}, h("div", { class: "formula", tabindex: "0", role: "math", "aria-label": first.working.text }, math(first.working)))]),
     h("ol", { class: "causes", "aria-label": "What may have caused it" }, first.causes.map((cause) => item(model, first, cause))));
 }
 
