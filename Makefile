@@ -4,20 +4,26 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all chromium lint format bench clean
 
 demo: $(VENV)/.base
 	@$(BIN)/workings solve lectures/L0-example-2.toml
 	@printf '\nThe worked examples of five sets of lecture notes, checked:\n\n'
 	@$(BIN)/workings check lectures/*.toml || test $$? -eq 1
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -q
 
 # The fuzzing is guided where atheris can be had, and goes by chance where it cannot.
-test-all: $(VENV)/.dev
+test-all: $(VENV)/.dev chromium
 	@$(PIP) --editable '.[fuzz]' || echo "no atheris for this Python: fuzzing by chance"
 	$(BIN)/python -m pytest -q -m ""
+
+# The page is tested in a real browser where there is one, or where one can be had without asking.
+chromium:
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
+	  || { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
+	  || echo "no chromium to be had: the tests that need a browser are skipped"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -22,6 +22,10 @@ _EXTRAS = {
     "ctranslate2": "fast",
     "sacrebleu": "translate",
     "sacremoses": "translate",
+    "fastapi": "web",
+    "pydantic": "web",
+    "starlette": "web",
+    "uvicorn": "web",
 }
 
 

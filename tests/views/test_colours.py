@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from workings.views.colours import INK, STEPS, contrast, scale, step, theme
+from workings.views.colours import INK, ROLES, STEPS, contrast, scale, step, theme
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -88,3 +88,12 @@ def test_every_eye_tells_the_lines_apart(name: str, eye: str) -> None:
     seen = [oklab(theme(name)[f"c{k}"], eye) for k in range(1, 9)]
     assert min(itertools.starmap(math.dist, itertools.combinations(seen, 2))) > 0.055
     assert min(itertools.starmap(math.dist, itertools.combinations(seen[:3], 2))) > 0.08
+
+
+@pytest.mark.parametrize("eye", EYES)
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_every_eye_tells_queries_keys_and_values_apart(name: str, eye: str) -> None:
+    seen = [oklab(colour, eye) for colour in ROLES[name].values()]
+    assert min(itertools.starmap(math.dist, itertools.combinations(seen, 2))) > 0.08
+    paper = theme(name)["paper"]
+    assert all(contrast(colour, paper) >= 4.5 for colour in ROLES[name].values())

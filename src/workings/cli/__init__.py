@@ -19,6 +19,7 @@ VERBS = (
     "check",
     "make",
     "grade",
+    "serve",
     "train",
     "resume",
     "evaluate",

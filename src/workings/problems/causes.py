@@ -1,11 +1,11 @@
 """Why a number may be wrong: which mistakes of the catalogue lead to just what was written."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from workings.problems.cells import Bools, Cells
+from workings.problems.cells import Bools, Cells, Floats
 from workings.problems.kinds import Step
 from workings.problems.mistakes import Mistake, mistakes
 from workings.problems.ops import Copy, Env, Linear, Op, Scaled
@@ -19,12 +19,16 @@ _WIDE = 16  # columns: beyond that it is not even tried
 
 @dataclass(frozen=True)
 class Cause:
-    """A mistake that leads to what was written; it reproduces `explained` of `wrong` cells."""
+    """A mistake that leads to what was written; it reproduces `explained` of `wrong` cells.
+
+    `gives`: the step as the mistake would have it, vectors as rows, where it concerns all of it.
+    """
 
     name: str
     explained: int
     wrong: int
     says: str
+    gives: Floats | None = field(default=None, compare=False, repr=False)
 
     @property
     def reproduces(self) -> str:
@@ -38,7 +42,7 @@ def causes(suspect: Suspect) -> list[Cause]:
     for found in (*_of_step(suspect), *slips(suspect)):
         explained = int(found.hits.sum())
         if found.name not in best or best[found.name].explained < explained:
-            best[found.name] = Cause(found.name, explained, wrong, found.says)
+            best[found.name] = Cause(found.name, explained, wrong, found.says, found.gives)
     if not best:
         return [Cause("arithmetic-slip", 1, wrong, _slip(suspect))]
     most = max(cause.explained for cause in best.values())
@@ -72,7 +76,8 @@ def _of_step(suspect: Suspect) -> Iterator[Explanation]:
         fits = written.stands_for(result) | written.near(result.mid, 0.5)
         agrees = fits | written.blank | (suspect.wrong & _same(suspect, result))
         if agrees.all() and fits[suspect.first]:
-            yield Explanation(mistake.name, _says(mistake, suspect), fits & suspect.wrong)
+            says, hits = _says(mistake, suspect), fits & suspect.wrong
+            yield Explanation(mistake.name, says, hits, result.mid)
 
 
 def _same(suspect: Suspect, result: Cells) -> Bools:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workings.problems.cells import Bools, Cells
+from workings.problems.cells import Bools, Cells, Floats
 from workings.problems.kinds import Step
 from workings.problems.problem import Problem
 from workings.problems.verdicts import Verdicts, Written
@@ -11,11 +11,15 @@ from workings.problems.verdicts import Verdicts, Written
 
 @dataclass(frozen=True)
 class Explanation:
-    """A mistake that leads to some of the wrong cells (`hits`), the first one among them."""
+    """A mistake that leads to some of the wrong cells (`hits`), the first one among them.
+
+    `gives`: the whole step as the mistake would have it; None: it is one of single numbers.
+    """
 
     name: str
     says: str
     hits: Bools
+    gives: Floats | None = None
 
 
 @dataclass(frozen=True)

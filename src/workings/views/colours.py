@@ -22,6 +22,11 @@ _LINES = {
         "#61acfd", "#e78535", "#96d1ac", "#9272b9", "#e05768", "#b4e7fd", "#f0e088", "#ca90ae",
     ),
 }  # fmt: skip
+# Violet, teal and gold: told apart by every eye, and neither blue nor orange, which are signs.
+ROLES = {
+    "light": {"query": "#6b2fa8", "key": "#00766c", "value": "#8f6200"},
+    "dark": {"query": "#c4a3f5", "key": "#5fd0c1", "value": "#e3bb57"},
+}
 _ZERO = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, colourfulness
 _FULL = {"light": (0.745, 0.125), "dark": (0.48, 0.11)}
 _HUES = {"p": 62.0, "n": 252.0}  # degrees

@@ -1,12 +1,16 @@
 """Whatever lays itself out as `Worked` can be shown in every form."""
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from workings.views.worked import Worked
 
+if TYPE_CHECKING:
+    from workings.views.picture import Picture
+
 
 class Shown(ABC):
-    """Text, LaTeX, HTML and a notebook's display, of anything that can be `worked`."""
+    """Text, LaTeX, HTML, a picture and a notebook's display, of anything that can be `worked`."""
 
     @abstractmethod
     def worked(self, *, notes: bool = False) -> Worked:
@@ -29,6 +33,12 @@ class Shown(ABC):
         from workings.views import html
 
         return html.render(self.worked(notes=True))
+
+    def picture(self) -> "Picture":
+        """Draw it, as SVG or PNG."""
+        from workings.views import worked_picture
+
+        return worked_picture.picture(self.worked())
 
     def _repr_html_(self) -> str:
         from workings.views import html

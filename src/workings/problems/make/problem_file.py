@@ -1,9 +1,11 @@
 """Writing problem files: TOML, laid out as a person would, so that matrices can be read."""
 
+import re
 from typing import Any
 
 from workings.views.plain import printable
 
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?")  # as TOML writes them
 _WIDE = 88  # characters; a longer matrix has a line a row
 
 
@@ -30,8 +32,19 @@ def toml(table: dict[str, Any], comment: str = "") -> str:
 
 
 def _section(name: str, table: dict[str, Any]) -> list[str]:
-    plain = {k: v for k, v in table.items() if not isinstance(v, dict)}
+    plain = {k: v for k, v in table.items() if not isinstance(v, dict) and k != "again"}
     lines = ["", f"[{name}]", *_entries(plain)] if plain or not table else []
+    for inner, value in table.items():
+        if isinstance(value, dict):
+            lines += _section(f"{name}.{inner}", value)
+    for reprint in table.get("again", []):
+        lines += _reprint(f"{name}.again", reprint)
+    return lines
+
+
+def _reprint(name: str, table: dict[str, Any]) -> list[str]:
+    """Write one of several tables of a name, `[[claim.again]]`, with the tables inside it."""
+    lines = ["", f"[[{name}]]", *_entries({k: v for k, v in table.items() if isinstance(v, list)})]
     for inner, value in table.items():
         if isinstance(value, dict):
             lines += _section(f"{name}.{inner}", value)
@@ -63,11 +76,7 @@ def _cell(cell: Any) -> str:
     """Write a cell; a number that was written with its decimals keeps them."""
     if _numeric(cell):
         return repr(cell)
-    try:
-        finite = abs(float(cell)) < 1e15
-    except ValueError:
-        finite = False
-    return str(cell) if finite else _text(cell)
+    return cell if _NUMBER.fullmatch(cell) else _text(cell)
 
 
 def _text(value: str) -> str:

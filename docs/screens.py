@@ -1,0 +1,57 @@
+"""Take the pictures of the workbench that the docs show, in a real browser.
+
+python docs/screens.py FOLDER      every screen, light and dark, from a phone to a large screen
+"""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from workings.web.server import running
+
+SIZES = {320: 720, 768: 1000, 1440: 900, 2560: 1300}
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def main() -> None:
+    """Take all of them."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    with running() as address, sync_playwright() as playwright:
+        path = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        for width, height in SIZES.items():
+            for scheme in ("light", "dark"):
+                view = {"width": width, "height": height}
+                page = browser.new_page(viewport=view, color_scheme=scheme)
+                for screen, show in {"work": work, "check": check}.items():
+                    page.goto(f"{address}/#{screen}")
+                    page.reload()
+                    show(page)
+                    page.screenshot(path=folder / f"{screen}-{width}-{scheme}.png")
+                page.close()
+        browser.close()
+
+
+def work(page: Any) -> None:
+    """A masked problem, with one number pointed at."""
+    page.locator("figure[data-key=mixed]").wait_for()
+    page.locator('input[name="mask"][value="causal"]').dispatch_event("click")
+    page.locator("figure[data-key=masked]").wait_for()
+    page.locator('figure[data-key=weights] td[data-row="1"][data-column="0"]').hover()
+    page.locator(".dock .formula").wait_for()
+    page.evaluate("scrollTo(0, 0)")
+
+
+def check(page: Any) -> None:
+    """A lecture with a wrong number in it."""
+    page.locator("select.lectures option").nth(1).wait_for(state="attached")
+    page.select_option("select.lectures", "L2-self")
+    page.locator(".dock .formula").wait_for()
+
+
+if __name__ == "__main__":
+    main()

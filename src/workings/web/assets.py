@@ -1,0 +1,40 @@
+"""The files of the page: all of them in memory, by name, so that no path is ever looked up."""
+
+from functools import cache
+from importlib.resources import files
+
+from workings.views import colours
+from workings.views.style import css
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+@cache
+def assets() -> dict[str, tuple[bytes, str]]:
+    """Read every file: its name, its content and its type."""
+    found = {}
+    for file in (files("workings.web") / "static").iterdir():
+        ending = file.name.rpartition(".")[2]
+        if ending in _TYPES:
+            content = file.read_bytes()
+            if file.name == "page.css":
+                content = f"{css()}\n{_roles()}\n".encode() + content
+            found[file.name] = (content, _TYPES[ending])
+    return found
+
+
+def _roles() -> str:
+    """Write the colours of queries, keys and values, light and dark."""
+    light, dark = (
+        " ".join(f"--{name}: {colour};" for name, colour in colours.ROLES[theme].items())
+        for theme in ("light", "dark")
+    )
+    return (
+        f".workings {{ {light} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ .workings {{ {dark} }} }}"
+    )

@@ -1,0 +1,80 @@
+"""Running the workbench: on loopback, or elsewhere for those who have the token."""
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from workings.errors import UserError
+from workings.web.app import guarded
+from workings.web.guard import LOOPBACK, Door
+
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a token
+
+
+def serve(host: str | None, port: int, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; `ready` is told the link. A host other than loopback has a token."""
+    listening = _listening(host or "127.0.0.1", port)
+    door = _door(host, listening.getsockname()[1])
+    ready(link(host, door))
+    _server(door).run(sockets=[listening])
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """Serve on a free port of this machine, in a thread, as long as the block lasts."""
+    listening = _listening("127.0.0.1", 0)
+    door = _door(None, listening.getsockname()[1])
+    server = _server(door)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield link(None, door).rstrip("/")
+    server.should_exit = True
+    thread.join(5)
+
+
+def _server(door: Door) -> uvicorn.Server:
+    config = uvicorn.Config(
+        guarded(door),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="off",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(config)
+
+
+def link(host: str | None, door: Door) -> str:
+    """The address of the page, with the token where one is needed."""
+    shown = socket.gethostname() if host in _EVERYWHERE else host or "127.0.0.1"
+    shown = f"[{shown}]" if ":" in shown else shown
+    return f"http://{shown}:{door.port}/" + (f"?token={door.token}" if door.token else "")
+
+
+def _door(host: str | None, port: int) -> Door:
+    if host is None or host in LOOPBACK:
+        return Door(port)
+    names = (*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower())
+    return Door(port, names, any_address=host in _EVERYWHERE, token=secrets.token_urlsafe(24))
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Open the port now, so that a taken one is told in a line."""
+    if not 0 <= port <= 65535:
+        raise UserError(f"--port {port}: from 0 (any that is free) to 65535")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        why = error.strerror or str(error)
+        raise UserError(f"{host}:{port}: {why}: another --port, or 0 for any free one") from None
+    return listening

@@ -1,0 +1,56 @@
+// The server's answers. What it refuses is an Error with its one line.
+
+export async function ask(path, body) {
+  const request = body === undefined ? {} : {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  };
+  let response;
+  try {
+    response = await fetch(path, request);
+  } catch {
+    throw new Error("the server does not answer: is `workings serve` still running?");
+  }
+  if (!response.ok) {
+    const told = await response.json().catch(() => ({}));
+    throw new Error(told.error ?? `the server answered ${response.status}`);
+  }
+  return response;
+}
+
+export async function get(path, body) {
+  return (await ask(path, body)).json();
+}
+
+// Asks one thing after the other: while an answer is awaited, only the latest question is kept.
+export function latest(answer, refuse) {
+  let waiting = null;
+  let busy = false;
+  return async function next(path, body) {
+    waiting = [path, body];
+    if (busy) return;
+    busy = true;
+    while (waiting) {
+      const question = waiting;
+      waiting = null;
+      try {
+        const told = await get(...question);
+        if (!waiting) answer(told, question[1]);
+      } catch (error) {
+        if (!waiting) refuse(error.message, question[1]);
+      }
+    }
+    busy = false;
+  };
+}
+
+export async function download(body) {
+  const response = await ask("/api/export", body);
+  const name = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? "workings";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

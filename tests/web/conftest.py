@@ -1,0 +1,99 @@
+"""A server for the tests, the application itself or one on a port; and a browser."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from workings.web.app import guarded
+from workings.web.guard import Door
+from workings.web.server import running
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, driven by Playwright; where there is none, its tests are skipped."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make test")
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        pytest.skip("no chromium: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Open the workbench; at the end nothing has gone wrong in it, and nothing has left."""
+    troubles: list[str] = []
+    contexts = []
+
+    def trouble(message: Any) -> None:
+        # A refusal by the server is no trouble: the page shows it.
+        if message.type in ("error", "warning") and "422" not in message.text:
+            troubles.append(message.text)
+
+    def asked(request: Any) -> None:
+        if not request.url.startswith((address, "blob:", "data:")):
+            troubles.append(f"asked for {request.url}")
+
+    def opened(fragment: str = "", width: int = 1440, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on("console", trouble)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", asked)
+        page.on("dialog", lambda dialog: troubles.append(f"a dialog: {dialog.message}"))
+        page.goto(f"{address}/{fragment}")
+        page.wait_for_selector("figure.matrix, .empty")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[TestClient]:
+    """The application behind its door, without a socket; what it raises is raised here."""
+    with TestClient(guarded(Door(80)), base_url="http://localhost") as client:  # type: ignore[arg-type]
+        yield client
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """A server on a free port of this machine."""
+    with running() as address:
+        yield address
+
+
+@pytest.fixture
+def table() -> dict[str, Any]:
+    """A masked problem in two heads, with a claim that is wrong in one place."""
+    return {
+        "title": "Two words",
+        "tokens": ["the", "cat"],
+        "settings": {"heads": 2, "mask": "causal"},
+        "given": {
+            "X": [["1", "0.5"], ["0", "2"]],
+            "W_Q": [[1, 0, 1, 2], [0, 1, 1, 0]],
+            "W_K": [[1, 1, 0, 2], [1, 1, 2, 0]],
+        },
+        "claims": [],
+    }

@@ -1,0 +1,74 @@
+"""Reading the workbench's pages: matrices, cells, what they should say."""
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+from workings import Problem
+from workings.views.notation import typeset
+from workings.views.numerals import texts
+
+Open = Callable[..., Any]
+
+
+def shown(page: Any, key: str) -> list[list[str]]:
+    """Read a matrix off the page, without the signs beside its numbers."""
+    rows: list[list[str]] = page.evaluate(
+        """key => [...[...document.querySelectorAll('figure.matrix')]
+        .find(figure => figure.dataset.key === key).querySelectorAll('tbody tr')]
+        .map(row => [...row.querySelectorAll('td')].map(cell => {
+          const copy = cell.cloneNode(true);
+          copy.querySelectorAll('.sign, .unseen').forEach(extra => extra.remove());
+          return copy.textContent;
+        }))""",
+        key,
+    )
+    return rows
+
+
+def numbers(problem: Problem, key: str, decimals: int = 3) -> list[list[str]]:
+    """The same matrix as Python writes it."""
+    solution = problem.solve(decimals)
+    panel = solution.worked().steps[solution.keys().index(key)]
+    return [[typeset(text) for text in row] for row in texts(panel, decimals)]
+
+
+def cell(page: Any, key: str, row: int, column: int) -> Any:
+    where = f'td[data-row="{row}"][data-column="{column}"]'
+    return page.locator(f'figure[data-key="{key}"] {where}').first
+
+
+def lecture(page: Any, name: str, waits_for: str) -> None:
+    page.locator("select.lectures option").nth(1).wait_for(state="attached")
+    page.select_option("select.lectures", name)
+    page.wait_for_selector(waits_for)
+
+
+def first_problem(**changes: Any) -> Problem:
+    """What the page begins with."""
+    given = {
+        "X": [[1, 0, 2], [0, 2, 1], [1, 1, 0]],
+        "W_Q": [[1, 0], [0, 1], [1, 1]],
+        "W_K": [[0, 1], [1, 0], [1, -1]],
+        "W_V": [[2, 0], [1, 1], [0, 3]],
+    }
+    return Problem(**{**given, **changes})
+
+
+def expect_numbers(page: Any, problem: Problem, key: str) -> None:
+    wanted = "".join(text for row in numbers(problem, key) for text in row)
+    page.wait_for_function(
+        """([key, wanted]) => [...document.querySelectorAll(`figure[data-key="${key}"] tbody td`)]
+        .map(cell => cell.firstChild.textContent).join('') === wanted""",
+        arg=[key, wanted],
+    )
+
+
+def violations(page: Any) -> list[str]:
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]

@@ -1,0 +1,106 @@
+"""Every screen: by keyboard and by ear, at every width, in print, with anybody's words."""
+
+from urllib.parse import quote
+
+import pytest
+from pages import Open, cell, expect_numbers, first_problem, lecture, violations
+
+FOCUSED = """(() => {
+  const here = document.activeElement;
+  return `${here.tagName} ${here.closest('figure')?.dataset.key ?? here.textContent}`;
+})()"""
+
+
+def test_by_keyboard_alone(visit: Open) -> None:
+    page = visit()
+    seen = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(FOCUSED))
+        if seen[-1].startswith("TD X"):
+            break
+    assert seen[0] == "A Skip to the work"
+    assert "A Check" in seen
+    assert seen[-1] == "TD X"
+    for key, place in (
+        ("ArrowRight", "0 1"),
+        ("ArrowDown", "1 1"),
+        ("End", "1 2"),
+        ("Control+Home", "0 0"),
+        ("ArrowUp", "0 0"),
+    ):
+        page.keyboard.press(key)
+        assert (
+            page.evaluate(
+                "document.activeElement.dataset.row + ' ' + document.activeElement.dataset.column"
+            )
+            == place
+        )
+    page.keyboard.press("5")  # writing begins
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.column") == "1"
+    expect_numbers(page, first_problem(X=[[5, 0, 2], [0, 2, 1], [1, 1, 0]]), "mixed")
+    page.keyboard.press("Enter")
+    page.keyboard.type("9")
+    page.keyboard.press("Escape")  # and is given up
+    expect_numbers(page, first_problem(X=[[5, 0, 2], [0, 2, 1], [1, 1, 0]]), "mixed")
+
+
+def test_what_a_screen_reader_is_told(visit: Open) -> None:
+    page = visit()
+    told = page.locator("main").aria_snapshot()
+    assert 'grid "X, 3 by 3"' in told
+    assert 'grid "weights, 3 by 3"' in told
+    assert 'group "Mask"' in told
+    assert 'radio "causal"' in told
+    assert 'rowheader "cat"' in told
+    page.locator('input[name="mask"][value="causal"]').check()
+    page.wait_for_selector("figure[data-key=masked]")
+    assert "−∞ (masked)" in page.locator("figure[data-key=masked]").aria_snapshot()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visit: Open, scheme: str) -> None:
+    pytest.importorskip("axe_playwright_python")
+    page = visit(color_scheme=scheme, reduced_motion="reduce")
+    cell(page, "weights", 1, 1).hover()
+    page.wait_for_selector(".dock .formula")
+    assert violations(page) == []
+    page.get_by_role("link", name="Check").click()
+    page.wait_for_selector(".empty")
+    lecture(page, "L2-self", ".finding")
+    assert violations(page) == []
+    page.get_by_role("button", name="Make a sheet").click()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("screen", ["work", "check"])
+def test_any_words_stay_words(visit: Open, screen: str) -> None:
+    nasty = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "x" * 10_000]
+    tokens = ",".join(quote(token, safe="") for token in nasty)
+    title = quote("<b onclick=alert(1)>bold</b>", safe="")
+    said = f"title={title}&tokens={tokens}&given.X=1,0;0,1;1,1&claim.scores=1,0,1;0,1,1;1,1,9"
+    page = visit(f"#{screen}?{said}", width=320)
+    page.wait_for_selector("figure[data-key=scores]")
+    assert page.locator("main script, main img").count() == 0
+    heads = page.locator("figure[data-key=scores] th[scope=row]").all_text_contents()
+    assert heads == nasty
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+@pytest.mark.parametrize("width", [320, 768, 3840])
+def test_no_sideways_scroll(visit: Open, width: int) -> None:
+    page = visit(width=width)
+    lecture(page, "L2-masked", "figure[data-key=masked]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.querySelector('a[data-screen=check]').click()")
+    page.wait_for_selector(".judged li")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_it_prints_without_its_buttons(visit: Open) -> None:
+    page = visit()
+    page.emulate_media(media="print")
+    for hidden in (".top", ".dock", ".toggles", ".lines"):
+        assert page.locator(hidden).first.is_hidden()
+    assert page.locator("figure[data-key=mixed]").is_visible()

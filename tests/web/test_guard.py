@@ -1,0 +1,173 @@
+"""Who may ask, and how much."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from workings.web import guard
+from workings.web.app import guarded
+from workings.web.guard import Door, Guard
+
+JSON = {"content-type": "application/json"}
+TOKEN = "a-token-of-some-length"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[TestClient]:
+    door = Door(80, ("example.org",), any_address=True, token=TOKEN)
+    with TestClient(guarded(door), base_url="http://example.org", follow_redirects=False) as client:  # type: ignore[arg-type]
+        yield client
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "localhost:80"])
+def test_our_own_names_are_known(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "localhost:81",
+        "127.0.0.1.nip.io",
+        "",
+        "192.168.0.9",
+        "localhost:",
+        "[::1]:x",
+    ],
+)
+def test_other_names_are_not(client: TestClient, host: str) -> None:
+    response = client.get("/", headers={"host": host})
+    assert response.status_code == (200 if host == "localhost:" else 421)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://localhost", "http://localhost:8000", ""]
+)
+def test_posts_from_other_pages_are_refused(client: TestClient, origin: str) -> None:
+    response = client.post("/api/read", json={"text": "1 2"}, headers={"origin": origin})
+    assert response.status_code == 403
+    assert client.get("/", headers={"origin": origin}).status_code == 403
+
+
+def test_our_own_page_may_post(client: TestClient) -> None:
+    own = {"origin": "http://localhost", "sec-fetch-site": "same-origin"}
+    assert client.post("/api/read", json={"text": "1 2"}, headers=own).status_code == 200
+    cross = {"sec-fetch-site": "cross-site"}
+    assert client.post("/api/read", json={"text": "1 2"}, headers=cross).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_forms_are_no_requests(client: TestClient, kind: str) -> None:
+    response = client.post("/api/read", content=b'{"text": "1 2"}', headers={"content-type": kind})
+    assert response.status_code == 415
+
+
+def test_large_bodies_are_refused(client: TestClient) -> None:
+    response = client.post("/api/read", content=b" " * (guard.LARGEST_BODY + 1), headers=JSON)
+    assert response.status_code == 413
+    assert response.json() == {"error": "a request has at most 1000 kB"}
+
+    def pieces() -> Iterator[bytes]:  # a body that does not say how long it is
+        for _ in range(12):
+            yield b" " * 100_000
+
+    assert client.post("/api/read", content=pieces(), headers=JSON).status_code == 413
+
+
+def answer_of(app: Any, receive: Any) -> list[Any]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+    asyncio.run(Guard(app, Door(80))(scope, receive, send))
+    return sent
+
+
+def test_slow_requests_and_slow_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LONGEST_BODY", 0.01)
+    monkeypatch.setattr(guard, "LONGEST_ANSWER", 0.01)
+
+    async def never(*_: Any) -> Any:
+        await asyncio.sleep(60)
+
+    async def whole() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    assert answer_of(never, never)[0]["status"] == 408
+    assert answer_of(never, whole)[0]["status"] == 408
+
+
+def test_every_answer_has_the_headers(client: TestClient) -> None:
+    for response in (
+        client.get("/"),
+        client.get("/nothing"),
+        client.get("/", headers={"host": "x"}),
+    ):
+        policy = response.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["referrer-policy"] == "no-referrer"
+
+
+def test_without_the_token_nothing_is_answered(locked: TestClient) -> None:
+    for path in (
+        "/",
+        "/page/app.js",
+        "/api/lectures",
+        "/api/openapi.json",
+        "/?token=wrong",
+        "/?token=",
+    ):
+        response = locked.get(path)
+        assert response.status_code == 401, path
+        assert TOKEN not in response.text
+
+
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", "Bearer ", f"Bearer {TOKEN}x", "Bearer é", f"Basic {TOKEN}"]
+)
+def test_wrong_tokens_are_refused(locked: TestClient, given: str) -> None:
+    assert locked.get("/", headers={"authorization": given.encode()}).status_code == 401
+
+
+def test_the_link_leaves_a_cookie_and_no_token_in_the_address(locked: TestClient) -> None:
+    response = locked.get(f"/?token={TOKEN}")
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    cookie = response.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    kept = {"cookie": cookie.partition(";")[0]}
+    locked.cookies.clear()
+    assert locked.get("/", headers=kept).status_code == 200
+    assert locked.get("/", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert locked.get("/").status_code == 401
+
+
+def test_addresses_are_names_where_asked_for(locked: TestClient) -> None:
+    own = {"authorization": f"Bearer {TOKEN}"}
+    assert locked.get("/", headers={**own, "host": "192.168.0.9"}).status_code == 200
+    assert locked.get("/", headers={**own, "host": "evil.example"}).status_code == 421
+
+
+def test_a_token_is_needed_beyond_loopback_only() -> None:
+    from workings.web.server import _door, link
+
+    assert _door(None, 80).token is None
+    assert _door("127.0.0.1", 80).token is None
+    door = _door("0.0.0.0", 80)  # noqa: S104
+    assert door.token
+    assert len(door.token) >= 32
+    assert link("0.0.0.0", door).endswith(f"?token={door.token}")  # noqa: S104
+    assert door.token not in repr(door)

@@ -1,0 +1,69 @@
+"""Requests that nobody would think of, and many at once."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from workings import Problem
+from workings.web.app import guarded
+from workings.web.guard import Door
+
+CLIENTS, SECONDS = 50, 20.0
+MEMORY = Path("/proc/self/statm")
+schema = schemathesis.openapi.from_asgi(
+    "/api/openapi.json", guarded(Door(80, ("localhost", "testserver")))
+)
+
+
+@pytest.mark.slow
+@schema.parametrize()
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_request_is_our_fault(case: Any) -> None:
+    response = case.call()
+    assert response.status_code < 500, response.text
+    if response.status_code >= 400:
+        assert list(response.json()) == ["error"]
+
+
+def megabytes() -> float:
+    """How much memory this process has in use; 0 where nobody tells."""
+    return int(MEMORY.read_text().split()[1]) * 4096 / 1e6 if MEMORY.exists() else 0.0
+
+
+@pytest.mark.slow
+def test_many_at_once_get_right_answers(address: str) -> None:
+    given = [{"X": [[str(k), "1"], ["2", "0"]]} for k in range(CLIENTS)]
+    wanted = [Problem(given=one).solve()["mixed"].tolist() for one in given]
+    wrong: list[str] = []
+    answers = [0] * CLIENTS
+    end = time.monotonic() + SECONDS
+
+    def ask(k: int) -> None:
+        with httpx2.Client(base_url=address, timeout=60) as client:
+            while time.monotonic() < end:
+                told = client.post("/api/work", json={"table": {"given": given[k]}})
+                if told.status_code == 408:  # a busy machine may refuse, but never answer wrongly
+                    continue
+                values = told.json()["steps"][-1]["values"] if told.status_code == 200 else []
+                if [[float(v) for v in row] for row in values] != wanted[k]:
+                    wrong.append(told.text)
+                answers[k] += 1
+
+    clients = [threading.Thread(target=ask, args=(k,)) for k in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    time.sleep(SECONDS / 4)
+    before = megabytes()
+    sheet = httpx2.post(f"{address}/api/make", json={"kind": "multi-head"}, timeout=60)
+    for client in clients:
+        client.join()
+    assert wrong == []
+    assert min(answers) > 0
+    assert sheet.status_code == 200
+    assert megabytes() - before < 40
