@@ -105,33 +105,46 @@ def speed() -> str:
 
 
 def translators() -> str:
-    """A line for each trained translator."""
-    found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if _is_translator(p)]
+    """A line for each translator: of several seeds the mean BLEU, and the first one's the rest."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(filter(_is_translator, RESULTS.glob("*.json"))):
+        found.setdefault(path.name.partition(".")[0], []).append(read_json(path))
     rows = []
-    for name, result in sorted(found, key=lambda item: (_way(item), item[1]["test_bleu"])):
-        tokenised = result.get("test_tokenised_bleu")
+    for name, results in sorted(found.items(), key=lambda item: (_way(item[1][0]), _bleu(item[1]))):
+        first = results[0]
+        tokenised = first.get("test_tokenised_bleu")
+        several = f" ({min(_bleus(results)):.1f} to {max(_bleus(results)):.1f})"
         rows.append(
             (
                 f"[{name}](recipes/{name}.toml)",
-                _way((name, result)),
-                f"{result['parameters']:,}",
-                f"{len(result['curves'])}",
-                f"{result['minutes']:.1f} ({result['threads']})",
-                f"**{result['test_bleu']:.2f}**",
+                _way(first),
+                f"{first['parameters']:,}",
+                f"{len(first['curves'])}",
+                f"{first['minutes']:.1f} ({first['threads']})",
+                f"{len(results)}",
+                f"**{_bleu(results):.2f}**{several if len(results) > 1 else ''}",
                 "–" if tokenised is None else f"{tokenised:.2f}",
-                f"{result['test_chrf']:.2f}",
+                f"{first['test_chrf']:.2f}",
             )
         )
-    head = ("recipe", "direction", "parameters", "epochs", "minutes (threads)")
+    head = ("recipe", "direction", "parameters", "epochs", "minutes (threads)", "seeds")
     return _table((*head, "BLEU", "tokenised BLEU", "chrF"), rows, left=2)
+
+
+def _bleus(results: list[dict[str, Any]]) -> list[float]:
+    return [result["test_bleu"] for result in results]
+
+
+def _bleu(results: list[dict[str, Any]]) -> float:
+    return sum(_bleus(results)) / len(results)
 
 
 def _is_translator(path: Path) -> bool:
     return path.stem.startswith(("multi30k", "eng-fra", "emoji-french"))
 
 
-def _way(item: tuple[str, dict[str, Any]]) -> str:
-    data = item[1]["recipe"]["data"]
+def _way(result: dict[str, Any]) -> str:
+    data = result["recipe"]["data"]
     return f"{data['source']} → {data['target']}"
 
 
