@@ -45,11 +45,10 @@ def test_many_at_once_get_right_answers(address: str) -> None:
     end = time.monotonic() + SECONDS
 
     def ask(k: int) -> None:
-        with httpx2.Client(base_url=address, timeout=60) as client:
+        # Plain HTTP: what fifty clients would read about certificates costs more than all they ask.
+        with httpx2.Client(base_url=address, timeout=60, verify=False) as client:
             while time.monotonic() < end:
                 told = client.post("/api/work", json={"table": {"given": given[k]}})
-                if told.status_code == 408:  # a busy machine may refuse, but never answer wrongly
-                    continue
                 values = told.json()["steps"][-1]["values"] if told.status_code == 200 else []
                 if [[float(v) for v in row] for row in values] != wanted[k]:
                     wrong.append(told.text)
