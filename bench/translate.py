@@ -231,6 +231,7 @@ def decode_part(rounds: int, run: Path, count: int) -> list[dict[str, Any]]:
         same = [a == b for a, b in zip(found[name], found["workings"], strict=True)]
         row: dict[str, Any] = {
             "who": name,
+            "sentences": len(some),
             "sentences/s": round(len(some) / statistics.median(taken) * 1e3, 1),
             "at once": AT_ONCE[name],
             "tokens": sum(map(len, found[name])),
