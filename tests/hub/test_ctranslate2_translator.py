@@ -102,7 +102,7 @@ def test_searches_end_by_themselves_go_on_and_are_cut(monkeypatch):
     monkeypatch.setattr(TranslationEngine, "_followed", followed)
     lengths = set()
     how = {"longest": 25, "beams": 4, "length_penalty": 1.0, "best": 1}
-    for name, seed in (("usual", 0), ("post", 0), ("usual", 4)):
+    for name, seed in (("usual", 2), ("post", 0), ("usual", 7)):
         found = TranslationEngine(made(name, seed), STOP).search(sources(5, 2, 7, 3), **how)
         lengths |= {len(best.tokens) for (best,) in found}
     again = sum(count for count, most in asked if most == 25)

@@ -61,8 +61,9 @@ def translator(**table):
     table = {"kind": "transformer", "embedding": 12, "heads": 3, "layers": 2, "hidden": 16, **table}
     recipe = build(TranslateRecipe, {"model": table, "tokenizer": {"kind": "words"}})
     words = Words(["the", "cat", "sat", "le", "chat"], stop=True)
+    torch.manual_seed(0)
     model = shaken(build_translator({**table, "shared": False}, len(words), len(words)))
-    return Translating(recipe, Vocabularies(words, words), model)
+    return Translating(recipe, Vocabularies(words, words), model.eval())
 
 
 def inputs(task, path, read):
@@ -196,7 +197,7 @@ def test_a_translator_shows_its_own_translation_and_cross_attention_if_nothing_i
     found = problem_from_head(task, SOURCE, 1, 1)
     assert found.tokens == ["<s>", *task.words.target.tokens(own)]
     assert found.context_tokens == ["the", "cat", "sat", "</s>"]
-    assert found.title.endswith(f"{SOURCE} → {own}")
+    assert f"{SOURCE} → {own}"[:50] in found.title  # which may cut a long one
 
 
 @pytest.mark.parametrize("step", STEPS)
