@@ -111,7 +111,7 @@ def candidates(
     found = torch.log_softmax(scores.float(), -1).view(active, beams, -1)
     vocabulary = found.shape[-1]
     blocks = vocabulary // BLOCK  # block b: tokens b, b + blocks, b + 2 blocks, …
-    largest = found[..., : BLOCK * blocks].unflatten(-1, (BLOCK, blocks)).amax(-2)
+    largest = found[..., : BLOCK * blocks].view(active, beams, BLOCK, blocks).amax(-2)
     # The few tokens that are left over are a block each: the last place of blocks that go on.
     largest = torch.cat((largest, found[..., BLOCK * blocks :]), -1) + totals.unsqueeze(-1)
     each = largest.shape[-1]
