@@ -34,7 +34,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from apart import in_turn, serve
-from report import RESULTS, environment, ratio, save, show, versions
+from report import ratio, save_parts
 from workings.decode.sample import generate
 from workings.models.language import LanguageModel, build_language_model
 
@@ -311,18 +311,9 @@ def main() -> None:
         "growth": lambda: growth_part(options.rounds),
         "loss": lambda: loss_part(options.loss_rounds, tuple(options.recipes)),
     }
-    path = RESULTS / "language.json"
-    result = json.loads(path.read_text()) if path.exists() else {}
-    for part in options.parts:
-        rows = made[part]()
-        show(part, rows)
-        result[part] = {
-            **environment(),
-            **versions("transformers", "x-transformers", "ctranslate2"),
-            "rounds": options.rounds,
-            "rows": rows,
-        }
-        save("language", result)
+    wanted = {part: made[part] for part in options.parts}
+    packages = ("transformers", "x-transformers", "ctranslate2")
+    save_parts("language", wanted, packages, rounds=options.rounds)
 
 
 if __name__ == "__main__":

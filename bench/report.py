@@ -86,6 +86,22 @@ def save(name: str, result: Mapping[str, Any]) -> None:
     Console().print(f"written: {path.relative_to(RESULTS.parent)}")
 
 
+def save_parts(
+    name: str,
+    made: Mapping[str, Callable[[], list[dict[str, Any]]]],
+    packages: Sequence[str],
+    **told: Any,
+) -> None:
+    """Measure part after part; show each, and write it into results/NAME.json beside the others."""
+    path = RESULTS / f"{name}.json"
+    result = json.loads(path.read_text()) if path.exists() else {}
+    for part, measure in made.items():
+        rows = measure()
+        show(part, rows)
+        result[part] = {**environment(), **versions(*packages), **told, "rows": rows}
+        save(name, result)
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "—"

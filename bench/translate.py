@@ -21,7 +21,6 @@ Writes results/translate.json, part by part.
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -37,7 +36,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from apart import in_turn, serve
-from report import RESULTS, environment, ratio, save, show, versions
+from report import ratio, save_parts
 from searching import AT_ONCE, SEARCHES, searcher, sources
 from workings.models.translators import Sentences, Translator, build_translator
 from workings.tasks.translate import Translating
@@ -281,18 +280,9 @@ def main() -> None:
         "train": lambda: train_part(options.rounds),
         "decode": lambda: decode_part(options.rounds, options.run, options.sentences),
     }
-    path = RESULTS / "translate.json"
-    result = json.loads(path.read_text()) if path.exists() else {}
-    for part in options.parts:
-        rows = made[part]()
-        show(part, rows)
-        result[part] = {
-            **environment(),
-            **versions("transformers", "joeynmt", "ctranslate2"),
-            "rounds": options.rounds,
-            "rows": rows,
-        }
-        save("translate", result)
+    wanted = {part: made[part] for part in options.parts}
+    packages = ("transformers", "joeynmt", "ctranslate2")
+    save_parts("translate", wanted, packages, rounds=options.rounds)
 
 
 if __name__ == "__main__":
