@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from workings.cli.output import PICTURED, add_layers_and_heads
+from workings.cli.output import PICTURED, add_layers_and_heads, add_search
 
 HELP = "describe pictures"
 
@@ -21,13 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the Nth of the run's own test pictures, from 1; may be given several times",
     )
-    parser.add_argument("--beams", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
-    parser.add_argument("--n-best", type=int, metavar="N", help="the N best, with their scores")
-    parser.add_argument(
-        "--temperature", type=float, metavar="T", help="draw a caption instead of searching"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+    add_search(parser, "caption")
     parser.add_argument("--show", action="store_true", help="draw where it looked for each word")
     add_layers_and_heads(parser, "the mean of all")
     parser.add_argument("--format", choices=PICTURED, help="of what --show draws: as --out ends")

@@ -34,6 +34,17 @@ def add_layers_and_heads(parser: "ArgumentParser", default: str) -> None:
         )
 
 
+def add_search(parser: "ArgumentParser", what: str) -> None:
+    """Let the user say how to search for a translation, a caption; `wanted_search` reads it."""
+    parser.add_argument("--beams", type=int, metavar="N", help="default: the recipe's")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
+    parser.add_argument("--n-best", type=int, metavar="N", help="the N best, with their scores")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help=f"draw a {what} instead of searching"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+
+
 class Written(Protocol):
     """What can be written in several formats."""
 

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from workings.cli.output import PICTURED, add_layers_and_heads
+from workings.cli.output import PICTURED, add_layers_and_heads, add_search
 
 HELP = "translate sentences"
 
@@ -17,13 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="a sentence, a file, or - (a sentence a line); none: asks for them",
     )
-    parser.add_argument("--beams", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
-    parser.add_argument("--n-best", type=int, metavar="N", help="the N best, with their scores")
-    parser.add_argument(
-        "--temperature", type=float, metavar="T", help="draw a translation instead of searching"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+    add_search(parser, "translation")
     parser.add_argument("--show", action="store_true", help="draw the alignment")
     parser.add_argument("--words", action="store_true", help="join pieces of words in it")
     add_layers_and_heads(parser, "the mean of all")
