@@ -178,6 +178,7 @@ def load_captions_of(captions, name):
         (["--test", "1", "--n-best", "0"], "at least 1"),
         (["--test", "1", "--test", "2", "--show"], "--show draws one picture"),
         (["--test", "1", "--show", "--head", "2"], "head 2"),
+        (["--test", "1", "--out", "seen.html"], "--out is of the picture, which --show draws"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(run, capsys, words, told):

@@ -33,13 +33,14 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import tee
 
-    from workings.cli.output import show, wanted_search
+    from workings.cli.output import expect_shown, show, wanted_search
     from workings.errors import UserError
     from workings.lens.glances import glances
     from workings.tasks.caption import Captioning
     from workings.train.runs import load_as
     from workings.views.plain import printable
 
+    expect_shown(arguments, ("layer", "head", "format", "out"), "the picture")
     task = load_as(Captioning, arguments.run_folder)
     how, sampling = wanted_search(task.recipe.search, arguments)
     count = len(arguments.pictures) + len(arguments.test)

@@ -11,6 +11,7 @@ from workings.errors import UserError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
 
     from workings.decode.sample import Sampling
     from workings.recipes import SearchConfig
@@ -126,3 +127,10 @@ def wanted_search(how: "Search", arguments: "Namespace") -> "tuple[Search, Sampl
     if arguments.temperature is None:
         return how, None
     return how, Sampling(temperature=arguments.temperature, seed=arguments.seed)
+
+
+def expect_shown(arguments: "Namespace", names: "Sequence[str]", what: str) -> None:
+    """Refuse options of what --show draws where it is not asked for: they would be passed over."""
+    given = [f"--{name}" for name in names if getattr(arguments, name)]
+    if given and not arguments.show:
+        raise UserError(f"{given[0]} is of {what}, which --show draws")

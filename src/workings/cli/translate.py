@@ -70,6 +70,7 @@ def _asked() -> Iterator[str]:
 
 def _expect_sense(arguments: argparse.Namespace) -> None:
     """Refuse options that contradict each other, or would be passed over."""
+    from workings.cli.output import expect_shown
     from workings.errors import UserError
 
     if arguments.n_best is not None:
@@ -78,10 +79,7 @@ def _expect_sense(arguments: argparse.Namespace) -> None:
         for other in ("temperature", "show"):
             if getattr(arguments, other) not in (None, False):
                 raise UserError(f"--n-best lists several translations, --{other} makes one: which?")
-    of_alignment = ("words", "layer", "head", "format", "out")
-    given = [f"--{name}" for name in of_alignment if getattr(arguments, name)]
-    if given and not arguments.show:
-        raise UserError(f"{given[0]} is of the alignment, which --show draws")
+    expect_shown(arguments, ("words", "layer", "head", "format", "out"), "the alignment")
 
 
 def _one(texts: list[str]) -> list[str]:
