@@ -39,6 +39,7 @@ VERBS = (
     "summary",
     "compare",
     "diff",
+    "why",
 )
 
 DESCRIPTION = """\

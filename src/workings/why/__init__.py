@@ -1,0 +1,27 @@
+"""Questions about sequence models, each answered by a small experiment.
+
+A question is a module here with `measure(seed) -> figures`, which a test holds to the effect, and
+`answer(seed) -> Finding`, which puts the figures into words and a picture. Nothing here imports
+torch before a question is asked.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from workings.errors import UserError, near
+
+if TYPE_CHECKING:
+    from workings.why.finding import Finding
+
+QUESTIONS = {
+    "scale": "Why are scores divided by √d_k?",
+}
+
+
+def ask(name: str, seed: int = 1) -> "Finding":
+    """Run the experiment that answers a question, e.g. `ask("scale")`."""
+    if name not in QUESTIONS:
+        raise UserError(f"no question {name!r}{near(name, QUESTIONS)}: `workings why` lists them")
+    answer: Callable[[int], Finding] = import_module(f"workings.why.{name}").answer
+    return answer(seed)

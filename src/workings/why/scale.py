@@ -1,0 +1,139 @@
+"""Why are scores divided by √d_k?
+
+The inner product of two vectors of d independent numbers of variance 1 has variance d. Undivided,
+scores of wide heads are so far apart that the softmax gives everything to one key, where its
+gradient is next to nothing.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from workings.attention import attend
+from workings.views.chart import Series, line_chart
+from workings.why import QUESTIONS
+from workings.why.finding import Finding
+from workings.why.learning import learn, seeded
+
+WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+KEYS = 64
+QUERIES = 512
+SYMBOLS, PAIRS = 16, 8  # of the look-up that is learned
+STEPS, TRAINED_WIDTH = 200, 256
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What scores of one width do to the softmax over them."""
+
+    width: int
+    variance: float
+    entropy: float  # nats; log(KEYS) is the most
+    gradient: float  # the norm of the softmax's Jacobian
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Scores as they are and divided, by width, and what a model learns with each."""
+
+    plain: Sequence[Spread]
+    divided: Sequence[Spread]
+    plain_losses: Sequence[float]
+    divided_losses: Sequence[float]
+
+
+def spread(scores: Float[Tensor, "queries keys"], width: int) -> Spread:
+    """Measure scores, and what a softmax makes of them."""
+    weights = scores.softmax(-1)
+    entropy = torch.special.entr(weights).sum(-1).mean()
+    jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]
+    norm = torch.linalg.matrix_norm(jacobian).mean()
+    return Spread(width, scores.var().item(), entropy.item(), norm.item())
+
+
+class LookUp(nn.Module):
+    """Pairs of symbols and a question: attention finds the pair whose first is asked for."""
+
+    def __init__(self, width: int, scale: float | None) -> None:
+        super().__init__()
+        self.firsts, self.seconds, self.asked = (nn.Embedding(SYMBOLS, width) for _ in range(3))
+        self.head = nn.Linear(width, SYMBOLS)
+        self.scale = scale
+
+    def forward(self, x: Int[Tensor, "batch symbols"]) -> Float[Tensor, "batch classes"]:
+        """Read PAIRS firsts, PAIRS seconds, and the first that is asked for."""
+        firsts, seconds, asked = x[:, :PAIRS], x[:, PAIRS:-1], x[:, -1:]
+        query, key, value = self.asked(asked), self.firsts(firsts), self.seconds(seconds)
+        scores: Tensor = self.head(attend(query, key, value, scale=self.scale).squeeze(1))
+        return scores
+
+
+def pairs(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    """Draw pairs with firsts that differ, a first to ask for, and its second."""
+    firsts = torch.rand(count, SYMBOLS, generator=generator).argsort(-1)[:, :PAIRS]
+    seconds = torch.randint(SYMBOLS, (count, PAIRS), generator=generator)
+    place = torch.randint(PAIRS, (count, 1), generator=generator)
+    return torch.cat([firsts, seconds, firsts.gather(1, place)], 1), seconds.gather(1, place)[:, 0]
+
+
+def measure(seed: int = 1) -> Measured:
+    """Draw queries and keys of every width, and train the look-up with and without dividing."""
+    generator = torch.Generator().manual_seed(seed)
+    plain, divided = [], []
+    for width in WIDTHS:
+        query = torch.randn(QUERIES, width, generator=generator)
+        key = torch.randn(KEYS, width, generator=generator)
+        scores = query @ key.T
+        plain.append(spread(scores, width))
+        divided.append(spread(scores / math.sqrt(width), width))
+    losses = []
+    for scale in (1.0, None):
+        with seeded(seed):
+            model = LookUp(TRAINED_WIDTH, scale)
+        losses.append(learn(model, pairs, steps=STEPS, seed=seed))
+    return Measured(plain, divided, *losses)
+
+
+def answer(seed: int = 1) -> Finding:
+    """Say and draw what was measured."""
+    found = measure(seed)
+    wide, wide_divided = found.plain[-1], found.divided[-1]
+    last, last_divided = (sum(x[-20:]) / 20 for x in (found.plain_losses, found.divided_losses))
+    lines = (
+        f"The variance of q·k is the width: {found.plain[0].variance:.1f} at {WIDTHS[0]}, "
+        f"{wide.variance:,.0f} at {wide.width:,}. Divided by √d_k it stays near 1.",
+        f"So a softmax over {KEYS} keys of width {wide.width:,} keeps {wide.entropy:.2f} nats of "
+        f"{math.log(KEYS):.2f}; its gradient is {wide_divided.gradient / wide.gradient:.1f} times "
+        "as large when scores are divided.",
+        f"A look-up of width {TRAINED_WIDTH}, trained for {STEPS} steps: loss {last:.2f} without, "
+        f"{last_divided:.2f} with.",
+    )
+    picture = line_chart(
+        [
+            Series("as they are", [(s.width, s.entropy) for s in found.plain]),
+            Series("divided by √d_k", [(s.width, s.entropy) for s in found.divided]),
+        ],
+        title=f"What a softmax over {KEYS} keys leaves open",
+        x_label="width d_k",
+        y_label="entropy, nats",
+        log_x=True,
+    )
+    rows = [
+        (str(a.width), *(f"{x:.3g}" for x in (a.variance, a.entropy, a.gradient)),
+         *(f"{x:.3g}" for x in (b.variance, b.entropy, b.gradient)))
+        for a, b in zip(found.plain, found.divided, strict=True)
+    ]  # fmt: skip
+    head = ("d_k", "variance", "entropy", "gradient", "÷√d_k: variance", "entropy ", "gradient ")
+    return Finding(
+        QUESTIONS["scale"],
+        lines,
+        "queries and keys that are normed or learn to be small; a narrow head, where √d_k is "
+        "hardly more than 1.",
+        picture,
+        head,
+        rows,
+    )

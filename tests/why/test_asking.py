@@ -1,0 +1,32 @@
+import json
+
+import pytest
+
+from workings.cli import main
+from workings.errors import UserError
+from workings.why import QUESTIONS, ask
+
+
+def test_every_question_is_listed(capsys):
+    assert main(["why"]) == 0
+    told = capsys.readouterr().out
+    assert all(name in told and question in told for name, question in QUESTIONS.items())
+
+
+def test_a_question_that_nobody_asked():
+    with pytest.raises(UserError, match=r"'scal'.*scale"):
+        ask("scal")
+
+
+def test_a_picture_is_refused_before_anything_is_computed(capsys):
+    assert main(["why", "scale", "--out", "scale.doc"]) == 2
+    assert ".svg" in capsys.readouterr().err
+
+
+def test_an_answer_is_told_and_drawn(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", "scale"]) == 0
+    assert "What would change it" in capsys.readouterr().out
+    assert next(tmp_path.iterdir()).read_text().startswith("<svg")
+    assert main(["why", "scale", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"]
