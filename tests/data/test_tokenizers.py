@@ -274,3 +274,23 @@ def test_the_vocabulary_of_the_notes_on_real_reviews(data: Path) -> None:
     assert order == sorted(order, key=lambda t: (-counts[t], t))
     left = counts.keys() - set(order)
     assert min(counts[t] for t in order) >= max(counts[t] for t in left)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it's a dog, isn't it? (yes!)",
+        "the dogs' bowl.",
+        "l'homme qu'il a vu n'est pas là...",
+        "a b",
+    ],
+)
+def test_words_are_written_as_people_write_them(text):
+    words = Words.train([text])
+    assert words.decode(words.encode(text)) == text
+
+
+@given(st.text(alphabet="ab s.,()'!?", max_size=30))
+def test_words_that_were_joined_are_the_same_words(text):
+    tokens = basic_english(text)
+    assert basic_english(trained("words").join(tokens)) == tokens

@@ -21,6 +21,9 @@ _REPLACED = (
     (";", " "),
     (":", " "),
 )
+# What no space is written before, and what may follow an apostrophe without one.
+_CLOSING = frozenset(".,!?)'")
+_ENDINGS = frozenset(("s", "t", "re", "ve", "ll", "d", "m"))
 # The same rules, to find where a token stands. A quotation mark vanishes wherever it is, so it may
 # be inside a word, and inside a line break.
 _BREAK = r'<"*b"*r"* "*/"*>'
@@ -96,4 +99,19 @@ class Words(Tokenizer):
         return [(place[a], place[b - 1] + 1) for a, b in found]
 
     def join(self, tokens: Sequence[str]) -> str:
-        return " ".join(tokens)
+        """Write tokens as people do: no space before a full stop, none inside of "it's"."""
+        spaced = (token if _touches(tokens, k) else f" {token}" for k, token in enumerate(tokens))
+        return "".join(spaced)
+
+
+def _touches(tokens: Sequence[str], k: int) -> bool:
+    """Say whether a token stands right behind the one before it.
+
+    An apostrophe belongs to what is before it, and to what is after it where that is the end of a
+    contraction, as in "don't", or follows a short word, as in "l'eau".
+    """
+    if k == 0 or tokens[k] in _CLOSING or tokens[k - 1] == "(":
+        return True
+    if tokens[k - 1] != "'" or k == 1:
+        return False
+    return tokens[k] in _ENDINGS or len(tokens[k - 2]) <= 2
