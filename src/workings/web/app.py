@@ -16,6 +16,7 @@ from workings.web import asked, exports, judged, laid, sheets, told
 from workings.web.assets import assets
 from workings.web.guard import App, Door, Guard
 from workings.web.lectures import lecture, lectures
+from workings.web.looking import looking
 from workings.web.shelf import Shelf
 
 _LONGEST_LINE = 300  # characters of a refusal
@@ -57,7 +58,9 @@ def application(shelf: Shelf | None = None) -> FastAPI:
     _pages(app)
     _problems(app)
     _texts(app)
-    _runs(app, shelf or Shelf())
+    shelf = shelf or Shelf()
+    _runs(app, shelf)
+    looking(app, shelf)
     return app
 
 
