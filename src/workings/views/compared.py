@@ -69,14 +69,19 @@ def _head_and_rows(
             str(len(row["curves"])) if row.get("curves") else "–",
             f"{row['seconds']:,.1f}",
             "–" if row.get("peak_memory_mb") is None else f"{row['peak_memory_mb']:,} MB",
-            *(_figure(key, row.get(key)) for key in shown.values()),
+            *(figure(key, row.get(key)) for key in shown.values()),
         )
         for row in rows
     ]
     return (*HEAD, *shown), told
 
 
-def _figure(key: str, value: float | None) -> str:
+def figure(key: str, value: float | None) -> str:
+    """Write a measurement: a share as percent, else with four decimals.
+
+    >>> figure("test_accuracy", 0.875), figure("test_loss", 0.5), figure("test_loss", None)
+    ('87.50 %', '0.5000', '–')
+    """
     if value is None:
         return "–"
     return f"{100 * value:.2f} %" if "accuracy" in key else f"{value:.4f}"
