@@ -204,6 +204,14 @@ class Sheet(BaseModel):
     notes: list[str]
 
 
+class Run(BaseModel):
+    """A run by its name; `kind`: caption, classify, language or translate."""
+
+    name: str
+    title: str
+    kind: str
+
+
 class Refusal(BaseModel):
     """What was wrong, in a line."""
 
