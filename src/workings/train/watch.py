@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from workings.views.report import PARTS
@@ -59,7 +60,7 @@ class Watched:
         if self.finished:
             return "finished"
         times = [0.0, *(r.get("seconds", 0.0) for r in self._timed)]
-        pauses = [b - a for a, b in zip(times, times[1:], strict=False)]
+        pauses = [b - a for a, b in pairwise(times)]
         pauses += [r.get("evaluation_seconds", 0.0) for r in self.curves]
         if silent > max(_QUIET, _PATIENCE * max(pauses, default=0.0)):
             return "quiet"
@@ -173,13 +174,14 @@ def part_and_measure(key: str) -> tuple[str, str]:
 
 
 def numbers(record: Record) -> dict[str, float]:
-    """Keep the numbers of a record; one beyond all floats is none."""
+    """Keep the numbers of a record under names as we give them; one beyond all floats is none."""
     return dict(_numbers(record.items()))
 
 
 def _numbers(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, float]]:
     for key, value in items:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and key.isascii() and key.isidentifier():
             try:
                 yield key, float(value)
             except OverflowError:

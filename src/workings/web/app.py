@@ -17,6 +17,7 @@ from workings.web.assets import assets
 from workings.web.guard import App, Door, Guard
 from workings.web.lectures import lecture, lectures
 from workings.web.shelf import Shelf
+from workings.web.training import training
 
 _LONGEST_LINE = 300  # characters of a refusal
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -57,7 +58,9 @@ def application(shelf: Shelf | None = None) -> FastAPI:
     _pages(app)
     _problems(app)
     _texts(app)
-    _runs(app, shelf or Shelf())
+    shelf = shelf or Shelf()
+    _runs(app, shelf)
+    training(app, shelf)
     return app
 
 

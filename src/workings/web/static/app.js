@@ -11,6 +11,7 @@ const SCREENS = {
   work: { title: "Work", load: () => import("./work.js") },
   check: { title: "Check", load: () => import("./check.js") },
   look: { title: "Look", load: () => import("./look.js") },
+  train: { title: "Train", load: () => import("./train.js"), needs: true },
 };
 
 const main = document.getElementById("main");
