@@ -75,6 +75,7 @@ def until_over(turn: Turn) -> int:
 
 def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MOST_WAITING", 2)
+    monkeypatch.setattr(worker, "AT_ONCE", 1)
 
     async def ask() -> None:
         jobs, pages = Worker(), [Page() for _ in range(3)]

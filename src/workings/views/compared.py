@@ -19,18 +19,34 @@ def table(compared: Mapping[str, Any]) -> str:
 
 def curves_chart(compared: Mapping[str, Any]) -> Picture:
     """Draw accuracy, or loss, by epoch: held-out data as lines, training data dashed."""
-    series = []
+    trained = [(str(row["name"]), row["curves"]) for row in compared["rows"] if row.get("curves")]
     what = measure(compared["rows"])
-    trained = [row for row in compared["rows"] if row.get("curves")]
-    for colour, row in enumerate(trained):
-        for part, dashed in ((held_out(row["curves"]), False), ("train", True)):
+    return runs_chart(trained, what, f"{compared['data']}: {what} by epoch")
+
+
+def runs_chart(
+    runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
+    what: str,
+    title: str,
+    width: int = 640,
+) -> Picture:
+    """Draw a measure of several runs, each by its name and in its colour."""
+    series = []
+    for colour, (run, curves) in enumerate(runs):
+        for part, dashed in ((held_out(curves), False), ("train", True)):
             key = f"{part}_{what}"
-            points = [(float(r["epoch"]), float(r[key])) for r in row["curves"] if key in r]
-            name = f"{row['name']}, train" if dashed else str(row["name"])
+            points = [(float(r["epoch"]), float(r[key])) for r in curves if key in r]
+            name = f"{run}, train" if dashed else run
             series.append(Series(name, points, dashed=dashed, colour=colour))
-    title = f"{compared['data']}: {what} by epoch"
-    percent = what == "accuracy"
-    return line_chart(series, title=title, x_label="epoch", y_label=what, percent=percent)
+    named = what.replace("_", " ")
+    return line_chart(
+        [one for one in series if one.points] or series,
+        title=title,
+        x_label="epoch",
+        y_label=named,
+        percent=what == "accuracy",
+        width=width,
+    )
 
 
 def measure(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -6,6 +6,7 @@ Only the command line names folders. A page asks for a run by its name, and no n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import Request
@@ -38,6 +39,7 @@ class Shelf:
             self._add(Path(folder))
         self._worker = Worker()
         self._loaded: dict[str, Task] = {}
+        self._lock = Lock()
 
     def _add(self, folder: Path) -> None:
         from workings.train.runs import recipe_of
@@ -65,7 +67,11 @@ class Shelf:
         if name not in self._loaded:
             from workings.train.runs import load
 
-            self._loaded[name] = load(run.folder)
+            with self._lock:
+                if name not in self._loaded:
+                    task = load(run.folder)
+                    task.model.eval()
+                    self._loaded[name] = task
         return self._loaded[name]
 
     async def ask(self, request: Request, job: Callable[[Turn], Result]) -> Result:

@@ -1,4 +1,4 @@
-"""One thread for the models: what takes long is done there, in turn, and can be given up."""
+"""Threads for the models: what takes long is done there, in turn, and can be given up."""
 
 import asyncio
 import time
@@ -10,6 +10,7 @@ from typing import TypeVar
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+AT_ONCE = 2
 MOST_WAITING = 16  # jobs; whoever comes after them is sent away
 LONGEST_TURN = 12.0  # seconds after which a job that goes step by step should end
 
@@ -37,13 +38,14 @@ class Turn:
 
 
 class Worker:
-    """Does one job after the other, beside the thread that answers requests.
+    """Does jobs beside the thread that answers requests.
 
-    A second thread would not be faster: a model computes with all the threads that it may have.
+    Two at a time: while one of them writes a long text, the other still looks into heads. More
+    would not be faster, since a model computes with all the threads that it may have.
     """
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "models")
+        self._threads = ThreadPoolExecutor(AT_ONCE, "models")
         self._waiting = 0
 
     async def do(self, request: Request, job: Callable[[Turn], Result]) -> Result:
@@ -52,7 +54,7 @@ class Worker:
             raise HTTPException(429, f"{MOST_WAITING} questions are waiting already: ask later")
         turn = Turn()
         self._waiting += 1
-        work = self._thread.submit(_done, job, turn)
+        work = self._threads.submit(_done, job, turn)
         gone = asyncio.ensure_future(_left(request, work, turn))
         try:
             return await asyncio.wrap_future(work)
