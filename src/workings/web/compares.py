@@ -146,7 +146,7 @@ def _answers(first: _Read, second: _Read) -> tuple[list[Pair], int, str]:
     said = f"Both say {best[0]}" if best[0] == best[1] else f"A says {best[0]}, B says {best[1]}"
     if one.keys() == other.keys():
         apart = sum(abs(p - other[name]) for name, p in one.items()) / 2
-        said += f"; {percent(apart)} of the probability is elsewhere"
+        said += f"; {percent(apart)} of the probability lies elsewhere"
     return pairs, more, said
 
 
@@ -291,7 +291,7 @@ def _verdict(last: Layer, causal: bool, positions: str, kept: bool) -> str:
     ways = [f"{positions} positions"] * (positions != "none" and kept) + [
         "the causal mask"
     ] * causal
-    return f"f(P X) ≠ P f(X): {' and '.join(ways) or 'something'} tells the order of the tokens"
+    return f"f(P X) ≠ P f(X): the order of the tokens is told by {' and '.join(ways) or 'padding'}"
 
 
 def _power(number: float) -> str:

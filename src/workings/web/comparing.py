@@ -34,7 +34,7 @@ class CompareAsked(Asked):
 
 
 class PermuteAsked(SideAsked):
-    """Another order of the tokens, and a head; without `positions`, those that are added are not."""
+    """Another order of the tokens, and a head; positions that are added can be left out."""
 
     order: Literal["reversed", "swapped", "shuffled"] = "reversed"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1

@@ -18,7 +18,7 @@ def trained_both(first: Run, second: Run, width: int) -> Both:
     runs = (first, second)
     watched = {run.name: _watched(run) for run in runs}
     settings = configurations(first.folder, second.folder)
-    both = [one for one in watched.values()]
+    both = list(watched.values())
     shared = [what for what in both[0].measures() if what in both[-1].measures()]
     return Both(
         charts=[_chart(watched, what, width) for what in shared[:MOST_CHARTS]],

@@ -12,6 +12,7 @@ const SCREENS = {
   check: { title: "Check", load: () => import("./check.js") },
   look: { title: "Look", load: () => import("./look.js") },
   train: { title: "Train", load: () => import("./train.js"), needs: true },
+  compare: { title: "Compare", load: () => import("./compare.js"), needs: true },
 };
 
 const main = document.getElementById("main");
