@@ -10,7 +10,8 @@ export async function ask(path, body, signal) {
   let response;
   try {
     response = await fetch(path, request);
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     throw new Error("the server does not answer: is `workings serve` still running?");
   }
   if (!response.ok) {

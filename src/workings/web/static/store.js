@@ -47,9 +47,9 @@ export class Store {
   }
 
   // What a screen other than Work and Check shows: words by name.
-  view(screen, changes) {
+  view(screen, changes, how) {
     const shown = this.state.views[screen] ?? {};
-    if (changes) this.change((state) => { state.views[screen] = { ...shown, ...changes }; });
+    if (changes) this.change((state) => { state.views[screen] = { ...shown, ...changes }; }, how);
     return { ...shown, ...changes };
   }
 
