@@ -75,7 +75,10 @@ def test_learns_completes_and_is_loaded_again(text, tmp_path):
     assert {"validation_loss", "sliding_loss"} <= measured.keys()
     assert again.evaluate_on(str(text))["test_loss"] < 1.0
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    assert [r["kind"] for r in log] == ["epoch", "remark"] * 8 + ["test"]
+    kinds = [r["kind"] for r in log]
+    assert [kind for kind in kinds if kind != "step"] == ["epoch", "remark"] * 8 + ["test"]
+    marks = [r for r in log if r["kind"] == "step"]
+    assert [r["step"] for r in marks] == list(range(100, marks[-1]["steps"] + 1, 100))
     assert all(len(r["sample"]) == 30 for r in log if r["kind"] == "remark")
     assert "after epoch 8" in (tmp_path / "run" / "report.html").read_text()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import visits
 from small_runs import small_runs
 from starlette.testclient import TestClient
 
@@ -41,35 +42,8 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
     """Open the workbench; at the end nothing has gone wrong in it, and nothing has left."""
-    troubles: list[str] = []
-    contexts = []
-
-    def trouble(message: Any) -> None:
-        # A refusal by the server is no trouble: the page shows it.
-        if message.type in ("error", "warning") and "422" not in message.text:
-            troubles.append(message.text)
-
-    def asked(request: Any) -> None:
-        if not request.url.startswith((address, "blob:", "data:")):
-            troubles.append(f"asked for {request.url}")
-
-    def opened(fragment: str = "", width: int = 1440, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        page.on("console", trouble)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("request", asked)
-        page.on("dialog", lambda dialog: troubles.append(f"a dialog: {dialog.message}"))
-        page.goto(f"{address}/{fragment}")
-        page.wait_for_selector("figure.matrix, .empty")
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    with visits(browser, address) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

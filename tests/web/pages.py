@@ -1,6 +1,7 @@
 """Reading the workbench's pages: matrices, cells, what they should say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -9,6 +10,42 @@ from workings.views.notation import typeset
 from workings.views.numerals import texts
 
 Open = Callable[..., Any]
+
+
+@contextmanager
+def visits(browser: Any, address: str) -> Iterator[Open]:
+    """Open pages of a server; at the end nothing has gone wrong in them, and nothing has left."""
+    troubles: list[str] = []
+    contexts = []
+
+    def trouble(message: Any) -> None:
+        # A refusal by the server is no trouble: the page shows it.
+        if message.type in ("error", "warning") and "422" not in message.text:
+            troubles.append(message.text)
+
+    def asked(request: Any) -> None:
+        if not request.url.startswith((address, "blob:", "data:")):
+            troubles.append(f"asked for {request.url}")
+
+    def opened(
+        fragment: str = "", width: int = 1440, ready: str = "figure.matrix, .empty", **options: Any
+    ) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on("console", trouble)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", asked)
+        page.on("dialog", lambda dialog: troubles.append(f"a dialog: {dialog.message}"))
+        page.goto(f"{address}/{fragment}")
+        page.wait_for_selector(ready)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert troubles == []
 
 
 def shown(page: Any, key: str) -> list[list[str]]:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workings.errors import UserError, expect_width, near
+from workings.trace import tap
 
 Join: TypeAlias = Literal["add", "concatenate"]
 
@@ -59,7 +60,7 @@ class SinusoidalPositions(nn.Module):
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
-        return join(x, self.rows(start, start + x.shape[1]), self.how)
+        return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.how)
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """The vectors of these positions."""
@@ -88,7 +89,7 @@ class LearnedPositions(nn.Module):
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
-        return join(x, self.rows(start, start + x.shape[1]), self.how)
+        return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.how)
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """The vectors of these positions."""

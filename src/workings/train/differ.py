@@ -1,11 +1,11 @@
 """Two runs told apart: what they were made of, how they went, what they make of the same texts."""
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from workings.config import to_table
 from workings.errors import UserError
+from workings.recipes.settings import flat
 from workings.storage import read_json
 from workings.tasks.classify import Classifying
 from workings.train.environment import differences
@@ -21,24 +21,20 @@ def differ(one: Path, other: Path) -> dict[str, Any]:
     for run in (one, other):
         if not (run / "result.json").is_file():
             raise UserError(f"{run}: not a finished run: it has no result.json")
-    tables = [dict(_flat(to_table(recipe_of(run)))) for run in (one, other)]
     made = [read_json(run / "environment.json") for run in (one, other)]
     return {
         "runs": [str(one), str(other)],
-        "configuration": _changed(*tables),
+        "configuration": configurations(one, other),
         "environment": differences(*made),
         "curves": _curves(*(read_log(run / "log.jsonl") for run in (one, other))),
-        "results": _changed(*(dict(_flat(_lasting(run))) for run in (one, other))),
+        "results": _changed(*(dict(flat(_lasting(run))) for run in (one, other))),
         "predictions": _predictions(one, other),
     }
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+def configurations(one: Path, other: Path) -> dict[str, list[Any]]:
+    """The settings in which two runs differ: of each key both values, None where it has none."""
+    return _changed(*(dict(flat(to_table(recipe_of(run)))) for run in (one, other)))
 
 
 def _lasting(run: Path) -> dict[str, Any]:

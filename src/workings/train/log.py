@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["progress", "quiet", "json"]
 LARGEST_LOG = 2**30
+MOST_MARKS, NEAREST_MARKS = 200, 100  # of a training; and how many steps apart they are at least
 
 
 class Log:
@@ -35,7 +36,7 @@ class Log:
         # Without a path nothing is kept: that is for all but the chief of a crew.
         self._path = path
         self._file = opened(path, "ab") if path is not None else None
-        self._mode = mode
+        self._mode, self._unit = mode, unit
         self._console = Console(file=stream or sys.stderr)
         self._bar = Bar(
             TextColumn("epoch {task.fields[epoch]}"),
@@ -100,12 +101,22 @@ class Log:
             self._console.print(shown, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, progress: "Progress", steps: int) -> None:
-        """Show where the training is."""
+        """Show where the training is; now and then, keep it for those who watch from elsewhere."""
+        means = {name: total / progress.examples for name, total in progress.sums.items()}
+        if progress.step % max(-(-steps // MOST_MARKS), NEAREST_MARKS) == 0:
+            # By steps, not by the clock: a run that is resumed writes the same again.
+            self.record(
+                kind="step",
+                epoch=progress.epoch + 1,
+                step=progress.step,
+                steps=steps,
+                seconds=round(progress.seconds, 3),
+                **{self._unit: progress.examples},
+                **{f"train_{name}": mean for name, mean in means.items()},
+            )
         shown: dict[str, Any] = {
             "epoch": progress.epoch + 1,
-            "means": " · ".join(
-                f"{name} {total / progress.examples:.4f}" for name, total in progress.sums.items()
-            ),
+            "means": " · ".join(f"{name} {mean:.4f}" for name, mean in means.items()),
             "speed": progress.examples / max(progress.seconds - progress.epoch_began, 1e-9),
         }
         if self._training is None:
@@ -158,7 +169,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     Of an epoch only the numbers are kept, for the curves.
     """
     with opened(path) as file:
-        raw = at_most(file, LARGEST_LOG, path)
+        return records_in(at_most(file, LARGEST_LOG, path))
+
+
+def records_in(raw: bytes) -> list[dict[str, Any]]:
+    """Read lines of a log."""
     records = []
     for line in raw.decode("utf-8", "replace").split("\n"):
         try:

@@ -27,7 +27,7 @@ def write_report(folder: Path, task: Task) -> None:
     report = Report(
         title=recipe.title or recipe.model["kind"],
         lead=_lead(task, result),
-        figures=_figures(result),
+        figures=figures(result),
         curves=curves,
         sections=_sections(task, records),
         layers=summarise(task.model, _length(task), pixels=getattr(recipe.data, "pixels", 0)),
@@ -36,7 +36,7 @@ def write_report(folder: Path, task: Task) -> None:
             f"workings train --repeat {folder} --out again   # the recipe below, on the same data",
             f"workings evaluate {folder}",
         ),
-        environment=_flat(read_json(folder / "environment.json")),
+        environment=made_with(read_json(folder / "environment.json")),
     )
     write_text(folder / "report.html", report_page(report))
     chart = curve_chart(curves, measures(curves)[0])
@@ -58,7 +58,8 @@ def _count(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def _figures(result: dict[str, Any]) -> list[tuple[str, str]]:
+def figures(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Write what a result says of a model, as it is read by people."""
     shown = []
     for key, value in result.items():
         if key.startswith(("test_", "validation_", "sliding_")) or key == "best_epoch":
@@ -94,7 +95,8 @@ def _length(task: Task) -> int:
     return int(getattr(task.recipe.data, "window", SENTENCE))
 
 
-def _flat(table: dict[str, Any]) -> dict[str, str]:
+def made_with(table: dict[str, Any]) -> dict[str, str]:
+    """Write what a run was made with as one list."""
     packages, data = table.pop("packages", {}), table.pop("data", {})
     command = " ".join(table.pop("command", sys.argv))
     facts = {k: v for k, v in table.items() if k not in ("format", "files")}

@@ -19,18 +19,34 @@ def table(compared: Mapping[str, Any]) -> str:
 
 def curves_chart(compared: Mapping[str, Any]) -> Picture:
     """Draw accuracy, or loss, by epoch: held-out data as lines, training data dashed."""
-    series = []
+    trained = [(str(row["name"]), row["curves"]) for row in compared["rows"] if row.get("curves")]
     what = measure(compared["rows"])
-    trained = [row for row in compared["rows"] if row.get("curves")]
-    for colour, row in enumerate(trained):
-        for part, dashed in ((held_out(row["curves"]), False), ("train", True)):
+    return runs_chart(trained, what, f"{compared['data']}: {what} by epoch")
+
+
+def runs_chart(
+    runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
+    what: str,
+    title: str,
+    width: int = 640,
+) -> Picture:
+    """Draw a measure of several runs, each by its name and in its colour."""
+    series = []
+    for colour, (run, curves) in enumerate(runs):
+        for part, dashed in ((held_out(curves), False), ("train", True)):
             key = f"{part}_{what}"
-            points = [(float(r["epoch"]), float(r[key])) for r in row["curves"] if key in r]
-            name = f"{row['name']}, train" if dashed else str(row["name"])
+            points = [(float(r["epoch"]), float(r[key])) for r in curves if key in r]
+            name = f"{run}, train" if dashed else run
             series.append(Series(name, points, dashed=dashed, colour=colour))
-    title = f"{compared['data']}: {what} by epoch"
-    percent = what == "accuracy"
-    return line_chart(series, title=title, x_label="epoch", y_label=what, percent=percent)
+    named = what.replace("_", " ")
+    return line_chart(
+        [one for one in series if one.points] or series,
+        title=title,
+        x_label="epoch",
+        y_label=named,
+        percent=what == "accuracy",
+        width=width,
+    )
 
 
 def measure(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -69,14 +85,19 @@ def _head_and_rows(
             str(len(row["curves"])) if row.get("curves") else "–",
             f"{row['seconds']:,.1f}",
             "–" if row.get("peak_memory_mb") is None else f"{row['peak_memory_mb']:,} MB",
-            *(_figure(key, row.get(key)) for key in shown.values()),
+            *(figure(key, row.get(key)) for key in shown.values()),
         )
         for row in rows
     ]
     return (*HEAD, *shown), told
 
 
-def _figure(key: str, value: float | None) -> str:
+def figure(key: str, value: float | None) -> str:
+    """Write a measurement: a share as percent, else with four decimals.
+
+    >>> figure("test_accuracy", 0.875), figure("test_loss", 0.5), figure("test_loss", None)
+    ('87.50 %', '0.5000', '–')
+    """
     if value is None:
         return "–"
     return f"{100 * value:.2f} %" if "accuracy" in key else f"{value:.4f}"

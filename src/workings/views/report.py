@@ -9,10 +9,12 @@ from workings.views.chart import Series, line_chart
 from workings.views.colours import step
 from workings.views.explained_html import explained_css
 from workings.views.layers import HEAD, LayerSums, layer_rows, layer_sums
+from workings.views.marks import Point
 from workings.views.page import harmless, whole_page
 from workings.views.picture import Picture
 from workings.views.table import html_table
 
+PARTS = ("test", "validation", "train")  # of the data, as measurements are named after
 SAMPLES = 4  # that are shown
 UPRIGHT = 6  # classes; the names of more stand on end, so that the matrix fits the page
 STYLE = """
@@ -90,17 +92,29 @@ def measures(curves: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(set(keys))
 
 
-def curve_chart(curves: Sequence[Mapping[str, Any]], what: str) -> Picture:
-    """Draw one measure by epoch for every part of the data that it was measured on."""
+def curve_chart(
+    curves: Sequence[Mapping[str, Any]],
+    what: str,
+    *,
+    while_training: Sequence[Point] = (),
+    width: int = 480,
+) -> Picture:
+    """Draw one measure by epoch for every part of the data that it was measured on.
+
+    Where it is known what training gave `while_training`, that is drawn, not the epochs' means.
+    """
     series = []
-    for part in ("test", "validation", "train"):
+    for part in PARTS:
         key = f"{part}_{what}"
         points = [(float(r["epoch"]), float(r[key])) for r in curves if key in r]
-        if points:
-            series.append(Series(part, points, dashed=part == "train"))
-    share = what == "accuracy"
-    title = f"{what} by epoch"
-    return line_chart(series, title=title, x_label="epoch", y_label=what, percent=share, width=480)
+        fine = while_training if part == "train" else ()
+        if points or fine:
+            series.append(Series(part, fine or points, dashed=part == "train" and not fine))
+    share, name = what == "accuracy", what.replace("_", " ")
+    title = f"{name} by epoch"
+    return line_chart(
+        series, title=title, x_label="epoch", y_label=name, percent=share, width=width
+    )
 
 
 def confusion_html(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

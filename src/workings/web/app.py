@@ -14,10 +14,12 @@ from workings.problems.from_text import problem_from_text
 from workings.views.plain import one_line
 from workings.web import asked, exports, judged, laid, sheets, told
 from workings.web.assets import assets
+from workings.web.comparing import comparing
 from workings.web.guard import App, Door, Guard
 from workings.web.lectures import lecture, lectures
 from workings.web.looking import looking
 from workings.web.shelf import Shelf
+from workings.web.training import training
 
 _LONGEST_LINE = 300  # characters of a refusal
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -61,6 +63,8 @@ def application(shelf: Shelf | None = None) -> FastAPI:
     shelf = shelf or Shelf()
     _runs(app, shelf)
     looking(app, shelf)
+    training(app, shelf)
+    comparing(app, shelf)
     return app
 
 

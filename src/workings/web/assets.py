@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.resources import files
 
-from workings.views import colours
+from workings.views import colours, svg
 from workings.views.style import css
 
 _TYPES = {
@@ -12,6 +12,7 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+_DRAWN = ("ink", "soft", "line", "paper", *(f"c{k}" for k in range(1, 9)))  # colours of charts
 
 
 @cache
@@ -23,7 +24,7 @@ def assets() -> dict[str, tuple[bytes, str]]:
         if ending in _TYPES:
             content = file.read_bytes()
             if file.name == "page.css":
-                content = f"{css()}\n{_roles()}\n".encode() + content
+                content = f"{css()}\n{svg.css(_DRAWN)}\n{_roles()}\n".encode() + content
             found[file.name] = (content, _TYPES[ending])
     return found
 

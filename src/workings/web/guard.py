@@ -27,8 +27,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    " require-trusted-types-for 'script'; trusted-types 'none'"
+    " connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
@@ -148,7 +148,10 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._begun = True
-            message = {**message, "headers": [*message.get("headers", []), *HEADERS]}
+            given = message.get("headers", [])
+            own = {name.lower() for name, _ in given}  # a page may have a policy of its own
+            headers = [*given, *((name, value) for name, value in HEADERS if name not in own)]
+            message = {**message, "headers": headers}
         await self._send(message)
 
     async def refuse(self, refused: Refused) -> None:

@@ -48,15 +48,35 @@ _TICKS = ((0.0, "0"), (0.01, "0.01"), (0.1, "0.1"), (0.25, "0.25"), (0.5, "0.5")
 
 
 def signed_map(
-    name: str, says: str, rows: Sequence[str], columns: Sequence[str], numbers: Numbers
+    name: str,
+    says: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    numbers: Numbers,
+    least: float = 0.0,
 ) -> Map:
-    """Numbers below and above zero, by the largest of them."""
-    largest = float(np.abs(numbers).max()) or 1.0
+    """Numbers below and above zero, by the largest of them; `least`: by no less than that."""
+    largest = max(float(np.abs(numbers).max()), least) or 1.0
     half = _LEVELS // 2
     levels = np.round(half + half * numbers / largest).astype(np.uint8)
     said = typeset(decimal(largest, 2))
     ticks = [(0, f"−{said}"), (half, "0"), (_LEVELS, said)]
     return _map(name, says, rows, columns, numbers, levels, ticks, signed=True)
+
+
+def sized_map(
+    name: str,
+    says: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    numbers: Numbers,
+    least: float,
+) -> Map:
+    """Numbers from zero on, by the largest of them, and by no less than `least`."""
+    largest = max(float(numbers.max()), least) or 1.0
+    levels = np.round(_LEVELS * numbers / largest).astype(np.uint8)
+    ticks = [(0, "0"), (_LEVELS, typeset(decimal(largest, 3)))]
+    return _map(name, says, rows, columns, numbers, levels, ticks, signed=False)
 
 
 def _map(

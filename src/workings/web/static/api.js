@@ -1,7 +1,7 @@
 // The server's answers. What it refuses is an Error with its one line.
 
 export async function ask(path, body, signal) {
-  const request = body === undefined ? {} : {
+  const request = body === undefined ? { signal } : {
     signal,
     method: "POST",
     headers: { "content-type": "application/json" },

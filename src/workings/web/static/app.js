@@ -11,6 +11,8 @@ const SCREENS = {
   work: { title: "Work", load: () => import("./work.js") },
   check: { title: "Check", load: () => import("./check.js") },
   look: { title: "Look", load: () => import("./look.js") },
+  train: { title: "Train", load: () => import("./train.js"), needs: true },
+  compare: { title: "Compare", load: () => import("./compare.js"), needs: true },
 };
 
 const main = document.getElementById("main");

@@ -1,0 +1,277 @@
+"""The screen Train: a log while it grows, and whatever else may become of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import Open, violations, visits
+from starlette.testclient import TestClient
+
+from workings.config import build, to_table, to_toml
+from workings.recipes import ClassifyRecipe, LanguageRecipe
+from workings.train.log import read_log
+from workings.train.watch import Watched
+from workings.views.compared import figure
+from workings.web.app import guarded
+from workings.web.guard import Door
+from workings.web.server import running
+from workings.web.shelf import Shelf
+
+NASTY = '<img src=x onerror=alert(1)> "quoted" & \u202e'
+HOSTILE = "<script>parent.document.title = 'taken'; top.stolen = 1</script><h1>A report</h1>"
+JSON = dict[str, Any]
+
+
+def mark(step: int, loss: float, epoch: int = 1, steps: int = 1200) -> JSON:
+    done = {"epoch": epoch, "step": step, "steps": steps, "seconds": step / 50}
+    return {"kind": "step", **done, "examples": 64 * (step - 300 * (epoch - 1)), "train_loss": loss}
+
+
+def epoch(number: int, loss: float) -> JSON:
+    times = {"epoch": number, "step": 300 * number, "seconds": 6.0 * number}
+    measured = {"train_loss": loss, "validation_loss": loss + 0.25, "validation_accuracy": 1 - loss}
+    return {"kind": "epoch", **times, "evaluation_seconds": 0.5, **measured}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run that has just begun: there is a recipe, and nothing else."""
+    table = {"title": NASTY, "train": {"epochs": 4, "rate": 0.02}, "data": {"set": "toy.csv"}}
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    recipe = to_table(build(ClassifyRecipe, table))
+    (folder / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def client(run: Path) -> Iterator[TestClient]:
+    app = guarded(Door(80), Shelf([run]))
+    with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
+        yield client
+
+
+def say(run: Path, *records: JSON) -> None:
+    with (run / "log.jsonl").open("a", encoding="utf-8") as log:
+        log.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def told(client: TestClient, query: str = "") -> JSON:
+    response = client.get(f"/api/training/toy{query}")
+    assert response.status_code == 200, response.text
+    answer: JSON = response.json()
+    return answer
+
+
+def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, run: Path) -> None:
+    begun = told(client)
+    assert (begun["state"], begun["share"], begun["seen"]) == ("waiting", 0, 0)
+    assert begun["curves"]["charts"] == []
+    say(run, mark(100, 0.9), mark(200, 0.8))
+    under_way = told(client, "?seen=0")
+    assert (under_way["state"], under_way["seen"]) == ("training", 1)
+    assert under_way["share"] == pytest.approx(200 / 1200)
+    facts = {fact["name"]: fact["value"] for fact in under_way["facts"]}
+    assert facts == {
+        "epoch": "0 of 4",
+        "step": "200 of 1,200",
+        "trained for": "4 s",
+        "examples a second": "3,200",
+        "left, about": "20 s",
+    }
+    (chart,) = under_way["curves"]["charts"]
+    assert chart["table"]["rows"] == [
+        ["0.33", "0.9000"],
+        ["0.67", "0.7000"],
+    ]  # (200·0.8−100·0.9)/100
+    assert told(client, "?seen=1")["curves"] is None
+    say(run, epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": NASTY}, {"kind": "test"})
+    done = told(client, "?seen=1")
+    assert (done["state"], done["share"]) == ("finished", 1)
+    assert done["curves"]["samples"][0]["epoch"] == 1
+    assert "accuracy 50.00 %" in done["says"]
+
+
+def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Path]) -> None:
+    answer = looking.get("/api/training/gpt").json()
+    watched = Watched(read_log(runs["gpt"] / "log.jsonl"), 1)
+    assert answer["curves"]["measures"]["rows"] == [
+        [b.key.replace("_", " "), figure(b.key, b.now), figure(b.key, b.best), str(b.best_epoch)]
+        for b in watched.best()
+    ]
+    for what, chart in zip(watched.measures(), answer["curves"]["charts"], strict=True):
+        head, rows = chart["table"]["head"], chart["table"]["rows"]
+        assert rows == [
+            [str(int(r["epoch"])), *(figure(what, r.get(f"{part}_{what}")) for part in head[1:])]
+            for r in watched.curves
+        ]
+        assert chart["picture"][0] == "svg"
+    result = json.loads((runs["gpt"] / "result.json").read_text())
+    assert {"name": "validation loss", "value": f"{result['validation_loss']:.4f}"} in answer[
+        "curves"
+    ]["result"]
+    assert answer["report"] is True
+
+
+def test_the_recipe_is_listed_with_what_is_unusual(client: TestClient) -> None:
+    recipe = client.get("/api/recipe/toy").json()
+    by_key = {one["key"]: one for one in recipe["sections"]["train"]}
+    assert by_key["rate"]["value"] == "0.02"
+    assert by_key["rate"]["usual"] == "0.001"
+    assert by_key["batch"]["usual"] == ""
+    assert "passes over" in by_key["epochs"]["help"]
+    assert any(one["key"] == "hidden" for one in recipe["sections"]["model"])
+    assert recipe["made_with"] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "null", "[]", "{", '{"kind": 3}', '{"kind": "epoch"}', '{"kind": "step", "step": 1e400}',
+        '{"kind": "epoch", "epoch": 1, "step": 1, "train_loss": NaN, "validation_loss": 1e999}',
+        '{"kind": "epoch", "epoch": 1, "step": 1, "train_<b>": 1, "train_x": "y", "train_": 4}',
+        '{"kind": "step", "epoch": 1, "step": 5, "steps": 9, "examples": 0, "train_loss": 1}',
+        '{"kind": "remark", "epoch": 1, "sample": "\\ud800"}', '{"kind": "remark", "sample": 1}',
+        '{"kind": "remark", "epoch": 1e300, "sample": ""}', "\x00" * 50, "9" * 5000,
+        '{"kind": "epoch", "epoch": 1' + "0" * 400 + "}",
+        '{"kind": "epoch", "epoch": -1, "step": 0}',
+    ],
+)  # fmt: skip
+def test_whatever_is_in_a_log_is_no_fault_of_ours(client: TestClient, run: Path, line: str) -> None:
+    say(run, epoch(1, 0.5))
+    with (run / "log.jsonl").open("a", encoding="utf-8") as log:
+        log.write(line + "\n")
+    assert told(client)["curves"]["charts"]
+
+
+def test_what_cannot_be_asked(client: TestClient, run: Path) -> None:
+    for path in ("training/other", "recipe/other", "report/other", "report/toy", "recipe/.."):
+        response = client.get(f"/api/{path}")
+        assert response.status_code in (404, 422), path
+        assert list(response.json()) == ["error"]
+    for query in ("width=10", "width=x", "seen=-2", "seen=1e9"):
+        assert client.get(f"/api/training/toy?{query}").status_code == 422
+    (run / "log.jsonl").symlink_to(run / "config.toml")
+    assert client.get("/api/training/toy").status_code == 422
+
+
+def test_a_report_can_do_nothing(client: TestClient, run: Path) -> None:
+    (run / "report.html").write_text(HOSTILE)
+    response = client.get("/api/report/toy")
+    assert response.text == HOSTILE
+    policies = response.headers.get_list("content-security-policy")
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none'")
+    assert policies[0].endswith("sandbox")
+    assert "script" not in policies[0]
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+# -- in a browser ----------------------------------------------------------------------------------
+
+CHART = "figure.chart svg"
+
+
+@pytest.fixture
+def visit(browser: Any, run: Path, runs: dict[str, Path]) -> Iterator[Open]:
+    with running([run, runs["lstm"]]) as address, visits(browser, address) as opened:
+        yield opened
+
+
+def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
+    page = visit("#train", ready=".state.is-waiting")
+    say(run, mark(100, 0.9), mark(200, 0.8))
+    page.wait_for_selector(CHART)
+    assert page.locator(".state").text_content() == "training"
+    page.locator("figure.chart summary").click()
+    say(run, mark(300, 0.7), epoch(1, 0.5))
+    page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 2")
+    page.evaluate("document.querySelectorAll('figure.chart')[1].marked = 1")
+    page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 3")
+    said = page.locator(".says").text_content()
+    assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00 %"
+    facts = page.locator(".facts").first.text_content()
+    say(run, mark(400, 0.4, epoch=2))
+    page.wait_for_function(
+        "before => document.querySelector('.facts').textContent !== before", arg=facts
+    )
+    assert page.locator(".says").text_content() == said  # nothing to be read aloud yet
+    assert page.evaluate("document.querySelectorAll('figure.chart')[1].marked") == 1  # kept
+    (run / "log.jsonl").write_text(json.dumps(mark(100, 0.9)) + "\n")  # a resume cut it back
+    page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 1")
+    (run / "log.jsonl").unlink()
+    page.wait_for_selector(".state.is-waiting")
+    say(run, epoch(1, 0.5), {"kind": "test", "epoch": 1})
+    page.wait_for_selector(".state.is-finished")
+
+
+def test_anybodys_words_and_reports_are_only_shown(visit: Open, run: Path) -> None:
+    say(run, epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": NASTY + "x" * 9_000})
+    (run / "report.html").write_text("<h1>A report</h1>" + "<p>of many words</p>" * 50)
+    page = visit("#train?run=toy", width=320, ready=CHART)
+    page.wait_for_selector(".settings-table")
+    assert page.locator(".samples pre").text_content().startswith("<img src=x onerror=alert(1)>")
+    assert page.locator("main img, main script").count() == 0
+    page.get_by_text("Read it here").click()
+    frame = page.frame_locator("iframe")
+    assert frame.locator("h1").text_content() == "A report"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_a_script_in_a_report_does_not_run(browser: Any, run: Path) -> None:
+    (run / "report.html").write_text(HOSTILE)
+    with running([run]) as address:
+        page = browser.new_context().new_page()
+        page.goto(f"{address}/#train")
+        page.get_by_text("Read it here").click()
+        page.frame_locator("iframe").locator("h1").wait_for()
+        assert page.title() == "Train · workings"
+        assert page.evaluate("window.stolen") is None
+        page.goto(f"{address}/api/report/toy")  # by itself, too
+        assert page.evaluate("[document.title, window.stolen ?? null]") == ["", None]
+        page.context.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 320)])
+def test_axe_finds_nothing_serious(visit: Open, run: Path, scheme: str, width: int) -> None:
+    pytest.importorskip("axe_playwright_python")
+    say(run, mark(200, 0.8), epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": "a sample"})
+    page = visit("#train", width=width, ready=CHART, color_scheme=scheme, reduced_motion="reduce")
+    page.wait_for_selector(".settings-table")
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    page.wait_for_selector("figure.chart table")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_by_keyboard_alone(visit: Open, run: Path) -> None:
+    say(run, epoch(1, 0.5))
+    page = visit("#train", ready=CHART)
+    seen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.textContent.slice(0, 20)"))
+        if seen[-1] == "Numbers":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector("figure.chart table")
+    page.locator("select").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector(".state.is-finished")
+    page.wait_for_function("() => location.hash === '#train?run=lstm'")
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector(".state.is-training")
+
+
+def test_a_language_model_is_a_run_too(tmp_path: Path) -> None:
+    folder = tmp_path / "words"
+    folder.mkdir()
+    table = to_table(build(LanguageRecipe, {"data": {"set": "x.txt"}}))
+    (folder / "config.toml").write_text(to_toml(table))
+    app = guarded(Door(80), Shelf([folder]))
+    with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
+        assert client.get("/api/training/words").json()["state"] == "waiting"
+        sections = client.get("/api/recipe/words").json()["sections"]
+        assert list(sections) == ["recipe", "data", "tokenizer", "model", "forcing", "train"]
