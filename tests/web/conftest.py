@@ -2,6 +2,8 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +37,9 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Open the workbench; at the end nothing has gone wrong in it, and nothing has left."""
+@contextmanager
+def watched(browser: Any, home: str, waits_for: str) -> Iterator[Callable[..., Any]]:
+    """Open pages of one home; at the end nothing has gone wrong in them, and nothing has left."""
     troubles: list[str] = []
     contexts = []
 
@@ -47,10 +49,10 @@ def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
             troubles.append(message.text)
 
     def asked(request: Any) -> None:
-        if not request.url.startswith((address, "blob:", "data:")):
+        if not request.url.startswith((home, "blob:", "data:")):
             troubles.append(f"asked for {request.url}")
 
-    def opened(fragment: str = "", width: int = 1440, **options: Any) -> Any:
+    def opened(where: str = "", width: int = 1440, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -59,14 +61,28 @@ def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("request", asked)
         page.on("dialog", lambda dialog: troubles.append(f"a dialog: {dialog.message}"))
-        page.goto(f"{address}/{fragment}")
-        page.wait_for_selector("figure.matrix, .empty")
+        page.goto(f"{home}/{where}")
+        page.wait_for_selector(waits_for)
         return page
 
     yield opened
     for context in contexts:
         context.close()
     assert troubles == []
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Open the workbench."""
+    with watched(browser, address, "figure.matrix, .empty") as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_file(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open a file of this test's folder."""
+    with watched(browser, tmp_path.as_uri(), "main") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -23,9 +23,15 @@ def assets() -> dict[str, tuple[bytes, str]]:
         if ending in _TYPES:
             content = file.read_bytes()
             if file.name == "page.css":
-                content = f"{css()}\n{_roles()}\n".encode() + content
+                content = style().encode()
             found[file.name] = (content, _TYPES[ending])
     return found
+
+
+def style(exported: bool = False) -> str:
+    """Write the rules of the page's components; an exported page has the first half already."""
+    own = (files("workings.web") / "static" / "page.css").read_text(encoding="utf-8")
+    return f"{'' if exported else css()}\n{_roles()}\n{own}"
 
 
 def _roles() -> str:
