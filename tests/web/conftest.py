@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import small_runs
 from starlette.testclient import TestClient
 
 from workings.web.app import guarded
 from workings.web.guard import Door
 from workings.web.server import running
+from workings.web.shelf import Shelf
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -89,6 +91,20 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
 def client() -> Iterator[TestClient]:
     """The application behind its door, without a socket; what it raises is raised here."""
     with TestClient(guarded(Door(80)), base_url="http://localhost") as client:  # type: ignore[arg-type]
+        yield client
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Small runs of every kind, by name, trained for a step or two."""
+    return small_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def looking(runs: dict[str, Path]) -> Iterator[TestClient]:
+    """The application with these runs."""
+    app = guarded(Door(80), Shelf([*runs.values()]))
+    with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         yield client
 
 

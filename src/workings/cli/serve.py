@@ -1,4 +1,4 @@
-"""Open the workbench: a page on this machine to work and check problems in.
+"""Open the workbench: a page on this machine to work and check problems, and to look into runs.
 
 It answers to this machine alone. With --host others can reach it, by a link with a token.
 """
@@ -7,11 +7,14 @@ import argparse
 import os
 import sys
 
-HELP = "open the workbench, a page to work and check problems in"
+HELP = "open the workbench, a page to work, check and look inside"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="*", help="folders of runs to look into (without: none)"
+    )
     parser.add_argument(
         "--port", type=int, default=8642, metavar="N", help="default: 8642; 0: any that is free"
     )
@@ -34,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
             webbrowser.open(link)
 
-    serve(arguments.host, arguments.port, ready)
+    serve(arguments.host, arguments.port, ready, arguments.runs)
     return 0
 
 

@@ -117,6 +117,16 @@ class Reader:
             self.model.train(was_training)
         return found
 
+    @torch.no_grad()
+    def from_beginning(self, cells: Sequence[int] | None = None) -> Float[np.ndarray, "text cells"]:
+        """What cells (None: all) do at every place of a text that is short enough to read at once.
+
+        Here nothing is warmed up: the first token is the first that the model has read.
+        """
+        seen, _ = self._look(np.arange(len(self.ids))[None], None, cells)
+        found: Float[np.ndarray, "text cells"] = seen[0].float().cpu().numpy()
+        return found
+
     def _read(
         self, places: Int[np.ndarray, " places"], cells: Sequence[int] | None
     ) -> Iterator[tuple[Int[np.ndarray, "shares time"], Tensor]]:

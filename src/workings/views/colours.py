@@ -28,6 +28,7 @@ ROLES = {
     "dark": {"query": "#c4a3f5", "key": "#5fd0c1", "value": "#e3bb57"},
 }
 _ZERO = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, colourfulness
+_STRONGEST = {"light": (0.56, 0.15), "dark": (0.8, 0.13)}
 _FULL = {"light": (0.745, 0.125), "dark": (0.48, 0.11)}
 _HUES = {"p": 62.0, "n": 252.0}  # degrees
 
@@ -46,9 +47,34 @@ def step(value: float | None, largest: float) -> str:
 
 def scale(theme: str) -> dict[str, str]:
     """List the colours of a theme, `light` or `dark`, by step, from full blue to full orange."""
-    colours = {f"n{k}": _mixed(theme, "n", k) for k in range(STEPS, 0, -1)}
-    colours["z"] = _mixed(theme, "p", 0)
-    return colours | {f"p{k}": _mixed(theme, "p", k) for k in range(1, STEPS + 1)}
+    colours = {f"n{k}": _step(theme, "n", k) for k in range(STEPS, 0, -1)}
+    colours["z"] = _step(theme, "p", 0)
+    return colours | {f"p{k}": _step(theme, "p", k) for k in range(1, STEPS + 1)}
+
+
+def ramp(theme: str, count: int = 65, *, signed: bool = False) -> list[str]:
+    """List colours from nothing to full orange, or, signed, from full blue; for large maps.
+
+    They go further than the steps do: where there are no numbers, none has to be read on them.
+
+    >>> ramp("light", 3)
+    ['#fafafa', '#d8ab84', '#b05b00']
+    """
+    shares = [k / (count - 1) for k in range(count)]
+    if signed:
+        shares = [2 * share - 1 for share in shares]
+    return [
+        _mixed(theme, "n" if share < 0 else "p", abs(share), _STRONGEST[theme]) for share in shares
+    ]
+
+
+def ink_on(colour: str) -> str:
+    """Choose black or white for what is written on a colour.
+
+    >>> ink_on("#fafafa"), ink_on("#b05b00")
+    ('#000000', '#ffffff')
+    """
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, colour))
 
 
 def theme(name: str) -> dict[str, str]:
@@ -69,9 +95,12 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def _mixed(theme: str, side: str, k: int) -> str:
-    share = k / STEPS
-    (light, colourful), (full_light, full_colourful) = _ZERO[theme], _FULL[theme]
+def _step(theme: str, side: str, k: int) -> str:
+    return _mixed(theme, side, k / STEPS, _FULL[theme])
+
+
+def _mixed(theme: str, side: str, share: float, full: tuple[float, float]) -> str:
+    (light, colourful), (full_light, full_colourful) = _ZERO[theme], full
     angle = math.radians(_HUES[side])
     chroma = colourful + (full_colourful - colourful) * share
     return _rgb(

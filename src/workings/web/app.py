@@ -16,6 +16,8 @@ from workings.web import asked, exports, judged, laid, sheets, told
 from workings.web.assets import assets
 from workings.web.guard import App, Door, Guard
 from workings.web.lectures import lecture, lectures
+from workings.web.looking import looking
+from workings.web.shelf import Shelf
 
 _LONGEST_LINE = 300  # characters of a refusal
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -30,17 +32,18 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
         (415, "not JSON"),
         (421, "another host's name"),
         (422, "something in it is wrong"),
+        (429, "too many at once"),
     )
 }
 
 
-def guarded(door: Door) -> App:
+def guarded(door: Door, shelf: Shelf | None = None) -> App:
     """The application behind its door."""
-    return Guard(application(), door)
+    return Guard(application(shelf), door)
 
 
-def application() -> FastAPI:
-    """Put the answers together; `/api/openapi.json` describes them."""
+def application(shelf: Shelf | None = None) -> FastAPI:
+    """Put the answers together; `/api/openapi.json` describes them. `shelf`: the runs to show."""
     app = FastAPI(
         title="workings",
         version=__version__,
@@ -55,6 +58,9 @@ def application() -> FastAPI:
     _pages(app)
     _problems(app)
     _texts(app)
+    shelf = shelf or Shelf()
+    _runs(app, shelf)
+    looking(app, shelf)
     return app
 
 
@@ -131,6 +137,14 @@ def _texts(app: FastAPI) -> None:
     def one(name: Annotated[str, Path(max_length=60)]) -> told.Table:
         """Give one of them as a problem with its claims."""
         return laid.table(lecture(name))
+
+
+def _runs(app: FastAPI, shelf: Shelf) -> None:
+    @app.get("/api/runs")
+    def runs() -> list[told.Run]:
+        """List the runs that the workbench was started with."""
+        found = shelf.runs.values()
+        return [told.Run(name=run.name, title=run.title, kind=run.kind) for run in found]
 
 
 def _opened(text: str) -> Problem:

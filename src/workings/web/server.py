@@ -3,32 +3,37 @@
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 
 from workings.errors import UserError
 from workings.web.app import guarded
 from workings.web.guard import LOOPBACK, Door
+from workings.web.shelf import Shelf
 
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a token
 
 
-def serve(host: str | None, port: int, ready: Callable[[str], None]) -> None:
+def serve(
+    host: str | None, port: int, ready: Callable[[str], None], runs: Sequence[str | Path] = ()
+) -> None:
     """Serve until interrupted; `ready` is told the link. A host other than loopback has a token."""
+    shelf = Shelf(runs)
     listening = _listening(host or "127.0.0.1", port)
     door = _door(host, listening.getsockname()[1])
     ready(link(host, door))
-    _server(door).run(sockets=[listening])
+    _server(door, shelf).run(sockets=[listening])
 
 
 @contextmanager
-def running() -> Iterator[str]:
+def running(runs: Sequence[str | Path] = ()) -> Iterator[str]:
     """Serve on a free port of this machine, in a thread, as long as the block lasts."""
     listening = _listening("127.0.0.1", 0)
     door = _door(None, listening.getsockname()[1])
-    server = _server(door)
+    server = _server(door, Shelf(runs))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield link(None, door).rstrip("/")
@@ -36,9 +41,9 @@ def running() -> Iterator[str]:
     thread.join(5)
 
 
-def _server(door: Door) -> uvicorn.Server:
+def _server(door: Door, shelf: Shelf) -> uvicorn.Server:
     config = uvicorn.Config(
-        guarded(door),
+        guarded(door, shelf),
         log_level="warning",
         access_log=False,
         server_header=False,

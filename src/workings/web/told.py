@@ -224,6 +224,15 @@ class Sheet:
 
 
 @dataclass
+class Run:
+    """A run by its name; `kind`: caption, classify, language or translate."""
+
+    name: str
+    title: str
+    kind: str
+
+
+@dataclass
 class Refusal:
     """What was wrong, in a line."""
 

@@ -1,7 +1,8 @@
 // The server's answers. What it refuses is an Error with its one line.
 
-export async function ask(path, body) {
+export async function ask(path, body, signal) {
   const request = body === undefined ? {} : {
+    signal,
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
@@ -9,7 +10,8 @@ export async function ask(path, body) {
   let response;
   try {
     response = await fetch(path, request);
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     throw new Error("the server does not answer: is `workings serve` still running?");
   }
   if (!response.ok) {
@@ -19,8 +21,8 @@ export async function ask(path, body) {
   return response;
 }
 
-export async function get(path, body) {
-  return (await ask(path, body)).json();
+export async function get(path, body, signal) {
+  return (await ask(path, body, signal)).json();
 }
 
 // Asks one thing after the other: while an answer is awaited, only the latest question is kept.

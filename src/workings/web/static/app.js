@@ -1,26 +1,39 @@
 // The page: its screens, undo and redo, and the address that restores everything.
 
+import { get } from "./api.js";
 import { button, h } from "./dom.js";
 import { read, write } from "./link.js";
 import { Store } from "./store.js";
 
-// A screen is a module with `title` and `render({ store, el })`, which returns how to end it.
-const SCREENS = { work: () => import("./work.js"), check: () => import("./check.js") };
-const TITLES = { work: "Work", check: "Check" };
+// A screen is a module with `render({ store, el, runs })`, which returns how to end it. One that
+// `needs` runs is listed only where there are some.
+const SCREENS = {
+  work: { title: "Work", load: () => import("./work.js") },
+  check: { title: "Check", load: () => import("./check.js") },
+  look: { title: "Look", load: () => import("./look.js") },
+};
 
 const main = document.getElementById("main");
 const start = read(location.hash);
-const store = new Store(start.state);
+const store = new Store(start.state, start.view && { [start.screen]: start.view });
 let screen = start.screen in SCREENS ? start.screen : "work";
+const runs = get("/api/runs").catch(() => []);
 let end = null;
 let written = "";
 
 async function show() {
-  const module = await SCREENS[screen]();
+  const wanted = screen;
+  const module = await SCREENS[wanted].load();
+  const found = wanted === "work" || wanted === "check" ? [] : await runs;
+  if (wanted !== screen) return;
   end?.();
   main.className = screen;
-  document.title = `${TITLES[screen]} · workings`;
-  end = module.default.render({ store, el: main });
+  document.title = `${SCREENS[screen].title} · workings`;
+  end = module.default.render({ store, el: main, runs: found });
+  marked();
+}
+
+function marked() {
   for (const link of document.querySelectorAll("#screens a")) {
     if (link.dataset.screen === screen) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -46,9 +59,13 @@ function go(name) {
   show();
 }
 
-document.getElementById("screens").append(...Object.keys(SCREENS).map((name) => h("li", {}, h("a", {
-  href: `#${name}`, data: { screen: name }, onclick: (event) => { event.preventDefault(); go(name); },
-}, TITLES[name]))));
+function list(found) {
+  const shown = Object.entries(SCREENS).filter(([, { needs }]) => !needs || found.length);
+  document.getElementById("screens").replaceChildren(...shown.map(([name, { title }]) => h("li", {}, h("a", {
+    href: `#${name}`, data: { screen: name }, onclick: (event) => { event.preventDefault(); go(name); },
+  }, title))));
+  marked();
+}
 
 const undo = button("Undo", () => store.move(-1), { title: "Ctrl+Z" });
 const redo = button("Redo", () => store.move(1), { title: "Ctrl+Shift+Z" });
@@ -73,6 +90,7 @@ window.addEventListener("hashchange", () => {
   if (location.hash === written) return;
   const next = read(location.hash);
   if (next.state) store.change((state) => Object.assign(state, { practice: false }, next.state));
+  if (next.view) store.change((state) => { state.views[next.screen] = next.view; });
   if (next.screen in SCREENS && next.screen !== screen) go(next.screen);
 });
 
@@ -84,4 +102,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 
 store.listen(changed);
 changed();
+list([]);
+runs.then((found) => found.length && list(found));
 await show();

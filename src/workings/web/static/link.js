@@ -1,8 +1,14 @@
 // A state as the end of an address that a person can read: #work?X=1,0;0,2&set.mask=causal
+//
+// Work and Check share a problem, the state's `table`. Any other screen has words by name, `views[screen]`:
+// #look?run=emoji&text=red%20heart
 
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
+const PROBLEMS = ["work", "check", ""];
+
 export function write(screen, state) {
+  if (!PROBLEMS.includes(screen)) return `#${screen}?${words(state.views?.[screen] ?? {})}`;
   const { table, decimals } = state;
   const parts = [];
   const add = (name, value) => parts.push(`${encodeURIComponent(name)}=${value}`);
@@ -24,6 +30,7 @@ export function write(screen, state) {
 export function read(hash) {
   const [screen, query] = hash.replace(/^#/, "").split(/\?(.*)/s);
   if (!query) return { screen, state: null };
+  if (!PROBLEMS.includes(screen)) return { screen, state: null, view: Object.fromEntries(new URLSearchParams(query)) };
   const table = { title: "", kind: "attention", vectors: "rows", tokens: null, context_tokens: null, settings: {}, given: {}, claims: [] };
   const state = { table, decimals: 3 };
   try {
@@ -36,6 +43,10 @@ export function read(hash) {
     return { screen, state: null };  // not an address of ours
   }
   return { screen, state };
+}
+
+function words(view) {
+  return Object.entries(view).map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("&");
 }
 
 function restore(state, name, value) {

@@ -22,8 +22,8 @@ export class Store {
   #open = false;  // a number is being typed: its states are one
   #listeners = [];
 
-  constructor(state) {
-    this.#push(state ?? FIRST);
+  constructor(state, views = {}) {
+    this.#push({ ...(state ?? FIRST), views });
   }
 
   get state() {
@@ -44,6 +44,13 @@ export class Store {
     this.#push(state);
     this.#open = live;
     this.#tell();
+  }
+
+  // What a screen other than Work and Check shows: words by name.
+  view(screen, changes, how) {
+    const shown = this.state.views[screen] ?? {};
+    if (changes) this.change((state) => { state.views[screen] = { ...shown, ...changes }; }, how);
+    return { ...shown, ...changes };
   }
 
   get undoable() {

@@ -1,0 +1,368 @@
+"""Runs looked into, as the page is told; what was seen last is kept: heads come one by one."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from time import perf_counter
+
+import numpy as np
+from torch import Tensor
+
+from workings.decode.sample import Sampling
+from workings.errors import UserError
+from workings.lens.explain import explain
+from workings.lens.heads import Head, read_head
+from workings.lens.place_vectors import place_vectors
+from workings.lens.reading import Reader
+from workings.lens.stacks import ALIGNMENT, HeadAt, Stack, layers_of, stacks, without
+from workings.tasks.classify import Classifying
+from workings.tasks.language import Modelling
+from workings.tasks.task import Task
+from workings.tasks.translate import Translating
+from workings.trace import Trace
+from workings.views import derived
+from workings.views.colours import step as colour_of
+from workings.views.maps import label
+from workings.views.notation import decimal, typeset
+from workings.views.plain import one_line
+from workings.web import asked_looks as asked
+from workings.web import laid, mapped
+from workings.web import told_looks as told
+from workings.web.answers import MOST_READ, Answer, answer
+from workings.web.asked import MOST_SIDE
+from workings.web.formulas import formula
+from workings.web.shelf import Shelf
+from workings.web.worker import Turn
+
+KEPT = 4  # inputs whose maps are kept
+BARS, FEW = 12, 5  # of what is likely, of a text's next token and of one that was written
+OTHERS = 8  # cells that vary most
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """An input, what a run made of it, and where its heads looked."""
+
+    answer: Answer
+    stacks: Sequence[Stack]
+    notes: Sequence[str] = field(default=())
+
+    def stack(self, part: str) -> Stack:
+        """Find a stack by its part."""
+        for one in self.stacks:
+            if one.part == part:
+                return one
+        raise UserError(f"part {part!r}: there is no such attention to look at here")
+
+
+class Looks:
+    """Answers about the runs of a shelf; all of it is for the shelf's own threads."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._kept: OrderedDict[str, Seen] = OrderedDict()
+        self._lock = Lock()
+
+    def looked(self, given: asked.Look) -> told.Looked:
+        """What a run makes of an input; with heads off, beside what it makes of it with all."""
+        task, seen = self._task(given), self._seen(given)
+        before = self._seen(given.model_copy(update={"off": []})).answer if given.off else None
+        found = seen.answer
+        bars, more = _bars(found, before)
+        return told.Looked(
+            kind=self._shelf.run(given.run).kind,
+            says=found.says,
+            tokens=list(found.tokens),
+            bars=bars,
+            more=more,
+            written=_written(found, before),
+            pictured=found.pictured,
+            stacks=[_stack(stack, given.off) for stack in seen.stacks],
+            cells=_groups(task),
+            positions=place_vectors(task.model) is not None,
+            notes=[*found.notes, *seen.notes],
+            light=mapped.palette("light"),
+            dark=mapped.palette("dark"),
+        )
+
+    def map(self, given: asked.MapAsked) -> told.Map:
+        """One head's map."""
+        stack = self._seen(_plain(given)).stack(given.part)
+        if given.layer > len(stack.weights) or given.head > len(stack.weights[0]):
+            size = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
+            raise UserError(f"layer {given.layer}, head {given.head}: there are {size}")
+        name = f"layer {given.layer}, head {given.head}"
+        if given.part == ALIGNMENT:
+            name = stack.called
+        return mapped.weights_map(
+            name,
+            f"{name} of the {stack.called}" if given.part != ALIGNMENT else name,
+            stack.rows,
+            stack.columns,
+            _numbers(stack.weights[given.layer - 1][given.head - 1]),
+            stack.causal,
+        )
+
+    def derivation(self, given: asked.DerivationAsked) -> told.Derivation:
+        """One cell of a head's weights, written out; and the head as a problem, if it is small."""
+        task = self._task(given)
+        with self._off(task, given):
+            target = self._target(given)
+
+            def head(projected: bool) -> Head:
+                where = {"part": given.part, "target": target}
+                return read_head(
+                    task, given.text, given.layer, given.head, projected=projected, **where
+                )  # type: ignore[arg-type]
+
+            whole = head(False)
+            cell = whole.cell("weights", given.row + 1, given.column + 1)
+            table = _table(whole) or _table(head(True))
+        return _derivation(cell, table)
+
+    def completed(self, given: asked.Complete, turn: Turn) -> told.Completed:
+        """Go on with a text, for a while."""
+        task, began = self._task(given), perf_counter()
+        if not isinstance(task, Modelling):
+            raise UserError("only a language model goes on with a text")
+        answer(task, given)  # refuses what is too long
+        how = Sampling(temperature=given.temperature, seed=given.seed)
+        written: list[told.Token] = []
+        with self._off(task, given):
+            for one in task.stream(given.text, given.tokens, how, top=FEW):
+                written.append(
+                    told.Token(
+                        text=one.text,
+                        token=label(one.token),
+                        chance=percent(one.probability),
+                        bars=[
+                            told.Bar(name=label(name), share=p, text=percent(p))
+                            for name, p in one.top
+                        ],
+                    )
+                )
+                if turn.over:
+                    break
+        short = turn.over and len(written) < given.tokens
+        ended = f"it took too long: {len(written)} of {given.tokens} tokens" if short else ""
+        return told.Completed(
+            tokens=written, ended=ended, milliseconds=1000 * (perf_counter() - began)
+        )
+
+    def explained(self, given: asked.Look) -> told.Explained:
+        """Which words decided."""
+        task = self._task(given)
+        if not isinstance(task, Classifying):
+            raise UserError("only a classifier has words that decide")
+        with self._off(task, given):
+            found = explain(task, given.text)
+        tokens = [label(given.text[a:b]) for a, b in found.spans]
+        return told.Explained(
+            label=found.label,
+            against=found.against,
+            strips=[_strip(s.method, s.what, tokens, s.values) for s in found.shares],
+        )
+
+    def tracked(self, given: asked.CellsAsked) -> told.Tracked:
+        """One cell over a text, and which cells of its group vary most."""
+        task = self._task(given)
+        if not isinstance(task, Modelling):
+            raise UserError("cells are shown of language models")
+        spans = task.tokenizer.spans(given.text)
+        if not 0 < len(spans) <= MOST_READ:
+            raise UserError(f"{len(spans):,} tokens: from 1 to {MOST_READ:,} are shown")
+        reader = Reader(task.model, np.asarray(task.tokenizer.encode(given.text)))
+        groups = reader.groups
+        if given.group > len(groups):
+            raise UserError(f"group {given.group}: there are {len(groups)}, counted from 1")
+        begin, group = sum(g.size for g in groups[: given.group - 1]), groups[given.group - 1]
+        if given.cell is not None and given.cell > group.size:
+            raise UserError(f"cell {given.cell}: there are {group.size}, counted from 1")
+        with self._off(task, given):
+            seen = reader.from_beginning(range(begin, begin + group.size))
+        varied = np.argsort(-seen.std(0), kind="stable")[:OTHERS] + 1
+        cell = int(varied[0]) if given.cell is None else given.cell
+        values = seen[:, cell - 1].astype(float).tolist()
+        tokens = [label(given.text[a:b]) for a, b in spans]
+        says = "what it holds after each token"
+        return told.Tracked(
+            group=group.name,
+            size=group.size,
+            cell=cell,
+            strip=_strip(f"{group.name} {cell}", says, tokens, values),
+            others=varied.tolist(),
+        )
+
+    def positions(self, given: asked.RunAsked) -> told.Positions:
+        """How the model tells places apart."""
+        found = place_vectors(self._shelf.task(given.run).model)
+        if found is None:
+            raise UserError("this model has no positions: it reads one token after the other")
+        places = [str(k + 1) for k in range(len(found.vectors))]
+        columns = [str(k + 1) for k in range(found.vectors.shape[1])]
+        return told.Positions(
+            says=found.says,
+            maps=[
+                mapped.signed_map(
+                    "vectors", "a row for each place", places, columns, _numbers(found.vectors)
+                ),
+                mapped.signed_map(
+                    "products", "place by place", places, places, _numbers(found.products)
+                ),
+            ],
+        )
+
+    def _task(self, given: asked.Look) -> Task:
+        return self._shelf.task(given.run)
+
+    def _off(self, task: Task, given: asked.Look) -> Trace:
+        return without(task.model, [HeadAt(o.part, o.layer, o.head) for o in given.off])
+
+    def _target(self, given: asked.Look) -> str | None:
+        return self._seen(_plain(given)).answer.text
+
+    def _seen(self, given: asked.Look) -> Seen:
+        key = given.model_dump_json()
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        seen = self._read(given)
+        with self._lock:
+            self._kept[key] = seen
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return seen
+
+    def _read(self, given: asked.Look) -> Seen:
+        task = self._task(given)
+        with self._off(task, given):
+            found = answer(task, given)
+            if found.pictured is not None or not found.tokens:
+                return Seen(found, [])
+            if not layers_of(task.model) and not isinstance(task, Translating):
+                return Seen(found, [])
+            try:
+                return Seen(found, stacks(task, given.text, found.text))
+            except UserError as error:
+                return Seen(found, [], [str(error)])
+
+
+def percent(share: float) -> str:
+    """Write a probability.
+
+    >>> percent(0.4124), percent(1.0)
+    ('41.2 %', '100.0 %')
+    """
+    return f"{100 * share:.1f} %"
+
+
+def _plain(given: asked.Look) -> asked.Look:
+    """Only what an input is: what is kept goes by that."""
+    return asked.Look(**{name: getattr(given, name) for name in asked.Look.model_fields})
+
+
+def _numbers(value: Tensor) -> mapped.Numbers:
+    numbers: mapped.Numbers = value.double().cpu().numpy()
+    return numbers
+
+
+def _bars(found: Answer, before: Answer | None) -> tuple[list[told.Bar], int]:
+    if found.chances is None:
+        return [], 0
+    now = found.chances
+    was = None if before is None or before.chances is None else before.chances
+    rank = now if was is None else now.maximum(was)
+    best = rank.topk(min(BARS, len(rank))).indices
+    best = best[now[best].argsort(descending=True, stable=True)]
+    bars = [
+        told.Bar(name=found.names(k), share=float(now[k]), text=percent(float(now[k])))
+        if was is None
+        else told.Bar(
+            name=found.names(k),
+            share=float(now[k]),
+            text=percent(float(now[k])),
+            before=float(was[k]),
+            before_text=percent(float(was[k])),
+            change=typeset(f"{100 * float(now[k] - was[k]):+.1f}"),
+        )
+        for k in best.tolist()
+    ]
+    return bars, len(rank) - len(bars)
+
+
+def _written(found: Answer, before: Answer | None) -> told.Written | None:
+    if found.text is None:
+        return None
+    return told.Written(
+        text=found.text,
+        note=found.note,
+        before=None if before is None else before.text,
+        before_note="" if before is None else before.note,
+    )
+
+
+def _stack(stack: Stack, off: Sequence[asked.Off]) -> told.Stack:
+    away = {(o.layer, o.head) for o in off if o.part == stack.part}
+    small = [
+        [mapped.thumb(_numbers(head), stack.causal) for head in layer] for layer in stack.weights
+    ]
+    return told.Stack(
+        part=stack.part,
+        called=stack.called,
+        rows=len(stack.rows),
+        columns=len(stack.columns),
+        size=small[0][0][1],
+        thumbs=[[drawn for drawn, _ in layer] for layer in small],
+        off=[
+            [(i, j) in away for j in range(1, len(layer) + 1)]
+            for i, layer in enumerate(small, start=1)
+        ],
+        worked=stack.part != ALIGNMENT,
+    )
+
+
+def _groups(task: Task) -> list[str]:
+    if not isinstance(task, Modelling):
+        return []
+    return [
+        f"{group.name} 1–{group.size}" for group in Reader(task.model, np.zeros(1, np.int64)).groups
+    ]
+
+
+def _strip(name: str, says: str, tokens: Sequence[str], values: Sequence[float]) -> told.Strip:
+    largest = max(map(abs, values), default=0.0)
+    return told.Strip(
+        name=name,
+        says=says,
+        tokens=list(tokens),
+        texts=[typeset(f"{value:.3f}") for value in values],
+        colours=[colour_of(value, largest) for value in values],
+        largest=typeset(decimal(largest, 3)),
+    )
+
+
+def _table(head: Head) -> told.Table | None:
+    sides = [side for matrix in head.given.values() for side in matrix.shape]
+    return laid.table(head.problem) if max(sides) <= MOST_SIDE else None
+
+
+def _derivation(cell: derived.Derived, table: told.Table | None) -> told.Derivation:
+    figures = derived.numbers(cell) if cell.lines else []
+    return told.Derivation(
+        title=one_line(cell.title),
+        name=cell.name,
+        says=one_line(cell.says),
+        formula=formula(cell.formula, cell.decimals),
+        before=[formula(one, cell.decimals) for one in cell.before],
+        head=list(cell.head),
+        lines=[
+            told.Line(name=one_line(line.name), numbers=row, marked=line.marked)
+            for line, row in zip(cell.lines, figures, strict=True)
+        ],
+        working=formula(cell.working, cell.decimals),
+        elsewhere=derived.differences(cell) if cell.elsewhere else [],
+        notes=list(cell.notes),
+        table=table,
+    )

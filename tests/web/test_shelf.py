@@ -1,0 +1,105 @@
+"""Runs by name: checked at the start, loaded once, asked one job at a time."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.testclient import TestClient
+
+from workings.cli import main
+from workings.errors import UserError
+from workings.web import worker
+from workings.web.shelf import Shelf
+from workings.web.worker import Turn, Worker
+
+
+def test_runs_are_listed_by_name(looking: TestClient, runs: dict[str, Path]) -> None:
+    told = {one["name"]: one for one in looking.get("/api/runs").json()}
+    assert list(told) == list(runs)
+    assert told["gpt"] == {"name": "gpt", "title": "A small one", "kind": "language"}
+    assert told["lstm"]["title"] == "lstm"
+
+
+def test_without_runs_there_are_none(client: TestClient) -> None:
+    assert client.get("/api/runs").json() == []
+
+
+def test_names_are_told_apart_and_a_run_is_there_once(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "gpt").symlink_to(runs["lstm"], target_is_directory=True)
+    shelf = Shelf([runs["gpt"], tmp_path / "gpt", runs["lstm"]])
+    assert {name: run.folder for name, run in shelf.runs.items()} == {
+        "gpt": runs["gpt"],
+        "lstm": runs["lstm"],
+    }
+    other = tmp_path / "elsewhere" / "gpt"
+    other.mkdir(parents=True)
+    (other / "config.toml").write_text('task = "language"\n[data]\nset = "x.txt"\n')
+    assert list(Shelf([runs["gpt"], other]).runs) == ["gpt", "gpt-2"]
+
+
+def test_a_run_is_loaded_once(runs: dict[str, Path]) -> None:
+    shelf = Shelf([runs["gpt"]])
+    assert shelf.task("gpt") is shelf.task("gpt")
+    with pytest.raises(UserError, match="did you mean 'gpt'"):
+        shelf.task("gtp")
+
+
+def test_what_is_no_run_is_told_in_a_line(tmp_path: Path, capsys: Any) -> None:
+    assert main(["serve", str(tmp_path), "--no-open", "--port", "0"]) == 2
+    assert capsys.readouterr().err.endswith("not a run: it has no config.toml\n")
+
+
+class Page:
+    """A page that asks, and goes away when it is told to."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+
+    async def receive(self) -> dict[str, str]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+
+def until_over(turn: Turn) -> int:
+    steps = 0
+    while not turn.over:
+        time.sleep(0.001)
+        steps += 1
+    return steps
+
+
+def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MOST_WAITING", 2)
+    monkeypatch.setattr(worker, "AT_ONCE", 1)
+
+    async def ask() -> None:
+        jobs, pages = Worker(), [Page() for _ in range(3)]
+        running, waiting = (
+            asyncio.ensure_future(jobs.do(page, until_over))  # type: ignore[arg-type]
+            for page in pages[:2]
+        )
+        await asyncio.sleep(0.05)  # the loop goes on while the job runs
+        with pytest.raises(HTTPException, match="waiting already"):
+            await jobs.do(pages[2], until_over)  # type: ignore[arg-type]
+        pages[1].gone.set()
+        with pytest.raises(HTTPException, match="ended early"):
+            await waiting
+        assert not running.done()
+        pages[0].gone.set()
+        assert await running > 0
+
+    asyncio.run(ask())
+
+
+def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "LONGEST_TURN", 0.05)
+
+    async def ask() -> int:
+        return await Worker().do(Page(), until_over)  # type: ignore[arg-type]
+
+    assert asyncio.run(ask()) > 0
