@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from workings.problems import Problem, Report, Solution
     from workings.trace import Trace, tap
     from workings.train.runs import load
+    from workings.web.one_file import page
+    from workings.web.widget import widget
 
 # Loaded when first asked for, so that `import workings` needs neither torch nor numpy.
 _HOME = {
@@ -20,8 +22,10 @@ _HOME = {
     "Solution": "problems",
     "attend": "attention",
     "load": "train.runs",
+    "page": "web.one_file",
     "Trace": "trace",
     "tap": "trace",
+    "widget": "web.widget",
 }
 
 __all__ = [
@@ -33,7 +37,9 @@ __all__ = [
     "__version__",
     "attend",
     "load",
+    "page",
     "tap",
+    "widget",
 ]
 
 

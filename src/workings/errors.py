@@ -26,6 +26,7 @@ _EXTRAS = {
     "pydantic": "web",
     "starlette": "web",
     "uvicorn": "web",
+    "anywidget": "notebook",
 }
 
 

@@ -46,6 +46,13 @@ def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
         yield opened
 
 
+@pytest.fixture
+def open_file(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open a file of this test's folder."""
+    with visits(browser, tmp_path.as_uri(), "main") as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
     """The application behind its door, without a socket; what it raises is raised here."""

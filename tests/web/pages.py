@@ -13,8 +13,8 @@ Open = Callable[..., Any]
 
 
 @contextmanager
-def visits(browser: Any, address: str) -> Iterator[Open]:
-    """Open pages of a server; at the end nothing has gone wrong in them, and nothing has left."""
+def visits(browser: Any, address: str, ready: str = "figure.matrix, .empty") -> Iterator[Open]:
+    """Open pages of a server or folder; at the end nothing went wrong, and nothing has left."""
     troubles: list[str] = []
     contexts = []
 
@@ -27,9 +27,7 @@ def visits(browser: Any, address: str) -> Iterator[Open]:
         if not request.url.startswith((address, "blob:", "data:")):
             troubles.append(f"asked for {request.url}")
 
-    def opened(
-        fragment: str = "", width: int = 1440, ready: str = "figure.matrix, .empty", **options: Any
-    ) -> Any:
+    def opened(fragment: str = "", width: int = 1440, ready: str = ready, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()

@@ -68,8 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
         elif form == "text":
             color = arguments.out is None and in_color()
             written.append(report.text(width=width(), color=color))
+        elif form == "html":
+            from workings.web.one_file import page
+
+            written.append(page(report))
         else:
-            written.append(getattr(report, form)())
+            written.append(report.latex())
     arguments.status = status  # also where nobody reads on to the end
     if written:
         deliver("\n".join(written), arguments.out)

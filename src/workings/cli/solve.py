@@ -40,6 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.format == "text":
         color = arguments.out is None and in_color()
         deliver(solution.text(width=width(), color=color), arguments.out)
+    elif arguments.format == "html":
+        from workings.web.one_file import page
+
+        deliver(page(solution), arguments.out)
     else:
         deliver(getattr(solution, arguments.format)(), arguments.out)
     return 0

@@ -11,7 +11,6 @@ import numpy as np
 
 from workings.problems.cells import Bools, Cells
 from workings.problems.check import Judged, Report
-from workings.problems.kinds import Step
 from workings.problems.ops import Env
 from workings.problems.problem import Problem
 
@@ -46,14 +45,7 @@ def reads(
     >>> reads(Problem(X=[[1, 2], [3, 1], [0, 1]], scale="none"), "scores", 0, 2)
     [Block(key='Q', rows=[0], columns=[0, 1]), Block(key='K', rows=[2], columns=[0, 1])]
     """
-    i, j = (column, row) if problem.columns else (row, column)
-    probe = _Probe(problem, problem.step(key), shown(problem) if among is None else among)
-    found = ((source, *probe.reached(source, i, j)) for source in probe.sources)
-    return [
-        Block(source, *((across, down) if problem.columns else (down, across)))
-        for source, down, across in found
-        if down and across
-    ]
+    return Reads(problem, key, among).of(row, column)
 
 
 def shown(problem: Problem) -> list[str]:
@@ -89,38 +81,56 @@ def _links(report: Report, one: Judged, judged: dict[str, Judged]) -> list[Link]
     return links
 
 
-class _Probe:
-    """A step, and the way from the matrices that are among those asked about to it."""
+class Reads:
+    """What the cells of one step are computed from; asked about many, it works little out twice."""
 
-    def __init__(self, problem: Problem, step: Step, among: Collection[str]) -> None:
+    def __init__(self, problem: Problem, key: str, among: Collection[str] | None = None) -> None:
+        among = shown(problem) if among is None else among
         known = {s.key: s for s in problem.steps}
-        self.step, self.sources, between = step, list[str](), {step.key}
-        waiting = [*step.op.sources()]
+        self._problem, self._key, self._sources, between = problem, key, list[str](), {key}
+        waiting = [*problem.step(key).op.sources()]
         while waiting:
-            key = waiting.pop(0)
-            if key in among and key != step.key:
-                self.sources += [key] if key not in self.sources else []
-            elif key in known and key not in between:
-                between.add(key)
-                waiting += known[key].op.sources()
+            source = waiting.pop(0)
+            if source in among and source != key:
+                self._sources += [source] if source not in self._sources else []
+            elif source in known and source not in between:
+                between.add(source)
+                waiting += known[source].op.sources()
         self._way = [s for s in problem.steps if s.key in between]
         self._env = {key: _plain(cells) for key, cells in problem.exact.items()}
+        self._arrived: dict[tuple[str, int, int], Bools] = {}
 
-    def reached(self, source: str, i: int, j: int) -> tuple[list[int], list[int]]:
-        """Which rows and which columns of a source reach cell (i, j), vectors as rows."""
-        height, width = self._env[source].shape
-        down = [r for r in range(height) if self._arrives(source, np.s_[r, :], i, j)]
-        across = [c for c in range(width) if self._arrives(source, np.s_[:, c], i, j)]
-        return down, across
+    def of(self, row: int, column: int) -> list[Block]:
+        """List what a cell, counted from 0 in the problem's convention, is computed from."""
+        columns = self._problem.columns
+        i, j = (column, row) if columns else (row, column)
+        found = [
+            (source, self._lines(source, 0, i, j), self._lines(source, 1, i, j))
+            for source in self._sources
+        ]
+        return [
+            Block(source, across, down) if columns else Block(source, down, across)
+            for source, down, across in found
+            if down and across
+        ]
 
-    def _arrives(self, source: str, line: tuple[int | slice, int | slice], i: int, j: int) -> bool:
-        marked = self._env[source].off.copy()
-        marked[line] = True
-        env: Env = {**self._env, source: replace(self._env[source], off=marked)}
-        for step in self._way:
-            with np.errstate(all="ignore"):
-                env = {**env, step.key: step.op.compute(env)}
-        return bool(env[self.step.key].off[i, j])
+    def _lines(self, source: str, axis: int, i: int, j: int) -> list[int]:
+        """Which rows (axis 0) or columns (1) of a source reach cell (i, j), vectors as rows."""
+        count = self._env[source].shape[axis]
+        return [k for k in range(count) if self._reached(source, axis, k)[i, j]]
+
+    def _reached(self, source: str, axis: int, k: int) -> Bools:
+        """Which cells of the step a row or a column of a source reaches."""
+        place = (source, axis, k)
+        if place not in self._arrived:
+            marked = self._env[source].off.copy()
+            marked[np.s_[:, k] if axis else np.s_[k, :]] = True
+            env: Env = {**self._env, source: replace(self._env[source], off=marked)}
+            for step in self._way:
+                with np.errstate(all="ignore"):
+                    env = {**env, step.key: step.op.compute(env)}
+            self._arrived[place] = env[self._key].off
+        return self._arrived[place]
 
 
 def _plain(cells: Cells) -> Cells:

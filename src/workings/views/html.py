@@ -53,12 +53,17 @@ for (const box of document.querySelectorAll('.workings .formula, .workings .scro
 
 def render(worked: Worked) -> str:
     """Write a whole page. What is allowed to run on it is named in it: its own style and script."""
-    return whole_page(worked.title or "Worked problem", _Page(worked).body(), script=_SCRIPT)
+    return whole_page(worked.title or "Worked problem", body(worked), script=_SCRIPT)
 
 
 def fragment(worked: Worked) -> str:
     """Write a piece to stand in somebody else's page, a notebook say, and leave the rest alone."""
-    return f'<style>{css()}</style>\n<div class="workings">\n{_Page(worked).body()}\n</div>\n'
+    return f'<style>{css()}</style>\n<div class="workings">\n{body(worked)}\n</div>\n'
+
+
+def body(worked: Worked) -> str:
+    """Write what stands on the page."""
+    return _Page(worked).body()
 
 
 class _Page:

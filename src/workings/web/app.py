@@ -161,9 +161,9 @@ def _opened(text: str) -> Problem:
 def _small(problem: Problem) -> Problem:
     """Refuse what is too large to be looked at."""
     side = max((max(cells.shape) for cells in problem.exact.values()), default=0)
-    if side > asked.MOST_SIDE:
+    if side > laid.MOST_SIDE:
         raise UserError(
-            f"a matrix with a side of {side}; the page takes {asked.MOST_SIDE}:"
+            f"a matrix with a side of {side}; the page takes {laid.MOST_SIDE}:"
             " for more, `workings check`"
         )
     return problem

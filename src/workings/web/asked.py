@@ -11,8 +11,8 @@ from workings.problems.kinds import KINDS
 from workings.problems.matrix_text import rows_of_text
 from workings.problems.reading import claim_path
 from workings.views.plain import one_line
+from workings.web.laid import MOST_SIDE
 
-MOST_SIDE = 64  # rows or columns of a matrix on the page
 LONGEST_TEXT = 400_000  # characters of a slide or a file
 
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]

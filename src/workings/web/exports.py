@@ -5,6 +5,7 @@ from typing import Any
 from workings.problems import Problem
 from workings.problems.make.problem_file import toml
 from workings.web.asked import Export
+from workings.web.one_file import page
 
 TYPES = {
     "toml": ("workings.toml", "application/toml"),
@@ -22,7 +23,7 @@ def exported(asked: Export) -> str:
     shown = problem.check() if asked.report else problem.solve(asked.decimals)
     if asked.form == "svg":
         return shown.picture().svg()
-    return shown.latex() if asked.form == "latex" else shown.html()
+    return shown.latex() if asked.form == "latex" else page(shown)
 
 
 def _file(asked: Export, problem: Problem) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Reports laid out for the page: claimed beside exact, causes, errors carried on, hints."""
 
+from dataclasses import replace
 from typing import Any
 
 from workings.problems import Problem, Report, Solution
@@ -93,9 +94,7 @@ def _open(problem: Problem, key: str) -> told.Matrix:
     laid = matrix(problem, key, _exact(problem, key, 1), 1, step_axes(problem, step), step)
     blank = [["?" for _ in row] for row in laid.texts]
     none = [["" for _ in row] for row in laid.texts]
-    return laid.model_copy(
-        update={"texts": blank, "values": none, "colours": none, "marks": none, "largest": ""}
-    )
+    return replace(laid, texts=blank, values=none, colours=none, marks=none, largest="")
 
 
 def _first(problem: Problem, first: First, decimals: int) -> told.First:

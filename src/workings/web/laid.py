@@ -9,7 +9,7 @@ import numpy as np
 from workings.problems import Problem, Solution
 from workings.problems.cells import Floats
 from workings.problems.kinds import Step
-from workings.problems.reads import reads, shown
+from workings.problems.reads import Reads, shown
 from workings.problems.solve import cell_name
 from workings.views.colours import step as colour_of
 from workings.views.notation import Notation, decimal, typeset
@@ -23,6 +23,7 @@ _LABELS = {
     "o": "output", "h": "hidden", "f": "hidden",
 }  # fmt: skip
 _AS_GIVEN = 12  # decimals
+MOST_SIDE = 64  # rows or columns of a matrix on the page
 
 
 def worked(problem: Problem, decimals: int) -> told.Worked:
@@ -95,17 +96,30 @@ def working(problem: Problem, key: str, row: int, column: int, decimals: int) ->
     """Write a cell out, and say what it is computed from."""
     solution = Solution(problem, decimals)
     solution.place(key, row + 1, column + 1)
-    value = float(solution[key][row, column])
+    return _working(solution, Reads(problem, key), key, row, column)
+
+
+def workings(problem: Problem, key: str, decimals: int) -> list[list[told.Working]]:
+    """Write every cell of a step out."""
+    solution, reads = Solution(problem, decimals), Reads(problem, key)
+    rows, columns = solution[key].shape
+    return [
+        [_working(solution, reads, key, row, column) for column in range(columns)]
+        for row in range(rows)
+    ]
+
+
+def _working(solution: Solution, reads: Reads, key: str, row: int, column: int) -> told.Working:
     return told.Working(
         key=key,
         row=row,
         column=column,
         name=f"{key}[{row + 1},{column + 1}]",
-        working=formula(lambda n: solution.cell(key, row + 1, column + 1, n), decimals),
-        value=_exactly(value),
+        working=formula(lambda n: solution.cell(key, row + 1, column + 1, n), solution.decimals),
+        value=_exactly(float(solution[key][row, column])),
         reads=[
             told.Block(key=block.key, rows=block.rows, columns=block.columns)
-            for block in reads(problem, key, row, column)
+            for block in reads.of(row, column)
         ],
     )
 

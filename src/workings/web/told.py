@@ -1,19 +1,21 @@
 """What the page is told: plain data, every number as Python worked it out and as it is shown."""
 
-from pydantic import BaseModel
+from dataclasses import dataclass, field
 
 Tree = list[object]
 """A formula as a tree: an element's name, its attributes, then texts and further trees."""
 
 
-class Formula(BaseModel):
+@dataclass
+class Formula:
     """A formula for the eye (a tree of MathML) and for the ear (a line of text)."""
 
     tree: Tree
     text: str
 
 
-class Matrix(BaseModel):
+@dataclass
+class Matrix:
     """A matrix with its names. A cell has a text, a value to the last digit, a colour, a mark.
 
     `axes`: what its rows and columns stand for (`tokens`, `context`, both, or nothing).
@@ -33,17 +35,19 @@ class Matrix(BaseModel):
     marks: list[list[str]]
     largest: str
     part: int | None = None
-    sources: list[str] = []
+    sources: list[str] = field(default_factory=list)
 
 
-class Absent(BaseModel):
+@dataclass
+class Absent:
     """A matrix that is not given, and the numbers that it may start with: they change nothing."""
 
     name: str
     cells: list[list[str]]
 
 
-class Size(BaseModel):
+@dataclass
+class Size:
     """A size that can be changed: the matrices that have it, down (0) or across (1)."""
 
     label: str
@@ -52,7 +56,8 @@ class Size(BaseModel):
     lines: list[tuple[str, int]]
 
 
-class Worked(BaseModel):
+@dataclass
+class Worked:
     """A problem, solved."""
 
     title: str
@@ -66,7 +71,8 @@ class Worked(BaseModel):
     milliseconds: float
 
 
-class Block(BaseModel):
+@dataclass
+class Block:
     """Some rows and columns of a matrix."""
 
     key: str
@@ -74,7 +80,8 @@ class Block(BaseModel):
     columns: list[int]
 
 
-class Working(BaseModel):
+@dataclass
+class Working:
     """A cell, written out: its place, the substitution, and what it is computed from."""
 
     key: str
@@ -86,7 +93,8 @@ class Working(BaseModel):
     reads: list[Block]
 
 
-class Judged(BaseModel):
+@dataclass
+class Judged:
     """A claimed step beside the exact one; `notes` say what a cell should be."""
 
     again: int
@@ -96,7 +104,8 @@ class Judged(BaseModel):
     notes: list[list[str]]
 
 
-class Cause(BaseModel):
+@dataclass
+class Cause:
     """A mistake that leads to what was written, and the step as it would have it."""
 
     name: str
@@ -106,7 +115,8 @@ class Cause(BaseModel):
     colours: list[list[str]] | None
 
 
-class First(BaseModel):
+@dataclass
+class First:
     """The first wrong number of a step."""
 
     key: str
@@ -121,7 +131,8 @@ class First(BaseModel):
     causes: list[Cause]
 
 
-class Link(BaseModel):
+@dataclass
+class Link:
     """An error carried on from a cell into `count` cells of a later step."""
 
     source: str
@@ -131,7 +142,8 @@ class Link(BaseModel):
     count: int
 
 
-class Report(BaseModel):
+@dataclass
+class Report:
     """A worked solution, judged; `open`: steps that are not claimed yet."""
 
     title: str
@@ -144,7 +156,8 @@ class Report(BaseModel):
     open: list[Matrix]
 
 
-class Claimed(BaseModel):
+@dataclass
+class Claimed:
     """A step as somebody worked it out."""
 
     key: str
@@ -152,7 +165,8 @@ class Claimed(BaseModel):
     cells: list[list[str]]
 
 
-class Table(BaseModel):
+@dataclass
+class Table:
     """A problem as the page edits it."""
 
     title: str
@@ -165,20 +179,23 @@ class Table(BaseModel):
     claims: list[Claimed]
 
 
-class Rows(BaseModel):
+@dataclass
+class Rows:
     """A matrix that was read from text."""
 
     cells: list[list[str]]
 
 
-class Lecture(BaseModel):
+@dataclass
+class Lecture:
     """A worked example by its name."""
 
     name: str
     title: str
 
 
-class Hint(BaseModel):
+@dataclass
+class Hint:
     """Help with a step, about one of its cells."""
 
     row: int
@@ -186,7 +203,8 @@ class Hint(BaseModel):
     help: Formula
 
 
-class Exercise(BaseModel):
+@dataclass
+class Exercise:
     """A problem of a sheet."""
 
     name: str
@@ -195,7 +213,8 @@ class Exercise(BaseModel):
     table: Table
 
 
-class Sheet(BaseModel):
+@dataclass
+class Sheet:
     """A problem sheet to be answered on the page."""
 
     title: str
@@ -204,7 +223,8 @@ class Sheet(BaseModel):
     notes: list[str]
 
 
-class Run(BaseModel):
+@dataclass
+class Run:
     """A run by its name; `kind`: caption, classify, language or translate."""
 
     name: str
@@ -212,7 +232,8 @@ class Run(BaseModel):
     kind: str
 
 
-class Refusal(BaseModel):
+@dataclass
+class Refusal:
     """What was wrong, in a line."""
 
     error: str

@@ -15,7 +15,9 @@ export default {
   render({ model, el }) {
     const flow = new Flow(model, el);
     model.on("change:steps", () => flow.draw());
-    new ResizeObserver(() => flow.connect()).observe(el);
+    const watch = new ResizeObserver(() => flow.connect());
+    watch.observe(el);
+    return () => watch.disconnect();
   },
 };
 

@@ -98,7 +98,7 @@ class Grid {
   }
 
   #focused() {
-    const cell = document.activeElement?.closest?.("td[data-row]");
+    const cell = this.#el.getRootNode().activeElement?.closest("td[data-row]");  // a notebook may have its own root
     return cell && this.#el.contains(cell) ? this.#place(cell) : null;
   }
 

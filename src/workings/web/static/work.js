@@ -2,15 +2,11 @@
 
 import { get, latest } from "./api.js";
 import { downloads, lectures, redraw, sizes, toggles } from "./controls.js";
-import dock from "./dock.js";
 import { button, h } from "./dom.js";
-import flow from "./flow.js";
-import { legend } from "./legend.js";
-import { light } from "./lights.js";
 import { Model } from "./model.js";
 import { paste } from "./paste.js";
+import solution from "./solution.js";
 
-const HINT = "Point at a number, or reach it with Tab and the arrow keys, to see how it comes about. Enter changes a given one.";
 const FORMS = "LaTeX, a NumPy or PyTorch print, a list, Markdown, CSV or tab-separated numbers.";
 
 export default {
@@ -23,14 +19,10 @@ export default {
 class Work {
   #store;
   #el;
-  #worked = null;
-  #flow = new Model({ givens: [], steps: [] });
-  #cell = new Model({ working: null, said: HINT });
-  #workings = new Map();
+  #shown = new Model({ told: null, cells: {} });
   #parts = {};
   #ask = latest((worked) => this.#answered(worked), (line) => this.#refuse(line));
-  #askCell = latest((working, asked) => this.#written(working, asked), () => this.#cell.set("working", null));
-  #focus = null;
+  #askCell = latest((working) => this.#shown.set("working", working), () => this.#shown.set("working", null));
 
   constructor(store, el) {
     this.#store = store;
@@ -44,8 +36,7 @@ class Work {
     parts.sizes = h("div", { class: "toggles sizes" });
     parts.status = h("p", { class: "status", role: "alert" });
     parts.absent = h("div", { class: "absent", role: "group", "aria-label": "Give another matrix" });
-    parts.flow = h("div", {});
-    parts.dock = h("div", {});
+    parts.shown = h("div", {});
     parts.title = h("input", { class: "title", "aria-label": "Title", placeholder: "A problem without a title", maxlength: "300",
       onchange: () => store.change((state) => { state.table.title = parts.title.value; }) });
     parts.tokens = words(store, "tokens", "Tokens");
@@ -57,19 +48,17 @@ class Work {
       h("details", { class: "settings", open: matchMedia("(min-width: 44rem)").matches }, h("summary", {}, "Settings"), parts.toggles,
         h("div", { class: "more" }, parts.tokens.el, parts.context.el, parts.absent,
           h("details", { class: "sizing" }, h("summary", {}, "Sizes"), parts.sizes))),
-      parts.status,
-      h("section", { "aria-label": "Steps" }, parts.flow), legend(), parts.dock);
-    flow.render({ model: this.#flow, el: parts.flow });
-    dock.render({ model: this.#cell, el: parts.dock });
+      parts.status, parts.shown);
+    const leave = solution.render({ model: this.#shown, el: parts.shown });
     for (const [name, take] of Object.entries({
-      focus: (focus) => this.#look(focus),
+      asked: (cell) => this.#askCell("/api/cell", { ...store.asked, ...cell }),
       edited: (edited) => this.#edit(edited),
       pasted: ({ key, text }) => this.#read(key, text).catch((error) => this.#refuse(error.message)),
       wanted: ({ key, what }) => (what === "paste" ? this.#paste(key) : this.#remove(key)),
-    })) this.#flow.on(`change:${name}`, () => take(this.#flow.get(name)));
+    })) this.#shown.on(`change:${name}`, () => take(this.#shown.get(name)));
     const end = store.listen(() => this.#changed());
     this.#changed();
-    return end;
+    return () => { end(); leave(); };
   }
 
   #changed() {
@@ -85,8 +74,6 @@ class Work {
   #answered(worked) {
     const parts = this.#parts;
     const { table } = this.#store.state;
-    this.#worked = worked;
-    this.#workings.clear();
     parts.status.textContent = "";
     this.#el.classList.remove("stale");
     document.activeElement?.removeAttribute("aria-invalid");
@@ -98,9 +85,8 @@ class Work {
     parts.absent.replaceChildren(...worked.absent.map(({ name, cells }) =>
       button(`+ ${name}`, () => this.#store.change((state) => { state.table.given[name] = cells; }))));
     const shown = Array.isArray(table.settings.mask) ? [...worked.given, maskMatrix(worked, table)] : worked.given;
-    this.#flow.set("givens", shown.map((given) => ({ matrix: given, cells: held(this.#store.state, given.key)[given.key] })));
-    this.#flow.set("steps", worked.steps);
-    this.#look(this.#focus);
+    this.#shown.set("cells", Object.fromEntries(shown.map(({ key }) => [key, held(this.#store.state, key)[key]])));
+    this.#shown.set("told", { ...worked, given: shown });
   }
 
   #edit({ key, row, column, text, done }) {
@@ -121,40 +107,6 @@ class Work {
   async #read(key, text) {
     const { cells } = await get("/api/read", { text });
     this.#store.change((state) => { held(state, key)[key] = cells; });
-  }
-
-  // Show what a cell has to do with, at once; and its working, as soon as it is there.
-  #look(focus) {
-    this.#focus = focus;
-    const known = focus && this.#workings.get(`${focus.key} ${focus.row} ${focus.column}`);
-    light(this.#el, focus, known?.reads);
-    if (!focus || focus.row === null || focus.column === null) {
-      this.#cell.set("said", HINT);
-      this.#cell.set("working", null);
-      return;
-    }
-    const given = this.#flow.get("givens").find(({ matrix }) => matrix.key === focus.key)?.matrix;
-    if (given) {
-      this.#cell.set("said", `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${given.texts[focus.row]?.[focus.column] ?? ""}, given.`);
-      this.#cell.set("working", null);
-    } else if (known) this.#show(known);
-    else this.#askCell("/api/cell", { ...this.#store.asked, ...focus });
-  }
-
-  #written(working, asked) {
-    this.#workings.set(`${asked.key} ${asked.row} ${asked.column}`, working);
-    const { key, row, column } = this.#focus ?? {};
-    if (key !== asked.key || row !== asked.row || column !== asked.column) return;
-    light(this.#el, this.#focus, working.reads);
-    this.#show(working);
-  }
-
-  #show(working) {
-    const step = this.#worked.steps.find((one) => one.key === working.key);
-    const names = [step.row_names[working.row], step.column_names[working.column]];
-    const named = (axis) => { const k = step.axes.indexOf(axis); return k < 0 ? null : names[k]; };
-    this.#cell.set("place", { from: named("tokens"), to: named("context") });
-    this.#cell.set("working", working);
   }
 }
 

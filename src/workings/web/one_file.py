@@ -1,0 +1,54 @@
+"""A thing to look at as one HTML file: with its interactions, without network and server."""
+
+import json
+from typing import Any
+
+from workings.errors import UserError, brief
+from workings.views.page import harmless, whole_page
+from workings.web.assets import style
+from workings.web.inlined import inlined
+from workings.web.parts import Part, part
+
+MOST_CELLS = 1_500  # whose workings a file holds, some megabytes at most
+
+_STYLE = """
+body > .workings { max-width: none; padding: 1.2rem clamp(.8rem, 2.2vw, 3rem) 0; }
+@media print { body > .workings { padding: 0; } }
+"""
+
+
+def page(thing: object) -> str:
+    """Write a solution, a report or what a lens found as one HTML file that needs nothing else.
+
+    Pointing at a number writes it out and lights up what it comes from. Where there are more
+    numbers than a file should hold the workings of, tables are all that there is.
+
+    >>> from workings import Problem
+    >>> page(Problem(X=[[1, 2], [3, 1]])).startswith("<!doctype html>")
+    True
+    """
+    found = part(thing)
+    if found is not None and found.cells <= MOST_CELLS:
+        return _interactive(found)
+    write = getattr(thing, "html", None) or getattr(thing, "to_html", None)
+    if write is None:
+        raise UserError(f"{brief(type(thing).__name__)}: nothing that makes a page")
+    written: str = write()
+    return written
+
+
+def _interactive(found: Part) -> str:
+    state = {"shown": found.shown, "told": found.told, "note": found.note}
+    title = found.title or "Worked problem"
+    body = f"""<h1 dir="auto">{harmless(title)}</h1>
+<div id="shown"></div>
+<noscript>{found.static}</noscript>
+<script type="application/json" id="told">{_data(state=state, workings=found.workings())}</script>
+"""
+    rules = style(exported=True) + _STYLE
+    return whole_page(title, body, style=rules, script=inlined("file.js"))
+
+
+def _data(**given: Any) -> str:
+    """Write data so that nothing in it can end the element that it stands in."""
+    return json.dumps(given, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,101 @@
+"""A component with its imports inside is one module that any page can take."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import Open
+
+from workings import Problem
+from workings.web import inlined, judged, laid
+from workings.web.inlined import inlined as whole
+
+PROBLEM = Problem(X=[[1, 2], [3, 1]], claim={"scores": [[5, 5], [5, 11]]})
+WORKED = asdict(laid.worked(PROBLEM, 3))
+REPORT = asdict(judged.judged(PROBLEM.check(), 3))
+WORKING = asdict(laid.working(PROBLEM, "scores", 0, 1, 3))
+STATES: dict[str, tuple[dict[str, Any], str]] = {
+    "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
+    "flow.js": ({"givens": [], "steps": WORKED["steps"]}, "figure[data-key=mixed]"),
+    "dock.js": ({"working": WORKING}, "math"),
+    "finding.js": ({"findings": REPORT["findings"], "claimed": {}}, ".finding code"),
+    "solution.js": ({"told": WORKED}, "figure[data-key=mixed]"),
+    "report.js": ({"told": REPORT}, ".finding code"),
+    "widget.js": ({"shown": "report", "told": REPORT}, ".finding code"),
+}
+RENDERED = """async ([text, state, shows]) => {
+  const link = URL.createObjectURL(new Blob([text], {type: 'text/javascript'}));
+  const listeners = {};
+  const model = {
+    get: name => state[name],
+    set: (name, value) => { state[name] = value; listeners[`change:${name}`]?.forEach(f => f()); },
+    on: (name, listener) => (listeners[name] ??= []).push(listener),
+    save_changes() {},
+  };
+  const el = document.querySelector('main');
+  (await import(link)).default.render({ model, el });
+  if (state.steps) model.set('steps', state.steps);
+  return el.querySelectorAll(shows).length;
+}"""
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_component_stands_by_itself(open_file: Open, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty.html").write_text("<!doctype html><main>empty</main>", encoding="utf-8")
+    state, shows = STATES[name]
+    assert open_file("empty.html").evaluate(RENDERED, [whole(name), state, shows]) > 0
+
+
+@pytest.fixture
+def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    def inside(**modules: str) -> str:
+        sources = {f"{name}.js": text for name, text in modules.items()}
+        monkeypatch.setattr(inlined, "_source", sources.__getitem__)
+        text: str = whole.__wrapped__("a.js")  # type: ignore[attr-defined]
+        return text
+
+    return inside
+
+
+def test_names_stay_apart_and_a_module_runs_once(
+    open_file: Open, tmp_path: Path, of: Callable[..., str]
+) -> None:
+    (tmp_path / "empty.html").write_text("<!doctype html><main>empty</main>", encoding="utf-8")
+    text = of(
+        a='import b from "./c.js";\nimport { count,\n  next } from "./d.js";\nconst own = "a";\n'
+        "export default { said: () => [own, b.said(), count, next()].join() };\n",
+        c='import { next } from "./d.js";\nconst own = "c";\n'
+        "export default { said: () => own + next() };\n",
+        d="let own = 0;\nexport const count = 7;\nexport function next() { return ++own; }\n",
+    )
+    page = open_file("empty.html")
+    said = """async text =>
+      (await import(URL.createObjectURL(new Blob([text], {type: 'text/javascript'}))))
+      .default.said()"""
+    assert page.evaluate(said, text) == "a,c1,7,2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import * as b from "./b.js";\n',
+        'import { b as c } from "./b.js";\n',
+        'import { b } from "https://elsewhere/b.js";\n',
+        'import { b } from "../b.js";\n',
+        'import "./b.js";\n',
+        'const b = await import("./b.js");\n',
+        "const here = import.meta.url;\n",
+        "export let a = 1;\n",
+        "export { a };\n",
+        'export * from "./b.js";\n',
+        "export default 1;\n",
+        "await something;\n",
+        'import { a } from "./a.js";\n',
+        'const a = "</script>";\n',
+    ],
+)
+def test_other_forms_are_refused(of: Callable[..., str], text: str) -> None:
+    with pytest.raises(AssertionError):
+        of(a=text, b="export const b = 1;\n")

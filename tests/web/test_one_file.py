@@ -1,0 +1,145 @@
+"""One HTML file: what it holds is Python's, and a browser needs nothing else to show it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import Open, cell, first_problem, numbers, shown, violations
+
+from workings import Problem, UserError, page
+from workings.web.one_file import MOST_CELLS
+
+NASTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "x" * 10_000]
+MASKED = first_problem(mask="causal", title="Three words", tokens=["the", "cat", "sat"])
+WRONG = Problem(
+    X=[[1, 2], [3, 1]],
+    tokens=["the", "cat"],
+    scale="none",
+    claim={"scores": [[5, 5], [5, 11]], "weights": [[0.5, 0.5], [0, 1]]},
+)
+
+
+def told(text: str) -> dict[str, Any]:
+    """Read the data that a file holds."""
+    inside = re.search(r'<script type="application/json" id="told">(.*?)</script>', text)
+    assert inside is not None
+    data: dict[str, Any] = json.loads(inside[1])
+    return data
+
+
+@pytest.mark.parametrize("thing", [MASKED.solve(4), WRONG.check()], ids=["solution", "report"])
+def test_a_file_holds_every_working_as_python_writes_it(thing: Any) -> None:
+    solution = thing.problem.solve(thing.worked().decimals)
+    held = told(page(thing))["workings"]
+    assert set(held) <= set(solution.keys())
+    for key, rows in held.items():
+        assert (len(rows), len(rows[0])) == solution[key].shape
+        for i, row in enumerate(rows, start=1):
+            for j, working in enumerate(row, start=1):
+                assert working["working"]["text"] == solution.cell(key, i, j)
+
+
+def test_columns_are_looked_up_as_columns() -> None:
+    problem = Problem(X=[[1, 2, 0], [3, 1, 1]], vectors="columns")
+    held = told(page(problem))["workings"]["V"]
+    assert (len(held), len(held[0])) == (2, 3)
+    assert held[1][2]["working"]["text"] == problem.solve().cell("V", 2, 3)
+
+
+def test_what_is_large_is_tables() -> None:
+    side = 24
+    large = Problem(X=[[i % 3 for i in range(side)]] * side).solve()
+    assert sum(large[key].size for key in large.keys()) > MOST_CELLS  # noqa: SIM118
+    assert page(large) == large.html()
+
+
+def test_what_makes_no_page_is_refused() -> None:
+    with pytest.raises(UserError, match="int: nothing that makes a page"):
+        page(3)
+
+
+def test_a_file_may_run_its_own_script_only() -> None:
+    text = page(Problem(X=[[1, 0], [0, 1], [1, 1]], tokens=NASTY, title=NASTY[0]))
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    assert re.fullmatch(
+        r"default-src 'none'; style-src '[^']+'; script-src 'sha256-[^']+'", policy[1]
+    )
+    assert "<img" not in text
+    assert len(re.findall("<script", text)) == 2
+
+
+@pytest.fixture
+def looked(open_file: Open, tmp_path: Path) -> Open:
+    """Write a thing as a file, and open it."""
+
+    def opened(thing: object, **options: Any) -> Any:
+        (tmp_path / "thing.html").write_text(page(thing), encoding="utf-8")
+        return open_file("thing.html", **options)
+
+    return opened
+
+
+def test_a_solution_in_a_file(looked: Open) -> None:
+    solution = MASKED.solve()
+    seen = looked(solution)
+    for key in solution.keys():  # noqa: SIM118
+        assert shown(seen, key) == numbers(MASKED, key)
+    cell(seen, "weights", 1, 1).hover()
+    formula = seen.locator(".dock .formula")
+    assert formula.get_attribute("aria-label") == solution.cell("weights", 2, 2)
+    assert seen.locator(".dock .who").inner_text() == "cat looks at cat"
+    assert seen.locator("figure[data-key=masked] td.read").count() == 3
+    assert seen.locator("figure[data-key=weights] td.along").count() == 5
+    cell(seen, "X", 0, 2).hover()
+    assert seen.locator(".dock").inner_text() == "X[1,3] = 2, given."
+    seen.mouse.move(0, 0)
+    seen.keyboard.press("Tab")
+    where = []
+    while not where or where[-1] != "scores":
+        seen.keyboard.press("Tab")
+        where.append(seen.evaluate("document.activeElement.closest('figure')?.dataset.key"))
+        assert len(where) < 30
+    seen.keyboard.press("ArrowDown")
+    seen.keyboard.press("End")
+    assert formula.get_attribute("aria-label") == solution.cell("scores", 2, 3)
+    seen.keyboard.press("5")
+    assert seen.locator("input").count() == 0  # there is nothing to be changed
+
+
+def test_a_report_in_a_file(looked: Open) -> None:
+    report = WRONG.check()
+    seen = looked(report)
+    assert "Wrong" in seen.locator(".verdict").inner_text()
+    assert report.first is not None
+    assert seen.locator(".finding code").first.inner_text() == report.first.causes[0].name
+    seen.locator(".finding .goto").first.click()
+    assert seen.evaluate("document.activeElement.textContent").startswith("11")
+    said = seen.locator(".dock .formula").get_attribute("aria-label")
+    assert said == WRONG.solve().cell("scores", 2, 2)
+    assert seen.locator(".more button").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("thing", [MASKED.solve(), WRONG.check()], ids=["solution", "report"])
+def test_axe_finds_nothing_serious(looked: Open, thing: Any, scheme: str) -> None:
+    pytest.importorskip("axe_playwright_python")
+    seen = looked(thing, color_scheme=scheme, reduced_motion="reduce")
+    cell(seen, "weights", 1, 0).hover()
+    assert violations(seen) == []
+
+
+def test_any_words_stay_words(looked: Open) -> None:
+    problem = Problem(X=[[1, 0], [0, 1], [1, 1]], tokens=NASTY, title=NASTY[0])
+    seen = looked(problem, width=320)
+    assert seen.locator("#shown script, #shown img").count() == 0
+    assert seen.locator("figure[data-key=scores] th[scope=row]").all_text_contents() == NASTY
+    assert seen.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_without_scripts_there_are_tables(looked: Open) -> None:
+    seen = looked(MASKED, java_script_enabled=False)
+    assert seen.locator("main table").count() == 4 + len(MASKED.solve().keys())
+    assert seen.locator("h1").all_text_contents() == ["Three words"]
