@@ -1,4 +1,4 @@
-"""Markdown pages as HTML: headings that can be linked to, coloured code, links that lead somewhere."""
+"""Markdown pages as HTML: headings to link to, coloured code, links to where the site has it."""
 
 import posixpath
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -139,7 +140,7 @@ def _on_site(address: str, page: PurePosixPath) -> str:
 
 
 def _headings(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    for token, inside in zip(tokens, tokens[1:], strict=False):
+    for token, inside in pairwise(tokens):
         if token.type == "heading_open":
             yield token, inside
 

@@ -7,10 +7,10 @@ with the reason, and its commands are still parsed.
 """
 
 import json
-import os
 import re
 import shutil
 import tomllib
+from pathlib import Path
 
 import pytest
 from commands import ROOT, expanded, parsed, split
@@ -19,6 +19,7 @@ from documents import DOCUMENTS, blocks, mentioned
 from workings.cli import VERBS, _parser, main
 from workings.data import captions, pairs, sets, texts
 from workings.data.splits import Splits
+from workings.train.runs import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for elsewhere
 GOES_ON = ("recipes", "lectures", "docs", "results")  # what a session finds beside it
@@ -65,15 +66,15 @@ def test_data_can_be_read(document):
 class Session:
     """A folder in which a document is followed."""
 
-    def __init__(self, capsys, shorten=None):
-        self.capsys, self.shorten = capsys, shorten
+    def __init__(self, capsys):
+        self.capsys = capsys
+        self.shorten = None  # how to train, where not to the letter
         self.names = {"__name__": "__main__"}
 
     def follow(self, document):
         for block in blocks(document):
             if block.name:
-                with open(block.name, "w", encoding="utf-8") as file:
-                    file.write(block.text)
+                Path(block.name).write_text(block.text, encoding="utf-8")
             elif block.language == "python" and not block.not_run:
                 code = compile(block.text, f"{document}:{block.line}", "exec")
                 exec(code, self.names)  # noqa: S102 - our own documents
@@ -87,17 +88,18 @@ class Session:
         words = split(line)[1:]
         words, _, output = (words[:-2], *words[-2:]) if ">" in words else (words, "", "")
         words = expanded(words)
-        if self.shorten and words[0] in ("train", "compare") and "--repeat" not in words:
-            self.shorten(words, main)
+        if self.shorten and words[0] == "compare":
+            return  # which trains in processes of its own: to the letter, or not at all
+        if self.shorten and words[0] == "train" and "--repeat" not in words:
+            self.shorten(words)
         else:
             status = main([*words, "--threads", "1"])
             found = self.capsys.readouterr()
             assert status in ((0, 1) if words[0] in FINDS else (0,)), f"{line}\n{found.err}"
             if output:
-                with open(output, "w", encoding="utf-8") as file:
-                    file.write(found.out)
+                Path(output).write_text(found.out, encoding="utf-8")
         left = getattr(parsed(words), "out", None)
-        assert left is None or os.path.exists(left), line
+        assert left is None or Path(left).exists(), line
 
 
 @pytest.fixture
@@ -109,49 +111,54 @@ def session(tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture(scope="module")
-def shorter(tmp_path_factory):
-    """Small built-in sets, and trainings of a few steps: each recipe is trained once for all."""
-    kept = tmp_path_factory.mktemp("kept")
-    whole = sets.BUILT_IN["emoji-languages"]()
-    few = Splits(whole.name, whole.train[:560], whole.validation[:140], whole.test[:140])
-    names = pairs.emoji_names
-    trained = {}
+def kept(tmp_path_factory):
+    """What was trained for one document serves the next: a folder, and what is in it."""
+    return tmp_path_factory.mktemp("kept"), {}
 
-    def shorten(words, main):
-        arguments = parsed(words)
-        steps = ["--data.steps", "3"] if _is_language(arguments) else []
-        short = [*words, "--train.epochs", "1", *steps, "--threads", "1"]
-        out = arguments.out or f"runs/{arguments.recipe.split('/')[-1].removesuffix('.toml')}"
-        key = " ".join(word for word in words if word != arguments.out)
-        if words[0] == "train" and "recipes/" in key and key in trained:
-            shutil.copytree(trained[key], out)
-            return
-        assert main(short) == 0, words
-        if words[0] == "train":
-            trained[key] = shutil.copytree(out, kept / str(len(trained)))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(kept / "cache"))
-        patch.setattr(texts, "MOST_BUILT_IN", 120_000)
-        patch.setitem(sets.BUILT_IN, "emoji-languages", lambda: few)
-        patch.setattr(pairs, "emoji_names", lambda *a, **k: _some(names(*a, **k)))
-        for part in captions.SCENE_COUNTS:
-            patch.setitem(captions.SCENE_COUNTS, part, 40)
-        yield shorten
+@pytest.fixture
+def small_sets(kept, monkeypatch):
+    whole, names = sets.BUILT_IN["emoji-languages"](), pairs.emoji_names
+    few = Splits(whole.name, whole.train[:280], whole.validation[:70], whole.test[:70])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept[0] / "cache"))
+    monkeypatch.setattr(texts, "MOST_BUILT_IN", 80_000)
+    monkeypatch.setitem(sets.BUILT_IN, "emoji-languages", lambda: few)
+    monkeypatch.setattr(pairs, "emoji_names", lambda *a, **k: _some(names(*a, **k)))
+    for part in captions.SCENE_COUNTS:
+        monkeypatch.setitem(captions.SCENE_COUNTS, part, 16)
 
 
 def _some(parts):
-    return {part: some[: 400 if part == "train" else 24] for part, some in parts.items()}
+    return {part: some[: 200 if part == "train" else 24] for part, some in parts.items()}
+
+
+@pytest.fixture
+def shorten(kept, small_sets):
+    """Train a few steps of what a command asks for, unless a document before has asked already."""
+    folder, trained = kept
+
+    def short(words):
+        arguments = parsed(words)
+        steps = ["--data.steps", "3"] if _is_language(arguments) else []
+        command = [*words, "--train.epochs", "1", *steps, "--threads", "1"]
+        out = Path(arguments.out or f"runs/{Path(arguments.recipe).stem}")
+        key = Path(arguments.recipe).read_text(encoding="utf-8"), *arguments.changes
+        if key in trained:
+            shutil.copytree(trained[key], out)
+        else:
+            assert main(command) == 0, words
+            trained[key] = shutil.copytree(out, folder / str(len(trained)))
+
+    return short
 
 
 def _is_language(arguments):
-    recipe = getattr(arguments, "recipe", None)
-    return bool(recipe) and 'task  = "language"' in open(recipe, encoding="utf-8").read()
+    return read_recipe(arguments.recipe).task == "language"
 
 
 @by_name
-def test_a_document_can_be_followed(document, session, shorter):
-    session.shorten = shorter
+def test_a_document_can_be_followed(document, session, shorten):
+    session.shorten = shorten
     session.follow(document)
 
 

@@ -3,15 +3,10 @@
 import os
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
+import tour
 from commands import ROOT, parsed, split
-
-spec = spec_from_file_location("tour", ROOT / "docs" / "tour.py")
-tour = module_from_spec(spec)
-sys.modules["tour"] = tour
-spec.loader.exec_module(tour)
 
 
 def toured(part, **environment):
