@@ -4,12 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-all chromium lint format bench clean
+.PHONY: demo docs test test-all chromium lint format bench clean
 
+# The tour begins with what needs no torch, so that there is something to read while that is fetched.
 demo: $(VENV)/.base
-	@$(BIN)/workings solve lectures/L0-example-2.toml
-	@printf '\nThe worked examples of five sets of lecture notes, checked:\n\n'
-	@$(BIN)/workings check lectures/*.toml || test $$? -eq 1
+	@$(BIN)/python docs/tour.py problems
+	@$(MAKE) --no-print-directory $(VENV)/.all
+	@$(BIN)/python docs/tour.py models
+
+docs: $(VENV)/.docs
+	@$(BIN)/python docs/build.py site
 
 # Two at a time, a file each: two cores are what the suite is measured by.
 test: $(VENV)/.dev chromium
@@ -55,9 +59,18 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.base
+$(VENV)/.docs: $(VENV)/.base
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.base
+	@echo 'fetching torch and what else the models need: once, some minutes'
+	$(PIP) --editable '.[all]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.all
 	$(PIP) --editable '.[all,dev]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site

@@ -1,0 +1,113 @@
+"""The API reference: what the rooms' public names say of themselves, as Markdown.
+
+Read off the source, not off imported modules: that takes no torch, and shows what is written.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "workings"
+LONGEST = 88  # characters of a signature in one line
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def rooms() -> list[str]:
+    """Name the rooms, in the order of the house: what all build upon comes first."""
+    text = (PACKAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^  (\w+)(?:\.py|/)\s", text, flags=re.MULTILINE)
+
+
+def reference(room: str) -> str:
+    """Write the page of a room."""
+    home = PACKAGE / room
+    files = sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
+    return "\n\n".join([f"# workings.{room}", *filter(None, map(module, files))]) + "\n"
+
+
+def module(file: Path) -> str:
+    """Describe a file: what it is about, and every public name in the order of the source."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    name = ".".join(part for part in parts if part != "__init__")
+    about = markdown(ast.get_docstring(tree) or "")
+    found = [described(node) for node in tree.body if isinstance(node, Definition)]
+    found = [text for text in found if text]
+    heading = f"## {name}" if len(parts) > 2 and parts[-1] != "__init__" else ""
+    return "\n\n".join(filter(None, [heading, about, *found])) if about or found else ""
+
+
+def described(node: Definition, owner: str = "") -> str:
+    """Describe a function or a class with its methods; nothing of what is private."""
+    said = ast.get_docstring(node)
+    if node.name.startswith("_") or not said:
+        return ""
+    heading = f"{'####' if owner else '###'} {owner}{node.name}"
+    inside = node.body if isinstance(node, ast.ClassDef) else []
+    methods = [described(m, f"{node.name}.") for m in inside if isinstance(m, Definition)]
+    code = f"```python\n{signature(node)}\n```"
+    return "\n\n".join(filter(None, [heading, code, markdown(said), *methods]))
+
+
+def signature(node: Definition) -> str:
+    """Write how it is called; an argument a line where one line is too long."""
+    if isinstance(node, ast.ClassDef):
+        return _of_class(node)
+    result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return _called(f"def {node.name}", list(_arguments(node.args)), result)
+
+
+def _of_class(node: ast.ClassDef) -> str:
+    """A class is called as its __init__ is, or has a line for each field."""
+    first = next(
+        (n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None
+    )
+    if first is not None:
+        return _called(f"class {node.name}", list(_arguments(first.args))[1:], "")
+    bases = ", ".join(map(ast.unparse, node.bases))
+    fields = [
+        f"    {ast.unparse(n)}"
+        for n in node.body
+        if isinstance(n, ast.AnnAssign) and not ast.unparse(n.target).startswith("_")
+    ]
+    return "\n".join([f"class {node.name}" + (f"({bases})" if bases else ""), *fields])
+
+
+def _called(name: str, arguments: list[str], result: str) -> str:
+    line = f"{name}({', '.join(arguments)}){result}"
+    if len(line) <= LONGEST:
+        return line
+    inside = "".join(f"    {argument},\n" for argument in arguments)
+    return f"{name}(\n{inside}){result}"
+
+
+def _arguments(given: ast.arguments) -> Iterator[str]:
+    """Each parameter with its type and default, and the marks between them."""
+    placed = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(placed) - len(given.defaults)) + list(given.defaults)
+    for k, (one, default) in enumerate(zip(placed, defaults, strict=True), 1):
+        yield _argument(one, default)
+        if k == len(given.posonlyargs):
+            yield "/"
+    if given.vararg:
+        yield f"*{_argument(given.vararg, None)}"
+    elif given.kwonlyargs:
+        yield "*"
+    for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        yield _argument(one, default)
+    if given.kwarg:
+        yield f"**{_argument(given.kwarg, None)}"
+
+
+def _argument(one: ast.arg, default: ast.expr | None) -> str:
+    kind = f": {ast.unparse(one.annotation)}" if one.annotation else ""
+    if default is None:
+        return f"{one.arg}{kind}"
+    equals = " = " if kind else "="
+    return f"{one.arg}{kind}{equals}{ast.unparse(default)}"
+
+
+def markdown(docstring: str) -> str:
+    """Fence the examples of a docstring, which end at an empty line; the rest is Markdown."""
+    return re.sub(r"(?m)^ *>>> .*(?:\n *\S.*)*", r"```pycon\n\g<0>\n```", docstring)

@@ -1,0 +1,33 @@
+"""The notebooks run from top to bottom, in a kernel of their own, and keep no output."""
+
+import json
+
+import pytest
+from commands import ROOT
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+by_name = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+@by_name
+def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
+    nbclient = pytest.importorskip("nbclient", reason="nbclient runs notebooks: pip install it")
+    pytest.importorskip("ipykernel", reason="ipykernel runs notebooks: pip install it")
+    nbformat = pytest.importorskip("nbformat")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    read = nbformat.read(notebook, as_version=4)
+    nbclient.NotebookClient(
+        read, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    for cell in read.cells:
+        for output in cell.get("outputs", ()):
+            assert output["output_type"] != "error"
+            assert output.get("name") != "stderr", output["text"]
+
+
+@by_name
+def test_a_notebook_is_kept_as_it_was_written(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    assert cells[0]["source"][0].startswith("# ")
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
