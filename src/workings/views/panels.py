@@ -20,7 +20,7 @@ def side_by_side(pictures: Sequence[Picture], title: str) -> Picture:
     >>> whole.width, whole.height, whole.title
     (210, 114, 'Two halves')
     >>> [(mark.x, mark.y) for mark in whole.marks[1:]]
-    [(50, 74), (160, 74)]
+    [(50.0, 74), (160.0, 74)]
     """
     width = sum(one.width for one in pictures) + _GAP * (len(pictures) - 1)
     top = _EDGE + _TITLE + 2
