@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from workings.why.finding import Finding
 
 QUESTIONS = {
+    "core": "What is the core of self-attention?",
     "scale": "Why are scores divided by √d_k?",
+    "positions": "Why positional encoding?",
 }
 
 
