@@ -18,6 +18,7 @@ QUESTIONS = {
     "core": "What is the core of self-attention?",
     "scale": "Why are scores divided by √d_k?",
     "positions": "Why positional encoding?",
+    "qkv": "What are queries, keys and values, and why do they exist?",
 }
 
 
