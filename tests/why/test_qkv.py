@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from workings.why.qkv import CARDS, cards, measure, on_themselves
+from workings.why.qkv import CARDS, measure, next_cards, on_themselves
 
 
 def test_a_look_up_needs_all_three_matrices():
@@ -16,7 +16,7 @@ def test_a_look_up_needs_all_three_matrices():
 
 
 def test_the_next_card_has_the_answer():
-    dealt, answers = cards(torch.Generator().manual_seed(1), 50)
-    for deal, right in zip(dealt.tolist(), answers.tolist(), strict=True):
-        numbers = dict(divmod(card, CARDS) for card in deal)
-        assert right == [numbers[(card // CARDS + 1) % CARDS] for card in deal]
+    dealt, answers = next_cards(torch.Generator().manual_seed(1), 50)
+    for cards, right in zip(dealt.tolist(), answers.tolist(), strict=True):
+        numbers = dict(divmod(card, CARDS) for card in cards)
+        assert right == [numbers[(card // CARDS + 1) % CARDS] for card in cards]

@@ -19,6 +19,8 @@ QUESTIONS = {
     "scale": "Why are scores divided by √d_k?",
     "positions": "Why positional encoding?",
     "qkv": "What are queries, keys and values, and why do they exist?",
+    "heads": "Why several heads, and why is each of them narrow?",
+    "mask": "How is the future hidden?",
 }
 
 

@@ -66,21 +66,26 @@ class Cards(nn.Module):
         return nn.Linear(WIDTH, WIDTH, bias=False) if there else nn.Identity()
 
 
-def cards(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+def deal(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    """Draw shuffled cards, each as CARDS · name + number; and the numbers by name."""
+    names = torch.rand(count, CARDS, generator=generator).argsort(-1)
+    numbers = torch.randint(CARDS, (count, CARDS), generator=generator)
+    return CARDS * names + numbers, torch.empty_like(numbers).scatter(1, names, numbers)
+
+
+def next_cards(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
     """Draw shuffled cards: which number is on the card of the next name, after the last the first?
 
     A card looks for one name, is found by another, and hands on a third thing.
     """
-    names = torch.rand(count, CARDS, generator=generator).argsort(-1)
-    numbers = torch.randint(CARDS, (count, CARDS), generator=generator)
-    by_name = torch.empty_like(numbers).scatter(1, names, numbers)
-    return CARDS * names + numbers, by_name.gather(1, (names + 1) % CARDS)
+    cards, by_name = deal(generator, count)
+    return cards, by_name.gather(1, (cards // CARDS + 1) % CARDS)
 
 
 @torch.no_grad()
 def looks(model: Cards, seed: int) -> list[list[float]]:
     """Sort weights by the names of who looks and who is looked at; the mean over many deals."""
-    dealt, _ = cards(torch.Generator().manual_seed(seed), 200)
+    dealt, _ = next_cards(torch.Generator().manual_seed(seed), 200)
     with Trace() as trace:
         model(dealt)
     order = (dealt // CARDS).argsort(-1)  # where each name lies
@@ -95,8 +100,8 @@ def measure(seed: int = 1) -> dict[str, Learned]:
     for way, matrices in WAYS.items():
         with seeded(seed):
             model = Cards(matrices)
-        losses = learn(model, cards, steps=STEPS, rate=RATE, seed=seed)
-        learned[way] = Learned(way, losses, accuracy(model, cards), looks(model, seed))
+        losses = learn(model, next_cards, steps=STEPS, rate=RATE, seed=seed)
+        learned[way] = Learned(way, losses, accuracy(model, next_cards), looks(model, seed))
     return learned
 
 
