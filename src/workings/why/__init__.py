@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from workings.why.finding import Finding
 
 QUESTIONS = {
+    "core": "What is the core of self-attention?",
     "scale": "Why are scores divided by √d_k?",
+    "positions": "Why positional encoding?",
+    "qkv": "What are queries, keys and values, and why do they exist?",
+    "heads": "Why several heads, and why is each of them narrow?",
+    "mask": "How is the future hidden?",
 }
 
 

@@ -1,0 +1,165 @@
+"""How is the future hidden?
+
+A causal model must not look ahead. To set weights to zero after the softmax is too late: it has
+divided by the future already. To set scores to zero before it hides nothing: e⁰ is 1. Only a score
+of −∞ becomes a weight of zero and leaves the others a whole.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from workings.attention import causal_mask, scaled_dot
+from workings.layers.feed_forward import FeedForward
+from workings.layers.positions import SinusoidalPositions
+from workings.views.chart import Series, line_chart
+from workings.views.heat import heat_map
+from workings.views.panels import side_by_side
+from workings.why import QUESTIONS
+from workings.why.finding import Finding
+from workings.why.learning import learn, seeded, smooth
+
+SYMBOLS, WORDS, WIDTH = 8, 8, 32
+FLOOR = math.log(SYMBOLS)  # nats: nobody foresees dice
+STEPS, RATE = 300, 5e-3
+SHOWN = 6  # words in the pictures of weights
+WAYS = ("−∞ before", "0 before", "0 after")  # the softmax
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What one way of masking does."""
+
+    way: str
+    weights: Float[Tensor, "queries keys"]
+    leak: float  # the largest change of what comes out before a word that is changed
+    losses: Sequence[float]  # in training
+    written: float  # the loss where the future is not there yet, as when text is written
+
+
+def masked_weights(scores: Float[Tensor, "*b q k"], way: str) -> Float[Tensor, "*b q k"]:
+    """Turn scores into weights, hiding the future in one of three ways."""
+    allowed = causal_mask(*scores.shape[-2:])
+    if way == "−∞ before":
+        return scores.masked_fill(~allowed, -math.inf).softmax(-1)
+    if way == "0 before":
+        return (scores * allowed).softmax(-1)
+    return scores.softmax(-1) * allowed
+
+
+class Writer(nn.Module):
+    """One block that foretells the next word at each place."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.words, self.positions = nn.Embedding(SYMBOLS, WIDTH), SinusoidalPositions(WIDTH)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.feed_forward = FeedForward(WIDTH, 2 * WIDTH)
+        self.head = nn.Linear(WIDTH, SYMBOLS)
+
+    def forward(self, x: Int[Tensor, "batch words"]) -> Float[Tensor, "batch words symbols"]:
+        """Score what comes after each word."""
+        x = self.positions(self.words(x))
+        scores = scaled_dot(self.query(x), self.key(x))
+        x = x + masked_weights(scores, self.way) @ self.value(x)
+        out: Tensor = self.head(x + self.feed_forward(x))
+        return out
+
+
+def dice(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    """Draw words by dice: each is to be foretold from those before it, which tell nothing."""
+    words = torch.randint(SYMBOLS, (count, WORDS + 1), generator=generator)
+    return words[:, :-1], words[:, 1:]
+
+
+@torch.no_grad()
+def leak(model: Writer, seed: int) -> float:
+    """Change the last word of texts, and see how much changes before it."""
+    words, _ = dice(torch.Generator().manual_seed(seed), 100)
+    other = torch.cat([words[:, :-1], (words[:, -1:] + 1) % SYMBOLS], 1)
+    changed: Tensor = model(words) - model(other)
+    return changed[:, :-1].abs().max().item()
+
+
+@torch.no_grad()
+def loss_when_written(model: Writer, seed: int) -> float:
+    """The loss of each next word where only those before it are there."""
+    words, following = dice(torch.Generator().manual_seed(seed + 10**6), 500)
+    losses = [
+        F.cross_entropy(model(words[:, :end])[:, -1], following[:, end - 1]).item()
+        for end in range(1, WORDS + 1)
+    ]
+    return sum(losses) / WORDS
+
+
+def measure(seed: int = 1, steps: int = STEPS) -> list[Hidden]:
+    """Hide the future in each way, from the same scores and with the same fresh weights."""
+    scores = torch.randn(SHOWN, SHOWN, generator=torch.Generator().manual_seed(seed))
+    found = []
+    for way in WAYS:
+        with seeded(seed):
+            model = Writer(way)
+        leaks = leak(model, seed)
+        losses = learn(model, dice, steps=steps, rate=RATE, seed=seed)
+        written = loss_when_written(model, seed)
+        found.append(Hidden(way, masked_weights(scores, way), leaks, losses, written))
+    return found
+
+
+def answer(seed: int = 1) -> Finding:
+    """Say and draw what was measured."""
+    found = measure(seed)
+    right, before, after = found
+    last = {x.way: smooth(x.losses, 20)[-1][1] for x in found}
+    sums = after.weights.sum(-1)
+    lines = (
+        f"Weights set to 0 after the softmax: rows sum to {sums.min():.2f} to {sums.max():.2f}. "
+        "Scores set to 0 before it: the first word still gives "
+        f"{before.weights[0, 1:].sum():.0%} of its weight to the future. Scores of −∞: rows sum to "
+        f"1, and {right.weights.triu(1).sum():.0%} goes to the future.",
+        f"Change the last word, and what comes out before it changes by up to {before.leak:.2f} (0 "
+        f"before) and {after.leak:.2f} (0 after: the sum that was divided by tells), with −∞ by "
+        f"{right.leak:.2g}.",
+        f"Words drawn by dice cannot be foretold below {FLOOR:.2f} nats. Loss in training: "
+        f"{last[right.way]:.2f} with −∞, {last[before.way]:.2f} and {last[after.way]:.2f} with "
+        "zeros before and after, too good to be true. When the future is not there yet: "
+        f"{right.written:.2f}, {before.written:.2f} and {after.written:.2f}.",
+    )
+    maps = [
+        heat_map(
+            x.weights.tolist(), title=f"{x.way} the softmax", x_label="key",
+            y_label="query, by the sum of its row", most=1.0, width=250,
+            rows=[f"{total:.2f}" for total in x.weights.sum(-1)],
+        )
+        for x in found
+    ]  # fmt: skip
+    chart = line_chart(
+        [
+            *(Series(x.way, smooth(x.losses)) for x in found),
+            Series("the least", [(10, FLOOR), (STEPS, FLOOR)], dashed=True),
+        ],
+        title="Foretelling dice",
+        x_label="training step",
+        y_label="loss, nats (mean of ten steps)",
+        width=430,
+    )
+    rows = [
+        (x.way, f"{x.weights.sum(-1).min():.2f}", f"{x.leak:.3f}", f"{last[x.way]:.2f}",
+         f"{x.written:.2f}")
+        for x in found
+    ]  # fmt: skip
+    return Finding(
+        QUESTIONS["mask"],
+        lines,
+        "zeros after the softmax, with each row divided by its new sum, which is −∞ by another "
+        "road; a model that reads and never writes, which may see it all.",
+        side_by_side([*maps, chart], "Three ways to hide the future, of which one does"),
+        ("mask", "least row sum", "leak", "loss in training", "loss when written"),
+        rows,
+    )

@@ -1,0 +1,154 @@
+"""What are queries, keys and values, and why do they exist?
+
+`softmax(X Xᵀ) X` compares words by what they are and hands on what they are. So a word looks at
+what is like it, itself first of all, and whom it looks at looks back. W_Q and W_K part what a word
+looks for from what it is found by; W_V parts both from what it hands on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from workings.attention import attend
+from workings.trace import Trace
+from workings.views.chart import Series, line_chart
+from workings.views.heat import heat_map
+from workings.views.panels import side_by_side
+from workings.why import QUESTIONS
+from workings.why.finding import Finding
+from workings.why.learning import accuracy, learn, seeded, smooth
+
+CARDS, WIDTH = 8, 32
+STEPS, RATE = 200, 5e-3
+# Which matrices there are. An equals sign: one matrix for both.
+WAYS = {
+    "X Xᵀ, X": "",
+    "X Xᵀ, V": "v",
+    "Q = K, V": "qv",
+    "Q Kᵀ, X": "qk",
+    "Q Kᵀ, V": "qkv",
+}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What attention learns with some of the matrices."""
+
+    way: str
+    losses: Sequence[float]
+    right: float
+    looks: Sequence[Sequence[float]]  # how much each card looks at each, by name, on average
+
+
+class Cards(nn.Module):
+    """Cards with a name and a number each; attention beside a residual path; an answer a card."""
+
+    def __init__(self, matrices: str) -> None:
+        super().__init__()
+        self.names, self.numbers = nn.Embedding(CARDS, WIDTH), nn.Embedding(CARDS, WIDTH)
+        self.query, self.key, self.value = (self._matrix(which in matrices) for which in "qkv")
+        if "k" not in matrices:
+            self.key = self.query
+        self.head = nn.Linear(WIDTH, CARDS)
+
+    def forward(self, x: Int[Tensor, "batch cards"]) -> Float[Tensor, "batch cards numbers"]:
+        """Read cards, each as CARDS · name + number."""
+        x = self.names(x // CARDS) + self.numbers(x % CARDS)
+        out: Tensor = self.head(x + attend(self.query(x), self.key(x), self.value(x)))
+        return out
+
+    @staticmethod
+    def _matrix(there: bool) -> nn.Module:
+        return nn.Linear(WIDTH, WIDTH, bias=False) if there else nn.Identity()
+
+
+def deal(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    """Draw shuffled cards, each as CARDS · name + number; and the numbers by name."""
+    names = torch.rand(count, CARDS, generator=generator).argsort(-1)
+    numbers = torch.randint(CARDS, (count, CARDS), generator=generator)
+    return CARDS * names + numbers, torch.empty_like(numbers).scatter(1, names, numbers)
+
+
+def next_cards(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    """Draw shuffled cards: which number is on the card of the next name, after the last the first?
+
+    A card looks for one name, is found by another, and hands on a third thing.
+    """
+    cards, by_name = deal(generator, count)
+    return cards, by_name.gather(1, (cards // CARDS + 1) % CARDS)
+
+
+@torch.no_grad()
+def looks(model: Cards, seed: int) -> list[list[float]]:
+    """Sort weights by the names of who looks and who is looked at; the mean over many deals."""
+    dealt, _ = next_cards(torch.Generator().manual_seed(seed), 200)
+    with Trace() as trace:
+        model(dealt)
+    order = (dealt // CARDS).argsort(-1)  # where each name lies
+    deal = torch.arange(len(dealt))[:, None, None]
+    weights = trace["weights"][deal, order[:, :, None], order[:, None, :]]
+    return weights.mean(0).tolist()
+
+
+def measure(seed: int = 1) -> dict[str, Learned]:
+    """Train with each choice of matrices."""
+    learned = {}
+    for way, matrices in WAYS.items():
+        with seeded(seed):
+            model = Cards(matrices)
+        losses = learn(model, next_cards, steps=STEPS, rate=RATE, seed=seed)
+        learned[way] = Learned(way, losses, accuracy(model, next_cards), looks(model, seed))
+    return learned
+
+
+def on_themselves(weights: Sequence[Sequence[float]]) -> float:
+    """The share of the weights that cards give to themselves."""
+    return sum(weights[k][k] for k in range(CARDS)) / CARDS
+
+
+def answer(seed: int = 1) -> Finding:
+    """Say and draw what was measured."""
+    found = measure(seed)
+    plain, only_value, shared, no_value, whole = found.values()
+    lines = (
+        f"Each of {CARDS} cards shall name the number on the next card. softmax(X Xᵀ) X: "
+        f"{plain.right:.0%} right (guessing: {1 / CARDS:.0%}); cards give themselves "
+        f"{on_themselves(plain.looks):.0%} of their weight. With W_V besides: "
+        f"{only_value.right:.0%}.",
+        f"With one matrix for queries and keys, {shared.right:.0%}: who is looked at looks back as "
+        f"much, so scores would have to rise all round the circle; at best {CARDS - 1} of {CARDS} "
+        "cards find the next, and one guesses. With W_Q and W_K, but no W_V, "
+        f"{no_value.right:.0%}: the next card is found, but its number cannot be told from "
+        "one's own.",
+        f"With all three: {whole.right:.0%}.",
+    )
+    charts = [
+        line_chart(
+            [Series(one.way, smooth(one.losses)) for one in found.values()],
+            title="The number on the next card", x_label="training step",
+            y_label="loss, nats (mean of ten steps)", width=430,
+        )
+    ]  # fmt: skip
+    framed = [*pairwise(range(CARDS)), (CARDS - 1, 0)]
+    names = [chr(ord("A") + k) for k in range(CARDS)]
+    charts += [
+        heat_map(
+            one.looks, title=title, x_label="is looked at", y_label="looks (framed: the next card)",
+            framed=framed, rows=names, columns=names, most=1.0, width=270,
+        )
+        for title, one in (("X Xᵀ", plain), ("Q = K", shared), ("Q Kᵀ", whole))
+    ]  # fmt: skip
+    rows = [(x.way, f"{x.right:.1%}", f"{on_themselves(x.looks):.2f}") for x in found.values()]
+    return Finding(
+        QUESTIONS["qkv"],
+        lines,
+        "a task in which like looks at like, such as words of one topic; no residual path, where "
+        "the layer after attention does W_V's work.",
+        side_by_side(charts, "To look for one thing, be found by another, hand on a third"),
+        ("scores, values", "right", "weight on itself"),
+        rows,
+    )
