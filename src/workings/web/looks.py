@@ -30,8 +30,8 @@ from workings.web import asked_looks as asked
 from workings.web import laid, mapped
 from workings.web import told_looks as told
 from workings.web.answers import MOST_READ, Answer, answer
-from workings.web.asked import MOST_SIDE
 from workings.web.formulas import formula
+from workings.web.laid import MOST_SIDE
 from workings.web.shelf import Shelf
 from workings.web.worker import Turn
 
