@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,17 @@ def test_columns_are_looked_up_as_columns() -> None:
     held = told(page(problem))["workings"]["V"]
     assert (len(held), len(held[0])) == (2, 3)
     assert held[1][2]["working"]["text"] == problem.solve().cell("V", 2, 3)
+
+
+def test_a_file_needs_no_servers_packages() -> None:
+    program = (
+        "import sys\nfor name in ('fastapi', 'pydantic', 'torch'): sys.modules[name] = None\n"
+        "import workings\nprint(workings.page(workings.Problem(X=[[1, 2], [3, 1]])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told(done.stdout)["workings"]
 
 
 def test_what_is_large_is_tables() -> None:
