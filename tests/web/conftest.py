@@ -25,6 +25,9 @@ FLAGS = [
 ]
 
 
+READY = "figure.matrix, .empty, table.bars, .wrote, .status:not(:empty)"
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Debian's chromium, driven by Playwright; where there is none, its tests are skipped."""
@@ -57,13 +60,13 @@ def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(20_000)
         page.on("console", trouble)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("request", asked)
         page.on("dialog", lambda dialog: troubles.append(f"a dialog: {dialog.message}"))
         page.goto(f"{address}/{fragment}")
-        page.wait_for_selector("figure.matrix, .empty")
+        page.wait_for_selector(READY)
         return page
 
     yield opened
