@@ -26,6 +26,9 @@ FLAGS = [
 ]
 
 
+READY = "figure.matrix, .empty, table.bars, .wrote, .status:not(:empty)"
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Debian's chromium, driven by Playwright; where there is none, its tests are skipped."""
@@ -58,7 +61,7 @@ def watched(browser: Any, home: str, waits_for: str) -> Iterator[Callable[..., A
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(20_000)
         page.on("console", trouble)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("request", asked)
@@ -76,7 +79,7 @@ def watched(browser: Any, home: str, waits_for: str) -> Iterator[Callable[..., A
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
     """Open the workbench."""
-    with watched(browser, address, "figure.matrix, .empty") as opened:
+    with watched(browser, address, READY) as opened:
         yield opened
 
 
