@@ -12,8 +12,12 @@ from workings.views.numerals import texts
 Open = Callable[..., Any]
 
 
+# What a screen has when there is something to see.
+READY = "figure.matrix, .empty, table.bars, .wrote, .status:not(:empty)"
+
+
 @contextmanager
-def visits(browser: Any, address: str, ready: str = "figure.matrix, .empty") -> Iterator[Open]:
+def visits(browser: Any, address: str, ready: str = READY) -> Iterator[Open]:
     """Open pages of a server or folder; at the end nothing went wrong, and nothing has left."""
     troubles: list[str] = []
     contexts = []

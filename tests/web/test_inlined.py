@@ -5,22 +5,29 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pages import Open
 
 from workings import Problem
 from workings.web import inlined, judged, laid
 from workings.web.inlined import inlined as whole
+from workings.web.mapped import palette, weights_map
+from workings.web.workings import Workings
 
 PROBLEM = Problem(X=[[1, 2], [3, 1]], claim={"scores": [[5, 5], [5, 11]]})
 WORKED = asdict(laid.worked(PROBLEM, 3))
 REPORT = asdict(judged.judged(PROBLEM.check(), 3))
-WORKING = asdict(laid.working(PROBLEM, "scores", 0, 1, 3))
+WORKING = asdict(Workings(PROBLEM, 3).of("scores", 0, 1))
+MAP = asdict(weights_map("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]]), False))
+MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(palette(k)) for k in ("light", "dark")}}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
     "flow.js": ({"givens": [], "steps": WORKED["steps"]}, "figure[data-key=mixed]"),
     "dock.js": ({"working": WORKING}, "math"),
     "finding.js": ({"findings": REPORT["findings"], "claimed": {}}, ".finding code"),
+    "map.js": ({"map": MAP}, "td[data-row]"),
+    "maps.js": ({"told": MAPS}, "button.thumb"),
     "solution.js": ({"told": WORKED}, "figure[data-key=mixed]"),
     "report.js": ({"told": REPORT}, ".finding code"),
     "widget.js": ({"shown": "report", "told": REPORT}, ".finding code"),

@@ -2,13 +2,24 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pages import Open, cell, first_problem, numbers, shown, violations
 
 from workings import Problem, UserError, page
+from workings.config import build
+from workings.data import Characters
+from workings.lens.attention_maps import AttentionMaps, HeadMap
+from workings.lens.heads import read_head
+from workings.models.language import build_language_model
+from workings.recipes import LanguageRecipe
+from workings.tasks.language import Modelling
+from workings.views.notation import Text
 from workings.web.one_file import MOST_CELLS
 
 NASTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "x" * 10_000]
@@ -46,6 +57,17 @@ def test_columns_are_looked_up_as_columns() -> None:
     held = told(page(problem))["workings"]["V"]
     assert (len(held), len(held[0])) == (2, 3)
     assert held[1][2]["working"]["text"] == problem.solve().cell("V", 2, 3)
+
+
+def test_a_file_needs_no_servers_packages() -> None:
+    program = (
+        "import sys\nfor name in ('fastapi', 'pydantic', 'torch'): sys.modules[name] = None\n"
+        "import workings\nprint(workings.page(workings.Problem(X=[[1, 2], [3, 1]])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told(done.stdout)["workings"]
 
 
 def test_what_is_large_is_tables() -> None:
@@ -143,3 +165,59 @@ def test_without_scripts_there_are_tables(looked: Open) -> None:
     seen = looked(MASKED, java_script_enabled=False)
     assert seen.locator("main table").count() == 4 + len(MASKED.solve().keys())
     assert seen.locator("h1").all_text_contents() == ["Three words"]
+
+
+def heads(count: int = 4, tokens: int = 5) -> AttentionMaps:
+    """Maps of heads that look back."""
+    dice = np.random.default_rng(0)
+    drawn = np.tril(dice.random((count, tokens, tokens)) + 0.01)
+    weights = (drawn / drawn.sum(2, keepdims=True)).tolist()
+    words = [*NASTY, "cat", "sat", *map(str, range(tokens))][:tokens]
+    maps = [HeadMap(f"layer {1 + k // 2}, head {1 + k % 2}", w) for k, w in enumerate(weights)]
+    return AttentionMaps(" ".join(words), words, words, maps)
+
+
+def test_maps_in_a_file(looked: Open) -> None:
+    found = heads()
+    seen = looked(found)
+    assert seen.locator("#shown script, #shown img").count() == 0
+    assert seen.locator(".thumb").count() == 4
+    seen.locator("td[data-row='3'][data-column='1']").hover()
+    number = seen.locator(".readout .number")
+    assert number.inner_text() == f"{found.maps[0].weights[3][1]:.4f}"
+    assert seen.locator("td.masked").count() == 10
+    seen.locator(".thumb").nth(1).hover()
+    assert seen.locator("figcaption b").inner_text() == "layer 1, head 2"
+    seen.mouse.move(0, 0)
+    assert seen.locator("figcaption b").inner_text() == "layer 1, head 1"
+    seen.locator(".thumb").first.focus()
+    seen.keyboard.press("ArrowDown")
+    seen.keyboard.press("Enter")
+    seen.keyboard.press("Tab")
+    assert seen.locator("figcaption b").inner_text() == "layer 2, head 1"
+    seen.keyboard.press("Control+End")
+    assert number.inner_text() == f"{found.maps[2].weights[4][4]:.4f}"
+    assert violations(seen) == []
+
+
+def test_large_maps_are_a_picture() -> None:
+    large = heads(4, 280)
+    assert page(large) == large.to_html()
+
+
+def test_a_head_in_a_file_is_written_out_by_its_largest_terms() -> None:
+    head = read_head(small_model(), "to be, or not", 2, 1, top=2)
+    text = page(head)
+    assert "differ by" in told(text)["state"]["note"]
+    held = told(text)["workings"]
+    for key in ("V", "weights"):
+        shown = head.cell(key, 3, 2).working(Text(head.decimals))
+        assert held[key][2][1]["working"]["text"] == shown
+
+
+def small_model() -> Modelling:
+    """A language model that has learned nothing."""
+    table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4}
+    characters = Characters.train(["to be, or not"])
+    recipe = build(LanguageRecipe, {"model": table, "data": {"window": 8}})
+    return Modelling(recipe, characters, build_language_model(table, len(characters)))

@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("anywidget", reason='no anywidget: pip install "workings[notebook]"')
 
 from workings import Problem, UserError, widget
-from workings.web.assets import style
+from workings.lens.attention_maps import AttentionMaps, HeadMap
+from workings.web.widget import Widget
 
 PROBLEM = Problem(
     X=[[1, 2], [3, 1]], mask="causal", title="Two words", claim={"scores": [[5, 5], [5, 11]]}
@@ -66,6 +67,17 @@ def test_what_is_no_cell_has_no_working(asked: Any) -> None:
     assert shown.working is None
 
 
+def test_maps_of_heads_have_a_component() -> None:
+    tokens = ["the", "cat"]
+    shown = widget(
+        AttentionMaps("", tokens, tokens, [HeadMap("layer 1, head 1", [[1, 0], [0.5, 0.5]])])
+    )
+    assert shown.shown == "maps"
+    assert shown.told["maps"][0]["texts"] == [["1.00", ""], ["0.50", "0.50"]]
+    shown.asked = {"key": "weights", "row": 0, "column": 0}
+    assert shown.working is None
+
+
 def test_what_has_no_component_is_refused() -> None:
     with pytest.raises(UserError, match="a widget shows a problem"):
         widget("a text")
@@ -74,7 +86,7 @@ def test_what_has_no_component_is_refused() -> None:
 
 
 def test_the_style_leaks_into_no_notebook() -> None:
-    rules = re.sub(r"/\*.*?\*/", "", style(), flags=re.DOTALL)
+    rules = re.sub(r"/\*.*?\*/", "", Widget._css, flags=re.DOTALL)
     rules = re.sub(r"@media[^{]*\{|@page[^{]*\{", "", rules)
     selectors = [
         one.strip() for found in re.findall(r"([^{}]+)\{", rules) for one in found.split(",")

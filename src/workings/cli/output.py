@@ -79,7 +79,9 @@ def show(found: Written, form: str | None, out: str | None) -> None:
     if form == "json":
         deliver(json.dumps(found.to_table()), out)
     elif form == "html":
-        deliver(found.to_html(), out)
+        from workings.web.one_file import page
+
+        deliver(page(found), out)
     elif form == "text":
         deliver(found.to_text(width=width(), color=out is None and in_color()), out)
     else:

@@ -68,6 +68,11 @@ class AttentionMaps:
 
         return maps.page(self)
 
+    def _repr_html_(self) -> str:
+        from workings.views import maps
+
+        return maps.fragment(self)
+
 
 def attention_maps(
     task: object, text: str, *, layers: Collection[int] = (), heads: Collection[int] = ()

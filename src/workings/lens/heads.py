@@ -155,6 +155,11 @@ class Head:
 
         return html.render(self.worked(notes=True))
 
+    def _repr_html_(self) -> str:
+        from workings.views import html
+
+        return html.fragment(self.worked(notes=True))
+
     def to_table(self) -> dict[str, Any]:
         """Take it apart into what JSON can hold."""
         solved: dict[str, Any] = json.loads(Solution(self.problem).json())

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from workings.views.captioned import FINEST, FRAME, Captioned, Look, legend, probability_note
-from workings.views.page import harmless, whole_page
+from workings.views.page import harmless, piece, whole_page
 from workings.views.pixels import png_levels, png_rgb
 from workings.views.scaling import reduced
-from workings.views.style import css
 from workings.views.svg import photo_defined, photo_id, png_uri
 from workings.views.table import html_table
 
@@ -41,7 +40,7 @@ def page(told: Captioned) -> str:
 def fragment(told: Captioned) -> str:
     """Write a piece to stand in somebody else's page, a notebook say."""
     body = f'<h3 dir="auto">{harmless(told.caption)}</h3>\n{strip(told)}'
-    return f'<style>{css()}{captioned_css()}</style>\n<div class="workings">\n{body}\n</div>\n'
+    return piece(body, style=captioned_css())
 
 
 def captioned_css() -> str:

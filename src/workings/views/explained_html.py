@@ -17,8 +17,7 @@ from workings.views.explained import (
     percent,
     ranked,
 )
-from workings.views.page import harmless, whole_page
-from workings.views.style import css
+from workings.views.page import harmless, piece, whole_page
 
 _MOST = 8  # classes with a bar of their own
 
@@ -52,9 +51,7 @@ def page(told: Told) -> str:
 
 def fragment(told: Told) -> str:
     """Write a piece to stand in somebody else's page, a notebook say."""
-    return (
-        f'<style>{css()}{explained_css()}</style>\n<div class="workings">\n{_body(told)}\n</div>\n'
-    )
+    return piece(_body(told), style=explained_css())
 
 
 def glance(told: Told) -> str:

@@ -7,9 +7,8 @@ from workings.views.colours import scale, step
 from workings.views.elide import elided
 from workings.views.notation import MathML, Text, typeset
 from workings.views.numerals import MEANINGS, SIGNS, VERDICTS, largest, marks, split, texts
-from workings.views.page import harmless, whole_page
+from workings.views.page import harmless, piece, whole_page
 from workings.views.plain import one_line
-from workings.views.style import css
 from workings.views.worked import Cell, Finding, Panel, Worked
 
 _MOST = 64  # rows or columns; of more, the middle is left out
@@ -58,7 +57,7 @@ def render(worked: Worked) -> str:
 
 def fragment(worked: Worked) -> str:
     """Write a piece to stand in somebody else's page, a notebook say, and leave the rest alone."""
-    return f'<style>{css()}</style>\n<div class="workings">\n{body(worked)}\n</div>\n'
+    return piece(body(worked))
 
 
 def body(worked: Worked) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workings.views.measure import shortened, text_width
-from workings.views.page import harmless, whole_page
+from workings.views.page import harmless, piece, whole_page
 from workings.views.picture import Picture
 from workings.views.plain import one_line
 
@@ -52,13 +52,23 @@ class Told(Protocol):
 
 def page(told: Told) -> str:
     """Write a page with all maps."""
+    title = harmless(heading(told))
+    return whole_page(heading(told), f"<h1>{title}</h1>\n{body(told)}", style=_RULES)
+
+
+def fragment(told: Told) -> str:
+    """Write a piece to stand in somebody else's page, a notebook say."""
+    title = harmless(heading(told))
+    return piece(f"<h3>{title}</h3>\n{body(told)}", style=_RULES)
+
+
+def body(told: Told) -> str:
+    """Write the picture, and how to read it; a title stands above."""
     cells = len(told.rows) * len(told.columns) * len(told.maps)
     noted = " Point at a cell for its weight." if cells <= _NOTED else ""
-    body = f"""<h1>{harmless(heading(told))}</h1>
-<p class="what">{harmless(legend(told))}.{noted}</p>
+    return f"""<p class="what">{harmless(legend(told))}.{noted}</p>
 <div class="scroll">{picture(told, titled=False).svg()}</div>
 """
-    return whole_page(heading(told), body, style=_RULES)
 
 
 def heading(told: Told) -> str:

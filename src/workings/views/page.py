@@ -6,7 +6,7 @@ import re
 from html import escape
 
 from workings.views.plain import one_line
-from workings.views.style import page_css
+from workings.views.style import css, page_css
 
 _STYLES = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
@@ -36,6 +36,11 @@ def whole_page(title: str, body: str, *, style: str = "", script: str = "") -> s
 {running}</body>
 </html>
 """
+
+
+def piece(body: str, *, style: str = "") -> str:
+    """Put a body into a piece to stand in somebody else's page, a notebook say."""
+    return f'<style>{css()}{style}</style>\n<div class="workings">\n{body}\n</div>\n'
 
 
 def harmless(given: str) -> str:

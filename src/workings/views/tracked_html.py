@@ -2,8 +2,7 @@
 
 from workings.views.coloured import coloured_css, coloured_html, number
 from workings.views.colours import scale
-from workings.views.page import harmless, whole_page
-from workings.views.style import css
+from workings.views.page import harmless, piece, whole_page
 from workings.views.table import html_table
 from workings.views.tracked import (
     HEAD,
@@ -40,8 +39,7 @@ def page(told: Told) -> str:
 
 def fragment(told: Told) -> str:
     """Write a piece to stand in somebody else's page, a notebook say."""
-    style = css() + coloured_css() + _RULES
-    return f'<style>{style}</style>\n<div class="workings">\n{_body(told)}\n</div>\n'
+    return piece(_body(told), style=coloured_css() + _RULES)
 
 
 def _body(told: Told) -> str:

@@ -20,6 +20,7 @@ from workings.web.lectures import lecture, lectures
 from workings.web.looking import looking
 from workings.web.shelf import Shelf
 from workings.web.training import training
+from workings.web.workings import Workings
 
 _LONGEST_LINE = 300  # characters of a refusal
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -94,7 +95,7 @@ def _problems(app: FastAPI) -> None:
     def cell(given: asked.CellAsked) -> told.Working:
         """Write one cell out."""
         problem = given.table.problem()
-        return laid.working(problem, given.key, given.row, given.column, given.decimals)
+        return Workings(problem, given.decimals).of(given.key, given.row, given.column)
 
     @app.post("/api/check")
     def check(given: asked.Work) -> told.Report:

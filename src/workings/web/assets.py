@@ -24,16 +24,16 @@ def assets() -> dict[str, tuple[bytes, str]]:
         if ending in _TYPES:
             content = file.read_bytes()
             if file.name == "page.css":
-                content = style().encode()
+                content = f"{css()}\n{svg.css(_DRAWN)}\n{_roles()}\n".encode() + content
             found[file.name] = (content, _TYPES[ending])
     return found
 
 
-def style(exported: bool = False) -> str:
-    """Write the rules of the page's components; an exported page has the first half already."""
-    own = (files("workings.web") / "static" / "page.css").read_text(encoding="utf-8")
-    drawn = svg.css(_DRAWN)
-    return f"{'' if exported else css()}\n{drawn}\n{_roles()}\n{own}"
+def rules() -> str:
+    """Write the components' rules, for where they stand by themselves; `style.css` comes first."""
+    folder = files("workings.web") / "static"
+    own = [(folder / name).read_text(encoding="utf-8") for name in ("page.css", "look.css")]
+    return "\n".join([_roles(), *own])
 
 
 def _roles() -> str:

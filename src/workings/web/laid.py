@@ -9,12 +9,12 @@ import numpy as np
 from workings.problems import Problem, Solution
 from workings.problems.cells import Floats
 from workings.problems.kinds import Step
-from workings.problems.reads import Reads, shown
+from workings.problems.reads import shown
 from workings.problems.solve import cell_name
 from workings.views.colours import step as colour_of
 from workings.views.notation import Notation, decimal, typeset
 from workings.views.numerals import largest, texts
-from workings.views.worked import Panel
+from workings.views.worked import Panel, Worked
 from workings.web import told
 from workings.web.formulas import formula, role
 
@@ -26,11 +26,11 @@ _AS_GIVEN = 12  # decimals
 MOST_SIDE = 64  # rows or columns of a matrix on the page
 
 
-def worked(problem: Problem, decimals: int) -> told.Worked:
-    """Solve a problem and lay everything out."""
+def worked(problem: Problem, decimals: int, laid: Worked | None = None) -> told.Worked:
+    """Solve a problem and lay everything out, as somebody has `laid` it out already."""
     began = perf_counter()
     solution = problem.solve(decimals)
-    laid, keys = solution.worked(), solution.keys()
+    laid, keys = laid or solution.worked(), solution.keys()
     steps = [problem.step(key) for key in keys]
     sizes = problem.sizes.sizes
     return told.Worked(
@@ -51,10 +51,9 @@ def worked(problem: Problem, decimals: int) -> told.Worked:
 
 def givens(problem: Problem, panels: list[Panel]) -> list[told.Matrix]:
     """Lay out what was given."""
-    names = [name for name in problem.given if name in problem.kind.matrices]
     return [
-        matrix(problem, name, panel, _AS_GIVEN, _given_axes(problem, name))
-        for name, panel in zip(names, panels, strict=True)
+        matrix(problem, panel.name, panel, _AS_GIVEN, _given_axes(problem, panel.name))
+        for panel in panels
     ]
 
 
@@ -83,44 +82,12 @@ def matrix(
         row_names=panel.row_names,
         column_names=panel.column_names,
         texts=[[typeset(text) for text in row] for row in texts(panel, decimals)],
-        values=[[_exactly(cell.value) for cell in row] for row in panel.cells],
+        values=[[exactly(cell.value) for cell in row] for row in panel.cells],
         colours=[[colour_of(cell.value, full) for cell in row] for row in panel.cells],
         marks=[[cell.mark for cell in row] for row in panel.cells],
         largest=typeset(decimal(full, decimals)),
         part=step.part if step else None,
         sources=_sources(problem, step, seen) if step else [],
-    )
-
-
-def working(problem: Problem, key: str, row: int, column: int, decimals: int) -> told.Working:
-    """Write a cell out, and say what it is computed from."""
-    solution = Solution(problem, decimals)
-    solution.place(key, row + 1, column + 1)
-    return _working(solution, Reads(problem, key), key, row, column)
-
-
-def workings(problem: Problem, key: str, decimals: int) -> list[list[told.Working]]:
-    """Write every cell of a step out."""
-    solution, reads = Solution(problem, decimals), Reads(problem, key)
-    rows, columns = solution[key].shape
-    return [
-        [_working(solution, reads, key, row, column) for column in range(columns)]
-        for row in range(rows)
-    ]
-
-
-def _working(solution: Solution, reads: Reads, key: str, row: int, column: int) -> told.Working:
-    return told.Working(
-        key=key,
-        row=row,
-        column=column,
-        name=f"{key}[{row + 1},{column + 1}]",
-        working=formula(lambda n: solution.cell(key, row + 1, column + 1, n), solution.decimals),
-        value=_exactly(float(solution[key][row, column])),
-        reads=[
-            told.Block(key=block.key, rows=block.rows, columns=block.columns)
-            for block in reads.of(row, column)
-        ],
     )
 
 
@@ -164,18 +131,19 @@ def written(numbers: Any) -> list[list[str]]:
     return [[decimal(float(value), _AS_GIVEN) for value in row] for row in numbers]
 
 
+def exactly(value: float | None) -> str:
+    """Write a number to its last digit; one that is not there is nothing."""
+    if value is None or math.isnan(value):
+        return ""
+    return typeset(repr(value).removesuffix(".0"))
+
+
 def _given_axes(problem: Problem, name: str) -> tuple[str, str]:
     """Like a step's; what asks itself stands for both, tokens and context."""
     both = "context" not in problem.given and "K" not in problem.given
     axes = {"n": "tokens context" if both and name == "X" else "tokens", "m": "context"}
     down, across = (axes.get(size, "") for size in problem.kind.matrices[name])
     return (across, down) if problem.columns else (down, across)
-
-
-def _exactly(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return typeset(repr(value).removesuffix(".0"))
 
 
 def _turned(problem: Problem, numbers: list[list[Any]]) -> list[list[str]]:

@@ -1,59 +1,36 @@
 """Things to look at outside of the page: the component of each, and what that is told."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from typing import Any, Protocol, runtime_checkable
 
-from workings.errors import UserError
+import numpy as np
+
 from workings.problems import Problem, Report, Solution
-from workings.views import html
+from workings.views import html, maps
+from workings.views.derived import Derived
 from workings.views.worked import Worked
 from workings.web import told
 from workings.web.judged import judged
-from workings.web.laid import MOST_SIDE, worked, working, workings
+from workings.web.laid import MOST_SIDE, worked
+from workings.web.mapped import palette, weights_map
+from workings.web.workings import Workings, Write
+
+MOST_MAPPED = 300_000  # cells of all maps together: somewhat more than a megabyte
 
 
 @dataclass(frozen=True)
 class Part:
-    """A component's name and what it is told, and the steps whose cells it may ask about."""
+    """A component by its name, what it is told, and the same as HTML for where nothing runs."""
 
     shown: str
+    title: str
+    note: str
     told: dict[str, Any]
-    laid: Worked
-    problem: Problem
-    keys: list[str]
-
-    @property
-    def title(self) -> str:
-        return self.laid.title
-
-    @property
-    def note(self) -> str:
-        """What is to be said before anything is looked at; a verdict says it better."""
-        return "" if self.laid.verdict else self.laid.summary
-
-    @property
-    def static(self) -> str:
-        """The same as HTML, for where nothing runs; its title is somebody else's to write."""
-        return html.body(replace(self.laid, title=""))
-
-    @property
-    def cells(self) -> int:
-        """How many cells have a working."""
-        return sum(self.problem.exact[key].mid.size for key in self.keys)
-
-    def working(self, key: str, row: int, column: int) -> dict[str, Any]:
-        """Write a cell out, counted from 0; whatever is no such cell is a `UserError`."""
-        if key not in self.keys:
-            raise UserError(f"{key}: no step that is shown")
-        return asdict(working(self.problem, key, row, column, self.laid.decimals))
-
-    def workings(self) -> dict[str, list[list[dict[str, Any]]]]:
-        """Write every cell out."""
-        decimals = self.laid.decimals
-        return {
-            key: [[asdict(cell) for cell in row] for row in workings(self.problem, key, decimals)]
-            for key in self.keys
-        }
+    static: str
+    steps: Sequence[str] = ()  # whose cells it may ask about
+    workings: Workings | None = None
 
 
 @runtime_checkable
@@ -67,21 +44,73 @@ class _OfProblem(Protocol):
 
 def part(thing: object) -> Part | None:
     """Find a thing's component; None: it has none, or is too large to be looked at so."""
-    thing = thing.solve() if isinstance(thing, Problem) else thing
-    if not isinstance(thing, _OfProblem):
-        return None
+    if isinstance(thing, Problem):
+        return part(thing.solve())
+    if isinstance(thing, _OfProblem):
+        return _of_problem(thing)
+    if all(hasattr(thing, name) for name in ("title", "rows", "columns", "maps", "cut")):
+        return _of_maps(thing)  # type: ignore[arg-type]
+    return None
+
+
+def _of_problem(thing: _OfProblem) -> Part | None:
     laid, problem = thing.worked(), thing.problem
     if isinstance(thing, Report):
         report = judged(thing, laid.decimals)
-        matrices = [one.exact for one in report.steps]
-        found = Part("report", asdict(report), laid, problem, [one.key for one in matrices])
+        shown, tells, note = "report", asdict(report), ""  # its verdict says more than a note
+        steps = [one.exact for one in report.steps]
     else:
-        shown = worked(problem, laid.decimals)
-        shown.given = [matrix for matrix in shown.given if _fits(matrix)]
-        matrices = shown.steps
-        found = Part("solution", asdict(shown), laid, problem, Solution(problem).keys())
-    return found if all(map(_fits, matrices)) else None
+        solved = worked(problem, laid.decimals, laid)
+        solved.given = [matrix for matrix in solved.given if _fits(matrix)]
+        shown, tells, note = "solution", asdict(solved), laid.summary
+        steps = solved.steps
+    if not all(map(_fits, steps)):
+        return None
+    return Part(
+        shown,
+        laid.title or "Worked problem",
+        note,
+        tells,
+        html.body(replace(laid, title="")),
+        list(dict.fromkeys(step.key for step in steps)),
+        Workings(problem, laid.decimals, _writer(thing)),
+    )
+
+
+def _writer(thing: _OfProblem) -> Write | None:
+    """A head's sums are long: it has a way of its own to write its cells out."""
+    derive: Callable[[str, int, int], Derived] | None = getattr(thing, "cell", None)
+    if derive is None or isinstance(thing, Solution):
+        return None
+    return lambda key, row, column: derive(key, row, column).working
 
 
 def _fits(matrix: told.Matrix) -> bool:
     return max(len(matrix.row_names), len(matrix.column_names)) <= MOST_SIDE
+
+
+def _of_maps(thing: maps.Told) -> Part | None:
+    if len(thing.rows) * len(thing.columns) * len(thing.maps) > MOST_MAPPED:
+        return None
+    rows, columns = ([maps.label(token) for token in some] for some in (thing.rows, thing.columns))
+    weights = [np.array([list(row) for row in one.weights]) for one in thing.maps]
+    causal = len(rows) == len(columns) > 1 and not any(np.triu(one, 1).any() for one in weights)
+    drawn = [
+        asdict(weights_map(one.name, one.name, rows, columns, numbers, causal))
+        for one, numbers in zip(thing.maps, weights, strict=True)
+    ]
+    for one in drawn:  # all have the same colours
+        del one["light"], one["dark"]
+    colours = {theme: asdict(palette(theme)) for theme in ("light", "dark")}
+    tells = {"maps": drawn, "across": _across([one.name for one in thing.maps]), **colours}
+    return Part("maps", maps.heading(thing), f"{maps.legend(thing)}.", tells, maps.body(thing))
+
+
+def _across(names: Sequence[str]) -> int:
+    """How many of the first maps are of one layer: so many stand in a row.
+
+    >>> _across(["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"])
+    2
+    """
+    layer = names[0].partition(",")[0]
+    return sum(1 for _ in takewhile(lambda name: name.partition(",")[0] == layer, names))

@@ -1,18 +1,20 @@
 """What the page is told of a run that reads an input: bars, texts, maps of who looks at whom."""
 
-from pydantic import BaseModel
+from dataclasses import dataclass
 
 from workings.web.told import Formula, Table
 
 
-class Palette(BaseModel):
+@dataclass
+class Palette:
     """The colours of a map's levels, and what can be read on each."""
 
     colours: list[str]
     inks: list[str]
 
 
-class Map(BaseModel):
+@dataclass
+class Map:
     """A map, rows by columns.
 
     `levels` and `numbers` are base64 of bytes, row by row: a byte a cell, an index into the palette
@@ -35,7 +37,8 @@ class Map(BaseModel):
     most: list[list[tuple[int, str]]] | None
 
 
-class Stack(BaseModel):
+@dataclass
+class Stack:
     """Layers that look from the same rows at the same columns, each head in small.
 
     `thumbs`: by layer and head, base64 of a byte a cell, `size` (rows, columns) of them.
@@ -51,7 +54,8 @@ class Stack(BaseModel):
     worked: bool  # whether a cell can be written out, and a head switched off
 
 
-class Bar(BaseModel):
+@dataclass
+class Bar:
     """How likely something is; with heads switched off, `before` and `change` as well."""
 
     name: str
@@ -62,7 +66,8 @@ class Bar(BaseModel):
     change: str = ""
 
 
-class Strip(BaseModel):
+@dataclass
+class Strip:
     """Tokens of a text with a number each: its text and its colour, by step."""
 
     name: str
@@ -73,7 +78,8 @@ class Strip(BaseModel):
     largest: str
 
 
-class Tile(BaseModel):
+@dataclass
+class Tile:
     """A word of a caption, and what was looked at for it: a shadow to lay over the picture."""
 
     word: str
@@ -83,7 +89,8 @@ class Tile(BaseModel):
     frame: tuple[float, float, float, float] | None
 
 
-class Pictured(BaseModel):
+@dataclass
+class Pictured:
     """A picture as the model saw it (an address with all its data), and a tile a word."""
 
     photo: str
@@ -91,7 +98,8 @@ class Pictured(BaseModel):
     tiles: list[Tile]
 
 
-class Written(BaseModel):
+@dataclass
+class Written:
     """What a model wrote, and how likely it thinks that is; `before`: with all heads on."""
 
     text: str
@@ -100,7 +108,8 @@ class Written(BaseModel):
     before_note: str = ""
 
 
-class Looked(BaseModel):
+@dataclass
+class Looked:
     """What a run makes of an input."""
 
     kind: str
@@ -118,7 +127,8 @@ class Looked(BaseModel):
     dark: Palette
 
 
-class Token(BaseModel):
+@dataclass
+class Token:
     """A token of a completion: the text that it adds, how likely it was, and what else was."""
 
     text: str
@@ -127,7 +137,8 @@ class Token(BaseModel):
     bars: list[Bar]
 
 
-class Completed(BaseModel):
+@dataclass
+class Completed:
     """How a text goes on; `ended`: why it is shorter than was asked for."""
 
     tokens: list[Token]
@@ -135,7 +146,8 @@ class Completed(BaseModel):
     milliseconds: float
 
 
-class Line(BaseModel):
+@dataclass
+class Line:
     """A line of a sum."""
 
     name: str
@@ -143,7 +155,8 @@ class Line(BaseModel):
     marked: bool
 
 
-class Derivation(BaseModel):
+@dataclass
+class Derivation:
     """A cell of a head, written out: its largest terms, the others together, the model's own.
 
     `table`: the head as a problem for Work, where it is small enough.
@@ -162,7 +175,8 @@ class Derivation(BaseModel):
     table: Table | None
 
 
-class Explained(BaseModel):
+@dataclass
+class Explained:
     """Which words decided, by several ways of asking."""
 
     label: str
@@ -170,7 +184,8 @@ class Explained(BaseModel):
     strips: list[Strip]
 
 
-class Tracked(BaseModel):
+@dataclass
+class Tracked:
     """A cell over the text, and other cells of its group that vary most."""
 
     group: str
@@ -180,7 +195,8 @@ class Tracked(BaseModel):
     others: list[int]
 
 
-class Positions(BaseModel):
+@dataclass
+class Positions:
     """How a model tells places apart: the vectors, and how alike two places are."""
 
     says: str

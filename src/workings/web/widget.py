@@ -1,24 +1,26 @@
 """A thing to look at in a notebook: the page's component, answered by the kernel."""
 
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import anywidget
 import traitlets
 
 from workings.errors import UserError, brief
-from workings.views import html
-from workings.web.assets import style
+from workings.views.page import harmless, piece
+from workings.views.style import css
+from workings.web.assets import rules
 from workings.web.inlined import inlined
 from workings.web.laid import MOST_SIDE
-from workings.web.parts import Part, part
+from workings.web.parts import MOST_MAPPED, Part, part
 
 
 class Widget(anywidget.AnyWidget):
     """A component and its model: `asked` is the cell that is pointed at, `working` its working."""
 
     _esm = inlined("widget.js")
-    _css = style()
+    _css = css() + rules()
 
     shown = traitlets.Unicode().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
@@ -34,21 +36,22 @@ class Widget(anywidget.AnyWidget):
     @traitlets.observe("asked")
     def _answer(self, change: dict[str, Any]) -> None:
         """Answer a browser; what it asks may be anything."""
-        answer = None
+        answer, workings = None, self._part.workings
         match change["new"]:
-            case {"key": str(key), "row": int(row), "column": int(column)}:
+            case {"key": str(key), "row": int(row), "column": int(column)} if workings:
                 with suppress(UserError):
-                    answer = self._part.working(key, row, column)
+                    answer = asdict(workings.of(key, row, column))
         self.working = answer
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Bring tables along, for where a notebook is read and no widget can be shown."""
         data, about = super()._repr_mimebundle_(**options)
-        return {**data, "text/html": html.fragment(self._part.laid)}, about
+        title = harmless(self._part.title)
+        return {**data, "text/html": piece(f"<h3>{title}</h3>\n{self._part.static}")}, about
 
 
 def widget(thing: object) -> Widget:
-    """Show a problem, its solution, a report or a model's head in a notebook, to be pointed at.
+    """Show a problem, a solution, a report, a head or maps of heads in a notebook, to point at.
 
     >>> from workings import Problem
     >>> shown = widget(Problem(X=[[1, 2], [3, 1]], scale="none"))
@@ -60,7 +63,8 @@ def widget(thing: object) -> Widget:
     if found is None:
         kind = brief(type(thing).__name__)
         raise UserError(
-            f"{kind}: a widget shows a problem, a solution, a report or a head, with at most "
-            f"{MOST_SIDE} rows and columns; other things show themselves, or write their HTML"
+            f"{kind}: a widget shows a problem, a solution, a report or a head with at most "
+            f"{MOST_SIDE} rows and columns, or maps with at most {MOST_MAPPED:,} cells; other "
+            "things show themselves"
         )
     return Widget(found)

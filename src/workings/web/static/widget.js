@@ -3,10 +3,11 @@
 // In: shown (the component's name), title, note; the rest is the component's.
 
 import { h } from "./dom.js";
+import maps from "./maps.js";
 import report from "./report.js";
 import solution from "./solution.js";
 
-const COMPONENTS = { report, solution };
+const COMPONENTS = { maps, report, solution };
 
 export default {
   render({ model, el }) {
