@@ -89,7 +89,7 @@ class Compares:
         last, heads = found.layers[-1], len(found.found[0])
         stack = [
             Stack("attention", called, moved, moved, weights, found.causal and called == "A(P X)")
-            for called, weights in (("P A(X) Pᵀ", found.expected), ("A(P X)", found.found))
+            for called, weights in (("A(X) permuted", found.expected), ("A(P X)", found.found))
         ]
         pairs: list[Pair] = []
         if found.chances is not None and isinstance(task, Classifying):

@@ -1,10 +1,12 @@
 """Two runs' trainings beside each other: curves, the best of each, what their recipes change."""
 
+from collections.abc import Sequence
+
 from workings.config import toml_value
 from workings.train.differ import configurations
 from workings.train.follow import Followed
 from workings.train.runs import recipe_of
-from workings.train.watch import Watched, part_and_measure
+from workings.train.watch import Watched
 from workings.views.compared import figure, held_out, runs_chart
 from workings.views.plain import one_line
 from workings.web.pictures import tree
@@ -16,15 +18,15 @@ from workings.web.training import MOST_CHARTS, thinned
 def trained_both(first: Run, second: Run, width: int) -> Both:
     """Compare how two runs were trained; either may still be."""
     runs = (first, second)
-    watched = {run.name: _watched(run) for run in runs}
+    watched = {name: _watched(run) for name, run in zip("AB", runs, strict=True)}
+    names = [f"{name}: {one_line(run.name)}" for name, run in zip("AB", runs, strict=True)]
     settings = configurations(first.folder, second.folder)
-    both = list(watched.values())
-    shared = [what for what in both[0].measures() if what in both[-1].measures()]
+    shared = [what for what in watched["A"].measures() if what in watched["B"].measures()]
     return Both(
         charts=[_chart(watched, what, width) for what in shared[:MOST_CHARTS]],
-        best=_best(watched),
+        best=_best([*watched.values()], names),
         settings=Grid(
-            head=["key", *(one_line(run.name) for run in runs)],
+            head=["setting", *names],
             rows=[[one_line(key), *map(_value, pair)] for key, pair in settings.items()],
         ),
     )
@@ -45,7 +47,7 @@ def _chart(watched: dict[str, Watched], what: str, width: int) -> Chart:
     curves = {name: thinned(one.curves) for name, one in watched.items()}
     picture = runs_chart([*curves.items()], what, f"{what.replace('_', ' ')} by epoch", width)
     columns = [
-        (f"{one_line(name)}, {part}", f"{part}_{what}", {r["epoch"]: r for r in of})
+        (f"{name}, {part}", f"{part}_{what}", {r["epoch"]: r for r in of})
         for name, of in curves.items()
         for part in (held_out(of), "train")
         if any(f"{part}_{what}" in r for r in of)
@@ -59,9 +61,9 @@ def _chart(watched: dict[str, Watched], what: str, width: int) -> Chart:
     return Chart(title=picture.title, picture=tree(picture), table=table)
 
 
-def _best(watched: dict[str, Watched]) -> Grid:
-    found = [{best.key: best for best in one.best()} for one in watched.values()]
-    keys = dict.fromkeys(key for of in found for key in of if part_and_measure(key)[1])
+def _best(watched: Sequence[Watched], names: Sequence[str]) -> Grid:
+    found = [{best.key: best for best in one.best()} for one in watched]
+    keys = dict.fromkeys(key for of in found for key in of)
     rows = [
         [
             key.replace("_", " "),
@@ -72,4 +74,4 @@ def _best(watched: dict[str, Watched]) -> Grid:
         ]
         for key in keys
     ]
-    return Grid(head=["best", *(one_line(name) for name in watched)], rows=rows)
+    return Grid(head=["best", *names], rows=rows)

@@ -14,7 +14,7 @@ const ORDERS = [["reversed", "reversed"], ["swapped", "first two swapped"], ["sh
 const FIRST = { text: "the cat sat on the mat", other: "the mat sat on the cat", layer: "1", head: "1", order: "reversed", seed: "1", positions: "on" };
 const SAYS = {
   runs: "Two runs read the same input.", inputs: "One run reads two inputs.",
-  permuted: "One run reads an input’s tokens in another order, P X. Without positions, attention gives the same vectors in that order: f(P X) = P f(X).",
+  permuted: "One run reads an input’s tokens in another order, P X. Without positions, attention gives the same vectors in that order: f(P X) = P f(X).",
 };
 
 export default {
@@ -68,7 +68,7 @@ class Compare {
 
   #lay() {
     const parts = this.#parts;
-    for (const name of ["modes", "order", "heads", "says", "pairs", "maps", "apart", "texts", "layers", "charts", "best", "settings", "orders"]) parts[name] = h("div", { class: name });
+    for (const name of ["modes", "order", "which", "says", "pairs", "maps", "apart", "texts", "layers", "charts", "best", "settings", "orders"]) parts[name] = h("div", { class: name });
     parts.a = chooser(this.#runs, this.#view.a, (a) => this.#set({ a }), "Run A");
     parts.b = chooser(this.#runs, this.#view.b, (b) => this.#set({ b }), "Run B");
     parts.text = field("Input", (text) => this.#set({ text }));
@@ -76,8 +76,9 @@ class Compare {
     parts.hint = h("p", { class: "hint" });
     parts.status = h("p", { class: "status", role: "alert" });
     parts.verdict = h("p", { class: "verdict", role: "status" });
-    parts.looking = h("section", { "aria-label": "Attention" }, h("h2", {}, "Attention"), parts.heads, parts.maps);
-    parts.layered = h("section", { "aria-label": "Equivariance" }, h("h2", {}, "Layer by layer"), scroll("Layer by layer", parts.layers), parts.apart);
+    parts.looking = h("section", { class: "attended", "aria-label": "Attention", hidden: true }, h("h2", {}, "Attention"), parts.which, parts.maps);
+    parts.layered = h("section", { class: "layered", "aria-label": "Equivariance" }, h("h2", {}, "Layer by layer"),
+      h("div", {}, scroll("Layer by layer", parts.layers), parts.apart));
     parts.training = h("section", { "aria-label": "Training" }, h("h2", {}, "Training"), parts.charts,
       h("div", { class: "halves" }, h("section", { "aria-label": "Best" }, scroll("The best of each run", parts.best)),
         h("section", { "aria-label": "Settings" }, scroll("Settings that differ", parts.settings))));
@@ -85,7 +86,7 @@ class Compare {
       h("h1", { class: "unseen" }, "Compare"),
       h("div", { class: "bar-top sides" }, parts.modes, parts.a.el, parts.b.el, parts.text.el, parts.other.el, parts.order),
       parts.hint, parts.status,
-      h("section", { "aria-label": "Answers" }, parts.orders, parts.verdict, parts.texts, parts.pairs),
+      h("section", { class: "answers", "aria-label": "Answers" }, parts.orders, parts.verdict, parts.texts, parts.pairs),
       parts.layered, parts.looking, parts.training);
   }
 
@@ -163,7 +164,7 @@ class Compare {
     const stack = stacks.find(({ part }) => part === view.part) ?? stacks[0];
     if (!stack) return;
     const part = (name) => this.#set({ part: name, layer: "1", head: "1" });
-    redrawn(this.#parts.heads, JSON.stringify([stacks, view.part, view.layer, view.head]), () => [
+    redrawn(this.#parts.which, JSON.stringify([stacks, view.part, view.layer, view.head]), () => [
       stacks.length > 1 ? choice("Part", "part", stacks.map(({ part: name }) => [name, name]), stack.part, part) : null,
       stack.layers > 1 ? stepper("Layer", Number(view.layer), 1, stack.layers, (layer) => this.#set({ layer: String(layer) })) : null,
       stack.heads > 1 ? stepper("Head", Number(view.head), 1, stack.heads, (head) => this.#set({ head: String(head) })) : null,

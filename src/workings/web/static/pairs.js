@@ -19,7 +19,7 @@ function content(model) {
   return [
     h("table", { class: "pairs" }, h("caption", { class: "unseen" }, model.get("says")),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "unseen" }, "name")), h("td", {}),
-        model.get("columns").map((name, k) => h("th", { scope: "col", class: k ? "second" : "first" }, name)), h("th", { scope: "col" }, "points"))),
+        model.get("columns").map((name, k) => h("th", { scope: "col", class: k ? "two" : "one" }, name)), h("th", { scope: "col" }, "points"))),
       h("tbody", {}, pairs.map(line))),
     more ? h("p", { class: "hint" }, `and ${more.toLocaleString("en")} more`) : null,
   ].filter(Boolean);
@@ -32,6 +32,6 @@ function line({ name, first, second, first_text: one, second_text: other, change
     return drawn;
   };
   return h("tr", {}, h("th", { scope: "row", dir: "auto", title: name.length > 16 ? name.slice(0, 300) : null }, name),
-    h("td", { class: "track", "aria-hidden": "true" }, bar("first", first), bar("second", second)),
+    h("td", { class: "two-bars", "aria-hidden": "true" }, bar("one", first), bar("two", second)),
     h("td", {}, one), h("td", {}, other), h("td", { class: "change" }, change));
 }

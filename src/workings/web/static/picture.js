@@ -14,7 +14,7 @@ const ATTRIBUTES = new Set([
 
 export default {
   render({ model, el }) {
-    const drawing = h("div", { class: "drawing" });
+    const drawing = h("div", { class: "drawn" });
     const rows = h("div", { class: "scroll", tabindex: "0" });
     const behind = h("details", { class: "behind", ontoggle: () => fill() }, h("summary", {}, "Numbers"), rows);
     let drawn = "";
