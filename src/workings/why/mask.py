@@ -142,7 +142,7 @@ def answer(seed: int = 1) -> Finding:
     chart = line_chart(
         [
             *(Series(x.way, smooth(x.losses)) for x in found),
-            Series("the least", [(10, FLOOR), (STEPS, FLOOR)], dashed=True),
+            Series("least possible", [(10, FLOOR), (STEPS, FLOOR)], dashed=True),
         ],
         title="Foretelling dice",
         x_label="training step",
