@@ -21,6 +21,7 @@ QUESTIONS = {
     "qkv": "What are queries, keys and values, and why do they exist?",
     "heads": "Why several heads, and why is each of them narrow?",
     "mask": "How is the future hidden?",
+    "gradient": "Why do gradients vanish or explode through time?",
 }
 
 

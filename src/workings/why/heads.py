@@ -20,8 +20,9 @@ from workings.views.chart import Series, line_chart
 from workings.views.heat import heat_map
 from workings.views.panels import side_by_side
 from workings.why import QUESTIONS
+from workings.why.curves import loss_chart
 from workings.why.finding import Finding
-from workings.why.learning import accuracy, learn, seeded, smooth
+from workings.why.learning import accuracy, learn, seeded
 from workings.why.qkv import deal
 
 CARDS, WIDTH = 8, 32
@@ -160,11 +161,7 @@ def answer(seed: int = 1) -> Finding:
     )
     names = [f"{k + 1} of {x.heads}" for x in found.learned[:3] for k in range(x.heads)]
     pictures = [
-        line_chart(
-            [Series(_named(x.heads), smooth(x.losses)) for x in found.learned],
-            title="Two look-ups at once", x_label="training step",
-            y_label="loss, nats (mean of ten steps)", width=430,
-        ),
+        loss_chart({_named(x.heads): x.losses for x in found.learned}, "Two look-ups at once"),
         heat_map(
             [head for x in found.learned[:3] for head in x.looks],
             title="Where each head looks", x_label="card", y_label="head", rows=names,
