@@ -22,6 +22,7 @@ QUESTIONS = {
     "heads": "Why several heads, and why is each of them narrow?",
     "mask": "How is the future hidden?",
     "gradient": "Why do gradients vanish or explode through time?",
+    "bottleneck": "What does one context vector cost?",
 }
 
 
