@@ -23,6 +23,7 @@ QUESTIONS = {
     "mask": "How is the future hidden?",
     "gradient": "Why do gradients vanish or explode through time?",
     "bottleneck": "What does one context vector cost?",
+    "norm": "Why layer norm, and not batch norm?",
 }
 
 
