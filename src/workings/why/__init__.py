@@ -24,6 +24,7 @@ QUESTIONS = {
     "gradient": "Why do gradients vanish or explode through time?",
     "bottleneck": "What does one context vector cost?",
     "norm": "Why layer norm, and not batch norm?",
+    "parallel": "When is attention faster than a recurrent network?",
 }
 
 
