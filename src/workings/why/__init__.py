@@ -25,6 +25,7 @@ QUESTIONS = {
     "bottleneck": "What does one context vector cost?",
     "norm": "Why layer norm, and not batch norm?",
     "parallel": "When is attention faster than a recurrent network?",
+    "sigmoid": "What if a sigmoid stands in the softmax's place?",
 }
 
 
