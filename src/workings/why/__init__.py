@@ -22,6 +22,10 @@ QUESTIONS = {
     "heads": "Why several heads, and why is each of them narrow?",
     "mask": "How is the future hidden?",
     "gradient": "Why do gradients vanish or explode through time?",
+    "bottleneck": "What does one context vector cost?",
+    "norm": "Why layer norm, and not batch norm?",
+    "parallel": "When is attention faster than a recurrent network?",
+    "sigmoid": "What if a sigmoid stands in the softmax's place?",
 }
 
 

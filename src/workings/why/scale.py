@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.attention import attend
+from workings.attention import Normalizer, attend
 from workings.views.chart import Series, line_chart
 from workings.why import QUESTIONS
 from workings.why.finding import Finding
@@ -58,25 +58,28 @@ def spread(scores: Float[Tensor, "queries keys"], width: int) -> Spread:
 class LookUp(nn.Module):
     """Pairs of symbols and a question: attention finds the pair whose first is asked for."""
 
-    def __init__(self, width: int, scale: float | None) -> None:
+    def __init__(
+        self, width: int, scale: float | None = None, normalizer: Normalizer = "softmax"
+    ) -> None:
         super().__init__()
         self.firsts, self.seconds, self.asked = (nn.Embedding(SYMBOLS, width) for _ in range(3))
         self.head = nn.Linear(width, SYMBOLS)
-        self.scale = scale
+        self.scale, self.normalizer = scale, normalizer
 
     def forward(self, x: Int[Tensor, "batch symbols"]) -> Float[Tensor, "batch classes"]:
-        """Read PAIRS firsts, PAIRS seconds, and the first that is asked for."""
-        firsts, seconds, asked = x[:, :PAIRS], x[:, PAIRS:-1], x[:, -1:]
-        query, key, value = self.asked(asked), self.firsts(firsts), self.seconds(seconds)
-        scores: Tensor = self.head(attend(query, key, value, scale=self.scale).squeeze(1))
+        """Read all firsts, then all seconds, and the first that is asked for."""
+        firsts, seconds = x[:, :-1].chunk(2, 1)
+        query, key, value = self.asked(x[:, -1:]), self.firsts(firsts), self.seconds(seconds)
+        mixed = attend(query, key, value, scale=self.scale, normalizer=self.normalizer)
+        scores: Tensor = self.head(mixed.squeeze(1))
         return scores
 
 
-def pairs(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+def pairs(generator: torch.Generator, count: int, pairs: int = PAIRS) -> tuple[Tensor, Tensor]:
     """Draw pairs with firsts that differ, a first to ask for, and its second."""
-    firsts = torch.rand(count, SYMBOLS, generator=generator).argsort(-1)[:, :PAIRS]
-    seconds = torch.randint(SYMBOLS, (count, PAIRS), generator=generator)
-    place = torch.randint(PAIRS, (count, 1), generator=generator)
+    firsts = torch.rand(count, SYMBOLS, generator=generator).argsort(-1)[:, :pairs]
+    seconds = torch.randint(SYMBOLS, (count, pairs), generator=generator)
+    place = torch.randint(pairs, (count, 1), generator=generator)
     return torch.cat([firsts, seconds, firsts.gather(1, place)], 1), seconds.gather(1, place)[:, 0]
 
 

@@ -1,0 +1,22 @@
+import pytest
+
+from workings.why.norm import DEPTHS, NORMS, SYMBOLS, deep, moved, tied
+
+
+def test_only_batch_norm_ties_a_sentence_to_its_batch():
+    for batch in (2, 16):
+        assert moved(NORMS["layer norm"](), batch, seed=1) == (0, 0)
+    few, many = (moved(NORMS["batch norm"](), n, seed=1)[0] for n in (2, 16))
+    assert few > 1.3 * many > 0.1
+
+
+def test_a_sentence_alone_is_normed_away():
+    layer, batch = (tied(name, 1, batches=(1,)) for name in ("layer norm", "batch norm"))
+    assert batch.training[0] == pytest.approx(1 / SYMBOLS, abs=0.06)
+    assert batch.afterwards[0] < 0.5 < 0.8 < layer.afterwards[0]
+
+
+def test_without_a_norm_a_deep_stack_explodes():
+    normed, bare = (deep(name, 1, steps=30) for name in ("layer norm", "no norm"))
+    assert normed.sizes[-1] < DEPTHS[-1] < 1000 < bare.sizes[-1]
+    assert normed.losses[-1] < 1 < 5 < bare.losses[-1]

@@ -1,0 +1,32 @@
+import pytest
+
+from workings.why.parallel import WIDTHS, Raced, crossing, exponent, measure, products
+
+
+def test_products_are_even_where_the_length_is_the_width():
+    for width in WIDTHS:
+        recurrent, attention = products(width, width)
+        assert recurrent == attention
+        assert products(2 * width, width) == (2 * recurrent, 4 * attention)
+
+
+def test_an_exponent_and_a_crossing_are_those_of_the_points():
+    line = [(n, 3e-5 * n) for n in (16, 64, 256, 1024)]
+    square = [(n, 1e-7 * n**2) for n, _ in line]
+    assert exponent(line) == pytest.approx(1)
+    assert exponent(square) == pytest.approx(2)
+    assert crossing(square, line) == pytest.approx(300)
+    assert Raced(64, line, square).crossing == pytest.approx(300)
+    assert crossing(square[:2], line[:2]) is None
+
+
+def test_noise_before_the_last_crossing_does_not_count():
+    ones = [(n, 1.0) for n in (1, 2, 4, 8)]
+    assert crossing([(1, 0.5), (2, 2), (4, 0.5), (8, 2)], ones) == pytest.approx(32**0.5)
+
+
+def test_every_length_is_timed():
+    for raced in measure(lengths=(8, 16), repeats=1):
+        for way in (raced.recurrent, raced.attention):
+            assert [n for n, _ in way] == [8, 16]
+            assert all(seconds > 0 for _, seconds in way)
