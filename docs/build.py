@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from reference import reference, rooms
 from rendered import SHOWN, Rendered, colours, is_elsewhere, render, target
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
     "Begin": ("index", "path", "recipes"),
@@ -27,6 +27,7 @@ NAVIGATION = {
     "Take part": ("extending", "design"),
 }
 REFERENCE = "reference/"
+STYLE = "site.css"
 
 
 class Site:
@@ -66,7 +67,8 @@ class Site:
 
     def write(self, folder: Path) -> None:
         """Write pages, what they link to, the look and the index of the search."""
-        shutil.rmtree(folder, ignore_errors=True)
+        if (folder / STYLE).is_file():  # a site of before
+            shutil.rmtree(folder)
         for page in self.pages.values():
             _write(folder / page.path, self._framed(page))
         notebooks = {source for source in self.pages if source.suffix == ".ipynb"}
@@ -74,8 +76,8 @@ class Site:
             path = folder / _place(file)
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, path)
-        style = (DOCS / "look" / "site.css").read_text(encoding="utf-8")
-        _write(folder / "site.css", style + colours())
+        style = (DOCS / "look" / STYLE).read_text(encoding="utf-8")
+        _write(folder / STYLE, style + colours())
         shutil.copy(DOCS / "look" / "search.js", folder)
         _write(folder / "index.js", f"window.pages = {json.dumps(list(self._index()))};\n")
 
@@ -98,7 +100,7 @@ class Site:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(page.title)} · workings</title>
-<link rel="stylesheet" href="{up}site.css">
+<link rel="stylesheet" href="{up}{STYLE}">
 </head>
 <body data-up="{up}">
 <a class="skip" href="#content">To the text</a>

@@ -32,20 +32,23 @@ def module(file: Path) -> str:
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     name = ".".join(part for part in parts if part != "__init__")
     about = markdown(ast.get_docstring(tree) or "")
-    found = [described(node) for node in tree.body if isinstance(node, Definition)]
-    found = [text for text in found if text]
     heading = f"## {name}" if len(parts) > 2 and parts[-1] != "__init__" else ""
+    marks = "###" if heading else "##"
+    found = [described(node, marks) for node in tree.body if isinstance(node, Definition)]
+    found = [text for text in found if text]
     return "\n\n".join(filter(None, [heading, about, *found])) if about or found else ""
 
 
-def described(node: Definition, owner: str = "") -> str:
+def described(node: Definition, marks: str, owner: str = "") -> str:
     """Describe a function or a class with its methods; nothing of what is private."""
     said = ast.get_docstring(node)
     if node.name.startswith("_") or not said:
         return ""
-    heading = f"{'####' if owner else '###'} {owner}{node.name}"
+    heading = f"{marks} {owner}{node.name}"
     inside = node.body if isinstance(node, ast.ClassDef) else []
-    methods = [described(m, f"{node.name}.") for m in inside if isinstance(m, Definition)]
+    methods = [
+        described(m, f"{marks}#", f"{node.name}.") for m in inside if isinstance(m, Definition)
+    ]
     code = f"```python\n{signature(node)}\n```"
     return "\n\n".join(filter(None, [heading, code, markdown(said), *methods]))
 

@@ -98,16 +98,16 @@ def coloured(code: str, language: str, attributes: str = "") -> str:
     try:
         lexer = get_lexer_by_name({"sh": "bash"}.get(language, language))
     except ClassNotFound:
-        return f"<pre><code>{escape(code)}</code></pre>"
+        return f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
     title = f'<p class="file">{escape(attributes)}</p>' if attributes else ""
     return f"{title}{highlight(code, lexer, HtmlFormatter(wrapcode=True))}".replace(
-        '<div class="highlight"><pre>', '<pre class="highlight">'
+        '<div class="highlight"><pre>', '<pre class="highlight" tabindex="0">'
     ).replace("</pre></div>", "</pre>")
 
 
 def colours() -> str:
     """Write the rules for coloured code, by day and by night."""
-    day = HtmlFormatter(style="friendly").get_style_defs("pre.highlight")
+    day = HtmlFormatter(style="vs").get_style_defs("pre.highlight")
     night = HtmlFormatter(style="github-dark").get_style_defs("pre.highlight")
     keep = [
         "\n".join(line for line in rules.splitlines() if line.startswith("pre.highlight ."))
@@ -133,9 +133,12 @@ def _on_site(address: str, page: PurePosixPath) -> str:
     if is_elsewhere(address) or address.startswith("#"):
         return address
     inside = posixpath.normpath(page.parent / address)
-    inside = re.sub(r"^\.\./", "files/", inside)
-    inside = re.sub(r"\.(md|ipynb)(?=#|$)", ".html", inside)
-    inside = re.sub(rf"({'|'.join(SHOWN)})$", r"\1.html", inside)
+    if inside.startswith("../"):
+        inside = f"files/{inside.removeprefix('../')}"
+    else:
+        inside = re.sub(r"\.(md|ipynb)(?=#|$)", ".html", inside)
+    if PurePosixPath(inside).suffix in SHOWN:
+        inside += ".html"
     return "../" * (len(page.parts) - 1) + inside
 
 

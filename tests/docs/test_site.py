@@ -30,9 +30,13 @@ class Read(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def made():
+    return build.Site()
+
+
+@pytest.fixture(scope="module")
+def site(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    made = build.Site()
     assert list(made.faults()) == []
     made.write(folder)
     return folder
@@ -61,11 +65,10 @@ def test_nothing_is_loaded_from_elsewhere(pages):
         assert not any(urlsplit(address).netloc for address in page.loads), path
 
 
-def test_a_link_to_nowhere_is_a_fault(tmp_path):
-    made = build.Site()
+def test_a_link_to_nowhere_is_a_fault(made, monkeypatch):
     page = Path(build.DOCS) / "new.md"
     text = "# New\n\n[a](nowhere.md) [b](index.md#nothing) [c](index.md#install)"
-    made.pages[page] = rendered.render(text, PurePosixPath("new.html"))
+    monkeypatch.setitem(made.pages, page, rendered.render(text, PurePosixPath("new.html")))
     assert list(made.faults()) == [
         "docs/new.md: nowhere.md: there is no such file",
         "docs/new.md: index.md#nothing: no such heading",
@@ -74,11 +77,11 @@ def test_a_link_to_nowhere_is_a_fault(tmp_path):
 
 def test_the_reference_has_signatures_and_examples():
     page = reference.reference("attention")
-    assert f"### {attend.__name__}" in page
+    assert f"\n## {attend.__name__}\n" in page
     assert "def attend(" in page
     assert "causal: bool = False" in page
     assert "```pycon\n>>> " in page
-    assert "\n### _" not in page
+    assert "\n## _" not in page
 
 
 def test_the_reference_has_every_room():
