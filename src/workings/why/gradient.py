@@ -165,6 +165,6 @@ def answer(seed: int = 1) -> Finding:
         "what explodes and brings back nothing that vanished; attention that has learned to look "
         "at a few words, and hears nothing of the others.",
         side_by_side(pictures, "How far back a gradient reaches"),
-        ("", "", "left at the end", "a step"),
+        ("where", "what", "left at the end", "a step"),
         rows,
     )
