@@ -22,9 +22,9 @@ from workings.why import QUESTIONS
 from workings.why.curves import loss_chart
 from workings.why.finding import Finding
 from workings.why.learning import accuracy, learn, seeded
-from workings.why.qkv import deal
+from workings.why.qkv import CARDS, deal
 
-CARDS, WIDTH = 8, 32
+WIDTH = 32
 STEPS, RATE = 200, 5e-3
 HEADS = (1, 2, 4, 8)
 COSTLY, TOKENS = 256, 64  # the width, and the length, whose cost is measured
