@@ -137,9 +137,7 @@ def test_a_text_goes_on(visit: Open, runs: dict[str, Path]) -> None:
     page.locator(".went-on .token").first.hover()
     page.wait_for_selector(".chances table.bars")
     page.get_by_role("button", name="Look into all of it").click()
-    page.wait_for_function(
-        "whole => document.querySelector('textarea').value === whole", arg=whole
-    )
+    page.wait_for_function("whole => document.querySelector('textarea').value === whole", arg=whole)
 
 
 def test_cells_are_laid_over_the_text(visit: Open) -> None:

@@ -1,6 +1,8 @@
 """The screen Look is told what the library says, of every kind of run."""
 
 import base64
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +265,16 @@ def test_a_text_that_is_too_long_for_maps_still_has_an_answer(looking: TestClien
 
 def test_without_runs_nothing_is_asked(client: TestClient) -> None:
     assert "workings serve RUN…" in refused(client, "", run="gpt", text="a")
+
+
+@pytest.mark.parametrize(("name", "part"), [("gpt", "decoder"), ("looks", "alignment")])
+def test_heads_are_downloaded_as_one_file(looking: TestClient, name: str, part: str) -> None:
+    asked = {"run": name, "text": "one two", "part": part}
+    response = looking.post("/api/look/export", json=asked)
+    assert "attachment" in response.headers["content-disposition"]
+    held = re.search(r'id="told">(.*?)</script>', response.text)
+    assert held is not None
+    first, *others = json.loads(held[1])["state"]["told"]["maps"]
+    assert len(others) == (3 if part == "decoder" else 0)
+    assert (numbers(first) == numbers(told(looking, "/map", **asked))).all()
+    assert "there are" in refused(looking, "/export", **asked, layer=9)

@@ -111,10 +111,7 @@ def _problems(app: FastAPI) -> None:
     @app.post("/api/export", response_class=Response)
     def export(given: asked.Export) -> Response:
         """Write a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
-        name, kind = exports.TYPES[given.form]
-        content = exports.exported(given).encode("utf-8", "replace")
-        headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(content, media_type=kind, headers=headers)
+        return exports.attached(given.form, exports.exported(given))
 
 
 def _texts(app: FastAPI) -> None:
