@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from workings.views.measure import shortened, text_width
 from workings.views.page import harmless, piece, whole_page
@@ -35,6 +35,7 @@ class ToldMap(Protocol):
     def weights(self) -> Sequence[Sequence[float]]: ...
 
 
+@runtime_checkable
 class Told(Protocol):
     """Maps with the same rows and columns."""
 

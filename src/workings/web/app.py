@@ -18,7 +18,7 @@ from workings.web.guard import App, Door, Guard
 from workings.web.lectures import lecture, lectures
 from workings.web.looking import looking
 from workings.web.shelf import Shelf
-from workings.web.workings import Workings
+from workings.web.written_out import Workings
 
 _LONGEST_LINE = 300  # characters of a refusal
 _REFUSALS: dict[int | str, dict[str, Any]] = {

@@ -35,6 +35,7 @@ from workings.web.laid import MOST_SIDE
 from workings.web.one_file import page
 from workings.web.parts import MOST_MAPPED
 from workings.web.shelf import Shelf
+from workings.web.told import Table
 from workings.web.worker import Turn
 
 KEPT = 4  # inputs whose maps are kept
@@ -117,10 +118,15 @@ class Looks:
             target = self._target(given)
 
             def head(projected: bool) -> Head:
-                where = {"part": given.part, "target": target}
                 return read_head(
-                    task, given.text, given.layer, given.head, projected=projected, **where
-                )  # type: ignore[arg-type]
+                    task,
+                    given.text,
+                    given.layer,
+                    given.head,
+                    part=given.part,
+                    target=target,
+                    projected=projected,
+                )
 
             whole = head(False)
             cell = whole.cell("weights", given.row + 1, given.column + 1)
@@ -359,12 +365,12 @@ def _strip(name: str, says: str, tokens: Sequence[str], values: Sequence[float])
     )
 
 
-def _table(head: Head) -> told.Table | None:
+def _table(head: Head) -> Table | None:
     sides = [side for matrix in head.given.values() for side in matrix.shape]
     return laid.table(head.problem) if max(sides) <= MOST_SIDE else None
 
 
-def _derivation(cell: derived.Derived, table: told.Table | None) -> told.Derivation:
+def _derivation(cell: derived.Derived, table: Table | None) -> told.Derivation:
     figures = derived.numbers(cell) if cell.lines else []
     return told.Derivation(
         title=one_line(cell.title),
