@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from pages import violations
+from pages import short, violations
 
 from workings.lens.attention_maps import attention_maps
 from workings.lens.heads import read_head
@@ -37,10 +37,6 @@ def shown(page: Any) -> list[list[str]]:
         .map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"""
     )
     return rows
-
-
-def short(weight: float) -> str:
-    return f"{weight:.1f}" if weight >= 0.995 else f"{weight:.2f}"[1:]
 
 
 def expected(run: Path, k: int) -> list[list[str]]:
@@ -106,6 +102,8 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
     assert said == cell.to_table()["working"]
     page.get_by_role("button", name="Open this head in Work").press("Enter")
     page.wait_for_selector("figure[data-key=weights]")
+    page.wait_for_selector(".dock .formula")
+    assert page.locator(".dock .who").inner_text() == "i looks at s"
     exact = page.locator(
         'figure[data-key=weights] td[data-row="5"][data-column="3"]'
     ).get_attribute("title")
@@ -137,9 +135,7 @@ def test_a_text_goes_on(visit: Open, runs: dict[str, Path]) -> None:
     page.locator(".went-on .token").first.hover()
     page.wait_for_selector(".chances table.bars")
     page.get_by_role("button", name="Look into all of it").click()
-    page.wait_for_function(
-        "whole => document.querySelector('textarea').value === whole", arg=whole
-    )
+    page.wait_for_function("whole => document.querySelector('textarea').value === whole", arg=whole)
 
 
 def test_cells_are_laid_over_the_text(visit: Open) -> None:

@@ -44,7 +44,7 @@ class Shown {
     const focused = this.#el.contains(document.activeElement);
     this.#map = map;
     this.#levels = bytes(map.levels);
-    this.#numbers = shorts(map.numbers);
+    this.#numbers = null;
     this.#over = null;
     const pinned = this.#model.get("pinned");
     this.#at = [pinned?.row ?? 0, pinned?.column ?? 0].map((k, axis) => Math.min(k, [map.rows, map.columns][axis].length - 1));
@@ -64,6 +64,7 @@ class Shown {
   }
 
   #text(row, column) {
+    this.#numbers ??= shorts(this.#map.numbers);  // not before somebody reads one
     const k = row * this.#map.columns.length + column;
     return this.#levels[k] === HIDDEN ? "masked" : written(this.#numbers[k], this.#map.decimals);
   }
