@@ -80,12 +80,14 @@ def heading(told: Told) -> str:
 
 
 def legend(told: Told) -> str:
-    """Say how to read a map."""
-    said = "A row for each token that looks, a column for each that is looked at; "
-    said += "the colour goes with the square root of the weight"
-    if told.cut:
-        said += f"; the last {told.cut:,} characters were not read"
-    return said
+    """Say how to read a map that is drawn here."""
+    return how_to_read(told, "; the colour goes with the square root of the weight")
+
+
+def how_to_read(told: Told, more: str = "") -> str:
+    """Say what rows and columns are, and what was not read."""
+    cut = f"; the last {told.cut:,} characters were not read" if told.cut else ""
+    return f"A row for each token that looks, a column for each that is looked at{more}{cut}"
 
 
 def label(token: str) -> str:

@@ -102,7 +102,8 @@ def _of_maps(thing: maps.Told) -> Part | None:
         del one["light"], one["dark"]
     colours = {theme: asdict(palette(theme)) for theme in ("light", "dark")}
     tells = {"maps": drawn, "across": _across([one.name for one in thing.maps]), **colours}
-    return Part("maps", maps.heading(thing), f"{maps.legend(thing)}.", tells, maps.body(thing))
+    note = f"{maps.how_to_read(thing)}."
+    return Part("maps", maps.heading(thing), note, tells, maps.body(thing))
 
 
 def _across(names: Sequence[str]) -> int:
