@@ -13,7 +13,7 @@ from workings import Problem
 from workings.web import inlined, judged, laid
 from workings.web.inlined import inlined as whole
 from workings.web.mapped import palette, weights_map
-from workings.web.workings import Workings
+from workings.web.written_out import Workings
 
 PROBLEM = Problem(X=[[1, 2], [3, 1]], claim={"scores": [[5, 5], [5, 11]]})
 WORKED = asdict(laid.worked(PROBLEM, 3))

@@ -1,12 +1,15 @@
 """The screen Look is told what the library says, of every kind of run."""
 
 import base64
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pages import short
 from starlette.testclient import TestClient
 
 from workings.lens.alignments import alignment
@@ -82,7 +85,7 @@ def test_every_head_is_the_librarys(
         hidden = levels(shown) == 255
         assert hidden[0, 1:].all() == (name == "gpt")
         assert not hidden[weights > 0].any()
-        wanted = np.where(hidden, "", [[f"{w:.2f}" for w in row] for row in weights])
+        wanted = np.where(hidden, "", [[short(w) for w in row] for row in weights])
         assert shown["texts"] == wanted.tolist()
 
 
@@ -263,3 +266,16 @@ def test_a_text_that_is_too_long_for_maps_still_has_an_answer(looking: TestClien
 
 def test_without_runs_nothing_is_asked(client: TestClient) -> None:
     assert "workings serve RUN…" in refused(client, "", run="gpt", text="a")
+
+
+@pytest.mark.parametrize(("name", "part"), [("gpt", "decoder"), ("looks", "alignment")])
+def test_heads_are_downloaded_as_one_file(looking: TestClient, name: str, part: str) -> None:
+    asked = {"run": name, "text": "one two", "part": part}
+    response = looking.post("/api/look/export", json=asked)
+    assert "attachment" in response.headers["content-disposition"]
+    held = re.search(r'id="told">(.*?)</script>', response.text)
+    assert held is not None
+    first, *others = json.loads(held[1])["state"]["told"]["maps"]
+    assert len(others) == (3 if part == "decoder" else 0)
+    assert (numbers(first) == numbers(told(looking, "/map", **asked))).all()
+    assert "there are" in refused(looking, "/export", **asked, layer=9)

@@ -200,6 +200,11 @@ def test_maps_in_a_file(looked: Open) -> None:
     assert violations(seen) == []
 
 
+@pytest.mark.parametrize("thing", [WRONG.check(), heads()], ids=["report", "maps"])
+def test_no_sideways_scroll(looked: Open, thing: Any) -> None:
+    assert looked(thing, width=320).evaluate("document.documentElement.scrollWidth") <= 320
+
+
 def test_large_maps_are_a_picture() -> None:
     large = heads(4, 280)
     assert page(large) == large.to_html()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from workings.errors import UserError
 from workings.layers.multi_head import MultiHeadAttention
 from workings.lens.alignments import alignment
-from workings.lens.attention_maps import check_number
+from workings.lens.attention_maps import AttentionMaps, HeadMap, check_number
 from workings.lens.head_places import PARTS, place_of
 from workings.models.language import LanguageModel
 from workings.models.transformer_translator import TransformerTranslator
@@ -40,6 +40,20 @@ class Stack:
     columns: Sequence[str]
     weights: Sequence[Float[Tensor, "heads queries keys"]]
     causal: bool = False
+
+    def name(self, layer: int, head: int) -> str:
+        """What a head is called, counted from 1."""
+        return self.called if self.part == ALIGNMENT else f"layer {layer}, head {head}"
+
+    def maps(self, title: str, only: tuple[int, int] | None = None) -> AttentionMaps:
+        """All heads as maps, or one by its layer and head."""
+        found = [
+            HeadMap(self.name(layer, head), weights.tolist())
+            for layer, heads in enumerate(self.weights, start=1)
+            for head, weights in enumerate(heads, start=1)
+            if only in (None, (layer, head))
+        ]
+        return AttentionMaps(title, self.rows, self.columns, found)
 
 
 def stacks(task: object, text: str, target: str | None = None) -> list[Stack]:

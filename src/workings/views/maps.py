@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from workings.views.measure import shortened, text_width
 from workings.views.page import harmless, piece, whole_page
@@ -35,6 +35,7 @@ class ToldMap(Protocol):
     def weights(self) -> Sequence[Sequence[float]]: ...
 
 
+@runtime_checkable
 class Told(Protocol):
     """Maps with the same rows and columns."""
 
@@ -79,12 +80,14 @@ def heading(told: Told) -> str:
 
 
 def legend(told: Told) -> str:
-    """Say how to read a map."""
-    said = "A row for each token that looks, a column for each that is looked at; "
-    said += "the colour goes with the square root of the weight"
-    if told.cut:
-        said += f"; the last {told.cut:,} characters were not read"
-    return said
+    """Say how to read a map that is drawn here."""
+    return how_to_read(told, "; the colour goes with the square root of the weight")
+
+
+def how_to_read(told: Told, more: str = "") -> str:
+    """Say what rows and columns are, and what was not read."""
+    cut = f"; the last {told.cut:,} characters were not read" if told.cut else ""
+    return f"A row for each token that looks, a column for each that is looked at{more}{cut}"
 
 
 def label(token: str) -> str:

@@ -20,7 +20,7 @@ from workings.web.lectures import lecture, lectures
 from workings.web.looking import looking
 from workings.web.shelf import Shelf
 from workings.web.training import training
-from workings.web.workings import Workings
+from workings.web.written_out import Workings
 
 _LONGEST_LINE = 300  # characters of a refusal
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -115,10 +115,7 @@ def _problems(app: FastAPI) -> None:
     @app.post("/api/export", response_class=Response)
     def export(given: asked.Export) -> Response:
         """Write a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
-        name, kind = exports.TYPES[given.form]
-        content = exports.exported(given).encode("utf-8", "replace")
-        headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(content, media_type=kind, headers=headers)
+        return exports.attached(given.form, exports.exported(given))
 
 
 def _texts(app: FastAPI) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from fastapi.responses import Response
+
 from workings.problems import Problem
 from workings.problems.make.problem_file import toml
 from workings.web.asked import Export
@@ -13,6 +15,13 @@ TYPES = {
     "html": ("workings.html", "text/html; charset=utf-8"),
     "svg": ("workings.svg", "image/svg+xml"),
 }
+
+
+def attached(form: str, content: str) -> Response:
+    """Answer with a file to keep."""
+    name, kind = TYPES[form]
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(content.encode("utf-8", "replace"), media_type=kind, headers=headers)
 
 
 def exported(asked: Export) -> str:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import FastAPI, Request
+from fastapi.responses import Response
 
 from workings.web import asked_looks as asked
 from workings.web import told_looks as told
+from workings.web.exports import attached
 from workings.web.shelf import Shelf
 from workings.web.worker import Turn
 
@@ -40,6 +42,12 @@ def looking(app: FastAPI, shelf: Shelf) -> None:
     async def one(given: asked.MapAsked, request: Request) -> told.Map:
         """One head: who looks at whom."""
         return await ask(request, given.run, lambda looks, _: looks.map(given))
+
+    @app.post("/api/look/export", response_class=Response)
+    async def export(given: asked.MapAsked, request: Request) -> Response:
+        """The heads of a part as one HTML file."""
+        content = await ask(request, given.run, lambda looks, _: looks.page(given))
+        return attached("html", content)
 
     @app.post("/api/look/working")
     async def working(given: asked.DerivationAsked, request: Request) -> told.Derivation:

@@ -32,6 +32,8 @@ from workings.web import told_looks as told
 from workings.web.answers import MOST_READ, Answer, answer, token_name
 from workings.web.formulas import formula
 from workings.web.laid import MOST_SIDE
+from workings.web.one_file import page
+from workings.web.parts import MOST_MAPPED
 from workings.web.shelf import Shelf
 from workings.web.told import Table
 from workings.web.worker import Turn
@@ -89,13 +91,8 @@ class Looks:
 
     def map(self, given: asked.MapAsked) -> told.Map:
         """One head's map."""
-        stack = self._seen(_plain(given)).stack(given.part)
-        if given.layer > len(stack.weights) or given.head > len(stack.weights[0]):
-            size = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
-            raise UserError(f"layer {given.layer}, head {given.head}: there are {size}")
-        name = f"layer {given.layer}, head {given.head}"
-        if given.part == ALIGNMENT:
-            name = stack.called
+        stack = self._stack(given)
+        name = stack.name(given.layer, given.head)
         return mapped.weights_map(
             name,
             f"{name} of the {stack.called}" if given.part != ALIGNMENT else name,
@@ -104,6 +101,15 @@ class Looks:
             _numbers(stack.weights[given.layer - 1][given.head - 1]),
             stack.causal,
         )
+
+    def page(self, given: asked.MapAsked) -> str:
+        """Write a part's heads as a page of their own; of many large ones the chosen one alone."""
+        stack, wrote = self._stack(given), self._target(given)
+        title = f"{given.text} → {wrote}" if given.part == ALIGNMENT else given.text
+        found = stack.maps(title)
+        if len(stack.rows) * len(stack.columns) * len(found.maps) > MOST_MAPPED:
+            found = stack.maps(title, (given.layer, given.head))
+        return page(found)
 
     def derivation(self, given: asked.DerivationAsked) -> told.Derivation:
         """One cell of a head's weights, written out; and the head as a problem, if it is small."""
@@ -220,6 +226,13 @@ class Looks:
                 ),
             ],
         )
+
+    def _stack(self, given: asked.MapAsked) -> Stack:
+        stack = self._seen(_plain(given)).stack(given.part)
+        if given.layer > len(stack.weights) or given.head > len(stack.weights[0]):
+            size = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
+            raise UserError(f"layer {given.layer}, head {given.head}: there are {size}")
+        return stack
 
     def _task(self, given: asked.Look) -> Task:
         return self._shelf.task(given.run)

@@ -15,7 +15,7 @@ from workings.web import told
 from workings.web.judged import judged
 from workings.web.laid import MOST_SIDE, worked
 from workings.web.mapped import palette, weights_map
-from workings.web.workings import Workings, Write
+from workings.web.written_out import Workings, Write
 
 MOST_MAPPED = 300_000  # cells of all maps together: somewhat more than a megabyte
 
@@ -48,31 +48,30 @@ def part(thing: object) -> Part | None:
         return part(thing.solve())
     if isinstance(thing, _OfProblem):
         return _of_problem(thing)
-    if all(hasattr(thing, name) for name in ("title", "rows", "columns", "maps", "cut")):
-        return _of_maps(thing)  # type: ignore[arg-type]
-    return None
+    return _of_maps(thing) if isinstance(thing, maps.Told) else None
 
 
 def _of_problem(thing: _OfProblem) -> Part | None:
-    laid, problem = thing.worked(), thing.problem
+    problem = thing.problem
+    keys = Solution(problem).keys()
+    if any(max(problem.exact[key].shape) > MOST_SIDE for key in keys):
+        return None
+    laid = thing.worked()
     if isinstance(thing, Report):
         report = judged(thing, laid.decimals)
         shown, tells, note = "report", asdict(report), ""  # its verdict says more than a note
-        steps = [one.exact for one in report.steps]
+        keys = list(dict.fromkeys(one.exact.key for one in report.steps))
     else:
         solved = worked(problem, laid.decimals, laid)
         solved.given = [matrix for matrix in solved.given if _fits(matrix)]
         shown, tells, note = "solution", asdict(solved), laid.summary
-        steps = solved.steps
-    if not all(map(_fits, steps)):
-        return None
     return Part(
         shown,
         laid.title or "Worked problem",
         note,
         tells,
         html.body(replace(laid, title="")),
-        list(dict.fromkeys(step.key for step in steps)),
+        keys,
         Workings(problem, laid.decimals, _writer(thing)),
     )
 
@@ -103,7 +102,8 @@ def _of_maps(thing: maps.Told) -> Part | None:
         del one["light"], one["dark"]
     colours = {theme: asdict(palette(theme)) for theme in ("light", "dark")}
     tells = {"maps": drawn, "across": _across([one.name for one in thing.maps]), **colours}
-    return Part("maps", maps.heading(thing), f"{maps.legend(thing)}.", tells, maps.body(thing))
+    note = f"{maps.how_to_read(thing)}."
+    return Part("maps", maps.heading(thing), note, tells, maps.body(thing))
 
 
 def _across(names: Sequence[str]) -> int:

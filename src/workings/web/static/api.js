@@ -47,8 +47,8 @@ export function latest(answer, refuse) {
   };
 }
 
-export async function download(body) {
-  const response = await ask("/api/export", body);
+export async function download(body, path = "/api/export") {
+  const response = await ask(path, body);
   const name = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? "workings";
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());

@@ -1,6 +1,6 @@
 // The screen Look: a run reads an input, and shows what it makes of it and where it looks.
 
-import { get, latest } from "./api.js";
+import { download, get, latest } from "./api.js";
 import derivation from "./derivation.js";
 import { button, choice, h } from "./dom.js";
 import heads from "./heads.js";
@@ -204,11 +204,12 @@ class Look {
     const others = list.filter((one) => one.part !== stack.part || one.layer !== layer || one.head !== head);
     const active = this.#parts.tools.contains(document.activeElement) ? document.activeElement.dataset.step : null;
     const pinned = this.#view.row;
+    const keep = () => download({ ...this.#given(), part: stack.part, layer, head }, "/api/look/export").catch((error) => this.#refuse(error.message));
     this.#parts.tools.replaceChildren(...(stack.worked ? [
       button(off ? "Switch this head on" : "Switch this head off", () => this.#change({ off: words(off ? others : [...list, { part: stack.part, layer, head }]) }), { "aria-pressed": String(off), data: { step: "off" } }),
       list.length ? button(`All heads on (${list.length} off)`, () => this.#change({ off: "" }), { data: { step: "on" } }) : null,
       button("Show the working", () => this.#work(), { "aria-disabled": pinned ? null : "true", title: pinned ? null : "Pin a cell first", data: { step: "work" } }),
-    ].filter(Boolean) : [h("p", { class: "hint" }, "The mean of all heads. Other tabs have each by itself.")]));
+    ].filter(Boolean) : [h("p", { class: "hint" }, "The mean of all heads. Other tabs have each by itself.")]), button("Download HTML", keep, { data: { step: "keep" } }));
     if (active) (this.#parts.tools.querySelector(`[data-step="${active}"]`) ?? this.#parts.tools.querySelector("button"))?.focus();
   }
 
@@ -229,6 +230,8 @@ class Look {
 
   #open(table) {
     this.#store.change((state) => { Object.assign(state, { table, decimals: 4, practice: false }); });
+    const { row, column } = this.#view;
+    this.#store.wanted = { key: "weights", row, column };  // where Work is to begin
     location.hash = "#work";
   }
 }

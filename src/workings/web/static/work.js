@@ -87,6 +87,14 @@ class Work {
     const shown = Array.isArray(table.settings.mask) ? [...worked.given, maskMatrix(worked, table)] : worked.given;
     this.#shown.set("cells", Object.fromEntries(shown.map(({ key }) => [key, held(this.#store.state, key)[key]])));
     this.#shown.set("told", { ...worked, given: shown });
+    this.#begin();
+  }
+
+  // Go to the cell that another screen has asked for.
+  #begin() {
+    const { key, row, column } = this.#store.wanted ?? {};
+    this.#store.wanted = null;
+    this.#el.querySelector(`figure[data-key="${key}"] td[data-row="${row}"][data-column="${column}"]`)?.focus();
   }
 
   #edit({ key, row, column, text, done }) {
