@@ -186,10 +186,10 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
     page.wait_for_selector(CHART)
     assert page.locator(".state").text_content() == "training"
     page.locator("figure.chart summary").click()
-    say(run, mark(300, 0.7), epoch(1, 0.5))
+    say(run, mark(250, 0.75), mark(300, 0.7), epoch(1, 0.5))
     page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 2")
     page.evaluate("document.querySelectorAll('figure.chart')[1].marked = 1")
-    page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 4")
     said = page.locator(".says").text_content()
     assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00 %"
     facts = page.locator(".facts").first.text_content()
@@ -197,7 +197,9 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
     page.wait_for_function(
         "before => document.querySelector('.facts').textContent !== before", arg=facts
     )
-    assert page.locator(".says").text_content() == said  # nothing to be read aloud yet
+    assert page.locator(".says").text_content() == said
+    spoken = page.locator("[role=status]").first.text_content()
+    assert spoken.startswith("Training: 0 of 4")  # the next line is read aloud later
     assert page.evaluate("document.querySelectorAll('figure.chart')[1].marked") == 1  # kept
     (run / "log.jsonl").write_text(json.dumps(mark(100, 0.9)) + "\n")  # a resume cut it back
     page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 1")
@@ -274,4 +276,4 @@ def test_a_language_model_is_a_run_too(tmp_path: Path) -> None:
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         assert client.get("/api/training/words").json()["state"] == "waiting"
         sections = client.get("/api/recipe/words").json()["sections"]
-        assert list(sections) == ["recipe", "data", "tokenizer", "model", "forcing", "train"]
+        assert list(sections) == ["run", "data", "tokenizer", "model", "forcing", "train"]

@@ -19,6 +19,7 @@ from workings.web.answers import Answer, answer
 from workings.web.comparing import CompareAsked, PermuteAsked, SideAsked
 from workings.web.looks import percent
 from workings.web.shelf import Shelf
+from workings.web.told_looks import Map
 from workings.web.told_runs import (
     Beside,
     Compared,
@@ -237,19 +238,19 @@ def _beside(first: _Head, second: _Head) -> Beside:
             f"The maps are {told}: no cell of one is a cell of the other, and nothing to subtract"
         )
         return Beside(first=maps[0], second=maps[1], difference=None, says=says)
-    names = [_both(*pair) for pair in _zipped(first.stack, second.stack)]
     apart = (second.weights - first.weights).double()
     of_texts = [*first.stack.rows] != [*second.stack.rows]
     difference = mapped.signed_map(
-        "difference", "the second map minus the first", *names, apart.numpy(), LEAST
+        "difference",
+        "the second map minus the first",
+        _both(first.stack.rows, second.stack.rows),
+        _both(first.stack.columns, second.stack.columns),
+        apart.numpy(),
+        LEAST,
     )
     says = f"At most {_power(float(apart.abs().max()))} apart"
     says += ", place by place: the tokens differ" if of_texts else ""
     return Beside(first=maps[0], second=maps[1], difference=difference, says=says)
-
-
-def _zipped(first: Stack, second: Stack) -> list[tuple[Sequence[str], Sequence[str]]]:
-    return [(first.rows, second.rows), (first.columns, second.columns)]
 
 
 def _both(one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -270,7 +271,7 @@ def _layers(layers: Sequence[Layer]) -> Grid:
     return Grid(head=head, rows=rows)
 
 
-def _apart(layers: Sequence[Layer], tokens: Sequence[str]) -> mapped.Map:
+def _apart(layers: Sequence[Layer], tokens: Sequence[str]) -> Map:
     numbers = torch.stack([layer.apart for layer in layers]).double().numpy()
     least = 1e-3 * max(layer.largest for layer in layers)  # rounding stays pale
     return mapped.sized_map(
