@@ -1,15 +1,25 @@
 """Reading the workbench's pages: matrices, cells, what they should say."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from workings import Problem
 from workings.views.notation import typeset
 from workings.views.numerals import texts
 
 Open = Callable[..., Any]
+Result = TypeVar("Result")
+READY = "figure.matrix, .empty, table.bars, .wrote, .status:not(:empty)"
+
+
+def awaited(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run it to its end in a thread: this one has a loop already, while a browser is open."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 @contextmanager
@@ -27,9 +37,7 @@ def visits(browser: Any, address: str) -> Iterator[Open]:
         if not request.url.startswith((address, "blob:", "data:")):
             troubles.append(f"asked for {request.url}")
 
-    def opened(
-        fragment: str = "", width: int = 1440, ready: str = "figure.matrix, .empty", **options: Any
-    ) -> Any:
+    def opened(fragment: str = "", width: int = 1440, ready: str = READY, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()

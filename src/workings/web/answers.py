@@ -14,6 +14,7 @@ from torch import Tensor
 from workings.data.pictures import prepared
 from workings.data.scene_drawing import draw
 from workings.data.scenes import scenes
+from workings.data.tokenizer import Tokenizer
 from workings.errors import UserError
 from workings.lens.glances import Photo, glances
 from workings.tasks.caption import Captioning
@@ -79,7 +80,7 @@ def _went_on(task: Modelling, given: asked.Look) -> Answer:
     return Answer(
         says="How likely each token is to come next",
         tokens=[label(text[a:b]) for a, b in spans],
-        names=lambda k: label(tokenizer.token(k)),
+        names=lambda k: token_name(tokenizer, tokenizer.token(k)),
         chances=torch.softmax(scores[0].float(), -1).cpu(),
         notes=task.notes(text, 1),
     )
@@ -151,6 +152,12 @@ def _tile(look: Look) -> Tile:
         shadow=png_uri(png_levels(look.shadow(), "#000000")),
         frame=look.frame,
     )
+
+
+def token_name(tokenizer: Tokenizer, token: str) -> str:
+    """Write a token of a vocabulary as the text that it stands for, where it is one."""
+    text = token if token in tokenizer.specials else tokenizer.join([token])
+    return label(text if text and "\ufffd" not in text else token)
 
 
 def typeset_all(line: str) -> str:

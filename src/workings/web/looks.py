@@ -29,7 +29,7 @@ from workings.views.plain import one_line
 from workings.web import asked_looks as asked
 from workings.web import laid, mapped
 from workings.web import told_looks as told
-from workings.web.answers import MOST_READ, Answer, answer
+from workings.web.answers import MOST_READ, Answer, answer, token_name
 from workings.web.asked import MOST_SIDE
 from workings.web.formulas import formula
 from workings.web.shelf import Shelf
@@ -79,7 +79,7 @@ class Looks:
             written=_written(found, before),
             pictured=found.pictured,
             stacks=[_stack(stack, given.off) for stack in seen.stacks],
-            cells=_groups(task),
+            cells=_groups(task, len(found.tokens)),
             positions=place_vectors(task.model) is not None,
             notes=[*found.notes, *seen.notes],
             light=mapped.palette("light"),
@@ -134,10 +134,12 @@ class Looks:
                 written.append(
                     told.Token(
                         text=one.text,
-                        token=label(one.token),
+                        token=token_name(task.tokenizer, one.token),
                         chance=percent(one.probability),
                         bars=[
-                            told.Bar(name=label(name), share=p, text=percent(p))
+                            told.Bar(
+                                name=token_name(task.tokenizer, name), share=p, text=percent(p)
+                            )
                             for name, p in one.top
                         ],
                     )
@@ -323,8 +325,9 @@ def _stack(stack: Stack, off: Sequence[asked.Off]) -> told.Stack:
     )
 
 
-def _groups(task: Task) -> list[str]:
-    if not isinstance(task, Modelling):
+def _groups(task: Task, tokens: int) -> list[str]:
+    """Name the groups of cells that can be laid over so many tokens."""
+    if not isinstance(task, Modelling) or not 0 < tokens <= (task.model.longest or MOST_READ):
         return []
     return [
         f"{group.name} 1–{group.size}" for group in Reader(task.model, np.zeros(1, np.int64)).groups

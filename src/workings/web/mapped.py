@@ -14,6 +14,7 @@ from workings.web.told_looks import Map, Palette
 HIDDEN = 255  # the level of what a mask hides
 TABLED = 24  # rows or columns of a map that is a table; larger ones are drawn
 THUMB = 48  # rows or columns of a map in small
+_FEW = 64  # rows or columns
 _LEVELS = 64
 _MOST = 3  # of a row that are named where there is no table
 _FINEST = 4  # decimals
@@ -36,15 +37,15 @@ def weights_map(
     weights: Numbers,
     causal: bool,
 ) -> Map:
-    """A head's weights; the colour goes with the square root: small ones are many."""
+    """A head's weights. The colour goes with a root of them: small ones are many."""
     levels = _of_weights(weights)
     if causal:
         levels[_later(weights.shape)] = HIDDEN
-    ticks = [(round(_LEVELS * share**0.5), text) for share, text in _TICKS]
+    ticks = [(int(_level(share, _power(weights))), text) for share, text in _TICKS]
     return _map(name, says, rows, columns, weights, levels, ticks, signed=False)
 
 
-_TICKS = ((0.0, "0"), (0.01, "0.01"), (0.1, "0.1"), (0.25, "0.25"), (0.5, "0.5"), (1.0, "1"))
+_TICKS = ((0.0, "0"), (0.05, "0.05"), (0.25, "0.25"), (0.5, "0.5"), (1.0, "1"))
 
 
 def signed_map(
@@ -123,7 +124,16 @@ def thumb(weights: Numbers, causal: bool) -> tuple[str, tuple[int, int]]:
 
 
 def _of_weights(weights: Numbers) -> NDArray[np.uint8]:
-    return np.round(_LEVELS * np.sqrt(weights.clip(0, 1))).astype(np.uint8)
+    return _level(weights, _power(weights)).astype(np.uint8)
+
+
+def _level(weights: Numbers | float, power: float) -> Numbers:
+    return np.round(_LEVELS * np.clip(weights, 0, 1) ** power)
+
+
+def _power(weights: Numbers) -> float:
+    """The square root; among many tokens, whose weights are small, the cube root."""
+    return 1 / 2 if max(weights.shape) <= _FEW else 1 / 3
 
 
 def _later(shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -139,9 +149,20 @@ def _decimals(numbers: Numbers) -> int:
 
 def _texts(numbers: Numbers, levels: NDArray[np.uint8]) -> list[list[str]]:
     return [
-        ["" if hides else typeset(f"{x:.2f}") for x, hides in zip(*line, strict=True)]
+        ["" if hides else _short(x) for x, hides in zip(*line, strict=True)]
         for line in zip(numbers, levels == HIDDEN, strict=True)
     ]
+
+
+def _short(number: float) -> str:
+    """Write a number for a narrow cell, without the nought before its point.
+
+    >>> _short(0.071), _short(-0.5), _short(1.0)
+    ('.07', '−.50', '1.0')
+    """
+    if abs(number) >= 0.995:
+        return typeset(f"{number:.1f}")
+    return typeset(f"{number:.2f}").replace("0.", ".", 1)
 
 
 def _most(numbers: Numbers, decimals: int) -> list[list[tuple[int, str]]]:

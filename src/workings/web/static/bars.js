@@ -29,8 +29,8 @@ function line(bar, compared) {
     part.style.width = `${100 * share}%`;
     return part;
   };
-  const changed = bar.change.startsWith("−") ? "less" : "more";
+  const changed = bar.change.startsWith("−") ? "fell" : "rose";
   return h("tr", {}, h("th", { scope: "row", dir: "auto", title: bar.name.length > 16 ? bar.name.slice(0, 300) : null }, bar.name),
     h("td", { class: "track", "aria-hidden": "true" }, drawn("now", bar.share), compared ? drawn("was", bar.before) : null),
-    h("td", {}, bar.text), compared ? [h("td", { class: "soft" }, bar.before_text), h("td", { class: changed }, bar.change)] : null);
+    h("td", { class: "now" }, bar.text), compared ? [h("td", { class: "soft" }, bar.before_text), h("td", { class: changed }, bar.change)] : null);
 }

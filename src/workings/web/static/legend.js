@@ -4,12 +4,17 @@ import { h } from "./dom.js";
 
 const STEPS = [8, 7, 6, 5, 4, 3, 2, 1];
 
+// From full blue over nothing to full orange.
+export function scaleBar() {
+  const names = [...STEPS.map((k) => `n${k}`), "z", ...[...STEPS].reverse().map((k) => `p${k}`)];
+  return h("span", { class: "bar", "aria-hidden": "true" }, names.map((name) => h("i", { class: name })));
+}
+
 export function legend(...signs) {
-  const bar = [...STEPS.map((k) => `n${k}`), "z", ...[...STEPS].reverse().map((k) => `p${k}`)];
   return h("aside", { class: "legends", "aria-label": "What the colours mean" },
     h("p", { class: "legend" },
       h("span", {}, h("b", { class: "query" }, "query"), " ", h("b", { class: "key" }, "key"), " ", h("b", { class: "value" }, "value")),
-      h("span", {}, "−largest", h("span", { class: "bar", "aria-hidden": "true" }, bar.map((name) => h("i", { class: name }))), "+largest of its matrix, white is 0"),
+      h("span", {}, "−largest", scaleBar(), "+largest of its matrix, white is 0"),
       h("span", {}, h("span", { class: "sample masked" }, h("span", {}, "−∞")), "masked"),
       signs.map(([kind, sign, words]) => h("span", {}, h("span", { class: `sample ${kind}` }, sign), words))));
 }

@@ -62,8 +62,8 @@ class Look {
       h("div", { class: "looking" }, parts.heads, h("div", { class: "one-head" }, parts.map, parts.tools)));
     this.#el.replaceChildren(h("h1", { class: "unseen" }, "Look into a run"),
       h("div", { class: "look-top" }, parts.choose.el, parts.input), parts.status,
-      h("div", { class: "look-body" }, parts.attention, h("section", { class: "outcome", "aria-label": "What comes out" }, h("h2", {}, "What comes out"), parts.out)),
-      parts.more, parts.dock);
+      h("div", { class: "look-body" }, parts.attention, h("section", { class: "outcome", "aria-label": "What comes out" }, h("h2", {}, "What comes out"), parts.out), parts.more),
+      parts.dock);
     parts.dock.classList.add("dock", "tall");
     parts.dock.setAttribute("aria-label", "The working of a cell");
     parts.dock.setAttribute("role", "region");
@@ -153,6 +153,8 @@ class Look {
   #show() {
     const chosen = this.#chosen;
     this.#parts.attention.hidden = !chosen;
+    this.#el.classList.toggle("plain", !chosen);
+    this.#el.classList.toggle("with-picture", Boolean(this.#looked?.pictured));
     if (!chosen) return;
     const { stack, layer, head } = chosen;
     const { stacks, light, dark } = this.#looked;

@@ -73,7 +73,8 @@ export class Cells extends More {
 
   show(looked) {
     this.#groups = looked.cells;
-    this.renew(looked.cells.length > 0 && looked.tokens.length > 0);
+    if (this.el.hidden && !looked.stacks.length) this.el.open = true;  // the only thing to look into
+    this.renew(looked.cells.length > 0);
   }
 
   question(asked) {

@@ -50,7 +50,7 @@ class Shown {
     this.#at = [pinned?.row ?? 0, pinned?.column ?? 0].map((k, axis) => Math.min(k, [map.rows, map.columns][axis].length - 1));
     this.#cells = this.#marks = null;
     const inside = map.texts ? this.#table() : this.#picture();
-    const figure = h("figure", { class: map.texts ? "map small" : "map", data: { name: map.name } },
+    const figure = h("figure", { class: !map.texts ? "map" : Math.max(map.rows.length, map.columns.length) > 10 ? "map small" : "map small smallest", data: { name: map.name } },
       h("figcaption", {}, h("b", {}, map.name), h("span", { class: "size" }, ` ${map.rows.length}×${map.columns.length}`)),
       inside, this.#read, this.#bar(), map.texts ? null : this.#behind());
     this.#el.replaceChildren(figure);

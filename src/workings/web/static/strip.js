@@ -3,6 +3,7 @@
 // In:  strip (as the server tells it). Out: focus (the number of a token, from 0, or null).
 
 import { h } from "./dom.js";
+import { scaleBar } from "./legend.js";
 
 export default {
   render({ model, el }) {
@@ -18,7 +19,7 @@ function content(model) {
   const read = h("p", { class: "readout", role: "status" });
   const show = (k) => {
     model.set("focus", k);
-    read.replaceChildren(...(k === null ? [h("span", { class: "place" }, `largest ${strip.largest}`)]
+    read.replaceChildren(...(k === null ? [h("span", { class: "place" }, `−${strip.largest}`, scaleBar(), strip.largest)]
       : [h("b", { dir: "auto" }, strip.tokens[k].slice(0, 60)), h("span", { class: "place" }, ` ${k + 1} `), h("b", { class: "number" }, strip.texts[k])]));
   };
   const tokens = strip.tokens.map((token, k) => h("span", { class: `token ${strip.colours[k]}`, data: { k } }, token, token.endsWith("⏎") ? h("br") : null));

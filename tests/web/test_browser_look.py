@@ -1,0 +1,254 @@
+"""The screen Look in a real browser: every number is Python's, by pointer and by keyboard."""
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pages import violations
+
+from workings.lens.attention_maps import attention_maps
+from workings.lens.heads import read_head
+from workings.train.runs import load
+from workings.web.server import running
+
+TEXT = 'He said "well'
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def address(runs: dict[str, Path]) -> Iterator[str]:
+    """A server that has runs."""
+    with running([*runs.values()]) as address:
+        yield address
+
+
+def look(run: str, text: str = TEXT, **more: Any) -> str:
+    said = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in more.items())
+    return f"#look?run={run}&text={quote(text, safe='')}{said}"
+
+
+def shown(page: Any) -> list[list[str]]:
+    rows: list[list[str]] = page.evaluate(
+        """[...document.querySelectorAll('figure.map.small tbody tr')]
+        .map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"""
+    )
+    return rows
+
+
+def short(weight: float) -> str:
+    return f"{weight:.1f}" if weight >= 0.995 else f"{weight:.2f}"[1:]
+
+
+def expected(run: Path, k: int) -> list[list[str]]:
+    weights = attention_maps(load(run), TEXT).maps[k].weights
+    return [
+        [short(w) if j <= i else "masked" for j, w in enumerate(row)]
+        for i, row in enumerate(weights)
+    ]
+
+
+def readout(page: Any) -> str:
+    text: str = page.locator(".map .readout").inner_text()
+    return text
+
+
+def test_hover_shows_a_head_and_click_keeps_it(visit: Open, runs: dict[str, Path]) -> None:
+    page = visit(look("gpt"))
+    page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
+    assert shown(page) == expected(runs["gpt"], 0)
+    page.locator('.thumb[data-layer="2"][data-head="1"]').hover()
+    page.wait_for_selector('figure.map[data-name="layer 2, head 1"]')
+    assert shown(page) == expected(runs["gpt"], 2)
+    page.locator("h2").first.hover()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
+    page.locator('.thumb[data-layer="1"][data-head="2"]').click()
+    page.locator("h2").first.hover()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 2"]')
+    assert shown(page) == expected(runs["gpt"], 1)
+    page.wait_for_function("() => location.hash.includes('head=2')")
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
+
+
+def test_every_bar_is_pythons(visit: Open, runs: dict[str, Path]) -> None:
+    task: Any = load(runs["gpt"])
+    page = visit(look("gpt"))
+    page.wait_for_selector("table.bars")
+    (first,) = task.stream(TEXT, 1, top=12)
+    wanted = [f"{100 * p:.1f} %" for _, p in first.top]
+    assert page.locator("table.bars td.now").all_inner_texts() == wanted
+    page.get_by_role("textbox").fill("well, ")
+    (then,) = task.stream("well, ", 1, top=12)
+    page.wait_for_function(
+        "wanted => document.querySelector('table.bars td.now').textContent === wanted",
+        arg=f"{100 * then.top[0][1]:.1f} %",
+    )
+
+
+def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[str, Path]) -> None:
+    page = visit(look("gpt", layer=2, head=2))
+    page.wait_for_selector('figure.map[data-name="layer 2, head 2"]')
+    page.locator("figure.map td[tabindex='0']").focus()
+    for key in ["ArrowDown"] * 5 + ["ArrowRight"] * 3 + ["Enter"]:
+        page.keyboard.press(key)
+    page.wait_for_function("() => location.hash.includes('row=5&column=3')")
+    head = read_head(load(runs["gpt"]), TEXT, 2, 2)
+    weight = head.traced["weights"][5, 3]
+    assert f"{weight:.4f}" in readout(page)
+    assert "i 6 → s 4" not in readout(page)  # tokens are named as the library names them
+    page.get_by_role("button", name="Show the working").press("Enter")
+    page.wait_for_selector(".derivation")
+    cell = head.cell("weights", 6, 4)
+    said = page.locator(".derivation .formula").last.get_attribute("aria-label")
+    assert said == cell.to_table()["working"]
+    page.get_by_role("button", name="Open this head in Work").press("Enter")
+    page.wait_for_selector("figure[data-key=weights]")
+    exact = page.locator(
+        'figure[data-key=weights] td[data-row="5"][data-column="3"]'
+    ).get_attribute("title")
+    assert float(exact) == pytest.approx(head.problem.exact["weights"].mid[5, 3])
+    page.go_back()
+    page.wait_for_selector('figure.map[data-name="layer 2, head 2"]')
+
+
+def test_a_head_is_switched_off_and_on(visit: Open) -> None:
+    page = visit(look("gpt"))
+    before = page.locator("table.bars td.now").all_inner_texts()
+    page.get_by_role("button", name="Switch this head off").click()
+    page.wait_for_selector(".thumb.off")
+    heads = page.locator("table.bars thead th").all_inner_texts()
+    assert heads[-2:] == ["before", "points"]
+    assert page.get_by_role("button", name="Layer 1, head 1, switched off").count() == 1
+    page.get_by_role("button", name="All heads on").click()
+    page.wait_for_function("() => !document.querySelector('.thumb.off')")
+    assert page.locator("table.bars td.now").all_inner_texts() == before
+
+
+def test_a_text_goes_on(visit: Open, runs: dict[str, Path]) -> None:
+    task: Any = load(runs["lstm"])
+    page = visit(look("lstm"))
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_selector(".went-on")
+    whole = task.complete(TEXT, 40)
+    assert page.locator(".went-on").text_content() == whole
+    page.locator(".went-on .token").first.hover()
+    page.wait_for_selector(".chances table.bars")
+    page.get_by_role("button", name="Look into all of it").click()
+    page.wait_for_function("whole => document.querySelector('textarea').value === whole", arg=whole)
+
+
+def test_cells_are_laid_over_the_text(visit: Open) -> None:
+    page = visit(look("lstm"))
+    page.wait_for_selector(".strip .token")
+    assert page.locator(".strip .token").count() == len(TEXT)
+    page.get_by_role("button", name="more: Cell").click()
+    name = page.locator(".stripped").get_attribute("data-name")
+    page.wait_for_function(
+        "name => document.querySelector('.stripped').dataset.name !== name", arg=name
+    )
+    page.locator(".strip").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".stripped .readout .number").inner_text()
+
+
+def test_other_kinds_of_runs(visit: Open, runs: dict[str, Path]) -> None:
+    page = visit(look("fruit", "fig <b> plum"))
+    page.wait_for_selector(".stripped[data-name=occlusion]")
+    assert page.locator(".stripped").first.locator(".token").all_inner_texts() == [
+        "fig", "<b>", "plum",
+    ]  # fmt: skip
+    page.locator("select").first.select_option("french")
+    page.wait_for_selector(".wrote")
+    page.get_by_role("textbox").fill("one red cat")
+    page.get_by_role("textbox").blur()
+    page.wait_for_function(
+        "wanted => document.querySelector('.wrote .words').textContent === wanted",
+        arg=next(load(runs["french"]).best(["one red cat"])) or "(nothing)",  # type: ignore[attr-defined]
+    )
+    page.wait_for_selector('figure.map[data-name="mean of 4 heads"]')
+    page.get_by_text("cross-attention", exact=True).click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
+    page.locator("select").first.select_option("squares")
+    page.wait_for_selector(".pictured .whole img")
+    task: Any = load(runs["squares"])
+    pixels = base64.b64decode(
+        page.locator(".pictured .whole img").get_attribute("src").split(",")[1]
+    )
+    assert pixels.startswith(b"\x89PNG")
+    assert task.recipe.data.pixels == page.evaluate(
+        "document.querySelector('.pictured img').naturalWidth"
+    )
+
+
+def test_a_large_map_is_drawn_with_a_table_behind_it(visit: Open) -> None:
+    text = ("she said well, " * 35)[:512]
+    page = visit(look("rotary", text))
+    page.wait_for_selector(".drawing canvas")
+    assert page.evaluate("document.querySelector('.drawing canvas').width") == 512
+    page.locator(".drawing").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_function("() => location.hash.includes('row=2&column=1')")
+    assert "pinned" in readout(page)
+    page.get_by_text("The same as a table").click()
+    assert page.locator(".behind tbody tr").count() == 512
+    page.get_by_role("button", name="Show the working").click()
+    page.wait_for_selector(".derivation")
+    assert "too large for Work" in page.locator(".derivation").inner_text()
+
+
+def test_by_ear(visit: Open) -> None:
+    page = visit(look("gpt"))
+    page.wait_for_selector("figure.map")
+    told = page.locator("main").aria_snapshot()
+    assert 'grid "layer 1, head 1 of the decoder, 13 by 13"' in told
+    assert 'group "Heads of the decoder"' in told
+    assert 'button "Layer 1, head 1" [pressed]' in told
+    assert 'rowheader "␣"' in told
+    assert 'table "How likely each token is to come next"' in told
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("run", ["gpt", "french", "lstm", "squares"])
+def test_axe_finds_nothing_serious(visit: Open, run: str, scheme: str) -> None:
+    pytest.importorskip("axe_playwright_python")
+    page = visit(look(run, "one red cat"), color_scheme=scheme, reduced_motion="reduce")
+    page.wait_for_selector("table.bars, .wrote")
+    page.wait_for_timeout(300)
+    if run == "gpt":
+        page.locator("summary", has_text="Positions").click()
+        page.locator("figure.map td[tabindex='0']").click()
+        page.get_by_role("button", name="Show the working").click()
+        page.wait_for_selector(".derivation")
+        page.wait_for_selector(".side-by-side .drawing")
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("run", ["gpt", "fruit", "french", "lstm", "squares"])
+def test_no_sideways_scroll_and_words_stay_words(visit: Open, run: str) -> None:
+    nasty = '<script>alert(1)</script> "><img src=x onerror=alert(1)> ' + "x" * 300
+    page = visit(look(run, nasty), width=320)
+    page.wait_for_selector("table.bars, .wrote")
+    page.wait_for_timeout(300)
+    assert page.locator("main script").count() == 0
+    assert page.locator("main img[src=x]").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_what_is_refused_is_said(visit: Open) -> None:
+    page = visit(look("fruit", " "))
+    page.wait_for_function(
+        "() => document.querySelector('.status').textContent.includes('write a text')"
+    )
+
+
+def test_without_runs_the_page_says_how_to_get_one(browser: Any) -> None:
+    with running() as address:
+        page = browser.new_page()
+        page.goto(f"{address}/#look")
+        page.wait_for_selector(".empty")
+        assert "workings serve runs/emoji" in page.locator(".empty").inner_text()
+        page.close()
