@@ -1,6 +1,6 @@
 """Take the pictures of the workbench that the docs show, in a real browser.
 
-python docs/screens.py FOLDER      every screen, light and dark, from a phone to a large screen
+python docs/screens.py FOLDER [RUN…]    every screen, light and dark, from a phone to a large screen
 """
 
 import shutil
@@ -20,7 +20,8 @@ def main() -> None:
     """Take all of them."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    with running() as address, sync_playwright() as playwright:
+    runs = [Path(run).resolve() for run in sys.argv[2:]]
+    with running(runs) as address, sync_playwright() as playwright:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         for width, height in SIZES.items():
@@ -32,6 +33,11 @@ def main() -> None:
                     page.reload()
                     show(page)
                     page.screenshot(path=folder / f"{screen}-{width}-{scheme}.png")
+                for run in runs:
+                    page.goto(f"{address}/#look?run={run.name}")
+                    page.reload()
+                    look(page)
+                    page.screenshot(path=folder / f"look-{run.name}-{width}-{scheme}.png")
                 page.close()
         browser.close()
 
@@ -51,6 +57,16 @@ def check(page: Any) -> None:
     page.locator("select.lectures option").nth(1).wait_for(state="attached")
     page.select_option("select.lectures", "L2-self")
     page.locator(".dock .formula").wait_for()
+
+
+def look(page: Any) -> None:
+    """What a run makes of its first input; where it has heads, with a cell pinned."""
+    page.locator("table.bars, .wrote").first.wait_for()
+    page.wait_for_timeout(500)  # further answers come by themselves
+    cells = page.locator("figure.map.small td:not(.masked)")
+    if cells.count():
+        cells.last.click()
+    page.evaluate("scrollTo(0, 0)")
 
 
 if __name__ == "__main__":

@@ -109,6 +109,11 @@ def expect_numbers(page: Any, problem: Problem, key: str) -> None:
     )
 
 
+def short(weight: float) -> str:
+    """A weight as a small map writes it."""
+    return f"{weight:.1f}" if weight >= 0.995 else f"{weight:.2f}"[1:]
+
+
 def violations(page: Any) -> list[str]:
     page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pages import short
 from starlette.testclient import TestClient
 
 from workings.lens.alignments import alignment
@@ -82,7 +83,7 @@ def test_every_head_is_the_librarys(
         hidden = levels(shown) == 255
         assert hidden[0, 1:].all() == (name == "gpt")
         assert not hidden[weights > 0].any()
-        wanted = np.where(hidden, "", [[f"{w:.2f}" for w in row] for row in weights])
+        wanted = np.where(hidden, "", [[short(w) for w in row] for row in weights])
         assert shown["texts"] == wanted.tolist()
 
 

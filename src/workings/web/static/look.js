@@ -229,6 +229,8 @@ class Look {
 
   #open(table) {
     this.#store.change((state) => { Object.assign(state, { table, decimals: 4, practice: false }); });
+    const { row, column } = this.#view;
+    this.#store.wanted = { key: "weights", row, column };  // where Work is to begin
     location.hash = "#work";
   }
 }

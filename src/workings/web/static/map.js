@@ -1,7 +1,7 @@
 // A map of numbers, rows by columns: a table where it is small, a drawing with a table behind it where it is large.
 //
 // In:  map (as the server tells it), pinned ({row, column} or null), axes (what rows and columns are: two words).
-// Out: focus ({row, column} or null), pinned, drawn (milliseconds from the data to the picture).
+// Out: focus ({row, column} or null), pinned.
 
 import { bytes, onTheme, paint, palette, shorts, written } from "./bytes.js";
 import { h, svg } from "./dom.js";
@@ -44,7 +44,7 @@ class Shown {
     const focused = this.#el.contains(document.activeElement);
     this.#map = map;
     this.#levels = bytes(map.levels);
-    this.#numbers = shorts(map.numbers);
+    this.#numbers = null;
     this.#over = null;
     const pinned = this.#model.get("pinned");
     this.#at = [pinned?.row ?? 0, pinned?.column ?? 0].map((k, axis) => Math.min(k, [map.rows, map.columns][axis].length - 1));
@@ -56,7 +56,7 @@ class Shown {
     this.#el.replaceChildren(figure);
     this.mark();
     if (focused) this.#focus();
-    this.#model.set("drawn", performance.now() - began);
+    performance.measure("map", { start: began });
   }
 
   get #axes() {
@@ -64,6 +64,7 @@ class Shown {
   }
 
   #text(row, column) {
+    this.#numbers ??= shorts(this.#map.numbers);  // not before somebody reads one
     const k = row * this.#map.columns.length + column;
     return this.#levels[k] === HIDDEN ? "masked" : written(this.#numbers[k], this.#map.decimals);
   }
@@ -173,7 +174,7 @@ class Shown {
     this.#read.replaceChildren(...(here ? [
       h("b", { class: down, dir: "auto" }, this.#map.rows[here[0]].slice(0, 60)), h("span", { class: "place" }, ` ${here[0] + 1}`), " → ",
       h("b", { class: across, dir: "auto" }, this.#map.columns[here[1]].slice(0, 60)), h("span", { class: "place" }, ` ${here[1] + 1}`),
-      h("b", { class: "number" }, this.#text(...here)), pin && String(pin) === String(here) ? h("span", { class: "place" }, "pinned") : null,
+      " ", h("b", { class: "number" }, this.#text(...here)), " ", pin && String(pin) === String(here) ? h("span", { class: "place" }, "pinned") : null,
     ].filter(Boolean) : [h("span", { class: "place" }, "Point at a cell; click or Enter pins it.")]));
   }
 

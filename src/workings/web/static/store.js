@@ -17,6 +17,7 @@ const FIRST = {
 const MOST = 200;
 
 export class Store {
+  wanted = null;  // a cell that the next screen is to begin at: no state of anybody's
   #past = [];
   #at = -1;
   #open = false;  // a number is being typed: its states are one

@@ -101,6 +101,14 @@ class Work {
     this.#flow.set("givens", shown.map((given) => ({ matrix: given, cells: held(this.#store.state, given.key)[given.key] })));
     this.#flow.set("steps", worked.steps);
     this.#look(this.#focus);
+    this.#begin();
+  }
+
+  // Go to the cell that another screen has asked for.
+  #begin() {
+    const { key, row, column } = this.#store.wanted ?? {};
+    this.#store.wanted = null;
+    this.#el.querySelector(`figure[data-key="${key}"] td[data-row="${row}"][data-column="${column}"]`)?.focus();
   }
 
   #edit({ key, row, column, text, done }) {
