@@ -91,7 +91,7 @@ def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, 
     done = told(client, "?seen=1")
     assert (done["state"], done["share"]) == ("finished", 1)
     assert done["curves"]["samples"][0]["epoch"] == 1
-    assert "accuracy 50.00 %" in done["says"]
+    assert "accuracy 50.00\u00a0%" in done["says"]
 
 
 def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Path]) -> None:
@@ -191,7 +191,7 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
     page.evaluate("document.querySelectorAll('figure.chart')[1].marked = 1")
     page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 4")
     said = page.locator(".says").text_content()
-    assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00 %"
+    assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00\u00a0%"
     facts = page.locator(".facts").first.text_content()
     say(run, mark(400, 0.4, epoch=2))
     page.wait_for_function(
@@ -246,6 +246,23 @@ def test_axe_finds_nothing_serious(visit: Open, run: Path, scheme: str, width: i
     page.wait_for_selector("figure.chart table")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_by_ear(visit: Open, run: Path) -> None:
+    say(run, mark(200, 0.8), epoch(1, 0.5))
+    page = visit("#train", ready=CHART)
+    page.wait_for_selector(".settings-table")
+    heard = page.locator("main").aria_snapshot()
+    for part in (
+        'heading "Watch a training" [level=1]',
+        'status: "Training: 1 of 4 epochs done',
+        'progressbar "How much of the training is done"',
+        'region "Curves"',
+        'img "loss by epoch"',
+        'row "validation loss 0.7500 0.7500 1"',
+        'row "epochs 4 usually 5 passes over the training data"',
+    ):
+        assert part in heard, part
 
 
 def test_by_keyboard_alone(visit: Open, run: Path) -> None:

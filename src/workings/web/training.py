@@ -111,6 +111,7 @@ def _says(watched: Watched, state: str) -> str:
     done = f"{watched.epoch} of {watched.epochs} epochs"
     latest = [best for best in watched.best() if not best.key.startswith("train_")][-1:]
     measured = "".join(f", {_named(b.key)} {figure(b.key, b.now)}" for b in latest)
+    measured = measured.replace(" %", "\u00a0%")
     return {
         "waiting": "Nothing has been logged yet: the data are read first",
         "training": f"Training: {done} done{measured}",

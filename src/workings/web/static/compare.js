@@ -10,7 +10,7 @@ import picture, { grid } from "./picture.js";
 import { chooser, howto, named } from "./runs.js";
 
 const MODES = [["runs", "Two runs"], ["inputs", "Two inputs"], ["permuted", "Permuted"]];
-const ORDERS = [["reversed", "reversed"], ["swapped", "first two swapped"], ["shuffled", "shuffled"]];
+const ORDERS = [["reversed", "reversed"], ["swapped", "first two"], ["shuffled", "shuffled"]];
 const FIRST = { text: "the cat sat on the mat", other: "the mat sat on the cat", layer: "1", head: "1", order: "reversed", seed: "1", positions: "on" };
 const SAYS = {
   runs: "Two runs read the same input.", inputs: "One run reads two inputs.",
