@@ -34,10 +34,17 @@ def main() -> None:
                     show(page)
                     page.screenshot(path=folder / f"{screen}-{width}-{scheme}.png")
                 for run in runs:
-                    page.goto(f"{address}/#look?run={run.name}")
+                    for screen, show in {"look": look, "train": train}.items():
+                        page.goto(f"{address}/#{screen}?run={run.name}")
+                        page.reload()
+                        show(page)
+                        page.screenshot(path=folder / f"{screen}-{run.name}-{width}-{scheme}.png")
+                for mode in ("runs", "permuted") if len(runs) > 1 else ():
+                    a, b = (run.name for run in runs[:2])
+                    page.goto(f"{address}/#compare?a={a}&b={b}&mode={mode}")
                     page.reload()
-                    look(page)
-                    page.screenshot(path=folder / f"look-{run.name}-{width}-{scheme}.png")
+                    compare(page)
+                    page.screenshot(path=folder / f"compare-{mode}-{width}-{scheme}.png")
                 page.close()
         browser.close()
 
@@ -67,6 +74,18 @@ def look(page: Any) -> None:
     if cells.count():
         cells.last.click()
     page.evaluate("scrollTo(0, 0)")
+
+
+def train(page: Any) -> None:
+    """How a run was trained."""
+    page.locator("figure.chart svg").first.wait_for()
+    page.locator(".settings-table").first.wait_for()
+
+
+def compare(page: Any) -> None:
+    """Two runs, the first two, on the same input; or tokens in another order."""
+    page.locator(".verdict:not(:empty), .status:not(:empty)").first.wait_for()
+    page.wait_for_timeout(500)  # curves come by themselves
 
 
 if __name__ == "__main__":

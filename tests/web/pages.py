@@ -1,15 +1,24 @@
 """Reading the workbench's pages: matrices, cells, what they should say."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from workings import Problem
 from workings.views.notation import typeset
 from workings.views.numerals import texts
 
 Open = Callable[..., Any]
+Result = TypeVar("Result")
+
+
+def awaited(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run it to its end in a thread: this one has a loop already, while a browser is open."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 # What a screen has when there is something to see.

@@ -276,6 +276,19 @@ def test_any_words_stay_words(visit: Open) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+def test_by_ear(visit: Open) -> None:
+    page = visit("#compare?a=fruit&mode=permuted&text=fig+tin+pear", ready=MAP)
+    heard = page.locator("main").aria_snapshot()
+    for part in (
+        'heading "Compare" [level=1]',
+        'group "Order"',
+        'list "P X"',
+        'rowheader "layer 2"',
+        'grid "the second map minus the first, 3 by 3"',
+    ):
+        assert part in heard, part
+
+
 def test_by_keyboard_alone(visit: Open) -> None:
     page = visit("#compare?a=gpt&b=rotary&text=said", ready=MAP)
     seen = []

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pages import awaited
 from starlette.testclient import TestClient
 
 from workings.web import guard
@@ -89,7 +90,7 @@ def answer_of(app: Any, receive: Any) -> list[Any]:
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
-    asyncio.run(Guard(app, Door(80))(scope, receive, send))
+    awaited(Guard(app, Door(80))(scope, receive, send))
     return sent
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import awaited
 from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
@@ -93,7 +94,7 @@ def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch
         pages[0].gone.set()
         assert await running > 0
 
-    asyncio.run(ask())
+    awaited(ask())
 
 
 def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,4 +103,4 @@ def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> int:
         return await Worker().do(Page(), until_over)  # type: ignore[arg-type]
 
-    assert asyncio.run(ask()) > 0
+    assert awaited(ask()) > 0

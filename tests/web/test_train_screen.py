@@ -91,7 +91,7 @@ def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, 
     done = told(client, "?seen=1")
     assert (done["state"], done["share"]) == ("finished", 1)
     assert done["curves"]["samples"][0]["epoch"] == 1
-    assert "accuracy 50.00 %" in done["says"]
+    assert "accuracy 50.00\u00a0%" in done["says"]
 
 
 def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Path]) -> None:
@@ -186,18 +186,20 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
     page.wait_for_selector(CHART)
     assert page.locator(".state").text_content() == "training"
     page.locator("figure.chart summary").click()
-    say(run, mark(300, 0.7), epoch(1, 0.5))
+    say(run, mark(250, 0.75), mark(300, 0.7), epoch(1, 0.5))
     page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 2")
     page.evaluate("document.querySelectorAll('figure.chart')[1].marked = 1")
-    page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 3")
+    page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 4")
     said = page.locator(".says").text_content()
-    assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00 %"
+    assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00\u00a0%"
     facts = page.locator(".facts").first.text_content()
     say(run, mark(400, 0.4, epoch=2))
     page.wait_for_function(
         "before => document.querySelector('.facts').textContent !== before", arg=facts
     )
-    assert page.locator(".says").text_content() == said  # nothing to be read aloud yet
+    assert page.locator(".says").text_content() == said
+    spoken = page.locator("[role=status]").first.text_content()
+    assert spoken.startswith("Training: 0 of 4")  # the next line is read aloud later
     assert page.evaluate("document.querySelectorAll('figure.chart')[1].marked") == 1  # kept
     (run / "log.jsonl").write_text(json.dumps(mark(100, 0.9)) + "\n")  # a resume cut it back
     page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 1")
@@ -246,6 +248,23 @@ def test_axe_finds_nothing_serious(visit: Open, run: Path, scheme: str, width: i
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_by_ear(visit: Open, run: Path) -> None:
+    say(run, mark(200, 0.8), epoch(1, 0.5))
+    page = visit("#train", ready=CHART)
+    page.wait_for_selector(".settings-table")
+    heard = page.locator("main").aria_snapshot()
+    for part in (
+        'heading "Watch a training" [level=1]',
+        'status: "Training: 1 of 4 epochs done',
+        'progressbar "How much of the training is done"',
+        'region "Curves"',
+        'img "loss by epoch"',
+        'row "validation loss 0.7500 0.7500 1"',
+        'row "epochs 4 usually 5 passes over the training data"',
+    ):
+        assert part in heard, part
+
+
 def test_by_keyboard_alone(visit: Open, run: Path) -> None:
     say(run, epoch(1, 0.5))
     page = visit("#train", ready=CHART)
@@ -274,4 +293,4 @@ def test_a_language_model_is_a_run_too(tmp_path: Path) -> None:
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         assert client.get("/api/training/words").json()["state"] == "waiting"
         sections = client.get("/api/recipe/words").json()["sections"]
-        assert list(sections) == ["recipe", "data", "tokenizer", "model", "forcing", "train"]
+        assert list(sections) == ["run", "data", "tokenizer", "model", "forcing", "train"]

@@ -144,7 +144,8 @@ def _answers(first: _Read, second: _Read) -> tuple[list[Pair], int, str]:
         return [], 0, "Both write the same" if same else "They write different things"
     pairs, more = _pairs(one, other)
     best = [max(chances, key=chances.__getitem__) for chances in (one, other)]
-    said = f"Both say {best[0]}" if best[0] == best[1] else f"A says {best[0]}, B says {best[1]}"
+    told = [f"“{name}”" for name in best]
+    said = f"Both say {told[0]}" if best[0] == best[1] else f"A says {told[0]}, B says {told[1]}"
     if one.keys() == other.keys():
         apart = sum(abs(p - other[name]) for name, p in one.items()) / 2
         said += f"; {percent(apart)} of the probability lies elsewhere"
@@ -158,7 +159,7 @@ def _pairs(one: Chances, other: Chances) -> tuple[list[Pair], int]:
     pairs = []
     for name in best:
         p, q = one.get(name), other.get(name)
-        change = "" if p is None or q is None else typeset(f"{100 * (q - p):+.1f}")
+        change = "" if p is None or q is None else _points(q - p)
         texts = ["–" if share is None else percent(share) for share in (p, q)]
         pairs.append(
             Pair(
@@ -171,6 +172,16 @@ def _pairs(one: Chances, other: Chances) -> tuple[list[Pair], int]:
             )
         )
     return pairs, len(rank) - len(best)
+
+
+def _points(change: float) -> str:
+    """Write a difference of chances, in points.
+
+    >>> _points(0.0123), _points(-0.0001)
+    ('+1.2', '0.0')
+    """
+    written = f"{100 * change:+.1f}"
+    return typeset(written) if written.strip("+-0.") else "0.0"
 
 
 def _shared(first: Sequence[Stack], second: Sequence[Stack]) -> list[Heads]:
@@ -238,19 +249,20 @@ def _beside(first: _Head, second: _Head) -> Beside:
             f"The maps are {told}: no cell of one is a cell of the other, and nothing to subtract"
         )
         return Beside(first=maps[0], second=maps[1], difference=None, says=says)
-    rows, columns = (_both(*pair) for pair in _zipped(first.stack, second.stack))
     apart = (second.weights - first.weights).double()
     of_texts = [*first.stack.rows] != [*second.stack.rows]
     difference = mapped.signed_map(
-        "difference", "the second map minus the first", rows, columns, apart.numpy(), LEAST
+        "difference",
+        "the second map minus the first",
+        _both(first.stack.rows, second.stack.rows),
+        _both(first.stack.columns, second.stack.columns),
+        apart.numpy(),
+        least=LEAST,
+        causal=first.stack.causal and second.stack.causal,
     )
     says = f"At most {_power(float(apart.abs().max()))} apart"
     says += ", place by place: the tokens differ" if of_texts else ""
     return Beside(first=maps[0], second=maps[1], difference=difference, says=says)
-
-
-def _zipped(first: Stack, second: Stack) -> list[tuple[Sequence[str], Sequence[str]]]:
-    return [(first.rows, second.rows), (first.columns, second.columns)]
 
 
 def _both(one: Sequence[str], other: Sequence[str]) -> list[str]:

@@ -54,12 +54,16 @@ def signed_map(
     rows: Sequence[str],
     columns: Sequence[str],
     numbers: Numbers,
+    *,
     least: float = 0.0,
+    causal: bool = False,
 ) -> Map:
     """Numbers below and above zero, by the largest of them; `least`: by no less than that."""
     largest = max(float(np.abs(numbers).max()), least) or 1.0
     half = _LEVELS // 2
     levels = np.round(half + half * numbers / largest).astype(np.uint8)
+    if causal:
+        levels[_later(numbers.shape)] = HIDDEN
     said = typeset(decimal(largest, 2))
     ticks = [(0, f"−{said}"), (half, "0"), (_LEVELS, said)]
     return _map(name, says, rows, columns, numbers, levels, ticks, signed=True)

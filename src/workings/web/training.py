@@ -1,9 +1,10 @@
 """The screen Train: a run's log while it grows, its settings and its report."""
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, Query
 from fastapi import Path as InPath
@@ -11,6 +12,8 @@ from fastapi.responses import Response
 
 from workings.errors import UserError
 from workings.files import read_bytes
+from workings.train.follow import Followed
+from workings.train.watch import Record, Watched
 from workings.views.compared import figure
 from workings.views.plain import one_line, printable
 from workings.views.report import PARTS, SAMPLES, curve_chart
@@ -41,11 +44,10 @@ Width = Annotated[int, Query(ge=240, le=1600)]
 
 def training(app: FastAPI, shelf: Shelf) -> None:
     """Declare the answers."""
-    logs: dict[str, tuple[Any, int]] = {}
+    logs: dict[str, tuple[Followed, int]] = {}
 
-    def log_and_epochs(run: Run) -> tuple[Any, int]:
-        from workings.train.follow import Followed
-        from workings.train.runs import recipe_of
+    def log_and_epochs(run: Run) -> tuple[Followed, int]:
+        from workings.train.runs import recipe_of  # imports torch: only where there are runs
 
         if run.name not in logs:
             epochs = recipe_of(run.folder).train.epochs
@@ -80,10 +82,8 @@ def training(app: FastAPI, shelf: Shelf) -> None:
 
 
 def _training(
-    folder: Path, epochs: int, changes: int, records: list[dict[str, Any]], width: int | None
+    folder: Path, epochs: int, changes: int, records: Sequence[Record], width: int | None
 ) -> Training:
-    from workings.train.watch import Watched
-
     watched = Watched(records, epochs)
     silent = _silent(folder / "log.jsonl")
     state = watched.state(silent)
@@ -106,11 +106,12 @@ def _silent(log: Path) -> float:
         return 0.0
 
 
-def _says(watched: Any, state: str) -> str:
+def _says(watched: Watched, state: str) -> str:
     """Say where it is, in a line that changes once an epoch: it is read aloud."""
     done = f"{watched.epoch} of {watched.epochs} epochs"
     latest = [best for best in watched.best() if not best.key.startswith("train_")][-1:]
     measured = "".join(f", {_named(b.key)} {figure(b.key, b.now)}" for b in latest)
+    measured = measured.replace(" %", "\u00a0%")
     return {
         "waiting": "Nothing has been logged yet: the data are read first",
         "training": f"Training: {done} done{measured}",
@@ -119,7 +120,7 @@ def _says(watched: Any, state: str) -> str:
     }[state]
 
 
-def _facts(watched: Any, state: str, silent: float) -> list[Fact]:
+def _facts(watched: Watched, state: str, silent: float) -> list[Fact]:
     told = {"epoch": f"{watched.epoch} of {watched.epochs}"}
     if watched.steps:
         told["step"] = f"{watched.step:,} of {watched.steps:,}"
@@ -149,7 +150,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
-def _curves(folder: Path, watched: Any, width: int) -> Curves:
+def _curves(folder: Path, watched: Watched, width: int) -> Curves:
     return Curves(
         charts=[_chart(watched, what, width) for what in watched.measures()[:MOST_CHARTS]],
         measures=_measures(watched),
@@ -158,8 +159,10 @@ def _curves(folder: Path, watched: Any, width: int) -> Curves:
     )
 
 
-def _chart(watched: Any, what: str, width: int) -> Chart:
+def _chart(watched: Watched, what: str, width: int) -> Chart:
     curves, points = thinned(watched.curves), watched.means(what)
+    if len(points) <= len(curves):  # epochs are short: their means say more
+        points = []
     picture = curve_chart(curves, what, while_training=points, width=width)
     parts = [part for part in PARTS if any(f"{part}_{what}" in r for r in curves)]
     rows: dict[float, list[str]] = {}
@@ -180,7 +183,7 @@ def thinned(curves: list[dict[str, float]]) -> list[dict[str, float]]:
     return curves[::-1][:: max(every, 1)][::-1]
 
 
-def _measures(watched: Any) -> Grid:
+def _measures(watched: Watched) -> Grid:
     rows = [
         [_named(b.key), figure(b.key, b.now), figure(b.key, b.best), str(b.best_epoch)]
         for b in watched.best()
@@ -192,7 +195,7 @@ def _named(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _samples(records: list[dict[str, Any]]) -> list[Sample]:
+def _samples(records: Sequence[Record]) -> list[Sample]:
     """What was kept after epochs: the latest first, and the very first for comparison."""
     found = [
         Sample(epoch=record["epoch"], text=printable(value[:LONGEST_SAMPLE]))
@@ -224,7 +227,7 @@ def _recipe(folder: Path) -> Recipe:
         section, _, key = one.key.rpartition(".")
         value, usual = one_line(one.value), one_line(one.usual)
         told = Setting(key=key, value=value, usual=usual, help=" ".join(one.help.split()))
-        sections.setdefault(section or "recipe", []).append(told)
+        sections.setdefault(section or "run", []).append(told)
     return Recipe(sections=sections, made_with=_made_with(folder))
 
 

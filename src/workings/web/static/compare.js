@@ -10,7 +10,7 @@ import picture, { grid } from "./picture.js";
 import { chooser, howto, named } from "./runs.js";
 
 const MODES = [["runs", "Two runs"], ["inputs", "Two inputs"], ["permuted", "Permuted"]];
-const ORDERS = [["reversed", "reversed"], ["swapped", "first two swapped"], ["shuffled", "shuffled"]];
+const ORDERS = [["reversed", "reversed"], ["swapped", "first two"], ["shuffled", "shuffled"]];
 const FIRST = { text: "the cat sat on the mat", other: "the mat sat on the cat", layer: "1", head: "1", order: "reversed", seed: "1", positions: "on" };
 const SAYS = {
   runs: "Two runs read the same input.", inputs: "One run reads two inputs.",
@@ -137,7 +137,7 @@ class Compare {
     this.#pairs.set("columns", permuted ? ["X", "P X"] : mode === "runs" ? ["A", "B"] : ["input A", "input B"]);
     this.#pairs.set("more", told.more ?? 0);
     this.#pairs.set("pairs", told.pairs);
-    parts.verdict.replaceChildren(...(permuted ? [h("b", { class: "residual" }, told.residual), h("span", {}, told.says)] : [told.says]));
+    parts.verdict.replaceChildren(...(permuted ? [h("span", { class: "legend-like" }, "max |f(P X) − P f(X)|"), h("b", { class: "residual" }, told.residual), h("span", {}, told.says)] : [told.says]));
     parts.texts.replaceChildren(...(permuted ? [] : told.sides.filter((side) => side.text !== null || side.notes.length).map(written)), ...(told.notes ?? []).map((note) => h("p", { class: "hint" }, note)));
     this.#beside.set("beside", told.beside);
     parts.looking.hidden = !told.beside;

@@ -8,6 +8,7 @@ import { chooser, howto, named } from "./runs.js";
 
 const SOON = 1000;  // milliseconds between two looks at a training that goes on
 const LATER = 5000;  // and at one that has ended, or at a server that does not answer
+const SPOKEN = 30_000;  // and between two lines that are read aloud
 const WORDS = { waiting: "not begun", training: "training", quiet: "silent", finished: "finished" };
 
 export default {
@@ -31,6 +32,7 @@ class Train {
   #width = 0;
   #waiting = 0;
   #asking = null;
+  #spoken = {};
   #sizes = new ResizeObserver(() => this.#measure());
 
   constructor(store, el, runs) {
@@ -59,7 +61,8 @@ class Train {
     const parts = this.#parts;
     const choose = chooser(this.#runs, this.#store.view("train").run, (run) => this.#store.view("train", { run }));
     parts.state = h("span", { class: "state" });
-    parts.says = h("p", { class: "says", role: "status" });
+    parts.says = h("p", { class: "says" });
+    parts.spoken = h("p", { class: "unseen", role: "status" });
     parts.progress = h("progress", { max: "1", "aria-label": "How much of the training is done" });
     parts.facts = h("dl", { class: "facts" });
     parts.status = h("p", { class: "status", role: "alert" });
@@ -75,7 +78,7 @@ class Train {
     parts.tested = h("section", { "aria-label": "Result" }, h("h2", {}, "Result"), parts.result);
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Watch a training"),
-      h("div", { class: "bar-top" }, choose.el, parts.state, parts.says),
+      h("div", { class: "bar-top" }, choose.el, parts.state, parts.says), parts.spoken,
       parts.progress, parts.facts, parts.status,
       h("section", { "aria-label": "Curves" }, h("h2", {}, "Curves"), parts.charts),
       h("div", { class: "halves" },
@@ -140,11 +143,19 @@ class Train {
     parts.state.className = `state is-${told.state}`;
     say(parts.state, WORDS[told.state] ?? told.state);
     say(parts.says, told.says);
+    this.#speak(told);
     parts.progress.value = told.share;
     facts(parts.facts, told.facts);
     this.#seen = told.seen;
     if (told.curves) this.#draw(told.curves);
     this.#report(told.report);
+  }
+
+  // Epochs may take a second each: what is read aloud waits, unless something begins or ends.
+  #speak({ state, says }) {
+    if (state === this.#spoken.state && Date.now() - this.#spoken.at < SPOKEN) return;
+    if (says !== this.#parts.spoken.textContent) this.#spoken = { state, at: Date.now() };
+    say(this.#parts.spoken, says);
   }
 
   #draw({ charts, measures, samples, result }) {
