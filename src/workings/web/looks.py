@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from time import perf_counter
 
@@ -115,22 +116,18 @@ class Looks:
         """One cell of a head's weights, written out; and the head as a problem, if it is small."""
         task = self._task(given)
         with self._off(task, given):
-            target = self._target(given)
-
-            def head(projected: bool) -> Head:
-                return read_head(
-                    task,
-                    given.text,
-                    given.layer,
-                    given.head,
-                    part=given.part,
-                    target=target,
-                    projected=projected,
-                )
-
-            whole = head(False)
+            head = partial(
+                read_head,
+                task,
+                given.text,
+                given.layer,
+                given.head,
+                part=given.part,
+                target=self._target(given),
+            )
+            whole = head()
             cell = whole.cell("weights", given.row + 1, given.column + 1)
-            table = _table(whole) or _table(head(True))
+            table = _table(whole) or _table(head(projected=True))
         return _derivation(cell, table)
 
     def completed(self, given: asked.Complete, turn: Turn) -> told.Completed:
