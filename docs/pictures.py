@@ -23,7 +23,7 @@ def main(run: Path) -> None:
     if not run.is_dir():
         workings(["train", str(RECIPE), "--out", str(run)])
     alignment = DOCS / "alignment.svg"
-    workings(["translate", str(run), "black cat", "--show", "--out", str(alignment)])
+    workings(["translate", str(run), "red heart", "--show", "--out", str(alignment)])
 
 
 if __name__ == "__main__":
