@@ -1,8 +1,8 @@
 """Draw the pictures of the pages anew: python docs/pictures.py.
 
 Those of a trained model are drawn of runs/emoji-french, which is trained where it is not there.
-docs/screens.py takes those of the workbench, in a browser. docs/bottleneck.svg is `workings judge`'s,
-of three trained recipes for Multi30k (docs/translate.md).
+docs/screens.py takes those of the workbench, in a browser. docs/bottleneck.svg was drawn by
+`workings judge`, of three trained recipes for Multi30k (docs/translate.md).
 """
 
 import sys
