@@ -1,7 +1,8 @@
 """Draw the pictures of the pages anew: python docs/pictures.py.
 
 Those of a trained model are drawn of runs/emoji-french, which is trained where it is not there.
-docs/screens.py takes those of the workbench, in a browser.
+docs/screens.py takes those of the workbench, in a browser. docs/bottleneck.svg was drawn by
+`workings judge`, of three trained recipes for Multi30k (docs/translate.md).
 """
 
 import sys
@@ -23,7 +24,7 @@ def main(run: Path) -> None:
     if not run.is_dir():
         workings(["train", str(RECIPE), "--out", str(run)])
     alignment = DOCS / "alignment.svg"
-    workings(["translate", str(run), "black cat", "--show", "--out", str(alignment)])
+    workings(["translate", str(run), "red heart", "--show", "--out", str(alignment)])
 
 
 if __name__ == "__main__":

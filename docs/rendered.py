@@ -85,11 +85,8 @@ def unused(anchor: str, taken: set[str]) -> str:
 
 def plain(token: Token) -> str:
     """Give the text of a heading or a paragraph, without its marks."""
-    return "".join(
-        child.content if child.type in ("text", "code_inline") else " " * (child.type != "image")
-        for child in token.children or ()
-        if child.type in ("text", "code_inline", "softbreak")
-    )
+    seen = (c for c in token.children or () if c.type in ("text", "code_inline", "softbreak"))
+    return "".join(" " if child.type == "softbreak" else child.content for child in seen)
 
 
 @cache

@@ -39,15 +39,15 @@ PROBLEMS = (
 MODELS = (
     Stop(
         "A Transformer learns to translate, from the names of emoji in English and French.",
-        f"train recipes/emoji-french.toml --train.epochs 8 --out {TRANSLATOR}",
+        f"train recipes/emoji-french.toml --out {TRANSLATOR}",
     ),
     Stop(
         "What did it look at while it wrote each word? French has the adjective behind the noun.",
-        f'translate {TRANSLATOR} "black cat" --show',
+        f'translate {TRANSLATOR} "red heart" --show',
     ),
     Stop(
         "An LSTM reads Python's own library, letter by letter.",
-        f"train recipes/python-lstm.toml --train.epochs 2 --out {PYTHON}",
+        f"train recipes/python-lstm.toml --train.epochs 2 --data.held_out 0.02 --out {PYTHON}",
     ),
     Stop(
         "It goes on with a line of code: the likeliest letter each time.",

@@ -50,6 +50,6 @@ def test_a_failed_step_stops_the_tour(monkeypatch, capfd):
 def test_the_whole_tour():
     done = toured("models")
     assert done.returncode == 0, done.stderr
-    assert "chat" in done.stdout
+    assert "cœur" in done.stdout
     for run in (tour.TRANSLATOR, tour.PYTHON):
         assert (ROOT / run / "report.html").is_file()

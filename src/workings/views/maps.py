@@ -148,11 +148,12 @@ class _Layout:
     count: int
     top: float
     turned: bool  # whether the columns' labels are, for want of room
+    least: float  # how wide the picture is at least, for its title
 
     @property
     def width(self) -> float:
         wide = self.room[0] + self.across * (self.size[0] + _GAP) - _GAP + 2 * _EDGE
-        return math.ceil(max(wide, 320))
+        return math.ceil(max(wide, self.least))
 
     @property
     def height(self) -> float:
@@ -187,7 +188,9 @@ def _laid_out(told: Told, titled: bool) -> _Layout:
     fit = max(1, int((_WIDEST - room[0] - 2 * _EDGE + _GAP) / (size[0] + _GAP)))
     even = [n for n in range(fit, 0, -1) if count % n == 0]  # lines of maps that are equally long
     across = min(even[0] if 2 * even[0] > fit else fit, count)
-    return _Layout(cell, across, size, room, count, _EDGE + (_TITLE + 14) * titled, turned)
+    title = text_width(heading(told), _TITLE, bold=True) * titled + 2 * _EDGE
+    least = min(max(title, 320), _WIDEST)
+    return _Layout(cell, across, size, room, count, _EDGE + (_TITLE + 14) * titled, turned, least)
 
 
 def _font(cell: float) -> float:
@@ -196,7 +199,8 @@ def _font(cell: float) -> float:
 
 def _draw(drawn: Picture, told: Told, one: ToldMap, layout: _Layout, k: int, noted: bool) -> None:
     (x, y), (wide, tall) = layout.place(k), layout.size
-    name = shortened(one_line(one.name), max(wide, 80), _NAME)
+    room = layout.width - x - _EDGE if layout.across == 1 else max(wide, 80)
+    name = shortened(one_line(one.name), room, _NAME)
     drawn.text(x, y - layout.room[1] - 6, name, "soft", _NAME)
     weights = one.weights
     if layout.cell < 1:  # a cell a pixel is all that can be seen
