@@ -294,3 +294,18 @@ def test_words_are_written_as_people_write_them(text):
 def test_words_that_were_joined_are_the_same_words(text):
     tokens = basic_english(text)
     assert basic_english(trained("words").join(tokens)) == tokens
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_token_is_spelt_as_it_stands_in_a_text(kind):
+    tokenizer = trained(kind)
+    spelt = [tokenizer.spelling(tokenizer.token(i)) for i in tokenizer.encode("It was great")]
+    assert "".join(spelt).replace(" ", "").lower() == "itwasgreat"
+    assert tokenizer.spelling("<pad>") == "<pad>"
+
+
+def test_a_part_of_a_letter_goes_by_its_name():
+    tokenizer = trained("byte-pair")
+    parts = [tokenizer.token(i) for i in tokenizer.encode("ж")]  # never seen: two bytes
+    assert len(parts) == 2
+    assert [tokenizer.spelling(part) for part in parts] == parts

@@ -80,11 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
     by = Fastest(task.model)
     stream = task.stream(arguments.prompt, arguments.tokens, how, arguments.stop, arguments.top, by)
     if arguments.show:
+        spelt = task.tokenizer.spelling
         rows = [
             (
-                repr(told.token),
+                repr(spelt(told.token)),
                 f"{told.probability:.3f}",
-                "  ".join(f"{t!r} {p:.3f}" for t, p in told.top),
+                "  ".join(f"{spelt(t)!r} {p:.3f}" for t, p in told.top),
             )
             for told in stream
             if told.token

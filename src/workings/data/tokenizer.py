@@ -80,6 +80,11 @@ class Tokenizer(ABC):
             )
         return self._tokens[number]
 
+    def spelling(self, token: str) -> str:
+        """The text that a token stands for; of a special, or of a part of a letter, its name."""
+        text = token if token in self._specials else self.join([token])
+        return text if text and "\ufffd" not in text else token
+
     @property
     def stop(self) -> int | None:
         """The id that ends a text, where the vocabulary has one."""

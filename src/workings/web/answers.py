@@ -156,8 +156,7 @@ def _tile(look: Look) -> Tile:
 
 def token_name(tokenizer: Tokenizer, token: str) -> str:
     """Write a token of a vocabulary as the text that it stands for, where it is one."""
-    text = token if token in tokenizer.specials else tokenizer.join([token])
-    return label(text if text and "\ufffd" not in text else token)
+    return label(tokenizer.spelling(token))
 
 
 def typeset_all(line: str) -> str:
