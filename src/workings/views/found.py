@@ -7,11 +7,12 @@ from typing import Protocol
 from workings.views.page import harmless, whole_page
 from workings.views.picture import Picture
 from workings.views.plain import printable, wrap
+from workings.views.report import STYLE
 from workings.views.table import html_table, text_table
 
 _RULES = """
-.workings .found { max-width: 46rem; }
-.workings .otherwise { color: var(--soft); max-width: 46rem; }
+.workings .found { max-width: 46rem; margin: 0 0 .6rem; }
+.workings .otherwise { color: var(--soft); max-width: 46rem; margin: .8rem 0; }
 """
 
 
@@ -61,4 +62,4 @@ def fragment(told: Told) -> str:
 
 def page(told: Told) -> str:
     """Write it as one file that needs nothing else."""
-    return whole_page(told.question, fragment(told), style=_RULES)
+    return whole_page(told.question, fragment(told), style=STYLE + _RULES)

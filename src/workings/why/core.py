@@ -117,7 +117,7 @@ def trained(kind: type[nn.Module], places: int, seed: int) -> Reader:
 
 
 def measure(seed: int = 1, moves: Sequence[int] = MOVES) -> Measured:
-    """Train each way of mixing for each number of places; look at what the freest weigh by."""
+    """Train each way of mixing for each number of places; look at the weights of the last."""
     readers = {
         kind: [trained(kind, places, seed) for places in moves]
         for kind in (Attention, Linear, Perceptron)

@@ -126,9 +126,10 @@ def answer(seed: int = 1) -> Finding:
     plain, residual = found.depth
     lines = (
         f"In an RNN whose W_hh has spectral radius {low.name}, the gradient {BACK} steps back is "
-        f"{low.last:.0e} of what it is one step back; with {high.name}, {high.last:,.0f} times "
-        f"that. A step multiplies it by {low.factor:.2f} and {high.factor:.2f}. Large inputs "
-        f"bend the tanh, and {high.name} becomes {found.loud.factor:.2f} a step.",
+        f"{low.last:.0e} of what it is one step back; with {high.name} it has grown "
+        f"{high.last:,.0f} times. A step multiplies it by {low.factor:.2f} and "
+        f"{high.factor:.2f}. Large inputs bend the tanh, and {high.name} becomes "
+        f"{found.loud.factor:.2f} a step.",
         f"An LSTM's cell is added to: {gates_open.last:.2f} is left if its gates begin open, "
         f"{lstm.last:.0e} if they begin as usual, {rnn.last:.0e} in an RNN. So is what runs "
         f"through a residual network: {DEPTH} layers back {residual.last:.2f} is left, without "
@@ -164,6 +165,6 @@ def answer(seed: int = 1) -> Finding:
         "what explodes and brings back nothing that vanished; attention that has learned to look "
         "at a few words, and hears nothing of the others.",
         side_by_side(pictures, "How far back a gradient reaches"),
-        ("", "", "left at the end", "a step"),
+        ("where", "what", "left at the end", "a step"),
         rows,
     )

@@ -1,6 +1,6 @@
 """Small models, trained for seconds on examples that are drawn as they are needed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -48,13 +48,3 @@ def accuracy(model: nn.Module, draw: Draw, *, examples: int = 2000, seed: int = 
     model.eval()
     right: Tensor = model(inputs).argmax(-1) == targets
     return right.float().mean().item()
-
-
-def smooth(losses: Sequence[float], over: int = 10) -> list[tuple[int, float]]:
-    """The means of so many steps each, by the last of them: points for a chart.
-
-    >>> smooth([3.0, 1.0, 0.5, 0.5], over=2)
-    [(2, 2.0), (4, 0.5)]
-    """
-    ends = range(over, len(losses) + 1, over)
-    return [(end, sum(losses[end - over : end]) / over) for end in ends]

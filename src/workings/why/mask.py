@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from workings.attention import causal_mask, scaled_dot
 from workings.layers.feed_forward import FeedForward
 from workings.layers.positions import SinusoidalPositions
-from workings.views.chart import Series, line_chart
 from workings.views.heat import heat_map
 from workings.views.panels import side_by_side
 from workings.why import QUESTIONS
+from workings.why.curves import loss_chart, smooth
 from workings.why.finding import Finding
-from workings.why.learning import learn, seeded, smooth
+from workings.why.learning import learn, seeded
 
 SYMBOLS, WORDS, WIDTH = 8, 8, 32
 FLOOR = math.log(SYMBOLS)  # nats: nobody foresees dice
@@ -139,16 +139,7 @@ def answer(seed: int = 1) -> Finding:
         )
         for x in found
     ]  # fmt: skip
-    chart = line_chart(
-        [
-            *(Series(x.way, smooth(x.losses)) for x in found),
-            Series("least possible", [(10, FLOOR), (STEPS, FLOOR)], dashed=True),
-        ],
-        title="Foretelling dice",
-        x_label="training step",
-        y_label="loss, nats (mean of ten steps)",
-        width=430,
-    )
+    chart = loss_chart({x.way: x.losses for x in found}, "Foretelling dice", FLOOR)
     rows = [
         (x.way, f"{x.weights.sum(-1).min():.2f}", f"{x.leak:.3f}", f"{last[x.way]:.2f}",
          f"{x.written:.2f}")

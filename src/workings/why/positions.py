@@ -18,8 +18,9 @@ from workings.views.chart import Series, line_chart
 from workings.views.heat import heat_map
 from workings.views.panels import side_by_side
 from workings.why import QUESTIONS
+from workings.why.curves import loss_chart
 from workings.why.finding import Finding
-from workings.why.learning import accuracy, learn, seeded, smooth
+from workings.why.learning import accuracy, learn, seeded
 
 WIDTH, HEADS = 32, 2
 COUNT, SHOWN = 64, 64  # places in the picture of the encoding, and how wide it is there
@@ -131,11 +132,7 @@ def answer(seed: int = 1) -> Finding:
             title="Near places are alike", x_label="distance of two places",
             y_label="inner product, as a share of its largest", width=400,
         ),
-        line_chart(
-            [Series(one.way, smooth(one.losses)) for one in found.learned],
-            title="Which of two words came first?", x_label="training step",
-            y_label="loss, nats (mean of ten steps)", width=480,
-        ),
+        loss_chart({x.way: x.losses for x in found.learned}, "Which of two words came first?"),
     ]  # fmt: skip
     rows = [(x.way, f"{x.difference:.1e}", f"{x.right:.1%}") for x in found.learned]
     return Finding(

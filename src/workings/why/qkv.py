@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from workings.attention import attend
 from workings.trace import Trace
-from workings.views.chart import Series, line_chart
 from workings.views.heat import heat_map
 from workings.views.panels import side_by_side
 from workings.why import QUESTIONS
+from workings.why.curves import loss_chart
 from workings.why.finding import Finding
-from workings.why.learning import accuracy, learn, seeded, smooth
+from workings.why.learning import accuracy, learn, seeded
 
 CARDS, WIDTH = 8, 32
 STEPS, RATE = 200, 5e-3
@@ -126,13 +126,7 @@ def answer(seed: int = 1) -> Finding:
         "one's own.",
         f"With all three: {whole.right:.0%}.",
     )
-    charts = [
-        line_chart(
-            [Series(one.way, smooth(one.losses)) for one in found.values()],
-            title="The number on the next card", x_label="training step",
-            y_label="loss, nats (mean of ten steps)", width=430,
-        )
-    ]  # fmt: skip
+    charts = [loss_chart({x.way: x.losses for x in found.values()}, "The number on the next card")]
     framed = [*pairwise(range(CARDS)), (CARDS - 1, 0)]
     names = [chr(ord("A") + k) for k in range(CARDS)]
     charts += [
