@@ -24,6 +24,7 @@ QUESTIONS = {
     "gradient": "Why do gradients vanish or explode through time?",
     "bottleneck": "What does one context vector cost?",
     "norm": "Why layer norm, and not batch norm?",
+    "forcing": "What does a model miss that is never fed its own mistakes?",
     "parallel": "When is attention faster than a recurrent network?",
     "sigmoid": "What if a sigmoid stands in the softmax's place?",
 }
