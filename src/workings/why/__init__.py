@@ -26,6 +26,7 @@ QUESTIONS = {
     "norm": "Why layer norm, and not batch norm?",
     "forcing": "What does a model miss that is never fed its own mistakes?",
     "parallel": "When is attention faster than a recurrent network?",
+    "size": "How does the loss fall with more parameters and more data?",
     "sigmoid": "What if a sigmoid stands in the softmax's place?",
 }
 
