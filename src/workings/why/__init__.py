@@ -28,6 +28,7 @@ QUESTIONS = {
     "parallel": "When is attention faster than a recurrent network?",
     "size": "How does the loss fall with more parameters and more data?",
     "sigmoid": "What if a sigmoid stands in the softmax's place?",
+    "shapes": "What goes in, what comes out: one or many?",
 }
 
 
