@@ -49,3 +49,8 @@ def test_numbers_are_written_for_people() -> None:
     assert written(0.995, 0.999, percent=True).labels[-1] == "99.9\u00a0%"
     assert log_ticks(1, 100, 7) == [1, 2, 5, 10, 20, 50, 100]
     assert log_ticks(1, 100, 6) == [1, 10, 100]
+
+
+def test_a_narrow_logarithmic_axis_has_even_steps() -> None:
+    found = axis([2.42, 2.81], 6, log=True, cover=True)
+    assert found.labels == ("2.4", "2.5", "2.6", "2.7", "2.8", "2.9")

@@ -61,12 +61,14 @@ def axis(
     most = most if cover else most + 2  # the outer two will go
     chosen = log_ticks(low, high, most) if log else ticks(low, high, most, whole)
     even = not log
+    if log and len(_inside(chosen, low, high)) < 2:  # less than a step of 1, 2, 5, 10
+        by_steps = ticks(low, high, most)
+        if by_steps[0] > 0 or not cover:
+            chosen, even = by_steps, True
     if cover:
         low, high = min(low, chosen[0]), max(high, chosen[-1])
     else:
         chosen = _inside(chosen, low, high)
-        if log and len(chosen) < 2:  # less than a step of 1, 2, 5, 10: an even step does
-            chosen, even = _inside(ticks(low, high, most), low, high), True
     labels = _even_labels(chosen, percent) if even else [_label(v, percent) for v in chosen]
     return Axis(low, high, tuple(chosen), tuple(labels), log)
 

@@ -24,8 +24,11 @@ QUESTIONS = {
     "gradient": "Why do gradients vanish or explode through time?",
     "bottleneck": "What does one context vector cost?",
     "norm": "Why layer norm, and not batch norm?",
+    "forcing": "What does a model miss that is never fed its own mistakes?",
     "parallel": "When is attention faster than a recurrent network?",
+    "size": "How does the loss fall with more parameters and more data?",
     "sigmoid": "What if a sigmoid stands in the softmax's place?",
+    "shapes": "What goes in, what comes out: one or many?",
 }
 
 

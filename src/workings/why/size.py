@@ -1,0 +1,170 @@
+"""How does the loss fall with more parameters and more data?
+
+Language models of one design, from small to less small, learn the characters of Python's own
+library; one of them learns from more and more of it. On logarithmic axes, how straight is the line?
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from workings.data.texts import pieces
+from workings.models.language import build_language_model
+from workings.views.chart import Series, line_chart
+from workings.views.marks import Point
+from workings.views.panels import side_by_side
+from workings.views.picture import Picture
+from workings.why import QUESTIONS
+from workings.why.finding import Finding
+from workings.why.learning import Draw, learn, seeded
+
+WIDTHS = (8, 16, 32, 64)
+USUAL = 32  # the width that learns from less data, too
+AMOUNTS = (2_000, 8_000, 32_000)  # characters of less data
+STRETCH, STRETCHES = 50, 5  # steps between looks at the held-out text, of which the best counts
+WINDOW, BATCH, RATE = 48, 16, 6e-3
+HELD_OUT = 20_000  # characters
+CODES = 128  # characters of ASCII; any other is read as a question mark
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Held-out losses by size, and the straight line through their logarithms."""
+
+    points: Sequence[Point]
+    line: Sequence[Point]
+    slope: float
+    off: float  # the share by which the farthest point lies beside the line
+
+
+class Reader(nn.Module):
+    """A Transformer that scores the next character at every place."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        table = {"kind": "transformer", "embedding": width, "layers": 2, "heads": 2}
+        self.language = build_language_model(table, CODES)
+
+    def forward(self, x: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time codes"]:
+        """Read windows."""
+        scores: Tensor = self.language(x)[0]
+        return scores
+
+
+def fitted(points: Sequence[Point]) -> Fitted:
+    """Draw a straight line through the logarithms.
+
+    >>> fitted([(1, 8), (10, 4), (100, 2)]).line
+    [(1.0, 8.0), (10.0, 4.0), (100.0, 2.0)]
+    """
+    xs, ys = ([math.log(number) for number in side] for side in zip(*points, strict=True))
+    slope, start = statistics.linear_regression(xs, ys)
+    line = [(x, math.exp(start + slope * math.log(x))) for x, _ in points]
+    off = max(abs(y / on - 1) for (_, y), (_, on) in zip(points, line, strict=True))
+    return Fitted(points, line, slope, off)
+
+
+def windows(text: Int[Tensor, " characters"]) -> Draw:
+    """Draw windows of a text: characters, and at each place the one that follows."""
+
+    def draw(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+        first = torch.randint(len(text) - WINDOW, (count, 1), generator=generator)
+        drawn = text[first + torch.arange(WINDOW + 1)]
+        return drawn[:, :-1], drawn[:, 1:]
+
+    return draw
+
+
+def texts() -> tuple[Int[Tensor, " characters"], Int[Tensor, " characters"]]:
+    """Python's own library: what is learned from, and what is held out."""
+    text = next(pieces("python-source"))
+    codes = torch.tensor(list(text.encode("ascii", "replace")))
+    return codes[:-HELD_OUT], codes[-HELD_OUT:]
+
+
+def learned(
+    width: int,
+    text: Int[Tensor, " characters"],
+    held_out: Int[Tensor, " characters"],
+    seed: int,
+    stretches: int = STRETCHES,
+) -> tuple[int, float]:
+    """Train a model of a width; give its parameters, and its best loss on the held-out text."""
+    with seeded(seed):
+        model = Reader(width)
+    losses = []
+    for k in range(stretches):  # each with a smaller rate
+        rate = RATE * (1 - k / stretches)
+        learn(model, windows(text), steps=STRETCH, batch=BATCH, rate=rate, seed=seed + k)
+        losses.append(_loss_on(model, held_out))
+    return sum(p.numel() for p in model.parameters()), min(losses)
+
+
+@torch.no_grad()
+def _loss_on(model: Reader, text: Int[Tensor, " characters"]) -> float:
+    rows = text[: len(text) // WINDOW * WINDOW].view(-1, WINDOW)
+    model.eval()
+    return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()).item()
+
+
+def measure(seed: int = 1) -> tuple[Fitted, Sequence[Point]]:
+    """Held-out loss by the parameters, and by the characters learned from; in nats each."""
+    train, held_out = texts()
+    by_width = {width: learned(width, train, held_out, seed) for width in WIDTHS}
+    less = [(n, learned(USUAL, train[:n], held_out, seed)[1]) for n in AMOUNTS]
+    all_of_it = (len(train), by_width[USUAL][1])
+    return fitted(list(by_width.values())), [*less, all_of_it]
+
+
+def answer(seed: int = 1) -> Finding:
+    """Say and draw what was measured."""
+    sizes, amounts = measure(seed)
+    first, second, third, last = amounts
+    lines = (
+        f"From {sizes.points[0][0]:,} to {sizes.points[-1][0]:,} parameters the held-out loss goes "
+        f"from {sizes.points[0][1]:.2f} to {sizes.points[-1][1]:.2f} nats a character: ten times "
+        f"as many multiply it by {10**sizes.slope:.2f}. A straight line on logarithmic axes passes "
+        f"within {sizes.off:.1%} of every point.",
+        f"From {first[0]:,} to {last[0]:,} characters it goes from {first[1]:.2f} to "
+        f"{last[1]:.2f}. The first four times as many multiply it by {second[1] / first[1]:.2f}, "
+        f"the next by {third[1] / second[1]:.2f}, the last {last[0] / third[0]:.0f} times by "
+        f"{last[1] / third[1]:.2f}: no straight line, for then {STRETCH * STRETCHES} steps of a "
+        f"model of width {USUAL} are the limit, and not the text.",
+    )
+    rows = [
+        *(("parameters", f"{x:,}", f"{y:.3f}") for x, y in sizes.points),
+        *(("characters", f"{x:,}", f"{y:.3f}") for x, y in amounts),
+    ]
+    slope = Series(f"slope −{-sizes.slope:.3f}", sizes.line, dashed=True)
+    charts = (
+        _chart("More parameters", "parameters", Series("held out", sizes.points), slope),
+        _chart(f"More data, width {USUAL}", "characters", Series("held out", amounts)),
+    )
+    return Finding(
+        QUESTIONS["size"],
+        lines,
+        "training until nothing is gained any more, which brings all losses down and keeps more "
+        "data useful for longer; a text whose next character is less uncertain; models so large, "
+        "or texts so short, that the other of the two is the limit.",
+        side_by_side(charts, f"Held-out loss after {STRETCH * STRETCHES} steps, by size"),
+        ("what", "how many", "loss, nats"),
+        rows,
+    )
+
+
+def _chart(title: str, x_label: str, *series: Series) -> Picture:
+    return line_chart(
+        series,
+        title=title,
+        x_label=x_label,
+        y_label="nats a character",
+        log_x=True,
+        log_y=True,
+        width=460,
+    )
