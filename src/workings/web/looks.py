@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from time import perf_counter
 
@@ -33,6 +34,7 @@ from workings.web.answers import MOST_READ, Answer, answer, token_name
 from workings.web.asked import MOST_SIDE
 from workings.web.formulas import formula
 from workings.web.shelf import Shelf
+from workings.web.told import Table
 from workings.web.worker import Turn
 
 KEPT = 4  # inputs whose maps are kept
@@ -108,17 +110,18 @@ class Looks:
         """One cell of a head's weights, written out; and the head as a problem, if it is small."""
         task = self._task(given)
         with self._off(task, given):
-            target = self._target(given)
-
-            def head(projected: bool) -> Head:
-                where = {"part": given.part, "target": target}
-                return read_head(
-                    task, given.text, given.layer, given.head, projected=projected, **where
-                )  # type: ignore[arg-type]
-
-            whole = head(False)
+            head = partial(
+                read_head,
+                task,
+                given.text,
+                given.layer,
+                given.head,
+                part=given.part,
+                target=self._target(given),
+            )
+            whole = head()
             cell = whole.cell("weights", given.row + 1, given.column + 1)
-            table = _table(whole) or _table(head(True))
+            table = _table(whole) or _table(head(projected=True))
         return _derivation(cell, table)
 
     def completed(self, given: asked.Complete, turn: Turn) -> told.Completed:
@@ -346,12 +349,12 @@ def _strip(name: str, says: str, tokens: Sequence[str], values: Sequence[float])
     )
 
 
-def _table(head: Head) -> told.Table | None:
+def _table(head: Head) -> Table | None:
     sides = [side for matrix in head.given.values() for side in matrix.shape]
     return laid.table(head.problem) if max(sides) <= MOST_SIDE else None
 
 
-def _derivation(cell: derived.Derived, table: told.Table | None) -> told.Derivation:
+def _derivation(cell: derived.Derived, table: Table | None) -> told.Derivation:
     figures = derived.numbers(cell) if cell.lines else []
     return told.Derivation(
         title=one_line(cell.title),

@@ -13,6 +13,9 @@ import { chooser, howto, named } from "./runs.js";
 
 const PARTS = { alignment: "alignment", cross: "cross-attention", decoder: "decoder", encoder: "encoder" };
 
+const ROWS = "A row is named by the token that the decoder reads there; the one that it writes stands in the next.";
+const HINTS = { alignment: "The mean of all heads, a row for each token that was written. Other tabs have each head by itself.", cross: ROWS, decoder: ROWS };
+
 export default {
   render({ store, el, runs }) {
     if (runs.length) return new Look(store, el, runs).start();
@@ -208,7 +211,8 @@ class Look {
       button(off ? "Switch this head on" : "Switch this head off", () => this.#change({ off: words(off ? others : [...list, { part: stack.part, layer, head }]) }), { "aria-pressed": String(off), data: { step: "off" } }),
       list.length ? button(`All heads on (${list.length} off)`, () => this.#change({ off: "" }), { data: { step: "on" } }) : null,
       button("Show the working", () => this.#work(), { "aria-disabled": pinned ? null : "true", title: pinned ? null : "Pin a cell first", data: { step: "work" } }),
-    ].filter(Boolean) : [h("p", { class: "hint" }, "The mean of all heads. Other tabs have each by itself.")]));
+    ].filter(Boolean) : []),
+      ...(this.#looked.kind === "translate" && HINTS[stack.part] && this.#looked.stacks.length > 1 ? [h("p", { class: "hint" }, HINTS[stack.part])] : []));
     if (active) (this.#parts.tools.querySelector(`[data-step="${active}"]`) ?? this.#parts.tools.querySelector("button"))?.focus();
   }
 
