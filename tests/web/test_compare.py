@@ -252,6 +252,16 @@ def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
     assert page.locator(".status").text_content() == ""
 
 
+def test_another_run_begins_with_its_first_head(visit: Open) -> None:
+    asked = "a=french&mode=inputs&part=encoder&layer=2&text=red+dog&other=red+cat"
+    page = visit(f"#compare?{asked}", ready=MAP)
+    assert page.locator(".maps figcaption").first.text_content().startswith("A: layer 2, head 1")
+    page.locator("select").first.select_option("gpt")
+    page.wait_for_selector("table.pairs")
+    assert page.locator(".maps figcaption").first.text_content().startswith("A: layer 1, head 1")
+    assert page.locator(".status").text_content() == ""
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 320)])
 @pytest.mark.parametrize("mode", ["runs", "inputs", "permuted"])
 def test_axe_finds_nothing_serious(visit: Open, scheme: str, width: int, mode: str) -> None:

@@ -219,6 +219,9 @@ def test_anybodys_words_and_reports_are_only_shown(visit: Open, run: Path) -> No
     page.get_by_text("Read it here").click()
     frame = page.frame_locator("iframe")
     assert frame.locator("h1").text_content() == "A report"
+    with page.context.expect_page() as tab:
+        page.get_by_role("link", name="Open in a tab").click()
+    assert tab.value.locator("h1").text_content() == "A report"
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 

@@ -12,7 +12,6 @@ from workings.lens.stacks import ALIGNMENT, Stack, layers_of, stacks
 from workings.tasks.caption import Captioning
 from workings.tasks.classify import Classifying
 from workings.tasks.translate import Translating
-from workings.views.maps import label
 from workings.views.notation import typeset
 from workings.web import asked_looks, mapped
 from workings.web.answers import Answer, answer
@@ -84,8 +83,7 @@ class Compares:
     def permuted(self, given: PermuteAsked) -> Permuted:
         """An input's tokens in another order."""
         task = self._shelf.task(given.run)
-        how = given.order, given.seed, given.positions
-        found = permuted(task, given.text, how[0], seed=how[1], positions=how[2])
+        found = permuted(task, given.text, given.order, seed=given.seed, positions=given.positions)
         moved = [found.tokens[k] for k in found.order]
         last, heads = found.layers[-1], len(found.found[0])
         stack = [
@@ -124,14 +122,7 @@ class Compares:
 
 def _side(name: str, read: _Read) -> Side:
     said = read.answer
-    return Side(
-        name=name,
-        says=said.says,
-        tokens=list(said.tokens),
-        text=said.text,
-        note=said.note,
-        notes=[*said.notes, *read.notes],
-    )
+    return Side(name=name, text=said.text, note=said.note, notes=[*said.notes, *read.notes])
 
 
 def _answers(first: _Read, second: _Read) -> tuple[list[Pair], int, str]:
@@ -290,7 +281,7 @@ def _apart(layers: Sequence[Layer], tokens: Sequence[str]) -> Map:
         "|f(P X) − P f(X)|",
         "how far each token's vector is from where it should be, after each layer",
         [layer.name for layer in layers],
-        [label(token) for token in tokens],
+        tokens,
         numbers,
         least,
     )

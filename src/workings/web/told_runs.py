@@ -92,11 +92,9 @@ class Pair(BaseModel):
 
 
 class Side(BaseModel):
-    """One of two: what was read, and what was written, if anything."""
+    """One of two: what was written, if anything, and what there is to say of it."""
 
     name: str
-    says: str
-    tokens: list[str]
     text: str | None
     note: str
     notes: list[str]

@@ -11,7 +11,8 @@ import { chooser, howto, named } from "./runs.js";
 
 const MODES = [["runs", "Two runs"], ["inputs", "Two inputs"], ["permuted", "Permuted"]];
 const ORDERS = [["reversed", "reversed"], ["swapped", "first two"], ["shuffled", "shuffled"]];
-const FIRST = { text: "the cat sat on the mat", other: "the mat sat on the cat", layer: "1", head: "1", order: "reversed", seed: "1", positions: "on" };
+const HEAD = { part: "", layer: "1", head: "1" };  // to begin with, and where another model may have others
+const FIRST = { ...HEAD, text: "the cat sat on the mat", other: "the mat sat on the cat", order: "reversed", seed: "1", positions: "on" };
 const SAYS = {
   runs: "Two runs read the same input.", inputs: "One run reads two inputs.",
   permuted: "One run reads an input’s tokens in another order, P X. Without positions, attention gives the same vectors in that order: f(P X) = P f(X).",
@@ -37,8 +38,8 @@ class Compare {
   #pairs = new Model({ pairs: [], more: 0, columns: ["A", "B"], says: "How likely each is to A and to B" });
   #beside = new Model({ beside: null, axes: ["query", "key"] });
   #apart = new Model({ beside: null, axes: ["layer", "token"] });
-  #ask = latest((told, asked) => this.#answered(told, asked), (line) => this.#refuse(line));
-  #askCurves = latest((told) => this.#curves(told), (line) => this.#refuse(line));
+  #ask = latest((told) => this.#answered(told), (line) => this.#refuse(line));
+  #askCurves = latest((told) => this.#curves(told), (line) => { this.#parts.status.textContent = line; });
 
   constructor(store, el, runs) {
     this.#store = store;
@@ -68,9 +69,9 @@ class Compare {
 
   #lay() {
     const parts = this.#parts;
-    for (const name of ["modes", "order", "which", "says", "pairs", "maps", "apart", "texts", "layers", "charts", "best", "settings", "orders"]) parts[name] = h("div", { class: name });
-    parts.a = chooser(this.#runs, this.#view.a, (a) => this.#set({ a }), "Run A");
-    parts.b = chooser(this.#runs, this.#view.b, (b) => this.#set({ b }), "Run B");
+    for (const name of ["modes", "order", "which", "pairs", "maps", "apart", "texts", "layers", "charts", "best", "settings", "orders"]) parts[name] = h("div", { class: name });
+    parts.a = chooser(this.#runs, this.#view.a, (a) => this.#set({ a, ...HEAD }), "Run A");
+    parts.b = chooser(this.#runs, this.#view.b, (b) => this.#set({ b, ...HEAD }), "Run B");
     parts.text = field("Input", (text) => this.#set({ text }));
     parts.other = field("Input B", (other) => this.#set({ other }));
     parts.hint = h("p", { class: "hint" });
@@ -94,7 +95,7 @@ class Compare {
     const parts = this.#parts;
     const view = this.#view;
     const { mode } = view;
-    redrawn(parts.modes, mode, () => choice("Compare", "mode", MODES, mode, (chosen) => this.#set({ mode: chosen })));
+    redrawn(parts.modes, mode, () => choice("Compare", "mode", MODES, mode, (chosen) => this.#set({ mode: chosen, ...HEAD })));
     parts.a.show(view.a);
     parts.b.show(view.b);
     parts.a.el.firstChild.textContent = mode === "runs" ? "Run A" : "Run";
@@ -163,7 +164,7 @@ class Compare {
     const view = this.#view;
     const stack = stacks.find(({ part }) => part === view.part) ?? stacks[0];
     if (!stack) return;
-    const part = (name) => this.#set({ part: name, layer: "1", head: "1" });
+    const part = (name) => this.#set({ ...HEAD, part: name });
     redrawn(this.#parts.which, JSON.stringify([stacks, view.part, view.layer, view.head]), () => [
       stacks.length > 1 ? choice("Part", "part", stacks.map(({ part: name }) => [name, name]), stack.part, part) : null,
       stack.layers > 1 ? stepper("Layer", Number(view.layer), 1, stack.layers, (layer) => this.#set({ layer: String(layer) })) : null,
