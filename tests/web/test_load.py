@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, settings
 from workings import Problem
 from workings.web.app import guarded
 from workings.web.guard import Door
+from workings.web.shelf import Shelf
 
 CLIENTS, SECONDS = 50, 20.0
+NAMES = ("gpt", "fruit", "french", "squares")
 MEMORY = Path("/proc/self/statm")
 schema = schemathesis.openapi.from_asgi(
     "/api/openapi.json", guarded(Door(80, ("localhost", "testserver")))
@@ -25,6 +27,29 @@ schema = schemathesis.openapi.from_asgi(
 @schema.parametrize()
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_request_is_our_fault(case: Any) -> None:
+    response = case.call()
+    assert response.status_code < 500, response.text
+    if response.status_code >= 400:
+        assert list(response.json()) == ["error"]
+
+
+@pytest.fixture
+def of_runs(runs: dict[str, Path]) -> Any:
+    """What can be asked of runs."""
+    door = Door(80, ("localhost", "testserver"))
+    app = guarded(door, Shelf([runs[name] for name in NAMES]))
+    return schemathesis.openapi.from_asgi("/api/openapi.json", app)
+
+
+looked = schemathesis.pytest.from_fixture("of_runs").include(path_regex="^/api/look")
+
+
+@pytest.mark.slow
+@looked.parametrize()
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_question_to_a_run_is_our_fault(case: Any) -> None:
+    if isinstance(case.body, dict) and "run" in case.body:
+        case.body["run"] = NAMES[len(str(case.body)) % len(NAMES)]  # one that is there
     response = case.call()
     assert response.status_code < 500, response.text
     if response.status_code >= 400:
