@@ -66,9 +66,10 @@ def test_data_can_be_read(document):
 class Session:
     """A folder in which a document is followed."""
 
-    def __init__(self, capsys):
-        self.capsys = capsys
-        self.shorten = None  # how to train, where not to the letter
+    short = False  # whether trainings are cut short
+
+    def __init__(self, capsys, train):
+        self.capsys, self.train = capsys, train
         self.names = {"__name__": "__main__"}
 
     def follow(self, document):
@@ -88,26 +89,19 @@ class Session:
         words = split(line)[1:]
         words, _, output = (words[:-2], *words[-2:]) if ">" in words else (words, "", "")
         words = expanded(words)
-        if self.shorten and words[0] == "compare":
+        if self.short and words[0] == "compare":
             return  # which trains in processes of its own: to the letter, or not at all
-        if self.shorten and words[0] == "train" and "--repeat" not in words:
-            self.shorten(words)
-        else:
-            status = main([*words, "--threads", "1"])
-            found = self.capsys.readouterr()
-            assert status in ((0, 1) if words[0] in FINDS else (0,)), f"{line}\n{found.err}"
-            if output:
-                Path(output).write_text(found.out, encoding="utf-8")
-        left = getattr(parsed(words), "out", None)
-        assert left is None or Path(left).exists(), line
-
-
-@pytest.fixture
-def session(tmp_path, monkeypatch, capsys):
-    for name in GOES_ON:
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
-    return Session(capsys)
+        if words[0] == "train" and "--repeat" not in words:
+            self.train(words, self.short)
+            return
+        status = main([*words, "--threads", "1"])
+        found = self.capsys.readouterr()
+        assert status in ((0, 1) if words[0] in FINDS else (0,)), f"{line}\n{found.err}"
+        given = vars(parsed(words))
+        left = given.get("out") or given.get("problem")
+        assert Path(left).exists() if left else found.out + found.err, line
+        if output:
+            Path(output).write_text(found.out, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +110,15 @@ def kept(tmp_path_factory):
     return tmp_path_factory.mktemp("kept"), {}
 
 
+@pytest.fixture(scope="module")
+def few():
+    whole = sets.BUILT_IN["emoji-languages"]()
+    return Splits(whole.name, whole.train[:280], whole.validation[:70], whole.test[:70])
+
+
 @pytest.fixture
-def small_sets(kept, monkeypatch):
-    whole, names = sets.BUILT_IN["emoji-languages"](), pairs.emoji_names
-    few = Splits(whole.name, whole.train[:280], whole.validation[:70], whole.test[:70])
+def small_sets(kept, few, monkeypatch):
+    names = pairs.emoji_names
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept[0] / "cache"))
     monkeypatch.setattr(texts, "MOST_BUILT_IN", 80_000)
     monkeypatch.setitem(sets.BUILT_IN, "emoji-languages", lambda: few)
@@ -133,32 +132,41 @@ def _some(parts):
 
 
 @pytest.fixture
-def shorten(kept, small_sets):
-    """Train a few steps of what a command asks for, unless a document before has asked already."""
+def train(kept):
+    """Train what a command asks for, unless a document before has asked for the same."""
     folder, trained = kept
 
-    def short(words):
+    def once(words, short):
         arguments = parsed(words)
-        steps = ["--data.steps", "3"] if _is_language(arguments) else []
-        command = [*words, "--train.epochs", "1", *steps, "--threads", "1"]
         out = Path(arguments.out or f"runs/{Path(arguments.recipe).stem}")
-        key = Path(arguments.recipe).read_text(encoding="utf-8"), *arguments.changes
+        key = short, Path(arguments.recipe).read_text(encoding="utf-8"), *arguments.changes
         if key in trained:
             shutil.copytree(trained[key], out)
-        else:
-            assert main(command) == 0, words
-            trained[key] = shutil.copytree(out, folder / str(len(trained)))
+            return
+        steps = ["--data.steps", "3"] if _is_language(arguments) else []
+        changes = ["--train.epochs", "1", *steps] if short else []
+        assert main([*words, *changes, "--threads", "1"]) == 0, words
+        trained[key] = shutil.copytree(out, folder / str(len(trained)))
 
-    return short
+    return once
 
 
 def _is_language(arguments):
     return read_recipe(arguments.recipe).task == "language"
 
 
+@pytest.fixture
+def session(tmp_path, monkeypatch, capsys, train):
+    for name in GOES_ON:
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    return Session(capsys, train)
+
+
 @by_name
-def test_a_document_can_be_followed(document, session, shorten):
-    session.shorten = shorten
+@pytest.mark.usefixtures("small_sets")
+def test_a_document_can_be_followed(document, session):
+    session.short = True
     session.follow(document)
 
 
