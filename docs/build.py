@@ -18,7 +18,7 @@ from rendered import SHOWN, Rendered, colours, is_elsewhere, render, target
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
-    "Begin": ("index", "path", "recipes"),
+    "Begin": ("index", "path", "why", "recipes"),
     "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
     "Tasks": ("classify", "language", "translate", "caption"),
     "Looking inside": ("explain", "cells", "classifiers"),

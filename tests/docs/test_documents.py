@@ -23,7 +23,6 @@ from workings.train.runs import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for elsewhere
 GOES_ON = ("recipes", "lectures", "docs", "results")  # what a session finds beside it
-COMES = {"why"}  # verbs that documents speak of, and that are on their way
 FINDS = ("check", "diff")  # verbs that end with 1 where they found something
 by_name = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 
@@ -49,7 +48,7 @@ def test_verbs_and_options_in_the_text_are_there(document):
     actions = _parser()._subparsers._group_actions[0].choices
     for code in mentioned(document):
         verb, *rest = code.split()[1:]
-        assert verb in VERBS or verb in COMES, code
+        assert verb in VERBS, code
         for option in re.findall(r"(?<!\S)--[a-z][a-z_-]*(?![\w.-])", " ".join(rest)):
             assert option in actions[verb]._option_string_actions, code
 
