@@ -163,7 +163,7 @@ class Looks:
         return told.Explained(
             label=found.label,
             against=found.against,
-            strips=[strip_of(s.method, s.what, tokens, s.values) for s in found.shares],
+            strips=[strip_of(s.method, s.what, tokens, s.values, s.signed) for s in found.shares],
         )
 
     def tracked(self, given: asked.CellsAsked) -> told.Tracked:

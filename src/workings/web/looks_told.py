@@ -107,7 +107,9 @@ def cell_groups(task: Task, tokens: int) -> list[str]:
     ]
 
 
-def strip_of(name: str, says: str, tokens: Sequence[str], values: Sequence[float]) -> told.Strip:
+def strip_of(
+    name: str, says: str, tokens: Sequence[str], values: Sequence[float], signed: bool = True
+) -> told.Strip:
     """Tokens, coloured by a number each."""
     largest = max(map(abs, values), default=0.0)
     return told.Strip(
@@ -117,6 +119,7 @@ def strip_of(name: str, says: str, tokens: Sequence[str], values: Sequence[float
         texts=[typeset(f"{value:.3f}") for value in values],
         colours=[colour_of(value, largest) for value in values],
         largest=typeset(decimal(largest, 3)),
+        signed=signed,
     )
 
 

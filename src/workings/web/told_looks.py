@@ -71,6 +71,7 @@ class Strip(BaseModel):
     texts: list[str]
     colours: list[str]
     largest: str
+    signed: bool
 
 
 class Tile(BaseModel):
