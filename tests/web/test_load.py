@@ -8,7 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from workings import Problem
 from workings.web.app import guarded
@@ -27,29 +28,26 @@ schema = schemathesis.openapi.from_asgi(
 @schema.parametrize()
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_request_is_our_fault(case: Any) -> None:
-    response = case.call()
-    assert response.status_code < 500, response.text
-    if response.status_code >= 400:
-        assert list(response.json()) == ["error"]
-
-
-@pytest.fixture
-def of_runs(runs: dict[str, Path]) -> Any:
-    """What can be asked of runs."""
-    door = Door(80, ("localhost", "testserver"))
-    app = guarded(door, Shelf([runs[name] for name in NAMES]))
-    return schemathesis.openapi.from_asgi("/api/openapi.json", app)
-
-
-looked = schemathesis.pytest.from_fixture("of_runs").include(path_regex="^/api/look")
+    expect_answer(case)
 
 
 @pytest.mark.slow
-@looked.parametrize()
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_question_to_a_run_is_our_fault(case: Any) -> None:
-    if isinstance(case.body, dict) and "run" in case.body:
-        case.body["run"] = NAMES[len(str(case.body)) % len(NAMES)]  # one that is there
+def test_no_question_to_a_run_is_our_fault(runs: dict[str, Path]) -> None:
+    app = guarded(Door(80, ("localhost", "testserver")), Shelf([runs[name] for name in NAMES]))
+    whole = schemathesis.openapi.from_asgi("/api/openapi.json", app)
+    for found in whole.include(path_regex="^/api/look").get_all_operations():
+
+        @given(case=found.ok().as_strategy(), name=st.sampled_from(NAMES))
+        @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+        def ask(case: Any, name: str) -> None:
+            case.body = {**case.body, "run": name} if isinstance(case.body, dict) else case.body
+            expect_answer(case)
+
+        ask()
+
+
+def expect_answer(case: Any) -> None:
+    """A request is answered, or refused in a line."""
     response = case.call()
     assert response.status_code < 500, response.text
     if response.status_code >= 400:

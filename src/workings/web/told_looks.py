@@ -76,6 +76,7 @@ class Strip:
     texts: list[str]
     colours: list[str]
     largest: str
+    signed: bool
 
 
 @dataclass

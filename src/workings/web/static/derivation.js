@@ -17,8 +17,8 @@ function content(model) {
   const told = model.get("derivation");
   if (!told) return [];
   const formula = (one) => h("div", { class: "formula", tabindex: "0", role: "math", "aria-label": one.text }, math(one));
-  return [button("Close", () => model.set("derivation", null), { class: "close" }), h("div", { class: "derivation" },
-    h("div", {}, h("p", { class: "title", dir: "auto" }, told.title), h("h2", {}, told.name), h("p", { dir: "auto" }, told.says), formula(told.formula), told.before.map(formula), formula(told.working)),
+  return [h("div", { class: "derivation" },
+    h("div", {}, h("div", { class: "title" }, h("p", { dir: "auto" }, told.title), button("Close", () => model.set("derivation", null))), h("h2", {}, told.name), h("p", { dir: "auto" }, told.says), formula(told.formula), told.before.map(formula), formula(told.working)),
     h("div", {}, told.lines.length ? sum(told) : null, told.elsewhere.length ? elsewhere(told) : null, told.notes.map((note) => h("p", { class: "hint" }, note)),
       told.table ? button("Open this head in Work", () => model.set("opened", told.table), { class: "main" })
         : h("p", { class: "hint" }, "This head has more than 64 rows or columns: too large for Work.")))];

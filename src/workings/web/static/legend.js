@@ -4,9 +4,9 @@ import { h } from "./dom.js";
 
 const STEPS = [8, 7, 6, 5, 4, 3, 2, 1];
 
-// From full blue over nothing to full orange.
-export function scaleBar() {
-  const names = [...STEPS.map((k) => `n${k}`), "z", ...[...STEPS].reverse().map((k) => `p${k}`)];
+// From full blue over nothing to full orange; or, where nothing is below zero, from nothing on.
+export function scaleBar(signed = true) {
+  const names = [...(signed ? STEPS : []).map((k) => `n${k}`), "z", ...[...STEPS].reverse().map((k) => `p${k}`)];
   return h("span", { class: "bar", "aria-hidden": "true" }, names.map((name) => h("i", { class: name })));
 }
 

@@ -19,7 +19,7 @@ function content(model) {
   const read = h("p", { class: "readout", role: "status" });
   const show = (k) => {
     model.set("focus", k);
-    read.replaceChildren(...(k === null ? [h("span", { class: "place" }, `−${strip.largest}`, scaleBar(), strip.largest)]
+    read.replaceChildren(...(k === null ? [h("span", { class: "place" }, strip.signed ? `−${strip.largest}` : "0", scaleBar(strip.signed), strip.largest)]
       : [h("b", { dir: "auto" }, strip.tokens[k].slice(0, 60)), h("span", { class: "place" }, ` ${k + 1} `), h("b", { class: "number" }, strip.texts[k])]));
   };
   const tokens = strip.tokens.map((token, k) => h("span", { class: `token ${strip.colours[k]}`, data: { k } }, token, token.endsWith("⏎") ? h("br") : null));
