@@ -181,6 +181,23 @@ def test_other_kinds_of_runs(visit: Open, runs: dict[str, Path]) -> None:
     )
 
 
+def test_a_picture_of_ones_own(visit: Open, tmp_path: Path) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (900, 700), "#204060").save(tmp_path / "blue.png")
+    page = visit(look("squares", "", scene=2))
+    page.wait_for_selector(".pictured")
+    page.set_input_files("input[type=file]", tmp_path / "blue.png")
+    page.wait_for_selector("text=Back to the scenes")
+    page.wait_for_function(
+        "() => document.querySelector('.whole figcaption').textContent === 'your picture'"
+    )
+    page.get_by_role("button", name="Back to the scenes").click()
+    page.wait_for_function(
+        "() => document.querySelector('.whole figcaption').textContent.startsWith('scene 2')"
+    )
+
+
 def test_a_large_map_is_drawn_with_a_table_behind_it(visit: Open) -> None:
     text = ("she said well, " * 35)[:512]
     page = visit(look("rotary", text))

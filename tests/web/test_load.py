@@ -8,13 +8,16 @@ from typing import Any
 import httpx2
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from workings import Problem
 from workings.web.app import guarded
 from workings.web.guard import Door
+from workings.web.shelf import Shelf
 
 CLIENTS, SECONDS = 50, 20.0
+NAMES = ("gpt", "fruit", "french", "squares")
 MEMORY = Path("/proc/self/statm")
 schema = schemathesis.openapi.from_asgi(
     "/api/openapi.json", guarded(Door(80, ("localhost", "testserver")))
@@ -25,6 +28,26 @@ schema = schemathesis.openapi.from_asgi(
 @schema.parametrize()
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_request_is_our_fault(case: Any) -> None:
+    expect_answer(case)
+
+
+@pytest.mark.slow
+def test_no_question_to_a_run_is_our_fault(runs: dict[str, Path]) -> None:
+    app = guarded(Door(80, ("localhost", "testserver")), Shelf([runs[name] for name in NAMES]))
+    whole = schemathesis.openapi.from_asgi("/api/openapi.json", app)
+    for found in whole.include(path_regex="^/api/look").get_all_operations():
+
+        @given(case=found.ok().as_strategy(), name=st.sampled_from(NAMES))
+        @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+        def ask(case: Any, name: str) -> None:
+            case.body = {**case.body, "run": name} if isinstance(case.body, dict) else case.body
+            expect_answer(case)
+
+        ask()
+
+
+def expect_answer(case: Any) -> None:
+    """A request is answered, or refused in a line."""
     response = case.call()
     assert response.status_code < 500, response.text
     if response.status_code >= 400:

@@ -13,6 +13,8 @@ from starlette.testclient import TestClient
 from workings.cli import main
 from workings.errors import UserError
 from workings.web import worker
+from workings.web.app import guarded
+from workings.web.guard import Door
 from workings.web.shelf import Shelf
 from workings.web.worker import Turn, Worker
 
@@ -104,3 +106,16 @@ def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
         return await Worker().do(Page(), until_over)  # type: ignore[arg-type]
 
     assert awaited(ask()) > 0
+
+
+def test_a_run_that_needs_an_extra_says_which(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: Path) -> None:
+        raise ModuleNotFoundError("No module named 'tokenizers'", name="tokenizers")
+
+    monkeypatch.setattr("workings.train.runs.load", missing)
+    with TestClient(guarded(Door(80), Shelf([runs["gpt"]])), base_url="http://localhost") as client:  # type: ignore[arg-type]
+        response = client.post("/api/look", json={"run": "gpt", "text": "a"})
+    assert response.status_code == 422
+    assert response.json()["error"] == 'tokenizers is missing: pip install "workings[data]"'

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from workings import __version__
-from workings.errors import UserError, brief
+from workings.errors import UserError, brief, extra_of
 from workings.problems import Problem
 from workings.problems.from_text import problem_from_text
 from workings.views.plain import one_line
@@ -57,6 +57,7 @@ def application(shelf: Shelf | None = None) -> FastAPI:
     app.exception_handler(UserError)(_wrong)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_not_there)
+    app.exception_handler(ModuleNotFoundError)(_missing)
     _pages(app)
     _problems(app)
     _texts(app)
@@ -185,6 +186,14 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
 def _not_there(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return _refusal(error.status_code, error.detail)
+
+
+def _missing(_: Request, error: Exception) -> JSONResponse:
+    """Say how to install what a run needs; what no extra brings is a mistake of ours."""
+    assert isinstance(error, ModuleNotFoundError)
+    if extra_of(error) is None:
+        raise error
+    return _refusal(422, f"{error.name} is missing: {extra_of(error)}")
 
 
 def _refusal(status: int, why: str) -> JSONResponse:

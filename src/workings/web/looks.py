@@ -2,18 +2,17 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from time import perf_counter
 
 import numpy as np
-from torch import Tensor
 
 from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.lens.explain import explain
-from workings.lens.heads import Head, read_head
+from workings.lens.heads import read_head
 from workings.lens.place_vectors import place_vectors
 from workings.lens.reading import Reader
 from workings.lens.stacks import ALIGNMENT, HeadAt, Stack, layers_of, stacks, without
@@ -22,23 +21,28 @@ from workings.tasks.language import Modelling
 from workings.tasks.task import Task
 from workings.tasks.translate import Translating
 from workings.trace import Trace
-from workings.views import derived
-from workings.views.colours import step as colour_of
 from workings.views.maps import label
-from workings.views.notation import decimal, typeset
-from workings.views.plain import one_line
 from workings.web import asked_looks as asked
-from workings.web import laid, mapped
+from workings.web import mapped
 from workings.web import told_looks as told
 from workings.web.answers import MOST_READ, Answer, answer, token_name
-from workings.web.asked import MOST_SIDE
-from workings.web.formulas import formula
+from workings.web.looks_told import (
+    bar_of,
+    bars_of,
+    cell_groups,
+    derivation_of,
+    numbers_of,
+    percent,
+    stack_of,
+    strip_of,
+    table_of,
+    written_of,
+)
 from workings.web.shelf import Shelf
-from workings.web.told import Table
 from workings.web.worker import Turn
 
 KEPT = 4  # inputs whose maps are kept
-BARS, FEW = 12, 5  # of what is likely, of a text's next token and of one that was written
+FEW = 5  # of what was likely instead of a token that was written
 OTHERS = 8  # cells that vary most
 
 
@@ -48,7 +52,7 @@ class Seen:
 
     answer: Answer
     stacks: Sequence[Stack]
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
     def stack(self, part: str) -> Stack:
         """Find a stack by its part."""
@@ -71,17 +75,17 @@ class Looks:
         task, seen = self._task(given), self._seen(given)
         before = self._seen(given.model_copy(update={"off": []})).answer if given.off else None
         found = seen.answer
-        bars, more = _bars(found, before)
+        bars, more = bars_of(found, before)
         return told.Looked(
             kind=self._shelf.run(given.run).kind,
             says=found.says,
             tokens=list(found.tokens),
             bars=bars,
             more=more,
-            written=_written(found, before),
+            written=written_of(found, before),
             pictured=found.pictured,
-            stacks=[_stack(stack, given.off) for stack in seen.stacks],
-            cells=_groups(task, len(found.tokens)),
+            stacks=[stack_of(stack, given.off) for stack in seen.stacks],
+            cells=cell_groups(task, len(found.tokens)),
             positions=place_vectors(task.model) is not None,
             notes=[*found.notes, *seen.notes],
             light=mapped.palette("light"),
@@ -94,15 +98,13 @@ class Looks:
         if given.layer > len(stack.weights) or given.head > len(stack.weights[0]):
             size = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
             raise UserError(f"layer {given.layer}, head {given.head}: there are {size}")
-        name = f"layer {given.layer}, head {given.head}"
-        if given.part == ALIGNMENT:
-            name = stack.called
+        name, says = f"layer {given.layer}, head {given.head}", stack.called
         return mapped.weights_map(
-            name,
-            f"{name} of the {stack.called}" if given.part != ALIGNMENT else name,
+            says if given.part == ALIGNMENT else name,
+            says if given.part == ALIGNMENT else f"{name} of the {says}",
             stack.rows,
             stack.columns,
-            _numbers(stack.weights[given.layer - 1][given.head - 1]),
+            numbers_of(stack.weights[given.layer - 1][given.head - 1]),
             stack.causal,
         )
 
@@ -121,8 +123,8 @@ class Looks:
             )
             whole = head()
             cell = whole.cell("weights", given.row + 1, given.column + 1)
-            table = _table(whole) or _table(head(projected=True))
-        return _derivation(cell, table)
+            table = table_of(whole) or table_of(head(projected=True))
+        return derivation_of(cell, table)
 
     def completed(self, given: asked.Complete, turn: Turn) -> told.Completed:
         """Go on with a text, for a while."""
@@ -139,12 +141,7 @@ class Looks:
                         text=one.text,
                         token=token_name(task.tokenizer, one.token),
                         chance=percent(one.probability),
-                        bars=[
-                            told.Bar(
-                                name=token_name(task.tokenizer, name), share=p, text=percent(p)
-                            )
-                            for name, p in one.top
-                        ],
+                        bars=[bar_of(token_name(task.tokenizer, name), p) for name, p in one.top],
                     )
                 )
                 if turn.over:
@@ -166,7 +163,7 @@ class Looks:
         return told.Explained(
             label=found.label,
             against=found.against,
-            strips=[_strip(s.method, s.what, tokens, s.values) for s in found.shares],
+            strips=[strip_of(s.method, s.what, tokens, s.values) for s in found.shares],
         )
 
     def tracked(self, given: asked.CellsAsked) -> told.Tracked:
@@ -195,7 +192,7 @@ class Looks:
             group=group.name,
             size=group.size,
             cell=cell,
-            strip=_strip(f"{group.name} {cell}", says, tokens, values),
+            strip=strip_of(f"{group.name} {cell}", says, tokens, values),
             others=varied.tolist(),
         )
 
@@ -210,10 +207,10 @@ class Looks:
             says=found.says,
             maps=[
                 mapped.signed_map(
-                    "vectors", "a row for each place", places, columns, _numbers(found.vectors)
+                    "vectors", "a row for each place", places, columns, numbers_of(found.vectors)
                 ),
                 mapped.signed_map(
-                    "products", "place by place", places, places, _numbers(found.products)
+                    "products", "place by place", places, places, numbers_of(found.products)
                 ),
             ],
         )
@@ -254,121 +251,6 @@ class Looks:
                 return Seen(found, [], [str(error)])
 
 
-def percent(share: float) -> str:
-    """Write a probability.
-
-    >>> percent(0.4124), percent(1.0)
-    ('41.2 %', '100.0 %')
-    """
-    return f"{100 * share:.1f} %"
-
-
 def _plain(given: asked.Look) -> asked.Look:
     """Only what an input is: what is kept goes by that."""
     return asked.Look(**{name: getattr(given, name) for name in asked.Look.model_fields})
-
-
-def _numbers(value: Tensor) -> mapped.Numbers:
-    numbers: mapped.Numbers = value.double().cpu().numpy()
-    return numbers
-
-
-def _bars(found: Answer, before: Answer | None) -> tuple[list[told.Bar], int]:
-    if found.chances is None:
-        return [], 0
-    now = found.chances
-    was = None if before is None or before.chances is None else before.chances
-    rank = now if was is None else now.maximum(was)
-    best = rank.topk(min(BARS, len(rank))).indices
-    best = best[now[best].argsort(descending=True, stable=True)]
-    bars = [
-        told.Bar(name=found.names(k), share=float(now[k]), text=percent(float(now[k])))
-        if was is None
-        else told.Bar(
-            name=found.names(k),
-            share=float(now[k]),
-            text=percent(float(now[k])),
-            before=float(was[k]),
-            before_text=percent(float(was[k])),
-            change=typeset(f"{100 * float(now[k] - was[k]):+.1f}"),
-        )
-        for k in best.tolist()
-    ]
-    return bars, len(rank) - len(bars)
-
-
-def _written(found: Answer, before: Answer | None) -> told.Written | None:
-    if found.text is None:
-        return None
-    return told.Written(
-        text=found.text,
-        note=found.note,
-        before=None if before is None else before.text,
-        before_note="" if before is None else before.note,
-    )
-
-
-def _stack(stack: Stack, off: Sequence[asked.Off]) -> told.Stack:
-    away = {(o.layer, o.head) for o in off if o.part == stack.part}
-    small = [
-        [mapped.thumb(_numbers(head), stack.causal) for head in layer] for layer in stack.weights
-    ]
-    return told.Stack(
-        part=stack.part,
-        called=stack.called,
-        rows=len(stack.rows),
-        columns=len(stack.columns),
-        size=small[0][0][1],
-        thumbs=[[drawn for drawn, _ in layer] for layer in small],
-        off=[
-            [(i, j) in away for j in range(1, len(layer) + 1)]
-            for i, layer in enumerate(small, start=1)
-        ],
-        worked=stack.part != ALIGNMENT,
-    )
-
-
-def _groups(task: Task, tokens: int) -> list[str]:
-    """Name the groups of cells that can be laid over so many tokens."""
-    if not isinstance(task, Modelling) or not 0 < tokens <= (task.model.longest or MOST_READ):
-        return []
-    return [
-        f"{group.name} 1–{group.size}" for group in Reader(task.model, np.zeros(1, np.int64)).groups
-    ]
-
-
-def _strip(name: str, says: str, tokens: Sequence[str], values: Sequence[float]) -> told.Strip:
-    largest = max(map(abs, values), default=0.0)
-    return told.Strip(
-        name=name,
-        says=says,
-        tokens=list(tokens),
-        texts=[typeset(f"{value:.3f}") for value in values],
-        colours=[colour_of(value, largest) for value in values],
-        largest=typeset(decimal(largest, 3)),
-    )
-
-
-def _table(head: Head) -> Table | None:
-    sides = [side for matrix in head.given.values() for side in matrix.shape]
-    return laid.table(head.problem) if max(sides) <= MOST_SIDE else None
-
-
-def _derivation(cell: derived.Derived, table: Table | None) -> told.Derivation:
-    figures = derived.numbers(cell) if cell.lines else []
-    return told.Derivation(
-        title=one_line(cell.title),
-        name=cell.name,
-        says=one_line(cell.says),
-        formula=formula(cell.formula, cell.decimals),
-        before=[formula(one, cell.decimals) for one in cell.before],
-        head=list(cell.head),
-        lines=[
-            told.Line(name=one_line(line.name), numbers=row, marked=line.marked)
-            for line, row in zip(cell.lines, figures, strict=True)
-        ],
-        working=formula(cell.working, cell.decimals),
-        elsewhere=derived.differences(cell) if cell.elsewhere else [],
-        notes=list(cell.notes),
-        table=table,
-    )

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { button, h } from "./dom.js";
-import { read, write } from "./link.js";
+import { PROBLEMS, read, write } from "./link.js";
 import { Store } from "./store.js";
 
 // A screen is a module with `render({ store, el, runs })`, which returns how to end it. One that
@@ -26,7 +26,7 @@ let written = "";
 async function show() {
   const wanted = screen;
   const module = await SCREENS[wanted].load();
-  const found = wanted === "work" || wanted === "check" ? [] : await runs;
+  const found = PROBLEMS.includes(wanted) ? [] : await runs;
   if (wanted !== screen) return;
   end?.();
   main.className = screen;

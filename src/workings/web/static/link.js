@@ -5,7 +5,7 @@
 
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-const PROBLEMS = ["work", "check", ""];
+export const PROBLEMS = ["work", "check", ""];
 
 export function write(screen, state) {
   if (!PROBLEMS.includes(screen)) return `#${screen}?${words(state.views?.[screen] ?? {})}`;

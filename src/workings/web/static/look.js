@@ -127,6 +127,7 @@ class Look {
   #refuse(line) {
     this.#parts.status.textContent = line;
     this.#el.classList.remove("waiting");
+    this.#el.classList.add("stale");
   }
 
   #answered(looked, asked) {
@@ -134,7 +135,7 @@ class Look {
     this.#looked = looked;
     this.#maps.clear();
     this.#parts.status.textContent = "";
-    this.#el.classList.remove("waiting");
+    this.#el.classList.remove("waiting", "stale");
     this.#parts.out.replaceChildren(...outcome(looked));
     if (this.#parts.completion) {
       this.#parts.completion.forget();

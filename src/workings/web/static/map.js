@@ -30,6 +30,9 @@ class Shown {
   #over = null;  // the cell that is pointed at
   #cells = null;
   #marks = null;
+  #words = null;  // of a large map, the columns as a text
+  #whose = null;
+  #lit = -1;  // the row that the text shows
   #read = h("p", { class: "readout", role: "status" });
 
   constructor(model, el) {
@@ -48,11 +51,12 @@ class Shown {
     this.#over = null;
     const pinned = this.#model.get("pinned");
     this.#at = [pinned?.row ?? 0, pinned?.column ?? 0].map((k, axis) => Math.min(k, [map.rows, map.columns][axis].length - 1));
-    this.#cells = this.#marks = null;
+    this.#cells = this.#marks = this.#words = null;
+    this.#lit = -1;
     const inside = map.texts ? this.#table() : this.#picture();
     const figure = h("figure", { class: !map.texts ? "map" : Math.max(map.rows.length, map.columns.length) > 10 ? "map small" : "map small smallest", data: { name: map.name } },
       h("figcaption", {}, h("b", {}, map.name), h("span", { class: "size" }, ` ${map.rows.length}×${map.columns.length}`)),
-      inside, this.#read, this.#bar(), map.texts ? null : this.#behind());
+      inside, this.#read, this.#bar(), map.texts ? null : [this.#line(), this.#behind()]);
     this.#el.replaceChildren(figure);
     this.mark();
     if (focused) this.#focus();
@@ -195,6 +199,29 @@ class Shown {
     set(this.#marks.column, here && [here[1], 0, 1, rows]);
     set(this.#marks.here, here && [here[1], here[0], 1, 1]);
     set(this.#marks.pin, pin && [pin[1], pin[0], 1, 1]);
+    this.#light(here ? here[0] : rows - 1);
+  }
+
+  // The columns as a text, each in the colour that it has in one row.
+  #line() {
+    if (this.#axes[0] !== "query") return null;
+    this.#words = this.#map.columns.map((name) => h("span", {}, name.slice(0, 40)));
+    this.#whose = h("b", { class: "query" });
+    return h("div", { class: "line-of", dir: "auto", "aria-hidden": "true" }, this.#whose, " looks at: ", this.#words);
+  }
+
+  #light(row) {
+    if (!this.#words || row === this.#lit) return;
+    this.#lit = row;
+    this.#whose.textContent = `${this.#map.rows[row].slice(0, 40)} ${row + 1}`;
+    const { colours, inks } = palette(this.#map);
+    const begin = row * this.#words.length;
+    this.#words.forEach((word, k) => {
+      const level = this.#levels[begin + k];
+      const hidden = level === HIDDEN;
+      Object.assign(word.style, { backgroundColor: hidden ? "" : colours[level], color: hidden ? "" : inks[level] });
+      word.className = hidden ? "later" : "";
+    });
   }
 
   // The colours and what they stand for.
