@@ -32,6 +32,7 @@ from workings.train.checkpoints import Checkpoints
 from workings.train.log import Log, read_log
 from workings.train.loop import Progress, Trainer
 from workings.train.runs import TASKS, load, read_recipe, train
+from workings.train.watch import Watched
 from workings.views.report import curve_chart, measures
 
 ROOT = Path(__file__).parents[1]
@@ -97,7 +98,12 @@ def _recipe_seeds() -> list[bytes]:
 
 
 def _log(data: bytes) -> None:
-    curves = [r for r in read_log(put("log.jsonl", data)) if r["kind"] == "epoch"]
+    records = read_log(put("log.jsonl", data))
+    watched = Watched(records, 3)
+    for what in watched.measures():
+        curve_chart(watched.curves, what, while_training=watched.means(what)).svg()
+    _ = watched.best(), watched.state(1.0), watched.left, watched.speed, watched.share
+    curves = [r for r in records if r["kind"] == "epoch"]
     if curves and (found := measures(curves)):
         curve_chart(curves, found[0]).svg()
 

@@ -134,6 +134,7 @@ def test_now_and_best():
 
 
 def test_numbers_that_are_none_are_left_out():
-    wild = {"epoch": 10**400, "loss": True, "x": "1", "<b>": 2, "train_loss": 3, "inf": math.inf}
-    assert numbers(wild) == {"train_loss": 3.0, "inf": math.inf}
+    wild = {"epoch": 10**400, "loss": True, "x": "1", "<b>": 2, "seconds": math.inf, "step": -1}
+    measured = {"train_loss": 3.0, "test_loss": math.inf}
+    assert numbers(wild | measured) == measured
     assert Watched([{"kind": "epoch", "epoch": -1, "step": 0}, {"kind": "step"}], 1).curves == []

@@ -137,6 +137,8 @@ def test_the_recipe_is_listed_with_what_is_unusual(client: TestClient) -> None:
         '{"kind": "remark", "epoch": 1e300, "sample": ""}', "\x00" * 50, "9" * 5000,
         '{"kind": "epoch", "epoch": 1' + "0" * 400 + "}",
         '{"kind": "epoch", "epoch": -1, "step": 0}',
+        '{"kind": "epoch", "epoch": 2, "step": 9, "seconds": 1e999, "evaluation_seconds": NaN}',
+        '{"kind": "step", "epoch": 2, "step": 9, "steps": 1e999, "examples": -1, "train_x": 1e308}',
     ],
 )  # fmt: skip
 def test_whatever_is_in_a_log_is_no_fault_of_ours(client: TestClient, run: Path, line: str) -> None:

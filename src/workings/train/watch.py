@@ -48,7 +48,7 @@ class Watched:
 
     def _of(self, kind: str) -> list[dict[str, float]]:
         found = (numbers(record) for record in self.records if record["kind"] == kind)
-        return [r for r in found if all(0 <= r.get(key, -1) <= _MOST for key in ("epoch", "step"))]
+        return [record for record in found if "epoch" in record and "step" in record]
 
     @property
     def finished(self) -> bool:
@@ -174,7 +174,10 @@ def part_and_measure(key: str) -> tuple[str, str]:
 
 
 def numbers(record: Record) -> dict[str, float]:
-    """Keep the numbers of a record under names as we give them; one beyond all floats is none."""
+    """Keep the numbers of a record under names as we give them.
+
+    A measurement may be anything; what counts or tells the time is neither negative nor endless.
+    """
     return dict(_numbers(record.items()))
 
 
@@ -183,6 +186,8 @@ def _numbers(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, float]]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and key.isascii() and key.isidentifier():
             try:
-                yield key, float(value)
+                written = float(value)
             except OverflowError:
                 continue
+            if part_and_measure(key)[1] or 0 <= written <= _MOST:
+                yield key, written

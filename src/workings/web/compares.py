@@ -16,7 +16,7 @@ from workings.views.notation import typeset
 from workings.web import asked_looks, mapped
 from workings.web.answers import Answer, answer
 from workings.web.comparing import CompareAsked, PermuteAsked, SideAsked
-from workings.web.looks import percent
+from workings.web.looks_told import percent
 from workings.web.shelf import Shelf
 from workings.web.told_looks import Map
 from workings.web.told_runs import (
