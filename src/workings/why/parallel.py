@@ -26,11 +26,13 @@ from workings.views.picture import Picture
 from workings.why import QUESTIONS
 from workings.why.finding import Finding
 from workings.why.learning import seeded
+from workings.why.power_law import power_law
 
 WIDTHS = (64, 256)
 LENGTHS = tuple(2**k for k in range(4, 13))
 REPEATS = 5
-TAIL = 4  # lengths that a slope is fitted to: the longest
+TAIL = 4  # lengths that an exponent is fitted to: the longest
+SOME = 256  # of the lengths: a paragraph
 
 
 @dataclass(frozen=True)
@@ -52,20 +54,10 @@ def products(length: int, width: int) -> tuple[int, int]:
     return 2 * length * width**2, 2 * length**2 * width  # W_x x and W_h h; Q Kᵀ and A V
 
 
-def exponent(points: Sequence[Point]) -> float:
-    """The slope of the line through the logarithms, by least squares.
-
-    >>> exponent([(1, 3), (2, 12), (4, 48)])
-    2.0
-    """
-    xs, ys = ([math.log(number) for number in side] for side in zip(*points, strict=True))
-    return statistics.linear_regression(xs, ys).slope
-
-
 def crossing(one: Sequence[Point], other: Sequence[Point]) -> float | None:
     """Where one begins to stay above the other, both drawn straight between their logarithms.
 
-    >>> crossing([(1, 1), (2, 4), (4, 16)], [(1, 2), (2, 4), (4, 8)])
+    >>> crossing([(1, 1), (4, 16)], [(1, 2), (4, 8)])
     2.0
     """
     leads = [(x, math.log(a / b)) for (x, a), (_, b) in zip(one, other, strict=True)]
@@ -119,15 +111,16 @@ def answer(seed: int = 1) -> Finding:
     """Say and draw what was measured."""
     raced = measure(seed)
     narrow = raced[0]
-    grown = [exponent(way[-TAIL:]) for way in (narrow.recurrent, narrow.attention)]
-    lead = {r.width: r.recurrent[TAIL][1] / r.attention[TAIL][1] for r in raced}
+    grown = [power_law(way[-TAIL:])[0] for way in (narrow.recurrent, narrow.attention)]
+    k = LENGTHS.index(SOME)
+    lead = {r.width: r.recurrent[k][1] / r.attention[k][1] for r in raced}
     lines = (
         f"From {LENGTHS[-TAIL]:,} to {LENGTHS[-1]:,} vectors of {narrow.width} numbers, the "
         f"recurrent network's time grows as n to the power of {grown[0]:.2f}, attention's to that "
         f"of {grown[1]:.2f}.",
         *(_where(r) for r in raced),
-        f"Of {LENGTHS[TAIL]} vectors the network makes {LENGTHS[TAIL]} steps, one after the other, "
-        "attention one. Its lead there: "
+        f"Of {SOME} vectors the network makes {SOME} steps, one after the other, attention one. "
+        "Its lead there: "
         + ", ".join(f"{times:.1f} times at d = {width}" for width, times in lead.items())
         + ", on a single thread.",
     )
