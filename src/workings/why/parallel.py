@@ -6,7 +6,6 @@ timed, attention has a lead, because a machine is good at much work of one kind 
 """
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workings.attention import attend
@@ -68,26 +66,18 @@ def crossing(one: Sequence[Point], other: Sequence[Point]) -> float | None:
 
 
 def measure(seed: int = 1, lengths: Sequence[int] = LENGTHS, repeats: int = REPEATS) -> list[Raced]:
-    """Time both over all lengths, turn and turn about, on one thread; keep the medians."""
-    raced = []
-    for width in WIDTHS:
-        with seeded(seed), torch.no_grad(), _one_thread():
-            network = Recurrent("rnn", width, width)
-            inputs = {length: torch.randn(1, length, width) for length in lengths}
-            ways: list[Callable[[Tensor], object]] = [network, _looking_at_itself]
-            seconds: dict[tuple[int, int], list[float]] = {}
-            for _ in range(repeats + 1):
-                for length, x in inputs.items():
-                    for k, way in enumerate(ways):
-                        seconds.setdefault((k, length), []).append(_seconds(way, x))
-        # The first time, memory is made ready.
-        medians = {key: statistics.median(times[1:]) for key, times in seconds.items()}
-        raced.append(Raced(width, *([(n, medians[k, n]) for n in lengths] for k in range(2))))
-    return raced
+    """Time both over all lengths, for each width, on one thread."""
+    with seeded(seed), torch.no_grad(), _one_thread():
+        return [race(width, lengths, repeats) for width in WIDTHS]
 
 
-def _looking_at_itself(x: Float[Tensor, "batch time width"]) -> Tensor:
-    return attend(x, x, x)
+def race(width: int, lengths: Sequence[int], repeats: int) -> Raced:
+    """Time both turn and turn about, and keep the medians."""
+    ways = (Recurrent("rnn", width, width), lambda x: attend(x, x, x))
+    inputs = [torch.randn(1, length, width) for length in lengths]
+    rounds = [[[_seconds(way, x) for x in inputs] for way in ways] for _ in range(repeats + 1)]
+    medians = torch.tensor(rounds[1:]).median(0).values  # in the first, memory is made ready
+    return Raced(width, *(list(zip(lengths, way, strict=True)) for way in medians.tolist()))
 
 
 def _seconds(way: Callable[[Tensor], object], x: Tensor) -> float:
