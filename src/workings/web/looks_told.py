@@ -1,6 +1,7 @@
 """What was seen of a run, laid out for the page."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
@@ -18,8 +19,8 @@ from workings.web import asked_looks as asked
 from workings.web import laid, mapped
 from workings.web import told_looks as told
 from workings.web.answers import MOST_READ, Answer
-from workings.web.asked import MOST_SIDE
 from workings.web.formulas import formula
+from workings.web.laid import MOST_SIDE
 from workings.web.told import Table
 
 BARS = 12
@@ -62,7 +63,7 @@ def bar_of(name: str, now: float, was: float | None = None) -> told.Bar:
     if was is None:
         return bar
     change = typeset(f"{100 * (now - was):+.1f}")
-    return bar.model_copy(update={"before": was, "before_text": percent(was), "change": change})
+    return replace(bar, before=was, before_text=percent(was), change=change)
 
 
 def written_of(found: Answer, before: Answer | None) -> told.Written | None:
