@@ -78,5 +78,5 @@ async def _left(request: Request, work: Future[Result], turn: Turn) -> None:
     with suppress(RuntimeError):  # a client without a connection to lose
         while (await request.receive())["type"] != "http.disconnect":
             pass
-    turn.give_up()
-    work.cancel()
+        turn.give_up()
+        work.cancel()

@@ -58,7 +58,7 @@ class Look {
 
   start() {
     const parts = this.#parts;
-    parts.choose = chooser(this.#runs, this.#view.run, (run) => this.#change({ run, text: "", part: "", layer: "", head: "", row: "", column: "", off: "" }));
+    parts.choose = chooser(this.#runs, this.#view.run, (run) => this.#change({ run, text: undefined, part: "", layer: "", head: "", row: "", column: "", off: "" }));
     for (const name of ["input", "out", "heads", "map", "tabs", "tools", "dock", "more"]) parts[name] = h("div", { class: `look-${name}` });
     parts.status = h("p", { class: "status", role: "alert" });
     parts.attention = h("section", { class: "attention", "aria-label": "Attention" }, h("h2", {}, "Where it looks"), parts.tabs,
@@ -87,7 +87,7 @@ class Look {
   #given() {
     const { text, scene, off } = this.#view;
     const given = { run: this.#run.name, off: offs(off) };
-    if (this.#run.kind !== "caption") return { ...given, text: text || firstText(this.#run.kind) };
+    if (this.#run.kind !== "caption") return { ...given, text: text ?? firstText(this.#run.kind) };
     return this.#picture ? { ...given, picture: this.#picture } : { ...given, scene: Number(scene || 1) };
   }
 
@@ -113,7 +113,7 @@ class Look {
     const refuse = (line) => this.#refuse(line);
     this.#input = run.kind === "caption"
       ? pictureInput(Number(this.#view.scene || 1), (scene) => { this.#picture = null; this.#change({ scene: String(scene) }); }, (picture) => { this.#picture = picture; this.#changed(); }, refuse)
-      : textInput(run.kind, this.#view.text || firstText(run.kind), (text, live) => this.#change({ text, row: "", column: "" }, { live }));
+      : textInput(run.kind, this.#view.text ?? firstText(run.kind), (text, live) => this.#change({ text, row: "", column: "" }, { live }));
     this.#parts.input.replaceChildren(this.#input.el);
     this.#parts.completion = run.kind === "language" ? new Completion(() => this.#given(), (text) => this.#change({ text, row: "", column: "" }), refuse) : null;
     const asked = () => this.#given();
