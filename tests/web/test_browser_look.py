@@ -113,6 +113,38 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
     page.wait_for_selector('figure.map[data-name="layer 2, head 2"]')
 
 
+def test_a_working_goes_when_it_is_no_longer_of_what_is_seen(visit: Open) -> None:
+    page = visit(look("gpt", row=5, column=3))
+    dock = page.locator(".look-dock")
+
+    def work() -> None:
+        page.get_by_role("button", name="Show the working").click()
+        dock.wait_for()
+
+    work()
+    page.locator('.thumb[data-layer="2"][data-head="2"]').click()
+    dock.wait_for(state="hidden")
+    work()
+    assert "Layer 2, head 2" in dock.inner_text()
+    page.get_by_role("button", name="Switch this head off").click()
+    dock.wait_for(state="hidden")
+    work()
+    page.get_by_role("textbox").fill("said he")
+    dock.wait_for(state="hidden")
+
+
+def test_no_text_is_not_the_first_text(visit: Open) -> None:
+    page = visit(look("gpt"))
+    page.wait_for_selector("figure.map")
+    page.get_by_role("textbox").fill("")
+    page.locator(".attention").wait_for(state="hidden")  # there is nothing to look at
+    page.get_by_role("textbox").blur()
+    assert page.get_by_role("textbox").input_value() == ""
+    page.locator("select").first.select_option("rotary")
+    page.wait_for_selector("figure.map")
+    assert page.get_by_role("textbox").input_value() == "The first "
+
+
 def test_a_head_is_switched_off_and_on(visit: Open) -> None:
     page = visit(look("gpt"))
     before = page.locator("table.bars td.now").all_inner_texts()

@@ -104,3 +104,35 @@ def test_it_prints_without_its_buttons(visit: Open) -> None:
     for hidden in (".top", ".dock", ".toggles", ".lines"):
         assert page.locator(hidden).first.is_hidden()
     assert page.locator("figure[data-key=mixed]").is_visible()
+
+
+def test_back_leads_to_the_screen_before(visit: Open) -> None:
+    page = visit()
+    page.locator('input[name="mask"][value="causal"]').check()
+    page.get_by_role("link", name="Check").click()
+    page.wait_for_selector("main.check")
+    page.go_back()
+    page.wait_for_selector("figure[data-key=masked]")
+    page.go_forward()
+    page.wait_for_selector("main.check")
+    page.go_back()
+    page.wait_for_selector("figure[data-key=masked]")
+    page.get_by_role("button", name="Undo").click()  # of the mask: coming back was no change
+    page.wait_for_selector("figure[data-key=masked]", state="detached")
+
+
+@pytest.mark.parametrize("name", ["nothing", "toString", "__proto__"])
+def test_an_address_of_no_screen_is_work(visit: Open, name: str) -> None:
+    page = visit(f"#{name}")
+    page.wait_for_selector("main.work figure[data-key=weights]")
+
+
+def test_a_link_is_said_to_be_copied_only_where_it_is(visit: Open) -> None:
+    page = visit()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="It is in the address bar").wait_for()

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -43,6 +44,20 @@ def test_names_are_told_apart_and_a_run_is_there_once(
     other.mkdir(parents=True)
     (other / "config.toml").write_text('task = "language"\n[data]\nset = "x.txt"\n')
     assert list(Shelf([runs["gpt"], other]).runs) == ["gpt", "gpt-2"]
+
+
+def test_a_folders_name_may_be_long(runs: dict[str, Path], tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 255)
+    copytree(runs["fruit"], long)
+    app: Any = guarded(Door(80), Shelf([long]))
+    with TestClient(app, base_url="http://localhost") as client:
+        side = {"run": long.name, "text": "fig"}
+        posted = [("look", side), ("permute", side), ("compare", {"first": side, "second": side})]
+        for path, body in posted:
+            assert client.post(f"/api/{path}", json=body).status_code == 200
+        both = {"first": long.name, "second": long.name}
+        assert client.get("/api/compare/curves", params=both).status_code == 200
+        assert client.get(f"/api/training/{long.name}").status_code == 200
 
 
 def test_a_run_is_loaded_once(runs: dict[str, Path]) -> None:

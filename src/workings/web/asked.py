@@ -21,6 +21,7 @@ Row: TypeAlias = Annotated[list[Cell], Field(max_length=1024)]
 Rows: TypeAlias = Annotated[list[Row], Field(max_length=1024)]
 Matrix: TypeAlias = Rows | Annotated[str, Field(max_length=LONGEST_TEXT)]
 Name: TypeAlias = Annotated[str, Field(max_length=60)]
+RunName: TypeAlias = Annotated[str, Field(max_length=300)]  # a folder's, and a number
 Word: TypeAlias = Annotated[str, Field(max_length=20_000)]
 Words: TypeAlias = Annotated[list[Word], Field(max_length=MOST_SIDE)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SIDE)]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from workings.web.asked import Asked, Name
+from workings.web.asked import Asked, RunName
 
 LONGEST_INPUT = 20_000  # characters
 LARGEST_PICTURE = 900_000  # characters of base64, in a request of 1 MB
@@ -26,7 +26,7 @@ class Off(Asked):
 class Look(Asked):
     """An input for a run: a text; for a captioner a drawn scene by number, or a picture."""
 
-    run: Name
+    run: RunName
     text: Annotated[str, Field(max_length=LONGEST_INPUT)] = ""
     scene: Annotated[int, Field(ge=1, le=200)] = 1
     picture: Annotated[str, Field(max_length=LARGEST_PICTURE)] | None = None
@@ -69,4 +69,4 @@ class CellsAsked(Look):
 class RunAsked(Asked):
     """A run."""
 
-    run: Name
+    run: RunName

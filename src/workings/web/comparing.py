@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
-from workings.web.asked import Asked, Name
+from workings.web.asked import Asked, RunName
 from workings.web.asked_looks import LONGEST_INPUT, Number, Part
 from workings.web.shelf import Shelf
 from workings.web.told_runs import Both, Compared, Permuted
@@ -13,13 +13,11 @@ from workings.web.told_runs import Both, Compared, Permuted
 if TYPE_CHECKING:
     from workings.web.compares import Compares
 
-RunName = Annotated[str, Query(max_length=60)]
-
 
 class SideAsked(Asked):
     """A run, and what it is to read."""
 
-    run: Name
+    run: RunName
     text: Annotated[str, Field(max_length=LONGEST_INPUT)]
 
 

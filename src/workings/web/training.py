@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import FastAPI, Query
-from fastapi import Path as InPath
 from fastapi.responses import Response
 
 from workings.errors import UserError
@@ -17,6 +16,7 @@ from workings.train.watch import Record, Watched
 from workings.views.compared import figure
 from workings.views.plain import one_line, printable
 from workings.views.report import PARTS, SAMPLES, curve_chart
+from workings.web.asked import RunName
 from workings.web.pictures import tree
 from workings.web.shelf import Run, Shelf
 from workings.web.told_runs import (
@@ -38,7 +38,6 @@ REPORT_POLICY = (
 )
 """a report may look as it likes, and do nothing: it is a file that anybody may have written"""
 
-RunName = Annotated[str, InPath(max_length=255)]
 Width = Annotated[int, Query(ge=240, le=1600)]
 
 

@@ -18,7 +18,7 @@ const SCREENS = {
 const main = document.getElementById("main");
 const start = read(location.hash);
 const store = new Store(start.state, start.view && { [start.screen]: start.view });
-let screen = start.screen in SCREENS ? start.screen : "work";
+let screen = Object.hasOwn(SCREENS, start.screen) ? start.screen : "work";
 const runs = get("/api/runs").catch(() => []);
 let end = null;
 let written = "";
@@ -42,9 +42,9 @@ function marked() {
   }
 }
 
-function remember() {
+function remember(how = "replaceState") {
   written = write(screen, store.state);
-  history.replaceState(null, "", written);
+  history[how](null, "", written);
 }
 
 let soon = 0;
@@ -55,16 +55,23 @@ function changed() {
   soon = setTimeout(remember, 200);
 }
 
-function go(name) {
+function go(name, how) {
   screen = name;
-  remember();
+  remember(how);
   show();
+}
+
+// Another screen is a place of its own: the browser's Back leads from it to the one before.
+function leave(name) {
+  if (name === screen) return;
+  remember();
+  go(name, "pushState");
 }
 
 function list(found) {
   const shown = Object.entries(SCREENS).filter(([, { needs }]) => !needs || found.length);
   document.getElementById("screens").replaceChildren(...shown.map(([name, { title }]) => h("li", {}, h("a", {
-    href: `#${name}`, data: { screen: name }, onclick: (event) => { event.preventDefault(); go(name); },
+    href: `#${name}`, data: { screen: name }, onclick: (event) => { event.preventDefault(); leave(name); },
   }, title))));
   marked();
 }
@@ -73,8 +80,8 @@ const undo = button("Undo", () => store.move(-1), { title: "Ctrl+Z" });
 const redo = button("Redo", () => store.move(1), { title: "Ctrl+Shift+Z" });
 const copy = button("Copy link", async () => {
   remember();
-  await navigator.clipboard?.writeText(location.href).catch(() => {});
-  copy.textContent = "Copied";
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);  // none without TLS
+  copy.textContent = copied ? "Copied" : "It is in the address bar";
   setTimeout(() => (copy.textContent = "Copy link"), 1500);
 });
 document.getElementById("tools").append(undo, redo, copy);
@@ -91,9 +98,11 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", () => {
   if (location.hash === written) return;
   const next = read(location.hash);
-  if (next.state) store.change((state) => Object.assign(state, { practice: false }, next.state));
-  if (next.view) store.change((state) => { state.views[next.screen] = next.view; });
-  if (next.screen in SCREENS && next.screen !== screen) go(next.screen);
+  if (!Object.hasOwn(SCREENS, next.screen)) return;
+  const there = write(next.screen, store.state) === location.hash;
+  if (next.state && !there) store.change((state) => Object.assign(state, { practice: false }, next.state));
+  if (next.view && !there) store.change((state) => { state.views[next.screen] = next.view; });
+  if (next.screen !== screen) go(next.screen);
 });
 
 // The address is the state's: the link that skips to the work leaves it alone.

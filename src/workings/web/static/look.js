@@ -40,7 +40,8 @@ class Look {
   #cell = new Model({ derivation: null });
   #ask = latest((looked, asked) => this.#answered(looked, asked), (line) => this.#refuse(line));
   #askMap = latest((told, asked) => this.#mapped(told, asked), (line) => this.#refuse(line));
-  #askCell = latest((told) => this.#cell.set("derivation", told), (line) => this.#refuse(line));
+  #askCell = latest((told, asked) => this.#written(told, asked), (line) => this.#refuse(line));
+  #worked = "";  // the cell whose working is there
 
   constructor(store, el, runs) {
     this.#store = store;
@@ -95,6 +96,7 @@ class Look {
     const run = named(this.#runs, this.#view.run);
     this.#parts.choose.show(run.name);
     if (run !== this.#run) this.#begin(run);
+    if (this.#cell.get("derivation") && JSON.stringify(this.#asked) !== this.#worked) this.#cell.set("derivation", null);
     const given = this.#given();
     if (run.kind === "caption") this.#input.show(Number(this.#view.scene || 1), Boolean(this.#picture));
     else this.#input.show(given.text);
@@ -223,15 +225,27 @@ class Look {
     const pinned = this.#map.get("pinned");
     const { row, column } = this.#view;
     if (pinned ? String(pinned.row) === row && String(pinned.column) === column : !row) return;
-    this.#cell.set("derivation", null);
     const seen = this.#heads.get("focus") ?? this.#chosen;  // what is pinned is what is seen
     this.#change({ row: pinned ? String(pinned.row) : "", column: pinned ? String(pinned.column) : "", layer: String(seen.layer), head: String(seen.head) });
   }
 
-  #work() {
+  // What is asked about the cell that is pinned: of which input, and which head.
+  get #asked() {
     const { row, column } = this.#view;
+    if (!row || !this.#chosen) return null;
     const { stack, layer, head } = this.#chosen;
-    if (row) this.#askCell("/api/look/working", { ...this.#given(), part: stack.part, layer, head, row: Number(row), column: Number(column) });
+    return { ...this.#given(), part: stack.part, layer, head, row: Number(row), column: Number(column) };
+  }
+
+  #work() {
+    if (this.#asked) this.#askCell("/api/look/working", this.#asked);
+  }
+
+  // A working is of one cell: beside another head or another input it would be wrong.
+  #written(told, asked) {
+    if (JSON.stringify(asked) !== JSON.stringify(this.#asked)) return;
+    this.#worked = JSON.stringify(asked);
+    this.#cell.set("derivation", told);
   }
 
   #open(table) {
