@@ -25,8 +25,8 @@ workings why core --seed 2                    # does it hold for other dice?
 ```
 
 Written by `python docs/why.py`: the numbers are those of one run with seed 1. Each experiment is a
-file of [src/workings/why](../src/workings/why/__init__.py) that is meant to be read: it is made of the
-library's own layers, and a test holds it to its effect.
+file of [src/workings/why](../src/workings/why/__init__.py) that is meant to be read: it is made of
+the library's own layers, and a test holds it to its effect.
 """
 
 
