@@ -57,12 +57,16 @@ def render(text: str, path: PurePosixPath, *, trusted: bool = True) -> Rendered:
                 token.attrSet(name, _on_site(str(address), path))
     page.title = next((text for level, _, text in page.headings if level == 1), page.title)
     page.words = " ".join(plain(t) for t in tokens if t.type == "inline")
-    # Wide tables scroll by themselves; the page never does.
-    page.body = re.sub(
+    # Wide tables and pictures scroll by themselves; the page never does.
+    body = re.sub(
         r"<table>.*?</table>",
         r'<div class="wide" tabindex="0">\g<0></div>',
         parser.renderer.render(tokens, parser.options, {}),
         flags=re.DOTALL,
+    )
+    # A picture is drawn at its own size once one follows it.
+    page.body = re.sub(
+        r'<p>(<img src="([^"]*)"[^>]*>)</p>', r'<p class="wide"><a href="\2">\1</a></p>', body
     )
     return page
 

@@ -30,19 +30,19 @@ class Stop:
 
 PROBLEMS = (
     Stop(
-        "A lecture works self-attention by hand. Is it right? The first wrong number is pointed at,"
-        "\nwith its working; what merely follows from it is marked as that.",
+        "A lecture works self-attention by hand. Is it right? The first wrong number is\n"
+        "pointed at, with its working; what merely follows from it is marked as that.",
         "check lectures/L2-self.toml",
         (0, FOUND),
     ),
 )
 MODELS = (
     Stop(
-        "A Transformer learns to translate, from the names of emoji in English and French.",
+        "A Transformer learns to translate, from names of emoji in English and French.",
         f"train recipes/emoji-french.toml --out {TRANSLATOR}",
     ),
     Stop(
-        "What did it look at while it wrote each word? French has the adjective behind the noun.",
+        "What did it look at while it wrote each word?\nFrench has the adjective behind the noun.",
         f'translate {TRANSLATOR} "red heart" --show',
     ),
     Stop(
@@ -60,7 +60,7 @@ What the tour leaves behind. Open these in a browser: curves, examples, layers.
   {TRANSLATOR}/report.html
   {PYTHON}/report.html
 
-To go on, put `workings` on the path and open the workbench, a page on this machine:
+To go on, put `workings` on the path and open the workbench, a local page:
 
   . .venv/bin/activate
   workings serve {TRANSLATOR} {PYTHON}

@@ -93,6 +93,12 @@ def test_what_looks_like_html_in_a_docstring_is_text():
     assert "&lt;b&gt; &amp; <code>&lt;i&gt;</code>" in page.body
 
 
+def test_a_picture_can_be_seen_at_its_own_size():
+    page = rendered.render("![A & B](why/a.svg)", PurePosixPath("notebooks/a.html"))
+    assert '<a href="../notebooks/why/a.svg"><img src="../notebooks/why/a.svg"' in page.body
+    assert "A &amp; B" in page.body
+
+
 @pytest.mark.parametrize(
     ("page", "address", "on_site"),
     [

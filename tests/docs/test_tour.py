@@ -26,6 +26,11 @@ def test_every_command_can_be_given():
         parsed(split(stop.command))
 
 
+def test_what_is_said_fits_a_terminal():
+    said = [tour.FAREWELL, *(stop.about for stop in (*tour.PROBLEMS, *tour.MODELS))]
+    assert max(len(line) for text in said for line in text.splitlines()) <= 80
+
+
 def test_the_wrong_number_is_pointed_at():
     done = toured("problems", NO_COLOR="1")
     assert done.returncode == 0, done.stderr
