@@ -51,7 +51,7 @@ def test_a_folders_name_may_be_long(runs: dict[str, Path], tmp_path: Path) -> No
     copytree(runs["fruit"], long)
     app: Any = guarded(Door(80), Shelf([long]))
     with TestClient(app, base_url="http://localhost") as client:
-        side = {"run": long.name, "text": "fig"}
+        side = {"run": long.name, "text": "fig plum"}
         posted = [("look", side), ("permute", side), ("compare", {"first": side, "second": side})]
         for path, body in posted:
             assert client.post(f"/api/{path}", json=body).status_code == 200
