@@ -74,6 +74,11 @@ def test_a_causal_mask_knows_the_order_too():
         permuted(task, "to be", "reversed", positions=False)
 
 
+def test_where_nothing_moves_nothing_is_shown():
+    with pytest.raises(UserError, match="no token has another place"):
+        permuted(classifier(), "cat", "reversed")
+
+
 def test_orders_are_permutations():
     for order in ("reversed", "swapped", "shuffled"):
         assert sorted(ordered(7, order, 3)) == list(range(7))

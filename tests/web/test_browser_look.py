@@ -133,6 +133,16 @@ def test_a_working_goes_when_it_is_no_longer_of_what_is_seen(visit: Open) -> Non
     dock.wait_for(state="hidden")
 
 
+def test_a_head_that_another_run_lacks_is_no_longer_pointed_at(visit: Open) -> None:
+    page = visit(look("gpt"))
+    page.locator('.thumb[data-layer="2"][data-head="2"]').hover()
+    page.wait_for_selector('figure.map[data-name="layer 2, head 2"]')
+    page.evaluate("text => { location.hash = text; }", look("looks", "one red cat"))
+    page.wait_for_selector(".wrote")
+    page.wait_for_selector("figure.map")
+    assert page.locator(".status").text_content() == ""
+
+
 def test_no_text_is_not_the_first_text(visit: Open) -> None:
     page = visit(look("gpt"))
     page.wait_for_selector("figure.map")

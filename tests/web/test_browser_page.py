@@ -98,6 +98,16 @@ def test_no_sideways_scroll(visit: Open, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_names_of_rows_are_level_with_their_numbers(visit: Open) -> None:
+    page = visit()
+    heights = page.evaluate(
+        """[...document.querySelectorAll('figure.matrix tbody tr')].map(row =>
+        [row, row.querySelector('th')].map(one => one.getBoundingClientRect().height))"""
+    )
+    assert heights
+    assert all(row == pytest.approx(name) for row, name in heights)
+
+
 def test_it_prints_without_its_buttons(visit: Open) -> None:
     page = visit()
     page.emulate_media(media="print")

@@ -1,6 +1,7 @@
 """Runs by name: checked at the start, loaded once, asked one job at a time."""
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from shutil import copytree
@@ -15,7 +16,9 @@ from workings.cli import main
 from workings.errors import UserError
 from workings.web import worker
 from workings.web.app import guarded
+from workings.web.asked_looks import Look
 from workings.web.guard import Door
+from workings.web.looks import Looks
 from workings.web.shelf import Shelf
 from workings.web.worker import Turn, Worker
 
@@ -51,7 +54,7 @@ def test_a_folders_name_may_be_long(runs: dict[str, Path], tmp_path: Path) -> No
     copytree(runs["fruit"], long)
     app: Any = guarded(Door(80), Shelf([long]))
     with TestClient(app, base_url="http://localhost") as client:
-        side = {"run": long.name, "text": "fig"}
+        side = {"run": long.name, "text": "fig plum"}
         posted = [("look", side), ("permute", side), ("compare", {"first": side, "second": side})]
         for path, body in posted:
             assert client.post(f"/api/{path}", json=body).status_code == 200
@@ -70,6 +73,23 @@ def test_a_run_is_loaded_once(runs: dict[str, Path]) -> None:
 def test_what_is_no_run_is_told_in_a_line(tmp_path: Path, capsys: Any) -> None:
     assert main(["serve", str(tmp_path), "--no-open", "--port", "0"]) == 2
     assert capsys.readouterr().err.endswith("not a run: it has no config.toml\n")
+
+
+def test_a_run_that_has_learned_more_is_loaded_again(runs: dict[str, Path], tmp_path: Path) -> None:
+    copytree(runs["gpt"], tmp_path / "gpt")
+    shelf = Shelf([tmp_path / "gpt"])
+    looks, given = Looks(shelf), Look(run="gpt", text="said")
+    begun = shelf.task("gpt")
+    for weight in begun.model.parameters():
+        weight.data.zero_()  # as if it knew nothing yet
+    before = looks.looked(given).bars
+    weights = tmp_path / "gpt" / "model.safetensors"
+    os.utime(weights, (1, 1))  # as if they had been written anew
+    assert shelf.task("gpt") is not begun
+    assert looks.looked(given).bars != before
+    loaded = shelf.task("gpt")
+    weights.unlink()
+    assert shelf.task("gpt") is loaded
 
 
 class Page:

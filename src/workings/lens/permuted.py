@@ -76,6 +76,8 @@ def permuted(
     if how == "rotary" and not positions:
         raise UserError("rotary positions turn queries and keys: nothing that could be left out")
     index = torch.tensor(ordered(len(place.tokens), order, seed))
+    if index.equal(index.sort().values):
+        raise UserError("no token has another place then: give more tokens, or another seed")
     before, scores = _read(place, None, positions)
     after, scores_after = _read(place, index, positions)
     blocks = [path.removesuffix(".attention") for path in place.layers]

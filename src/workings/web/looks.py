@@ -69,7 +69,7 @@ class Looks:
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._kept: OrderedDict[str, Seen] = OrderedDict()
+        self._kept: OrderedDict[tuple[Task, str], Seen] = OrderedDict()
         self._lock = Lock()
 
     def looked(self, given: asked.Look) -> told.Looked:
@@ -240,7 +240,7 @@ class Looks:
         return self._seen(_plain(given)).answer.text
 
     def _seen(self, given: asked.Look) -> Seen:
-        key = given.model_dump_json()
+        key = self._task(given), given.model_dump_json()
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

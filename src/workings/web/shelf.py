@@ -1,4 +1,4 @@
-"""The runs that the workbench was started with: by name, each loaded once, when it is asked for.
+"""The runs that the workbench was started with: by name, each loaded when it is asked for.
 
 Only the command line names folders. A page asks for a run by its name, and no name is a path.
 """
@@ -38,7 +38,7 @@ class Shelf:
         for folder in folders:
             self._add(Path(folder))
         self._worker = Worker()
-        self._loaded: dict[str, Task] = {}
+        self._loaded: dict[str, tuple[float, Task]] = {}
         self._lock = Lock()
 
     def _add(self, folder: Path) -> None:
@@ -62,18 +62,33 @@ class Shelf:
         return found
 
     def task(self, name: str) -> "Task":
-        """Load a run, once; only from within a job that was given to `ask`."""
+        """Load a run, once for each time that its weights are written: it may still be training.
+
+        Only from within a job that was given to `ask`.
+        """
         run = self.run(name)
-        if name not in self._loaded:
+        now = _written(run.folder)
+        if self._is_old(name, now):
             from workings.train.runs import load
 
             with self._lock:
-                if name not in self._loaded:
+                if self._is_old(name, now):
                     task = load(run.folder)
                     task.model.eval()
-                    self._loaded[name] = task
-        return self._loaded[name]
+                    self._loaded[name] = now, task
+        return self._loaded[name][1]
+
+    def _is_old(self, name: str, now: float) -> bool:
+        return name not in self._loaded or now not in (0.0, self._loaded[name][0])
 
     async def ask(self, request: Request, job: Callable[[Turn], Result]) -> Result:
         """Have something done with models, one job at a time, while other requests go on."""
         return await self._worker.do(request, job)
+
+
+def _written(folder: Path) -> float:
+    """When a run's weights were last written; 0: they are not there, or no longer."""
+    try:
+        return (folder / "model.safetensors").stat().st_mtime
+    except OSError:
+        return 0.0

@@ -14,7 +14,10 @@ export default {
       if (active) el.querySelector(`[data-layer="${active.layer}"][data-head="${active.head}"]`)?.focus();
     };
     draw();
-    model.on("change:stack", draw);
+    model.on("change:stack", () => {
+      model.set("focus", null);  // what was pointed at was a head of another stack
+      draw();
+    });
     model.on("change:chosen", () => mark(model, el));
     return onTheme(draw);
   },
