@@ -5,8 +5,7 @@ from workings.why.forcing import EARLY, LETTERS, MISTAKE, after, measure, spelle
 
 def test_a_teacher_leaves_exposure_bias():
     teacher, student = (spelled(student, EARLY, seed=1) for student in (False, True))
-    told, alone = (sum(teacher.told), sum(teacher.alone))
-    assert alone < 0.85 * told
+    assert sum(teacher.alone) < 0.85 * sum(teacher.told)
     assert sum(student.alone) > 0.9 * sum(student.told)
     assert teacher.misled[MISTAKE] == student.misled[MISTAKE] == 0
     assert after(student.misled) > after(teacher.misled)
@@ -15,5 +14,5 @@ def test_a_teacher_leaves_exposure_bias():
 @pytest.mark.slow
 def test_only_a_student_recovers_from_a_mistake():
     teacher, student = (forced.late for forced in measure())
-    assert min(sum(teacher.alone), sum(student.alone)) > 0.85 * len(teacher.alone)
+    assert min(sum(teacher.alone), sum(student.alone)) > 0.8 * len(teacher.alone)
     assert after(teacher.misled) < 2.5 / LETTERS < 0.6 < after(student.misled)

@@ -5,7 +5,7 @@ from workings.why.norm import DEPTHS, NORMS, SYMBOLS, deep, moved, tied
 
 def test_only_batch_norm_ties_a_sentence_to_its_batch():
     for batch in (2, 16):
-        assert moved(NORMS["layer norm"](), batch, seed=1) == (0, 0)
+        assert max(moved(NORMS["layer norm"](), batch, seed=1)) < 1e-6
     few, many = (moved(NORMS["batch norm"](), n, seed=1)[0] for n in (2, 16))
     assert few > 1.3 * many > 0.1
 

@@ -1,6 +1,7 @@
 import pytest
 
-from workings.why.parallel import WIDTHS, Raced, crossing, exponent, measure, products
+from workings.why.parallel import WIDTHS, Raced, crossing, measure, products
+from workings.why.power_law import power_law
 
 
 def test_products_are_even_where_the_length_is_the_width():
@@ -13,8 +14,8 @@ def test_products_are_even_where_the_length_is_the_width():
 def test_an_exponent_and_a_crossing_are_those_of_the_points():
     line = [(n, 3e-5 * n) for n in (16, 64, 256, 1024)]
     square = [(n, 1e-7 * n**2) for n, _ in line]
-    assert exponent(line) == pytest.approx(1)
-    assert exponent(square) == pytest.approx(2)
+    assert power_law(line) == pytest.approx((1, 3e-5))
+    assert power_law(square) == pytest.approx((2, 1e-7))
     assert crossing(square, line) == pytest.approx(300)
     assert Raced(64, line, square).crossing == pytest.approx(300)
     assert crossing(square[:2], line[:2]) is None

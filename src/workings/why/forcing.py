@@ -7,6 +7,7 @@ by a wrong one, which the first has never seen happen.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from jaxtyping import Float, Int
@@ -115,7 +116,7 @@ def spelled(student: bool, steps: int, seed: int) -> Spelled:
         shift = torch.randint(1, LETTERS, (WORDS,), generator=generator)
         wrong = (letters[:, MISTAKE] - WORDS + shift) % LETTERS + WORDS
         trials.append(speller.spell(letters, wrong))
-    misled = [sum(place) / TRIALS for place in zip(*trials, strict=True)]
+    misled = [fmean(place) for place in zip(*trials, strict=True)]
     return Spelled(told, speller.spell(letters), misled)
 
 
@@ -130,7 +131,7 @@ def measure(seed: int = 1) -> tuple[Forced, Forced]:
 
 def after(misled: Sequence[float]) -> float:
     """How many letters are right after the wrong one."""
-    return sum(misled[MISTAKE + 1 :]) / (LENGTH - MISTAKE - 1)
+    return fmean(misled[MISTAKE + 1 :])
 
 
 def answer(seed: int = 1) -> Finding:
@@ -138,36 +139,32 @@ def answer(seed: int = 1) -> Finding:
     teacher, student = measure(seed)
     lines = (
         f"After {EARLY} steps a network with teacher forcing has "
-        f"{_mean(teacher.early.told):.0%} of the letters right while it is fed the right ones, and "
-        f"{_mean(teacher.early.alone):.0%} when it is fed its own: exposure bias. With student "
-        f"forcing it is {_mean(student.early.told):.0%} and {_mean(student.early.alone):.0%}.",
-        f"After {STEPS} steps they write {_mean(teacher.late.alone):.0%} and "
-        f"{_mean(student.late.alone):.0%} right by themselves. One wrong letter put in: of those "
+        f"{fmean(teacher.early.told):.0%} of the letters right while it is fed the right ones, and "
+        f"{fmean(teacher.early.alone):.0%} when it is fed its own: exposure bias. With student "
+        f"forcing it is {fmean(student.early.told):.0%} and {fmean(student.early.alone):.0%}.",
+        f"After {STEPS} steps they write {fmean(teacher.late.alone):.0%} and "
+        f"{fmean(student.late.alone):.0%} right by themselves. One wrong letter put in: of those "
         f"after it {after(teacher.late.misled):.0%} are right with teacher forcing, "
         f"{after(student.late.misled):.0%} with student forcing; a guess is right in "
         f"{1 / LETTERS:.0%}.",
     )
     rows = [
         (f"{forced.name}, {steps} steps",
-         *(f"{x:.3f}" for x in (_mean(one.told), _mean(one.alone), after(one.misled))))
+         *(f"{x:.3f}" for x in (fmean(one.told), fmean(one.alone), after(one.misled))))
         for forced in (teacher, student)
         for steps, one in ((EARLY, forced.early), (STEPS, forced.late))
     ]  # fmt: skip
     return Finding(
         QUESTIONS["forcing"],
         lines,
-        "texts that could go on in many ways: there a student is asked for a letter that does not "
-        "follow from what it wrote, and learns worse; a model that never errs and always takes its "
-        "likeliest letter, which meets no mistakes; a Transformer, which a student's steps rob of "
-        "reading everything at once.",
+        "texts that could go on in many ways: there a student is asked for letters that need not "
+        "follow from what it wrote; a model that never errs and always takes its likeliest letter, "
+        "which meets no mistakes; a Transformer, which a student's steps rob of reading everything "
+        "at once.",
         _picture(teacher, student),
         ("forcing", "told", "alone", "after a wrong letter"),
         rows,
     )
-
-
-def _mean(shares: Sequence[float]) -> float:
-    return sum(shares) / len(shares)
 
 
 def _picture(teacher: Forced, student: Forced) -> Picture:

@@ -63,8 +63,8 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList()
         for _ in range(depth):
             block = EncoderBlock(WIDTH, heads=2, hidden=2 * WIDTH)
-            block.around_attention.norm = NORMS[norm]()
-            block.around_feed_forward.norm = NORMS[norm]()
+            for around in (block.around_attention, block.around_feed_forward):
+                around.add_module("norm", NORMS[norm]())
             self.blocks.append(block)
         self.norm = NORMS[norm]()
         self.head = nn.Linear(WIDTH, SYMBOLS)
@@ -159,9 +159,10 @@ def answer(seed: int = 1) -> Finding:
     two = BATCHES.index(2)
     last, last_bare = (sum(one.losses[-10:]) / 10 for one in stacks)
     lines = (
-        f"With another neighbour in a batch of 2, batch norm moves a sentence's vectors by "
+        "With another neighbour in a batch of 2, batch norm moves a sentence's vectors by "
         f"{batch.moved[two]:.0%} of their size, in a batch of {BATCHES[-1]} by "
-        f"{batch.moved[-1]:.0%}; uncounted padding moves them, too. Layer norm moves them by "
+        f"{batch.moved[-1]:.0%}. Padding that is counted moves them in a batch of 2 by "
+        f"{batch.padded[two]:.0%}. Layer norm moves them by "
         f"{max(*layer.moved, *layer.padded):.0%}.",
         f"Trained for {STEPS} steps with batches of 2: {batch.training[two]:.0%} right by the "
         f"batch's own mean and variance, {batch.afterwards[two]:.0%} by those kept, "

@@ -6,7 +6,6 @@ timed, attention has a lead, because a machine is good at much work of one kind 
 """
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workings.attention import attend
@@ -26,11 +24,13 @@ from workings.views.picture import Picture
 from workings.why import QUESTIONS
 from workings.why.finding import Finding
 from workings.why.learning import seeded
+from workings.why.power_law import power_law
 
 WIDTHS = (64, 256)
 LENGTHS = tuple(2**k for k in range(4, 13))
 REPEATS = 5
-TAIL = 4  # lengths that a slope is fitted to: the longest
+TAIL = 4  # lengths that an exponent is fitted to: the longest
+SOME = 256  # of the lengths: a paragraph
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,10 @@ def products(length: int, width: int) -> tuple[int, int]:
     return 2 * length * width**2, 2 * length**2 * width  # W_x x and W_h h; Q Kᵀ and A V
 
 
-def exponent(points: Sequence[Point]) -> float:
-    """The slope of the line through the logarithms, by least squares.
-
-    >>> exponent([(1, 3), (2, 12), (4, 48)])
-    2.0
-    """
-    xs, ys = ([math.log(number) for number in side] for side in zip(*points, strict=True))
-    return statistics.linear_regression(xs, ys).slope
-
-
 def crossing(one: Sequence[Point], other: Sequence[Point]) -> float | None:
     """Where one begins to stay above the other, both drawn straight between their logarithms.
 
-    >>> crossing([(1, 1), (2, 4), (4, 16)], [(1, 2), (2, 4), (4, 8)])
+    >>> crossing([(1, 1), (4, 16)], [(1, 2), (4, 8)])
     2.0
     """
     leads = [(x, math.log(a / b)) for (x, a), (_, b) in zip(one, other, strict=True)]
@@ -76,26 +66,18 @@ def crossing(one: Sequence[Point], other: Sequence[Point]) -> float | None:
 
 
 def measure(seed: int = 1, lengths: Sequence[int] = LENGTHS, repeats: int = REPEATS) -> list[Raced]:
-    """Time both over all lengths, turn and turn about, on one thread; keep the medians."""
-    raced = []
-    for width in WIDTHS:
-        with seeded(seed), torch.no_grad(), _one_thread():
-            network = Recurrent("rnn", width, width)
-            inputs = {length: torch.randn(1, length, width) for length in lengths}
-            ways: list[Callable[[Tensor], object]] = [network, _looking_at_itself]
-            seconds: dict[tuple[int, int], list[float]] = {}
-            for _ in range(repeats + 1):
-                for length, x in inputs.items():
-                    for k, way in enumerate(ways):
-                        seconds.setdefault((k, length), []).append(_seconds(way, x))
-        # The first time, memory is made ready.
-        medians = {key: statistics.median(times[1:]) for key, times in seconds.items()}
-        raced.append(Raced(width, *([(n, medians[k, n]) for n in lengths] for k in range(2))))
-    return raced
+    """Time both over all lengths, for each width, on one thread."""
+    with seeded(seed), torch.no_grad(), _one_thread():
+        return [race(width, lengths, repeats) for width in WIDTHS]
 
 
-def _looking_at_itself(x: Float[Tensor, "batch time width"]) -> Tensor:
-    return attend(x, x, x)
+def race(width: int, lengths: Sequence[int], repeats: int) -> Raced:
+    """Time both turn and turn about, and keep the medians."""
+    ways = (Recurrent("rnn", width, width), lambda x: attend(x, x, x))
+    inputs = [torch.randn(1, length, width) for length in lengths]
+    rounds = [[[_seconds(way, x) for x in inputs] for way in ways] for _ in range(repeats + 1)]
+    medians = torch.tensor(rounds[1:]).median(0).values  # in the first, memory is made ready
+    return Raced(width, *(list(zip(lengths, way, strict=True)) for way in medians.tolist()))
 
 
 def _seconds(way: Callable[[Tensor], object], x: Tensor) -> float:
@@ -119,15 +101,16 @@ def answer(seed: int = 1) -> Finding:
     """Say and draw what was measured."""
     raced = measure(seed)
     narrow = raced[0]
-    grown = [exponent(way[-TAIL:]) for way in (narrow.recurrent, narrow.attention)]
-    lead = {r.width: r.recurrent[TAIL][1] / r.attention[TAIL][1] for r in raced}
+    grown = [power_law(way[-TAIL:])[0] for way in (narrow.recurrent, narrow.attention)]
+    k = LENGTHS.index(SOME)
+    lead = {r.width: r.recurrent[k][1] / r.attention[k][1] for r in raced}
     lines = (
         f"From {LENGTHS[-TAIL]:,} to {LENGTHS[-1]:,} vectors of {narrow.width} numbers, the "
         f"recurrent network's time grows as n to the power of {grown[0]:.2f}, attention's to that "
         f"of {grown[1]:.2f}.",
         *(_where(r) for r in raced),
-        f"Of {LENGTHS[TAIL]} vectors the network makes {LENGTHS[TAIL]} steps, one after the other, "
-        "attention one. Its lead there: "
+        f"Of {SOME} vectors the network makes {SOME} steps, one after the other, attention one. "
+        "Its lead there: "
         + ", ".join(f"{times:.1f} times at d = {width}" for width, times in lead.items())
         + ", on a single thread.",
     )

@@ -4,8 +4,6 @@ Language models of one design, from small to less small, learn the characters of
 library; one of them learns from more and more of it. On logarithmic axes, how straight is the line?
 """
 
-import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,13 +21,14 @@ from workings.views.picture import Picture
 from workings.why import QUESTIONS
 from workings.why.finding import Finding
 from workings.why.learning import Draw, learn, seeded
+from workings.why.power_law import power_law
 
 WIDTHS = (8, 16, 32, 64)
 USUAL = 32  # the width that learns from less data, too
 AMOUNTS = (2_000, 8_000, 32_000)  # characters of less data
-STRETCH, STRETCHES = 50, 5  # steps between looks at the held-out text, of which the best counts
+STRETCH, STRETCHES = 50, 5  # steps between looks at the held-out text
 WINDOW, BATCH, RATE = 48, 16, 6e-3
-HELD_OUT = 20_000  # characters
+HELD_OUT = 20_000  # characters: one half says when a model was best, the other how good it was
 CODES = 128  # characters of ASCII; any other is read as a question mark
 
 
@@ -58,14 +57,9 @@ class Reader(nn.Module):
 
 
 def fitted(points: Sequence[Point]) -> Fitted:
-    """Draw a straight line through the logarithms.
-
-    >>> fitted([(1, 8), (10, 4), (100, 2)]).line
-    [(1.0, 8.0), (10.0, 4.0), (100.0, 2.0)]
-    """
-    xs, ys = ([math.log(number) for number in side] for side in zip(*points, strict=True))
-    slope, start = statistics.linear_regression(xs, ys)
-    line = [(x, math.exp(start + slope * math.log(x))) for x, _ in points]
+    """Draw the straight line, and say how far the points are from it."""
+    slope, factor = power_law(points)
+    line = [(x, factor * x**slope) for x, _ in points]
     off = max(abs(y / on - 1) for (_, y), (_, on) in zip(points, line, strict=True))
     return Fitted(points, line, slope, off)
 
@@ -95,15 +89,16 @@ def learned(
     seed: int,
     stretches: int = STRETCHES,
 ) -> tuple[int, float]:
-    """Train a model of a width; give its parameters, and its best loss on the held-out text."""
+    """Train a model of a width; give its parameters, and its held-out loss when it was best."""
     with seeded(seed):
         model = Reader(width)
     losses = []
     for k in range(stretches):  # each with a smaller rate
         rate = RATE * (1 - k / stretches)
-        learn(model, windows(text), steps=STRETCH, batch=BATCH, rate=rate, seed=seed + k)
-        losses.append(_loss_on(model, held_out))
-    return sum(p.numel() for p in model.parameters()), min(losses)
+        learn(model, windows(text), steps=STRETCH, batch=BATCH, rate=rate, seed=100 * seed + k)
+        losses.append([_loss_on(model, half) for half in held_out.chunk(2)])
+    _, measured = min(losses)
+    return sum(p.numel() for p in model.parameters()), measured
 
 
 @torch.no_grad()
