@@ -49,6 +49,13 @@ SMALL = {
 }
 
 
+def test_a_kind_needs_no_sizes(monkeypatch):
+    monkeypatch.setitem(MODELS, "new", NgramConfig)
+    assert model_config({"kind": "new"}) == ("new", NgramConfig())
+    with pytest.raises(UserError, match="new has no sizes"):
+        model_config({"kind": "new", "size": "small"})
+
+
 @pytest.mark.parametrize("kind", SMALL)
 def test_padding_changes_nothing(kind):
     torch.manual_seed(0)

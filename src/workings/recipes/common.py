@@ -167,8 +167,10 @@ def sized(
 ) -> tuple[str, Any]:
     """Read a `[model]` section whose kind has a class of settings, and perhaps sizes."""
     kind = chosen("model.kind", table.get("kind", usual), kinds)
-    size = table.get("size")
+    size, dial = table.get("size"), sizes.get(kind, {})
+    if size is not None and not dial:
+        raise UserError(f"model.size: {kind} has no sizes to choose from")
     if size is not None:
-        chosen("model.size", size, sizes[kind])
+        chosen("model.size", size, dial)
     settings = {key: value for key, value in table.items() if key not in ("kind", "size")}
-    return kind, build(kinds[kind], {**sizes[kind].get(size or "", {}), **settings}, "model.")
+    return kind, build(kinds[kind], {**dial.get(size or "", {}), **settings}, "model.")

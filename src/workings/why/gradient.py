@@ -56,7 +56,7 @@ class Measured:
     quiet: Sequence[Flow]  # for each of RADII
     loud: Flow  # the last of them, with large inputs
     time: Sequence[Flow]  # RNN, LSTM, LSTM with open gates, attention
-    depth: Sequence[Flow]  # plain, residual
+    depth: Sequence[Flow]  # plain, plain with matched weights, residual
 
 
 def flow(name: str, output: Tensor, states: Sequence[Tensor]) -> Flow:
@@ -92,11 +92,17 @@ def through_attention(name: str) -> Flow:
     return flow(name, read[:, -1], words)
 
 
-def through_depth(name: str, residual: bool) -> Flow:
-    """Follow the output of feed-forward layers, with or without a path around each, back."""
+def through_depth(name: str, *, residual: bool = False, matched: bool = False) -> Flow:
+    """Follow the output of feed-forward layers back, with or without a path around each.
+
+    Fresh weights of torch shrink what passes; matched ones (He) hand it on as large as it came.
+    """
     states = [torch.randn(BATCH, 1, WIDTH, requires_grad=True)]
     for _ in range(DEPTH + 1):
-        layer: nn.Module = FeedForward(WIDTH, 4 * WIDTH)
+        layer = FeedForward(WIDTH, 4 * WIDTH)
+        if matched:
+            nn.init.kaiming_normal_(layer.inner.weight)
+            nn.init.kaiming_normal_(layer.outer.weight, nonlinearity="linear")
         around = Residual(WIDTH, "pre", dropout=0.0)
         states.append(around(states[-1], layer) if residual else layer(states[-1]))
     return flow(name, states[-1], states[1:])
@@ -114,7 +120,11 @@ def measure(seed: int = 1) -> Measured:
                 through_time("LSTM, open", Direction("lstm", WIDTH, WIDTH, memory=OPEN), "cell"),
                 through_attention("attention"),
             ],
-            [through_depth("plain", residual=False), through_depth("residual", residual=True)],
+            [
+                through_depth("plain"),
+                through_depth("plain, matched", matched=True),
+                through_depth("residual", residual=True),
+            ],
         )
 
 
@@ -123,7 +133,7 @@ def answer(seed: int = 1) -> Finding:
     found = measure(seed)
     low, high = found.quiet[0], found.quiet[-1]
     rnn, lstm, gates_open, attention = found.time
-    plain, residual = found.depth
+    plain, matched, residual = found.depth
     lines = (
         f"In an RNN whose W_hh has spectral radius {low.name}, the gradient {BACK} steps back is "
         f"{low.last:.0e} of what it is one step back; with {high.name} it has grown "
@@ -133,7 +143,8 @@ def answer(seed: int = 1) -> Finding:
         f"An LSTM's cell is added to: {gates_open.last:.2f} is left if its gates begin open, "
         f"{lstm.last:.0e} if they begin as usual, {rnn.last:.0e} in an RNN. So is what runs "
         f"through a residual network: {DEPTH} layers back {residual.last:.2f} is left, without "
-        f"the path {plain.last:.0e}.",
+        f"the path {plain.last:.0e}, unless the weights' size is matched to their width "
+        f"({matched.last:.2f}).",
         f"Attention goes to any word in one step: {BACK} words back the gradient is "
         f"{attention.last:.2f} times what it is one word back.",
     )

@@ -178,7 +178,7 @@ def answer(seed: int = 1) -> Finding:
         "one look-up at a time, for which one head is enough; a second layer, which can look for "
         "the other thing; heads of width 1, whose keys have hardly room to differ.",
         side_by_side(pictures, "Several narrow heads for the price of one"),
-        ("heads", "right", "Mflop", "parameters", "wide: Mflop", "parameters "),
+        ("heads", "right", "Mflop", "parameters", "wide: Mflop", "wide: parameters"),
         rows,
     )
 

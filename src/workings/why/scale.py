@@ -107,7 +107,7 @@ def answer(seed: int = 1) -> Finding:
     wide, wide_divided = found.plain[-1], found.divided[-1]
     last, last_divided = (sum(x[-20:]) / 20 for x in (found.plain_losses, found.divided_losses))
     lines = (
-        f"The variance of q·k is the width: {found.plain[0].variance:.1f} at {WIDTHS[0]}, "
+        f"The variance of q·k grows as the width: {found.plain[0].variance:.1f} at {WIDTHS[0]}, "
         f"{wide.variance:,.0f} at {wide.width:,}. Divided by √d_k it stays near 1.",
         f"So a softmax over {KEYS} keys of width {wide.width:,} keeps {wide.entropy:.2f} nats of "
         f"{math.log(KEYS):.2f}; its gradient is {wide_divided.gradient / wide.gradient:.1f} times "
@@ -130,7 +130,8 @@ def answer(seed: int = 1) -> Finding:
          *(f"{x:.3g}" for x in (b.variance, b.entropy, b.gradient)))
         for a, b in zip(found.plain, found.divided, strict=True)
     ]  # fmt: skip
-    head = ("d_k", "variance", "entropy", "gradient", "÷√d_k: variance", "entropy ", "gradient ")
+    measured = ("variance", "entropy", "gradient")
+    head = ("d_k", *measured, *(f"{name} ÷√d_k" for name in measured))
     return Finding(
         QUESTIONS["scale"],
         lines,
