@@ -104,12 +104,18 @@ def test_a_full_disk_during_anything_else(recipe, place, disk, capsys, monkeypat
     run = disk.folder / "run"
     module, _, attribute = function.rpartition(".")
     original = getattr(sys.modules[module], attribute)
+    save = Checkpoints.save
 
     def on_a_full_disk(*arguments):
         disk.fill()
         return original(*arguments)
 
+    def save_at_once(checkpoints, *arguments):  # or the disk may be full for this one, too
+        save(checkpoints, *arguments)
+        checkpoints.wait()
+
     with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", save_at_once)
         patch.setattr(function, on_a_full_disk)
         line = told(capsys, "train", recipe, "--out", run)
     assert f"{run / name}: No space left on device: make room" in line

@@ -185,8 +185,8 @@ def test_cells_are_laid_over_the_text(visit: Open) -> None:
     page = visit(look("lstm"))
     page.wait_for_selector(".strip .token")
     assert page.locator(".strip .token").count() == len(TEXT)
-    page.get_by_role("button", name="more: Cell").click()
     name = page.locator(".stripped").get_attribute("data-name")
+    page.get_by_role("button", name="more: Cell").click()
     page.wait_for_function(
         "name => document.querySelector('.stripped').dataset.name !== name", arg=name
     )
