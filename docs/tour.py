@@ -51,7 +51,7 @@ MODELS = (
     ),
     Stop(
         "It goes on with a line of code: the likeliest letter each time.",
-        f'complete {PYTHON} "for i in range(" --tokens 16 --temperature 0',
+        f'complete {PYTHON} "raise Value" --tokens 7 --temperature 0',
     ),
 )
 FAREWELL = f"""

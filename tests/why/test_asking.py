@@ -18,6 +18,12 @@ def test_a_question_that_nobody_asked():
         ask("scal")
 
 
+@pytest.mark.parametrize("seed", [-1, 2**70])
+def test_a_seed_that_nothing_can_be_drawn_from(seed):
+    with pytest.raises(UserError, match="seed = "):
+        ask("gradient", seed)
+
+
 def test_a_picture_is_refused_before_anything_is_computed(capsys):
     assert main(["why", "scale", "--out", "scale.doc"]) == 2
     assert ".svg" in capsys.readouterr().err

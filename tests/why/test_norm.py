@@ -1,6 +1,4 @@
-import pytest
-
-from workings.why.norm import DEPTHS, NORMS, SYMBOLS, deep, moved, tied
+from workings.why.norm import DEPTHS, NORMS, deep, moved, tied
 
 
 def test_only_batch_norm_ties_a_sentence_to_its_batch():
@@ -10,10 +8,10 @@ def test_only_batch_norm_ties_a_sentence_to_its_batch():
     assert few > 1.3 * many > 0.1
 
 
-def test_a_sentence_alone_is_normed_away():
+def test_what_was_kept_of_sentences_alone_does_not_stand_in_for_their_own():
     layer, batch = (tied(name, 1, batches=(1,)) for name in ("layer norm", "batch norm"))
-    assert batch.training[0] == pytest.approx(1 / SYMBOLS, abs=0.06)
-    assert batch.afterwards[0] < 0.5 < 0.8 < layer.afterwards[0]
+    assert batch.afterwards[0] < 0.5 < 0.75 < batch.training[0]
+    assert min(layer.training[0], layer.afterwards[0]) > 0.75
 
 
 def test_without_a_norm_a_deep_stack_explodes():

@@ -94,8 +94,9 @@ def answer(seed: int = 1) -> Finding:
     one_vector, attention, transformer = found
     short, long = LENGTHS.index(2), len(LENGTHS) - 1
     lines = (
-        f"Symbols copied right, of {LENGTHS[short]} and of {LENGTHS[long]}: through one vector of "
-        f"{WIDTH} numbers {one_vector.right[short]:.0%} and {one_vector.right[long]:.0%}; with "
+        f"Symbols copied right, each told those before it, of {LENGTHS[short]} and of "
+        f"{LENGTHS[long]}: through one vector of {WIDTH} numbers {one_vector.right[short]:.0%} "
+        f"and {one_vector.right[long]:.0%}; with "
         f"attention over all states {attention.right[short]:.0%} and {attention.right[long]:.0%}; "
         f"by a Transformer {transformer.right[short]:.0%} and {transformer.right[long]:.0%}. "
         f"A guess is right in {1 / SYMBOLS:.0%}.",

@@ -66,7 +66,6 @@ class Stack(nn.Module):
             for around in (block.around_attention, block.around_feed_forward):
                 around.add_module("norm", NORMS[norm]())
             self.blocks.append(block)
-        self.norm = NORMS[norm]()
         self.head = nn.Linear(WIDTH, SYMBOLS)
 
     def states(self, x: Int[Tensor, "batch time"]) -> list[Float[Tensor, "batch time width"]]:
@@ -78,7 +77,7 @@ class Stack(nn.Module):
 
     def forward(self, x: Int[Tensor, "batch time"]) -> Float[Tensor, "batch classes"]:
         """Score the classes."""
-        scores: Tensor = self.head(self.norm(self.states(x)[-1]).mean(1))
+        scores: Tensor = self.head(self.states(x)[-1].mean(1))
         return scores
 
 
@@ -164,10 +163,10 @@ def answer(seed: int = 1) -> Finding:
         f"{batch.moved[-1]:.0%}. Padding that is counted moves them in a batch of 2 by "
         f"{batch.padded[two]:.0%}. Layer norm moves them by "
         f"{max(*layer.moved, *layer.padded):.0%}.",
-        f"Trained for {STEPS} steps with batches of 2: {batch.training[two]:.0%} right by the "
-        f"batch's own mean and variance, {batch.afterwards[two]:.0%} by those kept, "
-        f"{layer.afterwards[two]:.0%} with layer norm. A sentence alone has its mean taken away: "
-        f"{batch.training[0]:.0%}, a guess being {1 / SYMBOLS:.0%}.",
+        f"Trained for {STEPS} steps with one sentence at a time: {batch.training[0]:.0%} right by "
+        f"its own mean and variance, {batch.afterwards[0]:.0%} by those kept for afterwards, "
+        f"{layer.afterwards[0]:.0%} with layer norm, a guess being {1 / SYMBOLS:.0%}. With two, "
+        f"{batch.training[two]:.0%}, {batch.afterwards[two]:.0%} and {layer.afterwards[two]:.0%}.",
         f"After {DEPTHS[-1]} fresh blocks numbers are {normed.sizes[-1]:.1f} in size with layer "
         f"norm before each sublayer, {bare.sizes[-1]:,.0f} without. {DEEP} blocks, trained for "
         f"{DEEP_STEPS} steps: loss {last:.2f} with, {last_bare:.2f} without.",
