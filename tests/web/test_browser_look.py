@@ -181,6 +181,20 @@ def test_a_text_goes_on(visit: Open, runs: dict[str, Path]) -> None:
     page.wait_for_function("whole => document.querySelector('textarea').value === whole", arg=whole)
 
 
+def test_what_nobody_waits_for_is_not_written_on(visit: Open) -> None:
+    page = visit(look("lstm"))
+    page.route("**/api/look/complete", lambda _: None)  # a model that takes its time
+    leave = page.get_by_role("link", name="Work", exact=True)
+    choose = page.locator("select").first
+    for other in (lambda: choose.select_option("gpt"), leave.click):
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Stop").wait_for()
+        with page.expect_event("requestfailed") as given_up:
+            other()
+        assert given_up.value.url.endswith("/api/look/complete")
+        page.wait_for_selector("table.bars, figure.matrix")
+
+
 def test_cells_are_laid_over_the_text(visit: Open) -> None:
     page = visit(look("lstm"))
     page.wait_for_selector(".strip .token")

@@ -245,7 +245,7 @@ def test_permuted_on_the_page(visit: Open, looking: TestClient) -> None:
 
 
 def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
-    page = visit("#compare?a=squares&mode=permuted&text=fig", ready=".status:not(:empty)")
+    page = visit("#compare?a=squares&mode=permuted&text=fig+tin", ready=".status:not(:empty)")
     assert "permuted for classifiers" in page.locator(".status").text_content()
     page.locator("select").first.select_option("fruit")
     page.wait_for_selector(MAP)

@@ -79,7 +79,7 @@ class Look {
     this.#cell.on("change:opened", () => this.#open(this.#cell.get("opened")));
     this.#cell.on("change:derivation", () => { parts.dock.hidden = !this.#cell.get("derivation"); });
     parts.dock.hidden = true;
-    ends.push(this.#store.listen(() => this.#changed()));
+    ends.push(this.#store.listen(() => this.#changed()), () => this.#parts.completion?.forget());
     this.#changed();
     return () => ends.forEach((end) => end());
   }
@@ -112,6 +112,7 @@ class Look {
   #begin(run) {
     this.#run = run;
     this.#looked = null;
+    this.#parts.completion?.forget();
     const refuse = (line) => this.#refuse(line);
     this.#input = run.kind === "caption"
       ? pictureInput(Number(this.#view.scene || 1), (scene) => { this.#picture = null; this.#change({ scene: String(scene) }); }, (picture) => { this.#picture = picture; this.#changed(); }, refuse)
