@@ -21,9 +21,9 @@ from workings.why import QUESTIONS
 from workings.why.finding import Finding
 from workings.why.learning import Draw, learn, seeded
 
-WORDS, LETTERS, LENGTH = 40, 6, 12
+WORDS, LETTERS, LENGTH = 24, 6, 12
 WIDTH, RATE = 48, 5e-3
-EARLY, STEPS = 150, 400
+EARLY, STEPS = 150, 550
 MISTAKE = 2  # the place of the wrong letter, from 0
 TRIALS = 5  # wrong letters drawn for each word
 

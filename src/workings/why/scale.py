@@ -1,8 +1,8 @@
 """Why are scores divided by √d_k?
 
 The inner product of two vectors of d independent numbers of variance 1 has variance d. Undivided,
-scores of wide heads are so far apart that the softmax gives everything to one key, where its
-gradient is next to nothing.
+scores of wide heads are so far apart that the softmax gives nearly everything to one key, where
+its gradient is small.
 """
 
 import math

@@ -28,6 +28,7 @@ USUAL = 32  # the width that learns from less data, too
 AMOUNTS = (2_000, 8_000, 32_000)  # characters of less data
 STRETCH, STRETCHES = 50, 5  # steps between looks at the held-out text
 WINDOW, BATCH, RATE = 48, 16, 6e-3
+MOST = 128_000  # characters: what the steps have read once and a half when they end
 HELD_OUT = 20_000  # characters: one half says when a model was best, the other how good it was
 CODES = 128  # characters of ASCII; any other is read as a question mark
 
@@ -79,7 +80,7 @@ def texts() -> tuple[Int[Tensor, " characters"], Int[Tensor, " characters"]]:
     """Python's own library: what is learned from, and what is held out."""
     text = next(pieces("python-source"))
     codes = torch.tensor(list(text.encode("ascii", "replace")))
-    return codes[:-HELD_OUT], codes[-HELD_OUT:]
+    return codes[:MOST], codes[-HELD_OUT:]
 
 
 def learned(
