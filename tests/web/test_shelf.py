@@ -154,3 +154,17 @@ def test_a_run_that_needs_an_extra_says_which(
         response = client.post("/api/look", json={"run": "gpt", "text": "a"})
     assert response.status_code == 422
     assert response.json()["error"] == 'tokenizers is missing: pip install "workings[data]"'
+
+
+def test_a_run_that_is_gone_is_told_without_its_place(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "gone"
+    copytree(runs["gpt"], folder)
+    app = guarded(Door(80), Shelf([folder]))
+    (folder / "config.toml").unlink()
+    with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
+        response = client.post("/api/look", json={"run": "gone", "text": "a"})
+    assert response.status_code == 422
+    assert "gone" in response.json()["error"]
+    assert str(tmp_path) not in response.json()["error"]

@@ -148,19 +148,22 @@ def _last_line_end(path: Path, length: int) -> int:
 
 
 def told(measured: Mapping[str, float | str]) -> str:
-    """Write measurements in a line.
+    """Write measurements in a line; how they were measured, a line each below it.
 
-    >>> told({"test_accuracy": 0.9, "test_examples": 2550})
-    'test accuracy 0.9000 · test examples 2,550'
+    >>> print(told({"test_bleu": 9.5, "test_pairs": 2550, "signature": "nrefs:1|case:mixed"}))
+    test bleu 9.5000 · test pairs 2,550
+      signature nrefs:1|case:mixed
     """
-    return " · ".join(
-        f"{name.replace('_', ' ')} {value:.4f}"
-        if isinstance(value, float)
-        else f"{name.replace('_', ' ')} {value}"
-        if isinstance(value, str)
-        else f"{name.replace('_', ' ')} {value:,}"
-        for name, value in measured.items()
-    )
+    figures, words = [], []
+    for key, value in measured.items():
+        name = key.replace("_", " ")
+        if isinstance(value, str):
+            words.append(f"\n  {name} {value}")
+        else:
+            figures.append(
+                f"{name} {value:.4f}" if isinstance(value, float) else f"{name} {value:,}"
+            )
+    return " · ".join(figures) + "".join(words)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The server's answers: every one is a call of the library, and every refusal is a line."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request
@@ -55,7 +56,6 @@ def application(shelf: Shelf | None = None) -> FastAPI:
         redoc_url=None,
         responses=_REFUSALS,
     )
-    app.exception_handler(UserError)(_wrong)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_not_there)
     app.exception_handler(ModuleNotFoundError)(_missing)
@@ -63,6 +63,7 @@ def application(shelf: Shelf | None = None) -> FastAPI:
     _problems(app)
     _texts(app)
     shelf = shelf or Shelf()
+    app.exception_handler(UserError)(_wrong(shelf))
     _runs(app, shelf)
     looking(app, shelf)
     training(app, shelf)
@@ -168,8 +169,11 @@ def _small(problem: Problem) -> Problem:
     return problem
 
 
-def _wrong(_: Request, error: Exception) -> JSONResponse:
-    return _refusal(422, str(error))
+def _wrong(shelf: Shelf) -> Callable[[Request, Exception], JSONResponse]:
+    def refuse(_: Request, error: Exception) -> JSONResponse:
+        return _refusal(422, shelf.without_places(str(error)))
+
+    return refuse
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

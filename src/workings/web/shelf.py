@@ -61,6 +61,12 @@ class Shelf:
             raise UserError(f"{brief(name)}: no such run: {known}")
         return found
 
+    def without_places(self, line: str) -> str:
+        """Write a line for a page, which has no need to know where the runs lie."""
+        for run in self.runs.values():
+            line = line.replace(str(run.folder), run.name)
+        return line
+
     def task(self, name: str) -> "Task":
         """Load a run, once for each time that its weights are written: it may still be training.
 

@@ -185,6 +185,7 @@ class Compare {
 
   #refuse(line) {
     const parts = this.#parts;
+    this.#asked = "";  // it may be asked again
     this.#el.classList.remove("stale");
     parts.status.textContent = line;
     parts.verdict.replaceChildren();

@@ -38,7 +38,7 @@ class Look {
   #heads = new Model({ stack: null, palettes: null, chosen: null });
   #map = new Model({ map: null, pinned: null, axes: ["query", "key"] });
   #cell = new Model({ derivation: null });
-  #ask = latest((looked, asked) => this.#answered(looked, asked), (line) => this.#refuse(line));
+  #ask = latest((looked, asked) => this.#answered(looked, asked), (line) => this.#unanswered(line));
   #askMap = latest((told, asked) => this.#mapped(told, asked), (line) => this.#refuse(line));
   #askCell = latest((told, asked) => this.#written(told, asked), (line) => this.#refuse(line));
   #worked = "";  // the cell whose working is there
@@ -129,6 +129,12 @@ class Look {
 
   #refuse(line) {
     this.#parts.status.textContent = line;
+  }
+
+  // What is on the page answers an older question; this one may be asked again.
+  #unanswered(line) {
+    this.#refuse(line);
+    this.#question = "";
     this.#el.classList.remove("waiting");
     this.#el.classList.add("stale");
   }
