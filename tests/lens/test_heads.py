@@ -11,11 +11,14 @@ from workings.data import Characters, Words
 from workings.errors import UserError
 from workings.lens import heads
 from workings.lens.heads import problem_from_head, read_head
+from workings.lens.stacks import stacks
+from workings.models.captioners import build_captioner
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
 from workings.models.translators import START, build_translator
 from workings.problems import Problem
-from workings.recipes import ClassifyRecipe, LanguageRecipe, TranslateRecipe
+from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe, TranslateRecipe
+from workings.tasks.caption import Captioning, pictured
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.translate import Translating
@@ -64,6 +67,16 @@ def translator(**table):
     torch.manual_seed(0)
     model = shaken(build_translator({**table, "shared": False}, len(words), len(words)))
     return Translating(recipe, Vocabularies(words, words), model.eval())
+
+
+def captioner(kind="transformer"):
+    table = {"kind": kind, "channels": [4, 8], "embedding": 12, "hidden": 16, "layers": 2}
+    if kind == "transformer":
+        table["heads"] = 3
+    recipe = build(CaptionRecipe, {"task": "caption", "model": table, "data": {"pixels": 16}})
+    words = Words(["a", "red", "square"], stop=True)
+    torch.manual_seed(0)
+    return Captioning(recipe, words, shaken(build_captioner(table, len(words))).eval())
 
 
 def inputs(task, path, read):
@@ -357,3 +370,32 @@ def test_a_head_shows_itself():
     told = head.to_table()
     assert max(told["differences"].values()) < 1e-5
     assert [step["step"] for step in told["steps"]] == list(STEPS)
+
+
+@pytest.mark.parametrize("part", ["cross", "decoder"])
+def test_captioners(part):
+    task, said = captioner(), "a red square"
+    picture = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)
+    about = pictured([picture], task.model)
+    ids = torch.tensor([[START, *task.tokenizer.encode(said)]])
+    path = f"decoder.1.{'cross' if part == 'cross' else 'attention'}"
+    given = inputs(task, path, lambda task: task.model.features(about, ids))
+    layer = task.model.get_submodule(path)
+    (stack,) = (one for one in stacks(task, picture, said) if one.part == part)
+    for head in (1, 2, 3):
+        expected = by_hand(layer, head, *given, causal=part == "decoder")
+        agrees(read_head(task, picture, 2, head, part=part, target=said), expected)
+        np.testing.assert_allclose(stack.weights[1][head - 1], expected["weights"], atol=1e-5)
+    assert list(stack.rows) == ["<s>", "a", "red", "square"]
+    if part == "cross":
+        assert list(stack.columns[:2]) == ["(1,1)", "(1,2)"]
+        assert len(stack.columns) == len(given[1])
+
+
+def test_captioners_that_have_no_heads():
+    picture = np.zeros((16, 16, 3), np.uint8)
+    assert stacks(captioner("recurrent"), picture, "a") == []
+    with pytest.raises(UserError, match="its kind is not transformer"):
+        read_head(captioner("recurrent"), picture, 1, 1)
+    with pytest.raises(UserError, match="looks at pictures"):
+        read_head(captioner(), "a red square", 1, 1)

@@ -9,9 +9,12 @@ from workings.errors import UserError
 from workings.lens.permuted import ordered, permuted
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
-from workings.recipes import ClassifyRecipe, LanguageRecipe
+from workings.models.translators import build_translator
+from workings.recipes import ClassifyRecipe, LanguageRecipe, TranslateRecipe
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
+from workings.tasks.translate import Translating
+from workings.tasks.translation import Vocabularies, sentences
 from workings.trace import Trace
 
 TEXT, TURNED = "the cat sat chat", "chat sat cat the"
@@ -60,6 +63,25 @@ def test_permuting_vectors_is_reading_the_words_in_that_order():
         apart = (trace[path][0] - before[path][0].flip(0)).abs()
         torch.testing.assert_close(layer.apart, apart.amax(-1))
         assert layer.residual == pytest.approx(float(apart.max()))
+
+
+def test_of_a_translator_it_is_the_encoder():
+    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 2, "hidden": 16}
+    recipe = build(TranslateRecipe, {"model": table, "tokenizer": {"kind": "words"}})
+    words = Words(["the", "cat", "sat", "chat"], stop=True)
+    torch.manual_seed(3)
+    model = build_translator({**table, "shared": False}, len(words), len(words)).eval()
+    task = Translating(recipe, Vocabularies(words, words), model)
+    found = permuted(task, TEXT, "reversed")
+    assert (found.positions, found.causal, found.chances) == ("sinusoidal", False, None)
+    assert found.tokens[-1] == "</s>"
+    assert not found.layers[-1].is_rounding
+    with Trace(model, only="encoder.*.weights") as trace, torch.no_grad():
+        model.read(sentences([task.words.read(TEXT)[::-1]], model))
+    for k, weights in enumerate(found.found):
+        torch.testing.assert_close(trace[f"encoder.{k}.attention.weights"][0], weights)
+    without = permuted(task, TEXT, "reversed", positions=False)
+    assert all(layer.is_rounding for layer in without.layers)
 
 
 def test_a_causal_mask_knows_the_order_too():

@@ -33,7 +33,8 @@ def small_runs(folder: Path) -> dict[str, Path]:
         "fruit": _classify(folder),
         "french": _translate(folder, {**TRANSFORMER, "shared": False}),
         "looks": _translate(folder, {"kind": "recurrent", "embedding": 8, "hidden": 8}),
-        "squares": _caption(folder),
+        "squares": _caption(folder, {"kind": "recurrent", "embedding": 8, "hidden": 8}),
+        "grids": _caption(folder, TRANSFORMER),
     }
     for name, recipe in made.items():
         train(recipe, folder / name, mode="quiet")
@@ -76,10 +77,10 @@ def _translate(folder: Path, model: dict[str, Any]) -> TranslateRecipe:
     return build(TranslateRecipe, table)
 
 
-def _caption(folder: Path) -> CaptionRecipe:
+def _caption(folder: Path, model: dict[str, Any]) -> CaptionRecipe:
     from PIL import Image
 
-    (folder / "pictures").mkdir()
+    (folder / "pictures").mkdir(exist_ok=True)
     lines = ["image,caption"]
     for k, grey in enumerate(range(0, 240, 8)):
         pixels = np.full((32, 32, 3), grey, np.uint8)
@@ -90,7 +91,7 @@ def _caption(folder: Path) -> CaptionRecipe:
     table = {
         "task": "caption",
         "data": {"set": str(captions), "pixels": 32, "validation": 0.2},
-        "model": {"kind": "recurrent", "channels": [8, 8], "embedding": 8, "hidden": 8},
+        "model": {**model, "channels": [8, 8]},
         "search": {"beams": 1, "longest": 6},
         "train": ONCE,
     }

@@ -93,6 +93,17 @@ def test_translations_stand_side_by_side(looking: TestClient, runs: dict[str, Pa
     assert [stack["part"] for stack in told["stacks"]] == ["alignment"]
 
 
+def test_captions_stand_side_by_side(looking: TestClient) -> None:
+    first, second = {"run": "grids", "scene": 1}, {"run": "grids", "scene": 2}
+    told = compared(looking, first, second)
+    looked = [looking.post("/api/look", json=one).json() for one in (first, second)]
+    for side, one in zip(told["sides"], looked, strict=True):
+        assert side["text"] == one["written"]["text"]
+        assert side["pictured"] == one["pictured"]
+    assert [stack["part"] for stack in told["stacks"]] == ["cross", "decoder"]
+    assert compared(looking, first, {"run": "squares"})["beside"] is None
+
+
 def test_what_has_nothing_in_common_is_said(looking: TestClient) -> None:
     told = compared(looking, {"run": "fruit", "text": "fig"}, {"run": "lstm", "text": "fig"})
     assert "different things" in told["says"]
@@ -145,7 +156,7 @@ SIDE = {"run": "gpt", "text": "x"}
     ("path", "body"),
     [
         ("compare", {"first": SIDE, "second": {"run": "other", "text": "x"}}),
-        ("compare", {"first": SIDE, "second": {"run": "squares", "text": "x"}}),
+        ("compare", {"first": SIDE, "second": {"run": "squares", "scene": 201}}),
         ("compare", {"first": SIDE, "second": SIDE, "layer": 3}),
         ("compare", {"first": SIDE, "second": SIDE, "head": 0}),
         ("compare", {"first": SIDE, "second": SIDE, "part": "encoder"}),
@@ -154,7 +165,7 @@ SIDE = {"run": "gpt", "text": "x"}
         ("compare", {"first": SIDE}),
         ("permute", {"run": "gpt", "text": ""}),
         ("permute", {"run": "lstm", "text": "x"}),
-        ("permute", {"run": "french", "text": "red dog"}),
+        ("permute", {"run": "looks", "text": "red dog"}),
         ("permute", {"run": "rotary", "text": "x", "positions": False}),
         ("permute", {"run": "gpt", "text": "x", "order": "sideways"}),
         ("permute", {"run": "gpt", "text": "x" * 600}),
@@ -179,7 +190,8 @@ MAP = ".three td[data-row]"
 
 @pytest.fixture(scope="module")
 def server(runs: dict[str, Path]) -> Iterator[str]:
-    with running([runs[name] for name in ("gpt", "rotary", "fruit", "french", "squares")]) as link:
+    names = ("gpt", "rotary", "fruit", "french", "squares", "grids")
+    with running([runs[name] for name in names]) as link:
         yield link
 
 
@@ -246,10 +258,23 @@ def test_permuted_on_the_page(visit: Open, looking: TestClient) -> None:
 
 def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
     page = visit("#compare?a=squares&mode=permuted&text=fig+tin", ready=".status:not(:empty)")
-    assert "permuted for classifiers" in page.locator(".status").text_content()
+    assert "a captioner reads none" in page.locator(".status").text_content()
     page.locator("select").first.select_option("fruit")
     page.wait_for_selector(MAP)
     assert page.locator(".status").text_content() == ""
+
+
+def test_captioners_on_the_page(visit: Open) -> None:
+    page = visit("#compare?a=grids&b=squares&mode=runs", ready=".pictured")
+    assert page.locator(".pictured .whole img").count() == 2
+    assert page.get_by_role("textbox").count() == 0
+    page.locator('input[name="mode"][value="inputs"]').click()
+    page.get_by_role("button", name="more: Drawn scene B").click()
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.whole figcaption')].at(-1)"
+        ".textContent.startsWith('scene 3')"
+    )
+    page.wait_for_selector(".three .drawing canvas")
 
 
 def test_another_run_begins_with_its_first_head(visit: Open) -> None:

@@ -199,6 +199,27 @@ def test_a_caption_and_where_it_looked(looking: TestClient, runs: dict[str, Path
     assert refused(looking, "", run="squares", picture=nothing)
 
 
+def test_a_captioners_heads_are_the_librarys(looking: TestClient, runs: dict[str, Path]) -> None:
+    from workings.data.scene_drawing import draw
+    from workings.data.scenes import scenes
+
+    task: Any = load(runs["grids"])
+    pixels = draw(next(scenes("test")), 32)
+    found = told(looking, "", run="grids", scene=1)
+    said = next(task.caption([pixels]))[0].text
+    assert found["written"]["text"] == said
+    assert [stack["part"] for stack in found["stacks"]] == ["cross", "decoder"]
+    asked = {"part": "cross", "layer": 2, "head": 1}
+    shown = told(looking, "/map", run="grids", scene=1, **asked)
+    head = read_head(task, pixels, 2, 1, part="cross", target=said)
+    np.testing.assert_allclose(numbers(shown), head.traced["weights"], atol=0.5e-4 + 1e-6)
+    cell = told(looking, "/working", run="grids", scene=1, **asked, row=0, column=5)
+    assert cell["working"]["text"] == head.cell("weights", 1, 6).to_table()["working"]
+    off = told(looking, "", run="grids", scene=1, off=[asked])
+    assert off["stacks"][0]["off"] == [[False, False], [True, False]]
+    assert off["written"]["before"] == said
+
+
 @pytest.mark.parametrize("name", ["lstm", "gpt"])
 def test_a_cell_over_the_text(looking: TestClient, runs: dict[str, Path], name: str) -> None:
     found = told(looking, "/cells", run=name, text=TEXT, group=1)

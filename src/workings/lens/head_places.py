@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isqrt
+from typing import TypeAlias
 
 import torch
 from torch import nn
@@ -9,10 +11,13 @@ from torch import nn
 from workings.data.tokenizer import PAD, STOP
 from workings.data.tokenizer import START as BEGIN
 from workings.errors import UserError, brief, near
+from workings.lens.glances import Photo
+from workings.models.captioners import TransformerCaptioner
 from workings.models.classifiers import TransformerClassifier
 from workings.models.language import TransformerLanguageModel
 from workings.models.transformer_translator import TransformerTranslator
 from workings.models.translators import START
+from workings.tasks.caption import Captioning, pictured
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.translate import Translating
@@ -22,10 +27,13 @@ from workings.views.maps import label
 MOST = 512  # tokens
 PARTS = ("encoder", "decoder", "cross")
 
+Given: TypeAlias = str | Photo
+"""what a model is given: a text, or a captioner's picture"""
+
 
 @dataclass(frozen=True)
 class Place:
-    """One of a model's stacks of attention layers; `read` makes the model read the text once more.
+    """One of a model's stacks of attention layers; `read` makes the model read once more.
 
     A token of a translation is named by what the decoder reads at its place, not by what it writes
     there next: the vectors of a problem are what goes in.
@@ -41,20 +49,24 @@ class Place:
     causal: bool = False
 
 
-def place_of(task: object, text: str, part: str | None, target: str | None) -> Place:
-    """Find the layers of a part of a run's model, and have it read a text."""
+def place_of(task: object, given: Given, part: str | None, target: str | None) -> Place:
+    """Find the layers of a part of a run's model, and have it read a text or see a picture."""
     if part is not None and part not in PARTS:
         raise UserError(f"part {part!r}: {near(part, PARTS)}")
+    if isinstance(task, Captioning):
+        _expect("a captioner", part, ("cross", "decoder"))
+        return _of_captioner(task, given, part or "cross", target)
+    assert isinstance(given, str), "a picture is for a captioner"
     if target is not None and not isinstance(task, Translating):
         raise UserError("a target is for translators: this model only reads")
     if isinstance(task, Classifying):
         _expect("a classifier", part, ("encoder",))
-        return _of_classifier(task, text)
+        return _of_classifier(task, given)
     if isinstance(task, Modelling):
         _expect("a language model", part, ("decoder",))
-        return _of_language_model(task, text)
+        return _of_language_model(task, given)
     if isinstance(task, Translating):
-        return _of_translator(task, text, part or "cross", target)
+        return _of_translator(task, given, part or "cross", target)
     raise UserError("heads can be shown of classifiers, language models and translators")
 
 
@@ -107,28 +119,57 @@ def _of_translator(task: Translating, text: str, part: str, target: str | None) 
     small = text.lower() if words.lower else text
     read = [label(small[a:b]) for a, b in words.source.spans(small)]
     read = [*_bounded(read, MOST - 1), STOP]
+    source = sentences([words.read(text)], model)
+    if part == "encoder":
+        paths = [f"encoder.{k}.attention" for k in range(len(model.encoder))]
+        return Place(model, part, paths, lambda: model.read(source), brief(text), read)
     if target is None:
         target = next(task.best([text]))
     small = target.lower() if words.lower else target
     wrote = [label(small[a:b]) for a, b in words.target.spans(small)]
     if len(wrote) >= MOST:
         raise UserError(f"a target of {len(wrote):,} tokens: at most {MOST - 1} can be shown")
-    source = sentences([words.read(text)], model)
     ids = torch.tensor([[START, *words.wrote(target)]], device=source.ids.device)
-    stack = "encoder" if part == "encoder" else "decoder"
     return Place(
         model,
-        "decoder's cross-attention" if part == "cross" else part,
-        [
-            f"{stack}.{k}.{'cross' if part == 'cross' else 'attention'}"
-            for k in range(len(model.encoder))
-        ],
+        *_of_decoder(part, len(model.decoder)),
         lambda: model.features(source, ids),
-        brief(text) if part == "encoder" else f"{brief(text)} → {brief(target)}",
-        read if part == "encoder" else [BEGIN, *wrote],
+        f"{brief(text)} → {brief(target)}",
+        [BEGIN, *wrote],
         read if part == "cross" else None,
         causal=part == "decoder",
     )
+
+
+def _of_captioner(task: Captioning, given: Given, part: str, target: str | None) -> Place:
+    """As of a translator; what is looked at are the places of a grid, named by row and column."""
+    model = task.model
+    if isinstance(given, str):
+        raise UserError("a captioner looks at pictures: the workbench shows its heads (serve)")
+    if not isinstance(model, TransformerCaptioner):
+        raise UserError("this captioner has no attention heads: its kind is not transformer")
+    if target is None:
+        target = next(task.caption([given]))[0].text
+    about = pictured([given], model)
+    ids = torch.tensor([[START, *task.tokenizer.encode(target)]], device=about.of.device)
+    with torch.no_grad():
+        side = isqrt(model.read(about)[0].shape[1])
+    places = [f"({row},{column})" for row in range(1, side + 1) for column in range(1, side + 1)]
+    return Place(
+        model,
+        *_of_decoder(part, len(model.decoder)),
+        lambda: model.features(about, ids),
+        brief(target),
+        [BEGIN, *(label(target[a:b]) for a, b in task.tokenizer.spans(target))],
+        places if part == "cross" else None,
+        causal=part == "decoder",
+    )
+
+
+def _of_decoder(part: str, count: int) -> tuple[str, list[str]]:
+    """What a part of a decoder is called, and its layers."""
+    called, name = ("decoder's cross-attention", part) if part == "cross" else (part, "attention")
+    return called, [f"decoder.{k}.{name}" for k in range(count)]
 
 
 def _bounded(tokens: list[str], most: int) -> list[str]:

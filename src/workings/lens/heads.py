@@ -18,7 +18,7 @@ from torch import Tensor
 from workings.errors import UserError
 from workings.layers.multi_head import MultiHeadAttention
 from workings.lens.attention_maps import check_number
-from workings.lens.head_places import Place, place_of
+from workings.lens.head_places import Given, Place, place_of
 from workings.problems.derive import derive
 from workings.problems.make.problem_file import toml
 from workings.problems.numbers import LARGEST_SIDE
@@ -191,7 +191,7 @@ class Head:
 
 def problem_from_head(
     task: object,
-    text: str,
+    text: Given,
     layer: int,
     head: int,
     *,
@@ -206,7 +206,7 @@ def problem_from_head(
 @torch.no_grad()
 def read_head(
     task: object,
-    text: str,
+    text: Given,
     layer: int,
     head: int,
     *,
@@ -220,7 +220,7 @@ def read_head(
 
     `part`: "encoder", "decoder" or "cross"; by default the only one that a model has, and of a
     translator cross-attention, whose text is the source, and whose `target` is the model's own
-    translation where none is given.
+    translation where none is given. A captioner is given a picture, and is like a translator.
 
     X is what enters the layer: after the norm where that comes first, positions and all. W_Q, W_K,
     W_V and the biases are the rows of the layer's one matrix that belong to the head; keys and

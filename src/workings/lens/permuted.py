@@ -18,6 +18,7 @@ from workings.layers.positions import LearnedPositions, RotaryPositions, Sinusoi
 from workings.lens.head_places import Place, place_of
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
+from workings.tasks.translate import Translating
 from workings.trace import Trace
 
 Order: TypeAlias = Literal["reversed", "swapped", "shuffled"]
@@ -67,11 +68,12 @@ def permuted(
 ) -> Permuted:
     """Have a Transformer read a text and the same tokens in another order.
 
-    Without `positions` those that are added to the vectors are left out, both times.
+    Of a translator that is its encoder. Without `positions` those that are added to the vectors
+    are left out, both times.
     """
-    if not isinstance(task, Classifying | Modelling):
-        raise UserError("tokens are permuted for classifiers and language models")
-    place = place_of(task, text, None, None)
+    if not isinstance(task, Classifying | Modelling | Translating):
+        raise UserError("tokens are permuted, and a captioner reads none")
+    place = place_of(task, text, "encoder" if isinstance(task, Translating) else None, None)
     how = _positions(place)
     if how == "rotary" and not positions:
         raise UserError("rotary positions turn queries and keys: nothing that could be left out")

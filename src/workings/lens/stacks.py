@@ -11,9 +11,11 @@ from workings.errors import UserError
 from workings.layers.multi_head import MultiHeadAttention
 from workings.lens.alignments import alignment
 from workings.lens.attention_maps import AttentionMaps, HeadMap, check_number
-from workings.lens.head_places import PARTS, place_of
+from workings.lens.head_places import PARTS, Given, place_of
+from workings.models.captioners import TransformerCaptioner
 from workings.models.language import LanguageModel
 from workings.models.transformer_translator import TransformerTranslator
+from workings.tasks.caption import Captioning
 from workings.tasks.translate import Translating
 from workings.trace import Trace
 from workings.views.maps import label
@@ -56,25 +58,29 @@ class Stack:
         return AttentionMaps(title, self.rows, self.columns, found)
 
 
-def stacks(task: object, text: str, target: str | None = None) -> list[Stack]:
+def stacks(task: object, given: Given, target: str | None = None) -> list[Stack]:
     """Where every head of a run's model looks while it reads a text, and writes a target.
 
-    A translator has its alignment, the mean of all heads, first.
+    A translator has its alignment, the mean of all heads, first. A captioner is given a picture.
     """
+    if isinstance(task, Captioning):
+        heads = isinstance(task.model, TransformerCaptioner)
+        return [_stack(task, given, part, target) for part in ("cross", "decoder") if heads]
     if not isinstance(task, Translating):
-        return [_stack(task, text, None, None)]
-    target = next(task.best([text])) if target is None else target
-    found = alignment(task, text, target)
+        return [_stack(task, given, None, None)]
+    assert isinstance(given, str)
+    target = next(task.best([given])) if target is None else target
+    found = alignment(task, given, target)
     weights = torch.tensor([list(row) for row in found.maps[0].weights])
     rows, columns = ([label(token) for token in some] for some in (found.rows, found.columns))
     aligned = Stack(ALIGNMENT, found.maps[0].name, rows, columns, [weights.unsqueeze(0)])
     parts = ("cross", "decoder", "encoder") if isinstance(task.model, TransformerTranslator) else ()
-    return [aligned, *(_stack(task, text, part, target) for part in parts)]
+    return [aligned, *(_stack(task, given, part, target) for part in parts)]
 
 
 @torch.no_grad()
-def _stack(task: object, text: str, part: str | None, target: str | None) -> Stack:
-    place = place_of(task, text, part, target)
+def _stack(task: object, given: Given, part: str | None, target: str | None) -> Stack:
+    place = place_of(task, given, part, target)
     paths = [f"{path}.weights" for path in place.layers]
     with Trace(place.model, only=paths) as trace:
         place.read()

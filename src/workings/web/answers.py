@@ -17,6 +17,8 @@ from workings.data.scenes import scenes
 from workings.data.tokenizer import Tokenizer
 from workings.errors import UserError
 from workings.lens.glances import Photo, glances
+from workings.lens.head_places import Given
+from workings.lens.stacks import Stack, layers_of, stacks
 from workings.tasks.caption import Captioning
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
@@ -44,8 +46,25 @@ class Answer:
     chances: Float[Tensor, " names"] | None = None
     text: str | None = None
     note: str = ""
+    photo: Photo | None = None
     pictured: Pictured | None = None
     notes: Sequence[str] = ()
+
+    def read(self, given: asked.Look) -> Given:
+        """What the model was given: a text, or a picture."""
+        return given.text if self.photo is None else self.photo
+
+
+def attention_of(task: Task, given: asked.Look, found: Answer) -> tuple[list[Stack], list[str]]:
+    """Where a model's heads looked; or why that cannot be shown."""
+    if not found.tokens and found.photo is None:
+        return [], []
+    if not layers_of(task.model) and not isinstance(task, Translating):
+        return [], []
+    try:
+        return stacks(task, found.read(given), found.text), []
+    except UserError as error:
+        return [], [str(error)]
 
 
 def answer(task: Task, given: asked.Look) -> Answer:
@@ -82,7 +101,7 @@ def _went_on(task: Modelling, given: asked.Look) -> Answer:
         tokens=[label(text[a:b]) for a, b in spans],
         names=lambda k: token_name(tokenizer, tokenizer.token(k)),
         chances=torch.softmax(scores[0].float(), -1).cpu(),
-        notes=task.notes(text, 1),
+        notes=task.notes(text, 0),
     )
 
 
@@ -111,6 +130,7 @@ def _captioned(task: Captioning, given: asked.Look) -> Answer:
         says="What it says of the picture",
         text=best.text,
         note=typeset_all(f"log-probability {best.log_probability:.3f}, {each:.3f} a token"),
+        photo=pixels,
         pictured=pictured(told),
     )
 

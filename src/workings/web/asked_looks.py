@@ -12,6 +12,7 @@ MOST_TOKENS = 200  # of a completion
 
 Number: TypeAlias = Annotated[int, Field(ge=1, le=4096)]
 Place: TypeAlias = Annotated[int, Field(ge=0, lt=512)]
+Scene: TypeAlias = Annotated[int, Field(ge=1, le=200)]
 Part: TypeAlias = Literal["encoder", "decoder", "cross"]
 
 
@@ -28,7 +29,7 @@ class Look(Asked):
 
     run: RunName
     text: Annotated[str, Field(max_length=LONGEST_INPUT)] = ""
-    scene: Annotated[int, Field(ge=1, le=200)] = 1
+    scene: Scene = 1
     picture: Annotated[str, Field(max_length=LARGEST_PICTURE)] | None = None
     off: list[Off] = Field(default=[], max_length=64)
 

@@ -8,13 +8,11 @@ from torch import Tensor
 
 from workings.errors import UserError
 from workings.lens.permuted import Layer, permuted
-from workings.lens.stacks import ALIGNMENT, Stack, layers_of, stacks
-from workings.tasks.caption import Captioning
+from workings.lens.stacks import ALIGNMENT, Stack
 from workings.tasks.classify import Classifying
-from workings.tasks.translate import Translating
 from workings.views.notation import typeset
 from workings.web import asked_looks, mapped
-from workings.web.answers import Answer, answer
+from workings.web.answers import Answer, answer, attention_of
 from workings.web.comparing import CompareAsked, PermuteAsked, SideAsked
 from workings.web.looks_told import percent
 from workings.web.shelf import Shelf
@@ -77,7 +75,7 @@ class Compares:
             more=more,
             stacks=shared,
             beside=beside,
-            notes=[] if shared else [_no_heads(*both)],
+            notes=[] if shared or both[0].answer.pictured else [_no_heads(*both)],
         )
 
     def permuted(self, given: PermuteAsked) -> Permuted:
@@ -109,20 +107,15 @@ class Compares:
 
     def _read(self, side: SideAsked) -> _Read:
         task, kind = self._shelf.task(side.run), self._shelf.run(side.run).kind
-        if isinstance(task, Captioning):
-            raise UserError("a captioner reads pictures: Look shows what it says of one")
-        found = answer(task, asked_looks.Look(run=side.run, text=side.text))
-        if not found.tokens or not (layers_of(task.model) or isinstance(task, Translating)):
-            return _Read(kind, found, [], [])
-        try:
-            return _Read(kind, found, stacks(task, side.text, found.text), [])
-        except UserError as error:
-            return _Read(kind, found, [], [str(error)])
+        given = asked_looks.Look(run=side.run, text=side.text, scene=side.scene)
+        found = answer(task, given)
+        return _Read(kind, found, *attention_of(task, given, found))
 
 
 def _side(name: str, read: _Read) -> Side:
     said = read.answer
-    return Side(name=name, text=said.text, note=said.note, notes=[*said.notes, *read.notes])
+    notes = [*said.notes, *read.notes]
+    return Side(name=name, text=said.text, note=said.note, pictured=said.pictured, notes=notes)
 
 
 def _answers(first: _Read, second: _Read) -> tuple[list[Pair], int, str]:

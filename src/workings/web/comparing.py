@@ -6,7 +6,7 @@ from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
 from workings.web.asked import Asked, RunName
-from workings.web.asked_looks import LONGEST_INPUT, Number, Part
+from workings.web.asked_looks import LONGEST_INPUT, Number, Part, Scene
 from workings.web.shelf import Shelf
 from workings.web.told_runs import Both, Compared, Permuted
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class SideAsked(Asked):
-    """A run, and what it is to read."""
+    """A run, and what it is to read; for a captioner, a drawn scene by number."""
 
     run: RunName
-    text: Annotated[str, Field(max_length=LONGEST_INPUT)]
+    text: Annotated[str, Field(max_length=LONGEST_INPUT)] = ""
+    scene: Scene = 1
 
 
 class CompareAsked(Asked):

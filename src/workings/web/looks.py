@@ -15,17 +15,16 @@ from workings.lens.explain import explain
 from workings.lens.heads import read_head
 from workings.lens.place_vectors import place_vectors
 from workings.lens.reading import Reader
-from workings.lens.stacks import ALIGNMENT, HeadAt, Stack, layers_of, stacks, without
+from workings.lens.stacks import ALIGNMENT, HeadAt, Stack, without
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.task import Task
-from workings.tasks.translate import Translating
 from workings.trace import Trace
 from workings.views.maps import label
 from workings.web import asked_looks as asked
 from workings.web import mapped
 from workings.web import told_looks as told
-from workings.web.answers import MOST_READ, Answer, answer, token_name
+from workings.web.answers import MOST_READ, Answer, answer, attention_of, token_name
 from workings.web.looks_told import (
     bar_of,
     bars_of,
@@ -109,25 +108,27 @@ class Looks:
 
     def page(self, given: asked.MapAsked) -> str:
         """Write a part's heads as a page of their own; of many large ones the chosen one alone."""
-        stack, wrote = self._stack(given), self._target(given)
-        title = f"{given.text} → {wrote}" if given.part == ALIGNMENT else given.text
-        found = stack.maps(title)
-        if len(stack.rows) * len(stack.columns) * len(found.maps) > MOST_MAPPED:
-            found = stack.maps(title, (given.layer, given.head))
-        return page(found)
+        stack, found = self._stack(given), self._answered(given)
+        title = f"{given.text} → {found.text}" if given.part == ALIGNMENT else given.text
+        if found.photo is not None:
+            title = found.text or ""
+        maps = stack.maps(title)
+        if len(stack.rows) * len(stack.columns) * len(maps.maps) > MOST_MAPPED:
+            maps = stack.maps(title, (given.layer, given.head))
+        return page(maps)
 
     def derivation(self, given: asked.DerivationAsked) -> told.Derivation:
         """One cell of a head's weights, written out; and the head as a problem, if it is small."""
-        task = self._task(given)
+        task, found = self._task(given), self._answered(given)
         with self._off(task, given):
             head = partial(
                 read_head,
                 task,
-                given.text,
+                found.read(given),
                 given.layer,
                 given.head,
                 part=given.part,
-                target=self._target(given),
+                target=found.text,
             )
             whole = head()
             cell = whole.cell("weights", given.row + 1, given.column + 1)
@@ -236,8 +237,8 @@ class Looks:
     def _off(self, task: Task, given: asked.Look) -> Trace:
         return without(task.model, [HeadAt(o.part, o.layer, o.head) for o in given.off])
 
-    def _target(self, given: asked.Look) -> str | None:
-        return self._seen(_plain(given)).answer.text
+    def _answered(self, given: asked.Look) -> Answer:
+        return self._seen(_plain(given)).answer
 
     def _seen(self, given: asked.Look) -> Seen:
         key = self._task(given), given.model_dump_json()
@@ -256,14 +257,7 @@ class Looks:
         task = self._task(given)
         with self._off(task, given):
             found = answer(task, given)
-            if found.pictured is not None or not found.tokens:
-                return Seen(found, [])
-            if not layers_of(task.model) and not isinstance(task, Translating):
-                return Seen(found, [])
-            try:
-                return Seen(found, stacks(task, given.text, found.text))
-            except UserError as error:
-                return Seen(found, [], [str(error)])
+            return Seen(found, *attention_of(task, given, found))
 
 
 def _plain(given: asked.Look) -> asked.Look:

@@ -3,7 +3,7 @@
 from pydantic import BaseModel
 
 from workings.web.told import Tree
-from workings.web.told_looks import Map
+from workings.web.told_looks import Map, Pictured
 
 
 class Grid(BaseModel):
@@ -92,11 +92,12 @@ class Pair(BaseModel):
 
 
 class Side(BaseModel):
-    """One of two: what was written, if anything, and what there is to say of it."""
+    """One of two: what was written, if anything, of which picture, and what there is to say."""
 
     name: str
     text: str | None
     note: str
+    pictured: Pictured | None
     notes: list[str]
 
 

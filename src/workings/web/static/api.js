@@ -50,8 +50,12 @@ export function latest(answer, refuse) {
 export async function download(body, path = "/api/export") {
   const response = await ask(path, body);
   const name = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? "workings";
+  save(await response.blob(), name);
+}
+
+export function save(blob, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);

@@ -31,6 +31,7 @@ async function show() {
   end?.();
   main.className = screen;
   document.title = `${SCREENS[screen].title} · workings`;
+  keep.hidden = PROBLEMS.includes(screen);
   end = module.default.render({ store, el: main, runs: found });
   marked();
 }
@@ -71,7 +72,11 @@ function leave(name) {
 function list(found) {
   const shown = Object.entries(SCREENS).filter(([, { needs }]) => !needs || found.length);
   document.getElementById("screens").replaceChildren(...shown.map(([name, { title }]) => h("li", {}, h("a", {
-    href: `#${name}`, data: { screen: name }, onclick: (event) => { event.preventDefault(); leave(name); },
+    href: `#${name}`, data: { screen: name }, onclick: (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;  // in a tab of its own
+      event.preventDefault();
+      leave(name);
+    },
   }, title))));
   marked();
 }
@@ -84,7 +89,9 @@ const copy = button("Copy link", async () => {
   copy.textContent = copied ? "Copied" : "It is in the address bar";
   setTimeout(() => (copy.textContent = "Copy link"), 1500);
 });
-document.getElementById("tools").append(undo, redo, copy);
+// Work and Check write files of their own, in which numbers can be pointed at.
+const keep = button("Save as HTML", async () => (await import("./keep.js")).keep(main, document.title), { title: "What this screen shows, as one file" });
+document.getElementById("tools").append(undo, redo, copy, keep);
 
 document.addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.target.closest("input[type=text], textarea, input.title")) return;

@@ -4,6 +4,7 @@ import { get, latest } from "./api.js";
 import beside from "./beside.js";
 import { redraw } from "./controls.js";
 import { choice, h, stepper } from "./dom.js";
+import { pictured } from "./look_out.js";
 import { Model } from "./model.js";
 import pairs from "./pairs.js";
 import picture, { grid } from "./picture.js";
@@ -12,7 +13,7 @@ import { chooser, howto, named } from "./runs.js";
 const MODES = [["runs", "Two runs"], ["inputs", "Two inputs"], ["permuted", "Permuted"]];
 const ORDERS = [["reversed", "reversed"], ["swapped", "first two"], ["shuffled", "shuffled"]];
 const HEAD = { part: "", layer: "1", head: "1" };  // to begin with, and where another model may have others
-const FIRST = { ...HEAD, text: "the cat sat on the mat", other: "the mat sat on the cat", order: "reversed", seed: "1", positions: "on" };
+const FIRST = { ...HEAD, text: "the cat sat on the mat", other: "the mat sat on the cat", scene: "1", other_scene: "2", order: "reversed", seed: "1", positions: "on" };
 const SAYS = {
   runs: "Two runs read the same input.", inputs: "One run reads two inputs.",
   permuted: "One run reads an input’s tokens in another order, P X. Without positions, attention gives the same vectors in that order: f(P X) = P f(X).",
@@ -74,6 +75,7 @@ class Compare {
     parts.b = chooser(this.#runs, this.#view.b, (b) => this.#set({ b, ...HEAD }), "Run B");
     parts.text = field("Input", (text) => this.#set({ text }));
     parts.other = field("Input B", (other) => this.#set({ other }));
+    parts.scenes = h("div", { class: "toggles" });
     parts.hint = h("p", { class: "hint" });
     parts.status = h("p", { class: "status", role: "alert" });
     parts.verdict = h("p", { class: "verdict", role: "status" });
@@ -85,7 +87,7 @@ class Compare {
         h("section", { "aria-label": "Settings" }, scroll("Settings that differ", parts.settings))));
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Compare"),
-      h("div", { class: "bar-top sides" }, parts.modes, parts.a.el, parts.b.el, parts.text.el, parts.other.el, parts.order),
+      h("div", { class: "bar-top sides" }, parts.modes, parts.a.el, parts.b.el, parts.text.el, parts.other.el, parts.scenes, parts.order),
       parts.hint, parts.status,
       h("section", { class: "answers", "aria-label": "Answers" }, parts.orders, parts.verdict, parts.texts, parts.pairs),
       parts.layered, parts.looking, parts.training);
@@ -100,7 +102,11 @@ class Compare {
     parts.b.show(view.b);
     parts.a.el.firstChild.textContent = mode === "runs" ? "Run A" : "Run";
     parts.b.el.hidden = mode !== "runs";
-    parts.other.el.hidden = mode !== "inputs";
+    const kinds = (mode === "runs" ? [view.a, view.b] : [view.a]).map((name) => named(this.#runs, name).kind);
+    parts.text.el.hidden = kinds.every((kind) => kind === "caption");
+    parts.other.el.hidden = mode !== "inputs" || parts.text.el.hidden;
+    parts.scenes.hidden = !kinds.includes("caption");
+    this.#scenes(view);
     parts.text.el.firstChild.textContent = mode === "inputs" ? "Input A" : "Input";
     parts.text.show(view.text);
     parts.other.show(view.other);
@@ -117,11 +123,11 @@ class Compare {
   }
 
   // Ask what is shown, unless it is there already.
-  #question({ mode, a, b, text, other, part, layer, head, order, seed, positions }) {
+  #question({ mode, a, b, text, other, scene, other_scene: otherScene, part, layer, head, order, seed, positions }) {
     const chosen = { layer: Number(layer), head: Number(head) };
     const [path, body] = mode === "permuted"
       ? ["/api/permute", { run: a, text, order, seed: Number(seed), positions: positions !== "off", ...chosen }]
-      : ["/api/compare", { first: { run: a, text }, second: { run: mode === "runs" ? b : a, text: mode === "runs" ? text : other }, part: part || null, ...chosen }];
+      : ["/api/compare", { first: { run: a, text, scene: Number(scene) }, second: mode === "runs" ? { run: b, text, scene: Number(scene) } : { run: a, text: other, scene: Number(otherScene) }, part: part || null, ...chosen }];
     const asked = JSON.stringify([path, body]);
     if (asked === this.#asked) return;
     this.#asked = asked;
@@ -148,6 +154,13 @@ class Compare {
     parts.orders.replaceChildren(tokens("X", told.tokens), tokens("P X", told.permuted));
     parts.layers.replaceChildren(grid(told.layers, "Layer by layer"));
     this.#apart.set("beside", { first: told.apart, second: null, difference: null, says: "" });
+  }
+
+  // What captioners look at.
+  #scenes({ mode, scene, other_scene: other }) {
+    const step = (label, name, number) => stepper(label, Number(number), 1, 200, (chosen) => this.#set({ [name]: String(chosen) }));
+    redrawn(this.#parts.scenes, JSON.stringify([mode, scene, other]), () =>
+      mode === "inputs" ? [step("Drawn scene A", "scene", scene), step("Drawn scene B", "other_scene", other)] : [step("Drawn scene", "scene", scene)]);
   }
 
   #orders(view, told) {
@@ -202,8 +215,8 @@ function field(label, change) {
   return { el: h("label", { class: "choice words" }, h("span", { class: "legend-like" }, label), input), show };
 }
 
-function written({ name, text, note, notes }) {
-  return h("figure", {}, h("figcaption", {}, name), text === null ? null : h("blockquote", { dir: "auto" }, text),
+function written({ name, text, note, pictured: seen, notes }) {
+  return h("figure", {}, h("figcaption", {}, name), text === null ? null : h("blockquote", { dir: "auto" }, text), seen ? pictured(seen, text) : null,
     note ? h("p", { class: "hint" }, note) : null, notes.map((line) => h("p", { class: "hint" }, line)));
 }
 

@@ -7,20 +7,23 @@ const NUMBER = /^-?\d+(\.\d+)?$/;
 
 export const PROBLEMS = ["work", "check", ""];
 
+// Half of a character, which a text may have at its end, has no place in an address.
+const encoded = (text) => encodeURIComponent(String(text).replace(/\p{Surrogate}/gu, "\ufffd"));
+
 export function write(screen, state) {
   if (!PROBLEMS.includes(screen)) return `#${screen}?${words(state.views?.[screen] ?? {})}`;
   const { table, decimals } = state;
   const parts = [];
-  const add = (name, value) => parts.push(`${encodeURIComponent(name)}=${value}`);
-  if (table.title) add("title", encodeURIComponent(table.title));
-  if (table.kind !== "attention") add("kind", encodeURIComponent(table.kind));
+  const add = (name, value) => parts.push(`${encoded(name)}=${value}`);
+  if (table.title) add("title", encoded(table.title));
+  if (table.kind !== "attention") add("kind", encoded(table.kind));
   if (table.vectors !== "rows") add("vectors", table.vectors);
   if (decimals !== 3) add("decimals", decimals);
   if (state.practice) add("practice", 1);
   for (const name of ["tokens", "context_tokens"])
-    if (table[name]) add(name, table[name].map(encodeURIComponent).join(","));
+    if (table[name]) add(name, table[name].map(encoded).join(","));
   for (const [name, value] of Object.entries(table.settings))
-    add(`set.${name}`, Array.isArray(value) ? matrix(value) : encodeURIComponent(value));
+    add(`set.${name}`, Array.isArray(value) ? matrix(value) : encoded(value));
   for (const [name, cells] of Object.entries(table.given)) add(`given.${name}`, matrix(cells));
   for (const { key, again, cells } of table.claims) add(`claim.${key}${again ? `~${again}` : ""}`, matrix(cells));
   return `#${screen}?${parts.join("&")}`;
@@ -46,7 +49,7 @@ export function read(hash) {
 }
 
 function words(view) {
-  return Object.entries(view).map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("&");
+  return Object.entries(view).map(([name, value]) => `${encoded(name)}=${encoded(value)}`).join("&");
 }
 
 function restore(state, name, value) {
@@ -67,7 +70,7 @@ function restore(state, name, value) {
 }
 
 function matrix(rows) {
-  return rows.map((row) => row.map((cell) => encodeURIComponent(cell)).join(",")).join(";");
+  return rows.map((row) => row.map((cell) => encoded(cell)).join(",")).join(";");
 }
 
 function cells(value) {

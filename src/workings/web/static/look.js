@@ -15,6 +15,7 @@ const PARTS = { alignment: "alignment", cross: "cross-attention", decoder: "deco
 
 const ROWS = "A row is named by the token that the decoder reads there; the one that it writes stands in the next.";
 const HINTS = { alignment: "The mean of all heads, a row for each token that was written. Other tabs have each head by itself.", cross: ROWS, decoder: ROWS };
+const PLACES = " A column is a place of the picture: row, column.";
 
 export default {
   render({ store, el, runs }) {
@@ -78,6 +79,7 @@ class Look {
     this.#map.on("change:pinned", () => this.#pin());
     this.#cell.on("change:opened", () => this.#open(this.#cell.get("opened")));
     this.#cell.on("change:derivation", () => { parts.dock.hidden = !this.#cell.get("derivation"); });
+    this.#cell.on("change:closed", () => parts.tools.querySelector('[data-step="work"]')?.focus());
     parts.dock.hidden = true;
     ends.push(this.#store.listen(() => this.#changed()), () => this.#parts.completion?.forget());
     this.#changed();
@@ -223,8 +225,8 @@ class Look {
       list.length ? button(`All heads on (${list.length} off)`, () => this.#change({ off: "" }), { data: { step: "on" } }) : null,
       button("Show the working", () => this.#work(), { "aria-disabled": pinned ? null : "true", title: pinned ? null : "Pin a cell first", data: { step: "work" } }),
     ].filter(Boolean) : []),
-      ...(this.#looked.kind === "translate" && HINTS[stack.part] && this.#looked.stacks.length > 1 ? [h("p", { class: "hint" }, HINTS[stack.part])] : []),
-      button("Download HTML", keep, { data: { step: "keep" } }));
+      ...(HINTS[stack.part] && this.#looked.stacks.length > 1 ? [h("p", { class: "hint" }, HINTS[stack.part] + (this.#looked.pictured && stack.part === "cross" ? PLACES : ""))] : []),
+      button("Download the heads", keep, { data: { step: "keep" } }));
     if (active) (this.#parts.tools.querySelector(`[data-step="${active}"]`) ?? this.#parts.tools.querySelector("button"))?.focus();
   }
 

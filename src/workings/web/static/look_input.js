@@ -13,9 +13,11 @@ export function firstText(kind) {
 // A text that is read while it is typed.
 export function textInput(kind, text, change) {
   let waiting = 0;
+  // What is typed is for this run: nothing is told any more when another has taken its place.
+  const tell = (live) => { clearTimeout(waiting); if (area.isConnected) change(area.value, live); };
   const area = h("textarea", { rows: "3", spellcheck: "false", dir: "auto", maxlength: "20000", "aria-label": WORDS[kind], value: text,
-    oninput: () => { clearTimeout(waiting); waiting = setTimeout(() => change(area.value, true), 250); },
-    onchange: () => { clearTimeout(waiting); change(area.value, false); } });
+    oninput: () => { clearTimeout(waiting); waiting = setTimeout(() => tell(true), 250); },
+    onchange: () => tell(false) });
   const show = (words) => { if (document.activeElement !== area && area.value !== words) area.value = words; };
   return { el: h("label", { class: "given-text" }, h("span", { class: "legend-like" }, WORDS[kind]), area), show };
 }

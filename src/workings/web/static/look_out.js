@@ -12,7 +12,7 @@ export function outcome(looked) {
     ...looked.notes.map((note) => h("p", { class: "hint" }, note)),
     ...(looked.written ? [wrote(looked)] : []),
     ...(looked.bars.length ? [box] : []),
-    ...(looked.pictured ? [pictured(looked.pictured)] : []),
+    ...(looked.pictured ? [pictured(looked.pictured, looked.written.text)] : []),
   ];
 }
 
@@ -23,14 +23,14 @@ function wrote({ says, written }) {
     line("With these heads off", written.text, written.note), line("With all heads", written.before, written.before_note));
 }
 
-function pictured({ photo, name, tiles }) {
+export function pictured({ photo, name, tiles }, written) {
   const image = () => h("img", { src: photo, alt: "" });
   return h("div", { class: "pictured" },
     h("figure", { class: "whole" }, h("img", { src: photo, alt: name }), h("figcaption", {}, name)),
     tiles.length ? h("ol", { class: "tiles" }, tiles.map(({ word, note, says, shadow, frame }) => h("li", {},
       h("div", { class: "tile", role: "img", "aria-label": says }, image(), h("img", { class: "shadow", src: shadow, alt: "" }), frame ? framed(frame) : null),
       h("b", { dir: "auto" }, word), h("span", {}, note))))
-      : h("p", { class: "hint" }, "This captioner does not look while it writes."));
+      : h("p", { class: "hint" }, written ? "This captioner does not look while it writes." : "No word was written that it could have looked for."));
 }
 
 function framed([x, y, width, height]) {

@@ -1,0 +1,88 @@
+"""A screen as one file: it says what the page says, runs nothing and asks nobody."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pages import Open, violations
+
+from workings.web.server import running
+
+NASTY = '<script>alert(1)</script> "well'
+LONG = "well " * 12
+SCREENS = {
+    "look": f"#look?run=gpt&text={quote(NASTY)}&row=2&column=1",
+    "large": f"#look?run=gpt&text={quote(LONG)}",
+    "compare": f"#compare?a=gpt&b=rotary&mode=runs&text={quote(NASTY)}",
+    "permuted": "#compare?a=fruit&mode=permuted&text=fig+pear+tin",
+    "train": "#train?run=gpt",
+}
+READY = "table.bars, figure.chart svg, table.pairs, .verdict:not(:empty)"
+NUMBERS = """[...document.querySelectorAll('main tbody td, main .facts dd')]
+    .filter(cell => !cell.closest('.listed, figure.chart, [hidden]'))
+    .map(cell => cell.textContent)"""
+
+
+@pytest.fixture(scope="module")
+def address(runs: dict[str, Path]) -> Iterator[str]:
+    """A server that has runs."""
+    with running([runs[name] for name in ("gpt", "rotary", "fruit", "squares")]) as address:
+        yield address
+
+
+def kept(page: Any, tmp_path: Path) -> Path:
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as HTML").click()
+    path = tmp_path / saved.value.suggested_filename
+    saved.value.save_as(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("screen", "scheme"),
+    [*((screen, "light") for screen in SCREENS), ("large", "dark"), ("permuted", "dark")],
+)
+def test_a_file_has_every_number_of_the_page(
+    visit: Open, open_file: Open, tmp_path: Path, screen: str, scheme: str
+) -> None:
+    page = visit(SCREENS[screen], ready=READY, color_scheme=scheme)
+    page.wait_for_load_state("networkidle")
+    path = kept(page, tmp_path)
+    assert path.name == f"{SCREENS[screen].partition('?')[0][1:].title()}-workings.html"
+    text = path.read_text(encoding="utf-8")
+    assert "<script" not in text.lower()
+    assert "<iframe" not in text.lower()
+    file = open_file(path.name, color_scheme="light" if scheme == "dark" else "dark")
+    wanted = page.evaluate(NUMBERS)
+    assert len(wanted) > 4
+    assert file.evaluate(NUMBERS) == wanted
+    colour = "getComputedStyle(document.body).backgroundColor"
+    assert file.evaluate(colour) == page.evaluate(colour)  # that of the maps, whoever reads it
+    assert file.locator("button:not(:disabled), input, select, textarea, iframe").count() == 0
+    assert file.evaluate("[...document.images].every(one => one.naturalWidth > 0)")
+    assert violations(file) == []
+
+
+def test_what_is_chosen_and_drawn_is_there(visit: Open, open_file: Open, tmp_path: Path) -> None:
+    page = visit(SCREENS["large"], ready="figure.map canvas")
+    file = open_file(kept(page, tmp_path).name)
+    assert file.locator(".kept").all_inner_texts()[1].strip() == LONG.strip()
+    assert file.locator(".drawing img").evaluate("one => one.naturalWidth") == len(LONG)
+    file.get_by_text("The same as a table").click()
+    assert file.locator("table.listed tbody tr").count() == len(LONG)
+    assert page.locator("details.behind[open]").count() == 0
+
+
+def test_work_and_check_write_files_of_their_own(visit: Open) -> None:
+    page = visit("#work")
+    assert page.get_by_role("button", name="Save as HTML").count() == 0
+    page.get_by_role("link", name="Look").click()
+    page.get_by_role("button", name="Save as HTML").wait_for()
+
+
+def test_no_sideways_scroll(visit: Open, open_file: Open, tmp_path: Path) -> None:
+    page = visit(SCREENS["permuted"], ready="figure.map")
+    file = open_file(kept(page, tmp_path).name, width=320)
+    assert file.evaluate("document.documentElement.scrollWidth") <= 320
