@@ -7,7 +7,7 @@ from glob import glob
 from pathlib import Path
 
 import workings.cli
-from workings.train.runs import read_recipe
+from workings.recipes import read_recipe
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,7 @@ from documents import DOCUMENTS, blocks, mentioned
 from workings.cli import VERBS, _parser, main
 from workings.data import captions, pairs, sets, texts
 from workings.data.splits import Splits
-from workings.train.runs import read_recipe
+from workings.recipes import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for elsewhere
 GOES_ON = ("recipes", "lectures", "docs", "results")  # what a session finds beside it

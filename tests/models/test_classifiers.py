@@ -10,8 +10,7 @@ from workings.errors import UserError
 from workings.models.classifiers import CLASSIFIERS, build_classifier
 from workings.models.ngrams import NgramClassifier
 from workings.models.summary import summarise
-from workings.recipes import MODELS, SIZES, NgramConfig, model_config
-from workings.train.runs import read_recipe
+from workings.recipes import MODELS, SIZES, NgramConfig, model_config, read_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

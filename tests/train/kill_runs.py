@@ -39,7 +39,8 @@ def main(recipe_file: str, folder: str, how: str, seed: str, kills: str) -> None
 
 def attempt(recipe_file: str, folder: Path, at_call: int) -> None:
     """Train or go on, in a forked process; die at the given call, if any."""
-    from workings.train.runs import read_recipe, resume, train
+    from workings.recipes import read_recipe
+    from workings.train.runs import resume, train
 
     if at_call:
         _die_at(at_call)

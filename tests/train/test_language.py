@@ -15,12 +15,12 @@ from workings.config import build, override
 from workings.crew import Crew
 from workings.decode.sample import Sampling
 from workings.errors import UserError
-from workings.recipes import LanguageRecipe
+from workings.recipes import LanguageRecipe, read_recipe
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
-from workings.train.runs import load, load_as, read_recipe, resume, train
+from workings.train.runs import load, load_as, resume, train
 
 ALONE = Crew(torch.device("cpu"))
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from workings.lens.alignments import alignment
-from workings.train.runs import read_recipe, train
+from workings.recipes import read_recipe
+from workings.train.runs import train
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "emoji-french.toml"
 REORDERED = {

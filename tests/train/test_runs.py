@@ -13,9 +13,10 @@ import torch
 from workings.cli import main
 from workings.config import override
 from workings.errors import UserError
+from workings.recipes import read_recipe
 from workings.storage import read_tensors
 from workings.train.loop import Interrupted, Trainer
-from workings.train.runs import load, read_recipe, resume, train
+from workings.train.runs import load, resume, train
 
 
 def test_learns_and_predicts(toy, tmp_path, recipe_for):

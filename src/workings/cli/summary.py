@@ -25,8 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.models.language import build_language_model
     from workings.models.summary import summarise
     from workings.models.translators import build_translator
-    from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe
-    from workings.train.runs import read_recipe
+    from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe, read_recipe
     from workings.views.layers import layer_table
 
     recipe = read_recipe(arguments.recipe, arguments.changes)

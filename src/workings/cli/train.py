@@ -73,22 +73,28 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.cli.together import told_by_one
     from workings.errors import UserError
-    from workings.train.loop import Interrupted
-    from workings.train.runs import as_it_was, read_recipe, record, train
+    from workings.recipes import read_recipe
     from workings.views.plain import printable
 
+    like = None if arguments.repeat is None else Path(arguments.repeat)
+    path = None if arguments.recipe is None else Path(arguments.recipe)
     with told_by_one():
-        if (arguments.recipe is None) == (arguments.repeat is None):
+        if (path is None) == (like is None):
             raise UserError("workings train needs a RECIPE, or --repeat RUN")
-        if arguments.repeat is not None:
-            for changed in as_it_was(Path(arguments.repeat)):
+        if path is not None:  # what is wrong with it is told before torch is there
+            recipe, name = read_recipe(path, arguments.changes), path.stem
+
+    from workings.train.loop import Interrupted
+    from workings.train.runs import as_it_was, record, train
+
+    if like is not None:
+        with told_by_one():
+            for changed in as_it_was(like):
                 sys.stderr.write(f"workings: note: {printable(changed)}: the weights may differ\n")
-        path = Path(arguments.recipe or Path(arguments.repeat) / "config.toml")
-        recipe = read_recipe(path, arguments.changes)
-    name = path.stem if arguments.recipe else f"{Path(arguments.repeat).name}-again"
+            recipe = read_recipe(like / "config.toml", arguments.changes)
+        name = f"{like.name}-again"
     out = arguments.out or Path("runs") / name
     try:
-        like = None if arguments.repeat is None else Path(arguments.repeat)
         train(recipe, out, mode=arguments.mode, like=like)
         if arguments.record:
             record(Path(out), Path(arguments.record))

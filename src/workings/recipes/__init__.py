@@ -1,7 +1,5 @@
 """What a recipe may say: every section and key, with its help. Knows no torch."""
 
-from typing import TypeAlias
-
 from workings.recipes.caption import (
     CAPTIONER_KINDS,
     CAPTIONER_SIZES,
@@ -39,7 +37,7 @@ from workings.recipes.common import (
     chosen,
     sized,
 )
-from workings.recipes.keys import every_key
+from workings.recipes.keys import Recipe, every_key, read_recipe
 from workings.recipes.language import (
     LANGUAGE_KINDS,
     LANGUAGE_SIZES,
@@ -70,8 +68,6 @@ from workings.recipes.writers import (
     TransformerWriterConfig,
     WriterConfig,
 )
-
-Recipe: TypeAlias = CaptionRecipe | ClassifyRecipe | LanguageRecipe | TranslateRecipe
 
 __all__ = [
     "CAPTIONER_KINDS",
@@ -129,6 +125,7 @@ __all__ = [
     "every_key",
     "language_config",
     "model_config",
+    "read_recipe",
     "sized",
     "translator_config",
 ]

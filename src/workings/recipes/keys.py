@@ -1,10 +1,20 @@
-"""Every key that some recipe has, as the command line writes it: train.epochs, model.hidden, …"""
+"""A recipe from its file, and every key that some recipe has, as the command line writes it.
 
-from workings.config import keys
+Nothing here needs torch: what is wrong with a recipe is told at once.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from workings.config import build, keys, load_table, override
 from workings.recipes.caption import CAPTIONER_KINDS, CaptionRecipe
 from workings.recipes.classify import MODELS, ClassifyRecipe
+from workings.recipes.common import chosen
 from workings.recipes.language import LANGUAGE_KINDS, LanguageRecipe
 from workings.recipes.translate import TRANSLATOR_KINDS, TranslateRecipe
+
+Recipe: TypeAlias = CaptionRecipe | ClassifyRecipe | LanguageRecipe | TranslateRecipe
 
 RECIPES: dict[str, tuple[type, dict[str, type]]] = {
     "caption": (CaptionRecipe, CAPTIONER_KINDS),
@@ -27,3 +37,11 @@ def every_key() -> list[str]:
         for config in kinds.values():
             found += keys(config, "model.")
     return list(dict.fromkeys(found))
+
+
+def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read a recipe and change it as the command line says: `--train.epochs 3`."""
+    table = override(load_table(path), changes, every_key() if changes else ())
+    task = chosen("task", table.get("task", "classify"), RECIPES)
+    recipe: Recipe = build(RECIPES[task][0], table)
+    return recipe

@@ -11,12 +11,12 @@ from typing import Any
 from workings.config import to_table
 from workings.data import load_set
 from workings.errors import UserError, extra_of
-from workings.recipes import ClassifyRecipe, Recipe
+from workings.recipes import ClassifyRecipe, Recipe, read_recipe
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, measure
 from workings.train.environment import peak_memory
 from workings.train.log import read_log
-from workings.train.runs import read_recipe, recipe_of
+from workings.train.runs import recipe_of
 
 Say = Callable[[str], None]
 

@@ -22,8 +22,7 @@ from workings.recipes import (
     LanguageRecipe,
     Recipe,
     TranslateRecipe,
-    chosen,
-    every_key,
+    read_recipe,
 )
 from workings.storage import (
     Damaged,
@@ -53,14 +52,6 @@ TASKS: dict[str, tuple[type, Any]] = {
 }
 Kind = TypeVar("Kind", bound=Task)
 MOST_THREADS = 4096  # no machine has more to offer
-
-
-def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read a recipe and change it as the command line says: `--train.epochs 3`."""
-    table = override(load_table(path), changes, every_key() if changes else ())
-    task = chosen("task", table.get("task", "classify"), TASKS)
-    recipe: Recipe = build(TASKS[task][0], table)
-    return recipe
 
 
 def train(
