@@ -25,13 +25,13 @@ from workings.errors import UserError
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
 from workings.models.translators import build_translator
-from workings.recipes import ClassifyRecipe, LanguageRecipe
+from workings.recipes import ClassifyRecipe, LanguageRecipe, read_recipe
 from workings.storage import file_sums, read_json, read_tensors, tensors_sum, write_json
 from workings.tasks.language import Modelling
 from workings.train.checkpoints import Checkpoints
 from workings.train.log import Log, read_log
 from workings.train.loop import Progress, Trainer
-from workings.train.runs import TASKS, load, read_recipe, train
+from workings.train.runs import TASKS, load, train
 from workings.train.watch import Watched
 from workings.views.report import curve_chart, measures
 
@@ -145,7 +145,7 @@ def _trainer(run: Path) -> Trainer:
     log = Log(folder / "log.jsonl", "quiet")
     atexit.register(log.close)
     with own_cache():
-        task = TASKS[recipe.task][1].from_recipe(recipe)
+        task = TASKS[recipe.task].from_recipe(recipe)
     trainer = Trainer(task, recipe.train, folder, log, 0, Crew(torch.device("cpu")))
     trainer.checkpoints = Checkpoints(folder, 3)
     log.record(kind="epoch", epoch=1, filler="x" * 2000)

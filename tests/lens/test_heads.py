@@ -5,20 +5,18 @@ import math
 import numpy as np
 import pytest
 import torch
+from heads_by_hand import STEPS, agrees, by_hand, inputs, shaken
 
 from workings.config import build
 from workings.data import Characters, Words
 from workings.errors import UserError
 from workings.lens import heads
 from workings.lens.heads import problem_from_head, read_head
-from workings.lens.stacks import stacks
-from workings.models.captioners import build_captioner
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
 from workings.models.translators import START, build_translator
 from workings.problems import Problem
-from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe, TranslateRecipe
-from workings.tasks.caption import Captioning, pictured
+from workings.recipes import ClassifyRecipe, LanguageRecipe, TranslateRecipe
 from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.translate import Translating
@@ -27,7 +25,6 @@ from workings.tasks.translation import Vocabularies, sentences
 TEXT = "to be, or not"
 SOURCE, TARGET = "the cat sat", "le chat le chat"
 CHARACTERS = Characters.train([TEXT])
-STEPS = ("Q", "K", "V", "scores", "scaled", "masked", "weights", "mixed")
 LANGUAGE = {
     "pre": {"norm": "pre", "positions": "sinusoidal"},
     "post": {"norm": "post", "positions": "learned", "length": 64},
@@ -35,15 +32,6 @@ LANGUAGE = {
     "grouped": {"norm": "post", "positions": "sinusoidal", "shared_heads": 2},
     "grouped, rotary": {"norm": "pre", "positions": "rotary", "shared_heads": 1},
 }
-
-
-def shaken(model):
-    """Biases are zero to begin with, and attention is almost even: neither would show."""
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(0.2 * torch.randn_like(weight))
-    return model
 
 
 def language(**table):
@@ -67,70 +55,6 @@ def translator(**table):
     torch.manual_seed(0)
     model = shaken(build_translator({**table, "shared": False}, len(words), len(words)))
     return Translating(recipe, Vocabularies(words, words), model.eval())
-
-
-def captioner(kind="transformer"):
-    table = {"kind": kind, "channels": [4, 8], "embedding": 12, "hidden": 16, "layers": 2}
-    if kind == "transformer":
-        table["heads"] = 3
-    recipe = build(CaptionRecipe, {"task": "caption", "model": table, "data": {"pixels": 16}})
-    words = Words(["a", "red", "square"], stop=True)
-    torch.manual_seed(0)
-    return Captioning(recipe, words, shaken(build_captioner(table, len(words))).eval())
-
-
-def inputs(task, path, read):
-    """What goes into an attention layer, caught by a hook of torch's own: x, and the context."""
-    caught = []
-    layer = task.model.get_submodule(path)
-    hook = layer.register_forward_pre_hook(lambda _, given: caught.append(given))
-    with torch.no_grad():
-        task.model.eval()
-        read(task)
-    hook.remove()
-    return [t[0].double().numpy() for t in caught[0]]
-
-
-def turned(q):
-    """Rotate columns k and k + half of each row by its position."""
-    half = q.shape[1] // 2
-    angles = np.arange(len(q))[:, None] / 10_000 ** (np.arange(half) / half)
-    a, b, cos, sin = q[:, :half], q[:, half:], np.cos(angles), np.sin(angles)
-    return np.hstack([a * cos - b * sin, b * cos + a * sin])
-
-
-def by_hand(layer, head, x, context=None, causal=False):
-    """All steps of a head, in NumPy's doubles, from its layer's weights."""
-    asked, d = x if context is None else context, layer.head_width
-    weight = layer.project.weight.detach().double().numpy()
-    bias = layer.project.bias.detach().double().numpy()
-    group = (head - 1) // (layer.heads // layer.shared_heads)
-    offsets = [0, layer.width, layer.width + layer.shared_heads * d]
-    made = []
-    for offset, number, source in zip(
-        offsets, (head - 1, group, group), (x, asked, asked), strict=True
-    ):
-        rows = range(offset + number * d, offset + (number + 1) * d)
-        made.append(np.array([[v @ weight[r] + bias[r] for r in rows] for v in source]))
-    q, k, v = made
-    if layer.rotary is not None:
-        q, k = turned(q), turned(k)
-    scores = q @ k.T
-    scaled = scores / math.sqrt(d)
-    masked = scaled.copy()
-    if causal:
-        masked[np.triu_indices(len(masked), 1)] = -math.inf
-    powers = np.exp(masked)
-    weights = powers / powers.sum(1, keepdims=True)
-    return dict(zip(STEPS, (q, k, v, scores, scaled, masked, weights, weights @ v), strict=True))
-
-
-def agrees(head, expected, atol=1e-9):
-    solved = head.problem.solve()
-    for step, matrix in expected.items():
-        np.testing.assert_allclose(solved[step], matrix, rtol=0, atol=atol, err_msg=step)
-    assert max(head.differences().values()) < 1e-5
-    assert set(head.differences()) == {*STEPS, "fused"}
 
 
 def read_text(task):
@@ -317,7 +241,7 @@ def test_what_cannot_be_asked():
         "an empty text:": lambda: read_head(translator(), " ", 1, 1),
         "a target of 600 tokens": lambda: read_head(translator(), SOURCE, 1, 1, target="le " * 600),
         "600 tokens": lambda: read_head(translator(), "cat " * 600, 1, 1),
-        "classifiers, language models and translators": lambda: read_head(object(), TEXT, 1, 1),
+        "language models, translators, captioners": lambda: read_head(object(), TEXT, 1, 1),
     }
     for said, ask in asked.items():
         with pytest.raises(UserError, match=said) as error:
@@ -370,32 +294,3 @@ def test_a_head_shows_itself():
     told = head.to_table()
     assert max(told["differences"].values()) < 1e-5
     assert [step["step"] for step in told["steps"]] == list(STEPS)
-
-
-@pytest.mark.parametrize("part", ["cross", "decoder"])
-def test_captioners(part):
-    task, said = captioner(), "a red square"
-    picture = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)
-    about = pictured([picture], task.model)
-    ids = torch.tensor([[START, *task.tokenizer.encode(said)]])
-    path = f"decoder.1.{'cross' if part == 'cross' else 'attention'}"
-    given = inputs(task, path, lambda task: task.model.features(about, ids))
-    layer = task.model.get_submodule(path)
-    (stack,) = (one for one in stacks(task, picture, said) if one.part == part)
-    for head in (1, 2, 3):
-        expected = by_hand(layer, head, *given, causal=part == "decoder")
-        agrees(read_head(task, picture, 2, head, part=part, target=said), expected)
-        np.testing.assert_allclose(stack.weights[1][head - 1], expected["weights"], atol=1e-5)
-    assert list(stack.rows) == ["<s>", "a", "red", "square"]
-    if part == "cross":
-        assert list(stack.columns[:2]) == ["(1,1)", "(1,2)"]
-        assert len(stack.columns) == len(given[1])
-
-
-def test_captioners_that_have_no_heads():
-    picture = np.zeros((16, 16, 3), np.uint8)
-    assert stacks(captioner("recurrent"), picture, "a") == []
-    with pytest.raises(UserError, match="its kind is not transformer"):
-        read_head(captioner("recurrent"), picture, 1, 1)
-    with pytest.raises(UserError, match="looks at pictures"):
-        read_head(captioner(), "a red square", 1, 1)

@@ -31,6 +31,7 @@ def run(
 ) -> list[float]:
     """Train or resume in a folder; give back the losses of the steps."""
     from workings.config import build
+    from workings.recipes.keys import RECIPES
     from workings.train import runs
     from workings.train.loop import Interrupted, Trainer
 
@@ -51,7 +52,7 @@ def run(
         if recipe is None:
             runs.resume(folder, mode="quiet", how=how)
         else:
-            kind, _ = runs.TASKS[recipe.get("task", "classify")]
+            kind, _ = RECIPES[recipe.get("task", "classify")]
             runs.train(build(kind, recipe), folder, mode="quiet")
     except Interrupted as stopped:
         if stopped.exit_status != 143:

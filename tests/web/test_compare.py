@@ -101,14 +101,20 @@ def test_captions_stand_side_by_side(looking: TestClient) -> None:
         assert side["text"] == one["written"]["text"]
         assert side["pictured"] == one["pictured"]
     assert [stack["part"] for stack in told["stacks"]] == ["cross", "decoder"]
-    assert compared(looking, first, {"run": "squares"})["beside"] is None
+    assert compared(looking, first, {"run": "squares"})["notes"] == [
+        "B: no attention heads to put side by side"
+    ]
+    assert compared(looking, {"run": "squares"}, {"run": "squares"})["notes"] == []
+    for pair in ((first, {"run": "lstm", "text": "a"}), ({"run": "lstm", "text": "a"}, first)):
+        (note,) = compared(looking, *pair)["notes"]
+        assert "no attention heads" in note
 
 
 def test_what_has_nothing_in_common_is_said(looking: TestClient) -> None:
     told = compared(looking, {"run": "fruit", "text": "fig"}, {"run": "lstm", "text": "fig"})
     assert "different things" in told["says"]
     assert told["beside"] is None
-    assert told["notes"] == ["B: no attention to put side by side"]
+    assert told["notes"] == ["B: no attention heads to put side by side"]
 
 
 @pytest.mark.parametrize("order", ["reversed", "swapped", "shuffled"])

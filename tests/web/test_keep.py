@@ -11,16 +11,19 @@ from pages import Open, violations
 from workings.web.server import running
 
 NASTY = '<script>alert(1)</script> "well'
-LONG = "well " * 12
+LONG = "well,\n  well " * 4
 SCREENS = {
     "look": f"#look?run=gpt&text={quote(NASTY)}&row=2&column=1",
     "large": f"#look?run=gpt&text={quote(LONG)}",
+    "words": "#look?run=fruit&text=fig+tin+%3Cb%3E",
+    "picture": "#look?run=squares",
     "compare": f"#compare?a=gpt&b=rotary&mode=runs&text={quote(NASTY)}",
     "permuted": "#compare?a=fruit&mode=permuted&text=fig+pear+tin",
     "train": "#train?run=gpt",
 }
-READY = "table.bars, figure.chart svg, table.pairs, .verdict:not(:empty)"
-NUMBERS = """[...document.querySelectorAll('main tbody td, main .facts dd')]
+READY = ".stripped, .pictured, table.bars, figure.chart svg, table.pairs, .verdict:not(:empty)"
+NUMBERS = """[...document.querySelectorAll(
+    'main tbody td, main .facts dd, main .stripped, main .wrote .words, main .tiles, main .verdict')]
     .filter(cell => !cell.closest('.listed, figure.chart, [hidden]'))
     .map(cell => cell.textContent)"""
 
@@ -56,7 +59,7 @@ def test_a_file_has_every_number_of_the_page(
     assert "<iframe" not in text.lower()
     file = open_file(path.name, color_scheme="light" if scheme == "dark" else "dark")
     wanted = page.evaluate(NUMBERS)
-    assert len(wanted) > 4
+    assert len(wanted) > 1
     assert file.evaluate(NUMBERS) == wanted
     colour = "getComputedStyle(document.body).backgroundColor"
     assert file.evaluate(colour) == page.evaluate(colour)  # that of the maps, whoever reads it
@@ -68,11 +71,42 @@ def test_a_file_has_every_number_of_the_page(
 def test_what_is_chosen_and_drawn_is_there(visit: Open, open_file: Open, tmp_path: Path) -> None:
     page = visit(SCREENS["large"], ready="figure.map canvas")
     file = open_file(kept(page, tmp_path).name)
-    assert file.locator(".kept").all_inner_texts()[1].strip() == LONG.strip()
+    assert file.locator(".kept").nth(1).inner_text() == LONG
     assert file.locator(".drawing img").evaluate("one => one.naturalWidth") == len(LONG)
     file.get_by_text("The same as a table").click()
     assert file.locator("table.listed tbody tr").count() == len(LONG)
     assert page.locator("details.behind[open]").count() == 0
+    assert page.evaluate("location.hash") in file.locator(".brand").inner_text()
+    assert file.locator(".more-of-it").count() == 0  # nobody has opened one
+
+
+def test_a_charts_numbers_are_behind_it(visit: Open, open_file: Open, tmp_path: Path) -> None:
+    page = visit(SCREENS["train"], ready="figure.chart svg")
+    file = open_file(kept(page, tmp_path).name)
+    page.locator("figure.chart summary").first.click()
+    file.locator("figure.chart summary").first.click()
+    cells = "figure.chart table td"
+    assert file.locator(cells).first.is_visible()
+    wanted = page.locator("figure.chart").first.locator("td").all_inner_texts()
+    assert wanted
+    assert file.locator("figure.chart").first.locator("td").all_inner_texts() == wanted
+
+
+@pytest.mark.parametrize(
+    ("where", "answer"),
+    [("#compare?a=fruit&mode=inputs&text=fig", "table.pairs"), ("#look?run=fruit", "table.bars")],
+)
+def test_what_was_typed_last_is_answered_in_the_file(
+    visit: Open, open_file: Open, tmp_path: Path, where: str, answer: str
+) -> None:
+    page = visit(where, ready=answer)
+    before = page.locator(answer).inner_text()
+    page.get_by_role("textbox").first.fill("tin iron")
+    file = open_file(kept(page, tmp_path).name)  # the click leaves the field
+    assert page.locator(answer).inner_text() != before
+    assert file.locator(answer).inner_text() == page.locator(answer).inner_text()
+    assert "tin iron" in file.locator(".kept").all_inner_texts()
+    assert "tin%20iron" in file.locator(".brand").inner_text()
 
 
 def test_work_and_check_write_files_of_their_own(visit: Open) -> None:

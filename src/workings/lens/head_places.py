@@ -12,7 +12,7 @@ from workings.data.tokenizer import PAD, STOP
 from workings.data.tokenizer import START as BEGIN
 from workings.errors import UserError, brief, near
 from workings.lens.glances import Photo
-from workings.models.captioners import TransformerCaptioner
+from workings.models.captioners import Pictures, TransformerCaptioner
 from workings.models.classifiers import TransformerClassifier
 from workings.models.language import TransformerLanguageModel
 from workings.models.transformer_translator import TransformerTranslator
@@ -56,9 +56,10 @@ def place_of(task: object, given: Given, part: str | None, target: str | None) -
     if isinstance(task, Captioning):
         _expect("a captioner", part, ("cross", "decoder"))
         return _of_captioner(task, given, part or "cross", target)
-    assert isinstance(given, str), "a picture is for a captioner"
+    if not isinstance(given, str):
+        raise UserError("a picture is for a captioner: this model reads a text")
     if target is not None and not isinstance(task, Translating):
-        raise UserError("a target is for translators: this model only reads")
+        raise UserError("a target is for translators and captioners: this model only reads")
     if isinstance(task, Classifying):
         _expect("a classifier", part, ("encoder",))
         return _of_classifier(task, given)
@@ -67,7 +68,7 @@ def place_of(task: object, given: Given, part: str | None, target: str | None) -
         return _of_language_model(task, given)
     if isinstance(task, Translating):
         return _of_translator(task, given, part or "cross", target)
-    raise UserError("heads can be shown of classifiers, language models and translators")
+    raise UserError("heads can be shown of classifiers, language models, translators, captioners")
 
 
 def _expect(what: str, part: str | None, parts: Sequence[str]) -> None:
@@ -152,18 +153,23 @@ def _of_captioner(task: Captioning, given: Given, part: str, target: str | None)
         target = next(task.caption([given]))[0].text
     about = pictured([given], model)
     ids = torch.tensor([[START, *task.tokenizer.encode(target)]], device=about.of.device)
-    with torch.no_grad():
-        side = isqrt(model.read(about)[0].shape[1])
-    places = [f"({row},{column})" for row in range(1, side + 1) for column in range(1, side + 1)]
+    places = None if part == "decoder" else _places(model, about)
     return Place(
         model,
         *_of_decoder(part, len(model.decoder)),
         lambda: model.features(about, ids),
         brief(target),
         [BEGIN, *(label(target[a:b]) for a, b in task.tokenizer.spans(target))],
-        places if part == "cross" else None,
+        places,
         causal=part == "decoder",
     )
+
+
+@torch.no_grad()
+def _places(model: TransformerCaptioner, about: Pictures) -> list[str]:
+    """Name the places of a picture's grid; pictures are square, and so are their grids."""
+    side = isqrt(_within(model.read(about)[0].shape[1], MOST, "places of a grid"))
+    return [f"({row},{column})" for row in range(1, side + 1) for column in range(1, side + 1)]
 
 
 def _of_decoder(part: str, count: int) -> tuple[str, list[str]]:
@@ -179,7 +185,7 @@ def _bounded(tokens: list[str], most: int) -> list[str]:
     return tokens
 
 
-def _within(count: int, most: int) -> int:
+def _within(count: int, most: int, of: str = "tokens") -> int:
     if count > most:
-        raise UserError(f"{count:,} tokens: a head is written out for {most} at most")
+        raise UserError(f"{count:,} {of}: a head is written out for {most} at most")
     return count

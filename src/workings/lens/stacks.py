@@ -66,9 +66,8 @@ def stacks(task: object, given: Given, target: str | None = None) -> list[Stack]
     if isinstance(task, Captioning):
         heads = isinstance(task.model, TransformerCaptioner)
         return [_stack(task, given, part, target) for part in ("cross", "decoder") if heads]
-    if not isinstance(task, Translating):
+    if not isinstance(task, Translating) or not isinstance(given, str):
         return [_stack(task, given, None, None)]
-    assert isinstance(given, str)
     target = next(task.best([given])) if target is None else target
     found = alignment(task, given, target)
     weights = torch.tensor([list(row) for row in found.maps[0].weights])

@@ -19,9 +19,7 @@ from workings.locks import Taken, locked
 from workings.recipes import (
     CaptionRecipe,
     ClassifyRecipe,
-    LanguageRecipe,
     Recipe,
-    TranslateRecipe,
     read_recipe,
 )
 from workings.storage import (
@@ -44,11 +42,11 @@ from workings.train.log import Log, Mode, read_log, told
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
 
-TASKS: dict[str, tuple[type, Any]] = {
-    "caption": (CaptionRecipe, Captioning),
-    "classify": (ClassifyRecipe, Classifying),
-    "language": (LanguageRecipe, Modelling),
-    "translate": (TranslateRecipe, Translating),
+TASKS: dict[str, Any] = {
+    "caption": Captioning,
+    "classify": Classifying,
+    "language": Modelling,
+    "translate": Translating,
 }
 Kind = TypeVar("Kind", bound=Task)
 MOST_THREADS = 4096  # no machine has more to offer
@@ -93,7 +91,7 @@ def load(folder: str | Path) -> Task:
     if not (folder / "environment.json").exists():
         raise Damaged(f"{folder / 'environment.json'}: missing")
     with system_errors_told(folder):
-        task: Task = TASKS[recipe.task][1].load(folder, recipe, _mark(folder))
+        task: Task = TASKS[recipe.task].load(folder, recipe, _mark(folder))
         learned_from = read_json(folder / "environment.json").get("data")
         task.data_told = learned_from if isinstance(learned_from, dict) else {}
         return task
@@ -113,13 +111,13 @@ def open_as(kind: type[Kind], path: str | Path, changes: Sequence[str] = ()) -> 
         return load_as(kind, path)
     recipe = read_recipe(path, changes)
     _expect(kind, recipe, f"{path}: a recipe")
-    task = TASKS[recipe.task][1].from_recipe(recipe)
+    task = TASKS[recipe.task].from_recipe(recipe)
     assert isinstance(task, kind)
     return task
 
 
 def _expect(kind: type[Task], recipe: Recipe, what: str) -> None:
-    wanted = next(name for name, (_, task) in TASKS.items() if task is kind)
+    wanted = next(name for name, task in TASKS.items() if task is kind)
     if recipe.task != wanted:
         raise UserError(f"{what} of the task {recipe.task!r}: one of {wanted!r} is needed here")
 
@@ -178,7 +176,7 @@ def _run(
             recipe = build(type(recipe), override(to_table(recipe), ["--train.crew", how]))
         with crew.together():
             crew.settle(recipe.train.device)
-            task: Task = TASKS[recipe.task][1].from_recipe(recipe)
+            task: Task = TASKS[recipe.task].from_recipe(recipe)
             check(task, recipe.train, crew.device)
             if like is not None:
                 _expect_data_of(like, task)

@@ -75,7 +75,7 @@ class Compares:
             more=more,
             stacks=shared,
             beside=beside,
-            notes=[] if shared or both[0].answer.pictured else [_no_heads(*both)],
+            notes=[] if shared else _no_heads(*both),
         )
 
     def permuted(self, given: PermuteAsked) -> Permuted:
@@ -180,11 +180,14 @@ def _shared(first: Sequence[Stack], second: Sequence[Stack]) -> list[Heads]:
     return found
 
 
-def _no_heads(first: _Read, second: _Read) -> str:
-    without = [name for name, one in zip(NAMES, (first, second), strict=True) if not one.stacks]
+def _no_heads(*both: _Read) -> list[str]:
+    """Say why no heads are shown, unless pictures show what was looked at."""
+    without = [name for name, one in zip(NAMES, both, strict=True) if not one.stacks]
+    if len(without) == len(both) and all(one.answer.pictured for one in both):
+        return []
     if without:
-        return f"{' and '.join(without)}: no attention to put side by side"
-    return "their attention is of different parts: no head of one is a head of the other"
+        return [f"{' and '.join(without)}: no attention heads to put side by side"]
+    return ["their attention is of different parts: no head of one is a head of the other"]
 
 
 def _stack(of: Sequence[Stack], part: str) -> Stack:

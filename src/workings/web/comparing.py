@@ -32,9 +32,11 @@ class CompareAsked(Asked):
     head: Number = 1
 
 
-class PermuteAsked(SideAsked):
-    """Another order of the tokens, and a head; positions that are added can be left out."""
+class PermuteAsked(Asked):
+    """Another order of a text's tokens, and a head; positions that are added can be left out."""
 
+    run: RunName
+    text: Annotated[str, Field(max_length=LONGEST_INPUT)]
     order: Literal["reversed", "swapped", "shuffled"] = "reversed"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1
     positions: bool = True

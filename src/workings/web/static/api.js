@@ -1,5 +1,7 @@
 // The server's answers. What it refuses is an Error with its one line.
 
+let open = 0;  // questions that are not answered yet
+
 export async function ask(path, body, signal) {
   const request = body === undefined ? { signal } : {
     signal,
@@ -22,7 +24,21 @@ export async function ask(path, body, signal) {
 }
 
 export async function get(path, body, signal) {
-  return (await ask(path, body, signal)).json();
+  open += 1;
+  try {
+    return await (await ask(path, body, signal)).json();
+  } finally {
+    open -= 1;
+  }
+}
+
+// Wait until everything is answered, or nobody would wait any longer.
+export async function quiet(most = 15_000) {
+  const pause = (time) => new Promise((done) => setTimeout(done, time));
+  for (let waited = 0; waited < most; waited += 50) {
+    await pause(50);  // an answer may be a reason to ask again
+    if (!open) return;
+  }
 }
 
 // Asks one thing after the other: while an answer is awaited, only the latest question is kept.

@@ -1,7 +1,8 @@
 // The page: its screens, undo and redo, and the address that restores everything.
 
-import { get } from "./api.js";
+import { get, quiet } from "./api.js";
 import { button, h } from "./dom.js";
+import { saved } from "./keep.js";
 import { PROBLEMS, read, write } from "./link.js";
 import { Store } from "./store.js";
 
@@ -81,16 +82,30 @@ function list(found) {
   marked();
 }
 
+// Have a button say something for a moment.
+function said(tool, words) {
+  const before = tool.textContent;
+  tool.textContent = words;
+  setTimeout(() => (tool.textContent = before), 1500);
+}
+
 const undo = button("Undo", () => store.move(-1), { title: "Ctrl+Z" });
 const redo = button("Redo", () => store.move(1), { title: "Ctrl+Shift+Z" });
 const copy = button("Copy link", async () => {
   remember();
   const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);  // none without TLS
-  copy.textContent = copied ? "Copied" : "It is in the address bar";
-  setTimeout(() => (copy.textContent = "Copy link"), 1500);
+  said(copy, copied ? "Copied" : "It is in the address bar");
 });
 // Work and Check write files of their own, in which numbers can be pointed at.
-const keep = button("Save as HTML", async () => (await import("./keep.js")).keep(main, document.title), { title: "What this screen shows, as one file" });
+const keep = button("Save as HTML", async () => {
+  remember();
+  await quiet();  // what was typed last is to be there, too
+  try {
+    saved(main, document.title);
+  } catch {
+    said(keep, "It cannot be saved here");
+  }
+}, { title: "What this screen shows, as one file" });
 document.getElementById("tools").append(undo, redo, copy, keep);
 
 document.addEventListener("keydown", (event) => {

@@ -105,7 +105,7 @@ class Compare {
     const kinds = (mode === "runs" ? [view.a, view.b] : [view.a]).map((name) => named(this.#runs, name).kind);
     parts.text.el.hidden = kinds.every((kind) => kind === "caption");
     parts.other.el.hidden = mode !== "inputs" || parts.text.el.hidden;
-    parts.scenes.hidden = !kinds.includes("caption");
+    parts.scenes.hidden = mode === "permuted" || !kinds.includes("caption");
     this.#scenes(view);
     parts.text.el.firstChild.textContent = mode === "inputs" ? "Input A" : "Input";
     parts.text.show(view.text);
@@ -125,13 +125,14 @@ class Compare {
   // Ask what is shown, unless it is there already.
   #question({ mode, a, b, text, other, scene, other_scene: otherScene, part, layer, head, order, seed, positions }) {
     const chosen = { layer: Number(layer), head: Number(head) };
+    const side = (run, words, picture) => ({ run, ...(named(this.#runs, run).kind === "caption" ? { scene: Number(picture) || 1 } : { text: words }) });
     const [path, body] = mode === "permuted"
       ? ["/api/permute", { run: a, text, order, seed: Number(seed), positions: positions !== "off", ...chosen }]
-      : ["/api/compare", { first: { run: a, text, scene: Number(scene) }, second: mode === "runs" ? { run: b, text, scene: Number(scene) } : { run: a, text: other, scene: Number(otherScene) }, part: part || null, ...chosen }];
+      : ["/api/compare", { first: side(a, text, scene), second: mode === "runs" ? side(b, text, scene) : side(a, other, otherScene), part: part || null, ...chosen }];
     const asked = JSON.stringify([path, body]);
     if (asked === this.#asked) return;
     this.#asked = asked;
-    this.#el.classList.add("stale");
+    this.#el.classList.add("waiting");
     this.#ask(path, body);
   }
 
@@ -139,7 +140,7 @@ class Compare {
     const parts = this.#parts;
     const permuted = "residual" in told;
     const { mode } = this.#view;
-    this.#el.classList.remove("stale");
+    this.#el.classList.remove("waiting");
     parts.status.textContent = "";
     this.#pairs.set("columns", permuted ? ["X", "P X"] : mode === "runs" ? ["A", "B"] : ["input A", "input B"]);
     this.#pairs.set("more", told.more ?? 0);
@@ -199,7 +200,7 @@ class Compare {
   #refuse(line) {
     const parts = this.#parts;
     this.#asked = "";  // it may be asked again
-    this.#el.classList.remove("stale");
+    this.#el.classList.remove("waiting");
     parts.status.textContent = line;
     parts.verdict.replaceChildren();
     parts.texts.replaceChildren();

@@ -4,18 +4,22 @@ import { save } from "./api.js";
 import { h } from "./dom.js";
 
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-const STYLE = ".bench main { padding-bottom: 2rem; } .bench .kept { font: inherit; margin: 0; overflow-wrap: anywhere; }";
+// What was a field is a text; a working that lay over the page is a part of it, also on paper.
+const STYLE = `.bench .kept { display: block; font: inherit; overflow-wrap: anywhere; white-space: pre-wrap; }
+.bench .brand span { display: block; max-height: 4.5em; overflow: auto; overflow-wrap: anywhere; margin: 0; font-size: .8rem; }
+.bench main, .bench main:has(.dock.tall:not([hidden])) { padding-bottom: 2rem; }
+.bench .dock, .bench .dock.tall { position: static; max-height: none; margin-top: 1.2rem; }
+@media print { .bench .top, .bench .look-top, .bench .compare .sides { display: flex !important; } .bench .dock { display: block !important; } }`;
 const DARK = "(prefers-color-scheme: dark)";
 
-export function keep(screen, title) {
+export function saved(screen, title) {
   const page = document.implementation.createHTMLDocument(title);
   const meta = (given) => h("meta", given);
   page.documentElement.lang = "en";
   page.head.prepend(meta({ charset: "utf-8" }), meta({ "http-equiv": "Content-Security-Policy", content: POLICY }),
     meta({ name: "viewport", content: "width=device-width, initial-scale=1" }), meta({ name: "color-scheme", content: "light dark" }));
   page.body.className = document.body.className;
-  const from = location.hash.slice(0, 400);
-  page.body.append(h("header", { class: "top" }, h("p", { class: "brand" }, h("b", {}, title), " ", h("span", { dir: "auto" }, from))), copied(screen));
+  page.body.append(h("header", { class: "top" }, h("p", { class: "brand" }, h("b", {}, title), " ", h("span", {}, location.hash))), copied(screen));
   // Rules as a text: as an element they would be held against this page's policy, which has none inside of it.
   const text = page.documentElement.outerHTML.replace("</head>", () => `<style>\n${rules()}\n</style></head>`);
   save(new Blob([`<!doctype html>\n${text}\n`], { type: "text/html" }), `${title.replace(/[^\w-]+/g, "-")}.html`);
@@ -39,33 +43,40 @@ function copied(screen) {
     const now = [...screen.querySelectorAll(selector)];
     [...copy.querySelectorAll(selector)].forEach((one, k) => change(one, now[k]));
   };
-  each("details", (one, now) => { one.open = !closed.includes(now); });
+  // What a clone does not have, while both still have the same elements.
+  each("details", (one, now) => { if (closed.includes(now)) one.open = false; });
+  each("canvas", (one, now) => { one.dataset.drawn = now.toDataURL(); });
+  each("input, textarea, select", (one, now) => { one.dataset.chosen = chosen(now); });
   for (const one of closed) one.open = false;
-  // First whatever holds something that a copy does not have, while both have the same elements.
-  each("canvas", (one, now) => { one.setAttribute("data-drawn", now.toDataURL()); });
-  each("input, textarea, select", (one, now) => { one.setAttribute("data-chosen", chosen(now)); });
-  for (const one of copy.querySelectorAll("canvas")) {
-    const image = h("img", { src: one.dataset.drawn, alt: "", class: one.className });
+  stilled(copy);
+  return copy;
+}
+
+// Leave what a screen says, and nothing that would do something.
+function stilled(copy) {
+  const each = (selector, change) => copy.querySelectorAll(selector).forEach(change);
+  each("[hidden], input[type=file], .more-of-it:not([open]), .map .readout:not(:has(b)), section:has(a[href^='/'])", (one) => one.remove());
+  each("canvas", (one) => {
+    const image = h("img", { src: one.dataset.drawn, alt: "" });
     image.style.imageRendering = "pixelated";
     one.replaceWith(image);
-  }
-  for (const one of copy.querySelectorAll("[hidden], input[type=file], .more-of-it:not([open]), .readout:not(:has(b)), section:has(a[href^='/'])")) one.remove();
-  for (const one of copy.querySelectorAll("input[type=radio]"))
-    if (one.dataset.chosen) one.remove();
-    else one.closest("label").remove();
-  for (const one of copy.querySelectorAll("input, textarea, select")) one.replaceWith(h("p", { class: "kept", dir: "auto" }, one.dataset.chosen));
-  for (const one of copy.querySelectorAll("button"))
+  });
+  each("input[type=radio]", (one) => (one.dataset.chosen ? one : one.closest("label")).remove());
+  each("input, textarea, select", (one) => one.replaceWith(h("span", { class: "kept", dir: "auto" }, one.dataset.chosen)));
+  each("button", (one) => {
     if (one.querySelector("img")) one.disabled = true;  // a head in small
     else one.remove();
-  copy.classList.remove("waiting", "stale");
-  for (const one of copy.querySelectorAll("[role=application]")) {  // a map that could be walked
+  });
+  each("[role=application]", (one) => {  // what could be walked
+    const says = one.getAttribute("aria-label").split(": ")[0];
+    for (const name of ["role", "aria-label", "aria-roledescription", "tabindex"]) one.removeAttribute(name);
+    if (!one.matches(".drawing")) return;  // a text, which is read as one
     one.setAttribute("role", "img");
-    one.setAttribute("aria-label", one.getAttribute("aria-label").split(": ")[0]);
-    for (const name of ["tabindex", "aria-roledescription"]) one.removeAttribute(name);
-  }
-  for (const one of copy.querySelectorAll("[role=grid], [role=alert], [role=status], td"))
+    one.setAttribute("aria-label", says);
+  });
+  each("[role=grid], [role=alert], [role=status], td", (one) => {
     for (const name of ["role", "tabindex", "aria-readonly"]) one.removeAttribute(name);
-  return copy;
+  });
 }
 
 function chosen(field) {
