@@ -23,7 +23,7 @@ SCREENS = {
 }
 READY = ".stripped, .pictured, table.bars, figure.chart svg, table.pairs, .verdict:not(:empty)"
 NUMBERS = """[...document.querySelectorAll(
-    'main tbody td, main .facts dd, main .stripped, main .wrote .words, main .tiles, main .verdict')]
+    'tbody td, .facts dd, .stripped, .wrote .words, .tiles, .verdict')]
     .filter(cell => !cell.closest('.listed, figure.chart, [hidden]'))
     .map(cell => cell.textContent)"""
 
