@@ -10,6 +10,12 @@ def test_worked_out_numbers_get_as_many_decimals(solution: Worked) -> None:
     assert texts(solution.givens[1], 3) == [["0.50", "1.00"], ["-12.25", "0.00"]]
 
 
+def test_a_fraction_lengthens_no_other(solution: Worked) -> None:
+    third = Cell("0.333333333333", 1 / 3)
+    panel = replace(solution.givens[1], cells=[[third, Cell("2", 2)], [Cell("0.5", 0.5), third]])
+    assert texts(panel, 3) == [["0.333333333333", "2.0"], ["0.5", "0.333333333333"]]
+
+
 def test_no_digit_is_invented(solution: Worked) -> None:
     # 0.0004 gets four decimals where three are asked for; the others were rounded to three.
     panel = replace(solution.steps[0], cells=[[Cell("0.0004", 0.0004), Cell("0.468", 0.46838)]])

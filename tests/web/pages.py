@@ -77,7 +77,9 @@ def shown(page: Any, key: str) -> list[list[str]]:
 def numbers(problem: Problem, key: str, decimals: int = 3) -> list[list[str]]:
     """The same matrix as Python writes it."""
     solution = problem.solve(decimals)
-    panel = solution.worked().steps[solution.keys().index(key)]
+    laid = solution.worked()
+    given = {panel.name: panel for panel in laid.givens}
+    panel = given[key] if key in given else laid.steps[solution.keys().index(key)]
     return [[typeset(text) for text in row] for row in texts(panel, decimals)]
 
 

@@ -1,6 +1,6 @@
 """The screen Check in a real browser: mistakes found, named and corrected; sheets answered."""
 
-from pages import Open, cell, lecture
+from pages import Open, cell, lecture, numbers, shown
 
 from workings import Problem
 from workings.problems.make import make_sheet
@@ -56,9 +56,14 @@ def test_a_slide_is_pasted_and_checked(visit: Open) -> None:
 def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
     problem = make_sheet("masked", (3, 3), 3, 1).exercises[0].problem
     page = visit("#check")
+    lecture(page, "L2-self", ".finding")  # whose steps have the same sizes and other formulas
     page.get_by_role("button", name="Make a sheet").click()
     page.get_by_role("button", name="Make the sheet").click()
-    page.wait_for_selector("figure[data-key=Q]")
+    page.wait_for_selector("figure[data-key=masked]")
+    assert shown(page, "X") == numbers(problem, "X")
+    assert shown(page, "W_K") == numbers(problem, "W_K")
+    headings = [one.get_attribute("alttext") for one in page.locator(".judged h2 math").all()]
+    assert headings[-2:] == ["weights = softmax(masked)", "mixed = weights V"]
     assert page.get_by_text("exact", exact=True).first.is_hidden()
     hints = page.locator(".hints").first
     for wanted in ("A hint for Q", "Another hint for Q", "Another hint for Q"):
@@ -66,6 +71,12 @@ def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
         page.wait_for_timeout(50)
     page.get_by_role("button", name="Hints for the next number of Q").wait_for()
     assert hints.locator("math").nth(2).get_attribute("alttext") == problem.solve().cell("Q", 1, 1)
+    cell(page, "Q", 0, 0).focus()
+    page.keyboard.type("99")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".finding")
+    assert page.locator(".finding code").first.inner_text() == "arithmetic-slip"
+    assert " is " not in page.locator(".causes").first.inner_text()  # which would be the answer
     cell(page, "Q", 0, 0).focus()
     for row in problem.solve()["Q"]:
         for value in row:

@@ -143,6 +143,25 @@ def test_a_head_that_another_run_lacks_is_no_longer_pointed_at(visit: Open) -> N
     assert page.locator(".status").text_content() == ""
 
 
+def test_a_head_in_small_is_all_of_it(visit: Open) -> None:
+    page = visit(look("french", "red", part="cross"))
+    page.wait_for_selector(".thumb canvas")
+    box, drawn = (page.locator(one).first.bounding_box() for one in (".thumb", ".thumb canvas"))
+    assert drawn["height"] <= box["height"]
+    assert drawn["width"] <= box["width"]
+
+
+def test_a_run_that_is_not_there_is_missed(visit: Open) -> None:
+    page = visit(look("nobody", "x", scene=999))
+    assert "no run “nobody”" in page.locator(".missing").inner_text()
+    page.locator("select").first.select_option("squares")
+    page.get_by_role("button", name="less: Drawn scene").click()
+    page.wait_for_function(
+        "() => document.querySelector('.whole figcaption')?.textContent.startsWith('scene 200')"
+    )
+    assert page.locator(".missing").inner_text() == ""
+
+
 def test_no_text_is_not_the_first_text(visit: Open) -> None:
     page = visit(look("gpt"))
     page.wait_for_selector("figure.map")
@@ -179,6 +198,16 @@ def test_a_text_goes_on(visit: Open, runs: dict[str, Path]) -> None:
     page.wait_for_selector(".chances table.bars")
     page.get_by_role("button", name="Look into all of it").click()
     page.wait_for_function("whole => document.querySelector('textarea').value === whole", arg=whole)
+
+
+def test_what_else_was_likely_is_read_with_the_keyboard(visit: Open, runs: dict[str, Path]) -> None:
+    page = visit(look("gpt"))
+    page.get_by_role("button", name="Go on").click()
+    page.locator(".went-on").focus()
+    page.keyboard.press("ArrowRight")
+    (first,) = load(runs["gpt"]).stream(TEXT, 1, top=5)  # type: ignore[attr-defined]
+    wanted = [f"{100 * p:.1f} %" for _, p in first.top]
+    assert page.locator(".chances td.now").all_inner_texts() == wanted
 
 
 def test_what_nobody_waits_for_is_not_written_on(visit: Open) -> None:

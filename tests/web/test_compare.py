@@ -263,7 +263,10 @@ def test_permuted_on_the_page(visit: Open, looking: TestClient) -> None:
 
 
 def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
-    page = visit("#compare?a=squares&mode=permuted&text=fig+tin", ready=".status:not(:empty)")
+    page = visit("#compare?a=fruit&mode=permuted&text=fig+tin", ready=".orders li")
+    page.locator("select").first.select_option("squares")
+    page.wait_for_selector(".status:not(:empty)")
+    assert page.locator(".orders li").count() == 0
     assert "a captioner reads none" in page.locator(".status").text_content()
     page.locator("select").first.select_option("fruit")
     page.wait_for_selector(MAP)

@@ -39,6 +39,7 @@ def test_our_own_names_are_known(client: TestClient, host: str) -> None:
         "192.168.0.9",
         "localhost:",
         "[::1]:x",
+        "localhost:" + "0" * 5000 + "80",
     ],
 )
 def test_other_names_are_not(client: TestClient, host: str) -> None:
@@ -130,6 +131,7 @@ def test_without_the_token_nothing_is_answered(locked: TestClient) -> None:
         "/api/openapi.json",
         "/?token=wrong",
         "/?token=",
+        "/?" + "a=1&" * 30,
     ):
         response = locked.get(path)
         assert response.status_code == 401, path

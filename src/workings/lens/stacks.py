@@ -110,8 +110,8 @@ def without(model: nn.Module, heads: Collection[HeadAt]) -> Trace:
     for one in heads:
         paths = layers.get(one.part, [])
         if not paths:
-            known = ", ".join(part for part in PARTS if part in layers) or "none"
-            raise UserError(f"part {one.part!r}: this model has no such heads, but {known}")
+            known = ", ".join(part for part in PARTS if part in layers) or "none at all"
+            raise UserError(f"part {one.part!r}: this model has no such heads; it has {known}")
         check_number("layer", [one.layer], len(paths))
         path = paths[one.layer - 1]
         module = model.get_submodule(path)

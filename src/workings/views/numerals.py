@@ -8,6 +8,7 @@ from workings.views.worked import Cell, Panel
 
 _PLAIN = re.compile(r"([+-]?\d+)(?:([.,])(\d*))?")
 _POINT = re.compile(r"([−+]?\d*)([.,·]\d.*)?")
+_WRITTEN = 6  # decimals of a number that somebody has written down
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d{1,6})?|[+-]?inf")
 
 SIGNS = {"wrong": "✗", "follows": "↳", "rounded": "≈", "blank": "?"}
@@ -37,15 +38,19 @@ def texts(panel: Panel, decimals: int) -> list[list[str]]:
     """Write every cell out, on one line, as a program would write it (`-inf`, `7.9e-32`).
 
     Numbers that somebody claimed stay as they were written. Numbers that were worked out, and
-    rounded to `decimals`, all get as many decimals as the longest of them.
+    rounded to `decimals`, all get as many decimals as the longest of them; numbers that were given,
+    as many as the longest that is no fraction.
     """
     written = [[one_line(cell.text) for cell in row] for row in panel.cells]
     if panel.judged or any(_claimed(cell) for row in panel.cells for cell in row):
         return written
     matches = [_PLAIN.fullmatch(text) for row in written for text in row]
-    places = max((len(m[3] or "") for m in matches if m), default=0)
-    if panel.formula is not None:  # what was given is shown as it was given
+    lengths = [len(m[3] or "") for m in matches if m]
+    places = max(lengths, default=0)
+    if panel.formula is not None:
         places = min(places, decimals)
+    elif lengths and min(lengths) <= _WRITTEN < places:  # given as a fraction, among plain numbers
+        places = max(length for length in lengths if length <= _WRITTEN)
     return [[_lengthened(text, places) for text in row] for row in written]
 
 

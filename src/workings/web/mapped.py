@@ -163,10 +163,12 @@ def _short(number: float) -> str:
 
     >>> _short(0.071), _short(-0.5), _short(1.0)
     ('.07', '−.50', '1.0')
+    >>> _short(-0.001)
+    '.00'
     """
     if abs(number) >= 0.995:
         return typeset(f"{number:.1f}")
-    return typeset(f"{number:.2f}").replace("0.", ".", 1)
+    return typeset(f"{number:z.2f}").replace("0.", ".", 1)
 
 
 def _most(numbers: Numbers, decimals: int) -> list[list[tuple[int, str]]]:

@@ -80,6 +80,7 @@ def _listening(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # before the link is told: whoever follows it at once only waits
     except OSError as error:
         listening.close()
         why = error.strerror or str(error)

@@ -15,7 +15,7 @@ const ORDERS = [["reversed", "reversed"], ["swapped", "first two"], ["shuffled",
 const HEAD = { part: "", layer: "1", head: "1" };  // to begin with, and where another model may have others
 const FIRST = { ...HEAD, text: "the cat sat on the mat", other: "the mat sat on the cat", scene: "1", other_scene: "2", order: "reversed", seed: "1", positions: "on" };
 const SAYS = {
-  runs: "Two runs read the same input.", inputs: "One run reads two inputs.",
+  runs: "Two runs are given the same input.", inputs: "One run reads two inputs.",
   permuted: "One run reads an input’s tokens in another order, P X. Without positions, attention gives the same vectors in that order: f(P X) = P f(X).",
 };
 
@@ -83,7 +83,7 @@ class Compare {
     parts.layered = h("section", { class: "layered", "aria-label": "Equivariance" }, h("h2", {}, "Layer by layer"),
       h("div", {}, scroll("Layer by layer", parts.layers), parts.apart));
     parts.training = h("section", { "aria-label": "Training" }, h("h2", {}, "Training"), parts.charts,
-      h("div", { class: "halves" }, h("section", { "aria-label": "Best" }, scroll("The best of each run", parts.best)),
+      h("div", { class: "halves apart" }, h("section", { "aria-label": "Best" }, scroll("The best of each run", parts.best)),
         h("section", { "aria-label": "Settings" }, scroll("Settings that differ", parts.settings))));
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Compare"),
@@ -98,8 +98,9 @@ class Compare {
     const view = this.#view;
     const { mode } = view;
     redrawn(parts.modes, mode, () => choice("Compare", "mode", MODES, mode, (chosen) => this.#set({ mode: chosen, ...HEAD })));
-    parts.a.show(view.a);
-    parts.b.show(view.b);
+    const wanted = this.#store.view("compare");
+    parts.a.show(wanted.a ?? view.a);
+    parts.b.show(wanted.b ?? view.b);
     parts.a.el.firstChild.textContent = mode === "runs" ? "Run A" : "Run";
     parts.b.el.hidden = mode !== "runs";
     const kinds = (mode === "runs" ? [view.a, view.b] : [view.a]).map((name) => named(this.#runs, name).kind);
@@ -204,6 +205,7 @@ class Compare {
     parts.status.textContent = line;
     parts.verdict.replaceChildren();
     parts.texts.replaceChildren();
+    parts.orders.replaceChildren();
     this.#pairs.set("pairs", []);
     this.#beside.set("beside", null);
     parts.looking.hidden = parts.layered.hidden = true;
@@ -217,7 +219,7 @@ function field(label, change) {
 }
 
 function written({ name, text, note, pictured: seen, notes }) {
-  return h("figure", {}, h("figcaption", {}, name), text === null ? null : h("blockquote", { dir: "auto" }, text), seen ? pictured(seen, text) : null,
+  return h("figure", {}, h("figcaption", {}, name), text === null ? null : h("blockquote", { dir: "auto" }, text || "(nothing)"), seen ? pictured(seen, text) : null,
     note ? h("p", { class: "hint" }, note) : null, notes.map((line) => h("p", { class: "hint" }, line)));
 }
 

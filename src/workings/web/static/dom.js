@@ -30,12 +30,13 @@ export function choice(label, name, options, chosen, change) {
       h("span", {}, words)))));
 }
 
-// A whole number with a button on either side.
+// A whole number with a button on either side. One that an address brought may be out of bounds.
 export function stepper(label, value, least, most, change) {
+  const next = (by) => Math.min(Math.max(value + by, least), most);
   const button = (by, words, sign) => h("button", {
     type: "button", "aria-label": `${words}: ${label}`, data: { step: `${label}${by}` },
-    "aria-disabled": value + by < least || value + by > most ? "true" : null,
-    onclick: () => value + by >= least && value + by <= most && change(value + by),
+    "aria-disabled": next(by) === value ? "true" : null,
+    onclick: () => next(by) !== value && change(next(by)),
   }, sign);
   return h("div", { class: "choice stepper", role: "group", "aria-label": label },
     h("span", { class: "legend-like" }, label),

@@ -31,8 +31,9 @@ function card(model, first, k) {
 }
 
 function item(model, first, cause) {
-  return h("li", {}, h("code", {}, cause.name), ` (explains ${cause.reproduces}): `, cause.says,
-    cause.gives && !model.get("practice") ? gives(model, first, cause) : null);
+  const name = [h("code", {}, cause.name), ` (explains ${cause.reproduces})`];
+  if (model.get("practice")) return h("li", {}, name);  // more would be the answer
+  return h("li", {}, name, ": ", cause.says, cause.gives ? gives(model, first, cause) : null);
 }
 
 // What the mistake would have given, the cells that were claimed just so outlined.

@@ -6,10 +6,12 @@ import { h } from "./dom.js";
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 // What was a field is a text; a working that lay over the page is a part of it, also on paper.
 const STYLE = `.bench .kept { display: block; font: inherit; overflow-wrap: anywhere; white-space: pre-wrap; }
-.bench .brand span { display: block; max-height: 4.5em; overflow: auto; overflow-wrap: anywhere; margin: 0; font-size: .8rem; }
+.bench .brand span { display: block !important; max-height: 4.5em; overflow: auto; overflow-wrap: anywhere; margin: 0; font-size: .8rem; }
 .bench main, .bench main:has(.dock.tall:not([hidden])) { padding-bottom: 2rem; }
 .bench .dock, .bench .dock.tall { position: static; max-height: none; margin-top: 1.2rem; }
-@media print { .bench .top, .bench .look-top, .bench .compare .sides { display: flex !important; } .bench .dock { display: block !important; } }`;
+.bench .compare .sides { align-items: flex-start; }
+@media print { .bench .top, .bench .look-top, .bench .toggles, .bench .compare :is(.sides, .which) { display: flex !important; }
+  .bench .dock, .bench .compare .hint, .bench .behind { display: block !important; } }`;
 const DARK = "(prefers-color-scheme: dark)";
 
 export function saved(screen, title) {
@@ -55,7 +57,7 @@ function copied(screen) {
 // Leave what a screen says, and nothing that would do something.
 function stilled(copy) {
   const each = (selector, change) => copy.querySelectorAll(selector).forEach(change);
-  each("[hidden], input[type=file], .more-of-it:not([open]), .map .readout:not(:has(b)), section:has(a[href^='/'])", (one) => one.remove());
+  each("[hidden], input[type=file], .more-of-it:not([open]), .how, .map .readout:not(:has(b)), [aria-label='Cells that vary most'], section:has(a[href^='/'])", (one) => one.remove());
   each("canvas", (one) => {
     const image = h("img", { src: one.dataset.drawn, alt: "" });
     image.style.imageRendering = "pixelated";

@@ -14,7 +14,7 @@ export function legend(...signs) {
   return h("aside", { class: "legends", "aria-label": "What the colours mean" },
     h("p", { class: "legend" },
       h("span", {}, h("b", { class: "query" }, "query"), " ", h("b", { class: "key" }, "key"), " ", h("b", { class: "value" }, "value")),
-      h("span", {}, "−largest", scaleBar(), "+largest of its matrix, white is 0"),
+      h("span", {}, "−largest", scaleBar(), "+largest of its matrix"),
       h("span", {}, h("span", { class: "sample masked" }, h("span", {}, "−∞")), "masked"),
       signs.map(([kind, sign, words]) => h("span", {}, h("span", { class: `sample ${kind}` }, sign), words))));
 }

@@ -96,7 +96,7 @@ class Look {
 
   #changed() {
     const run = named(this.#runs, this.#view.run);
-    this.#parts.choose.show(run.name);
+    this.#parts.choose.show(this.#view.run);
     if (run !== this.#run) this.#begin(run);
     if (this.#cell.get("derivation") && JSON.stringify(this.#asked) !== this.#worked) this.#cell.set("derivation", null);
     const given = this.#given();

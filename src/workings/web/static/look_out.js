@@ -97,10 +97,21 @@ export class Completion {
     const model = new Model({ bars: [], says: "", more: 0 });
     bars.render({ model, el: chances });
     const show = (token) => { model.set("says", `“${token.token}”, ${token.chance}; what else was likely there`); model.set("bars", token.bars); };
-    const spans = tokens.filter(({ text }) => text).map((token) => h("span", { class: "token", title: token.chance, onpointerenter: () => show(token) }, token.text));
+    const written = tokens.filter(({ text }) => text);
+    const spans = written.map((token) => h("span", { class: "token", title: token.chance, onpointerenter: () => show(token) }, token.text));
+    let at = -1;
+    const walk = (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by || !spans.length) return;
+      event.preventDefault();
+      spans[at]?.classList.remove("here");
+      at = Math.min(Math.max(at + by, 0), spans.length - 1);
+      spans[at].classList.add("here");
+      show(written[at]);
+    };
     return [
-      h("p", { class: "went-on", dir: "auto" }, h("span", { class: "soft" }, this.#prompt), spans),
-      h("p", { class: "hint" }, `${tokens.length} tokens in ${Math.round(milliseconds)} ms${ended ? `; ${ended}` : ""}. Point at one to see what else was likely. `,
+      h("p", { class: "went-on", dir: "auto", tabindex: "0", onkeydown: walk, "aria-describedby": "went-on-how" }, h("span", { class: "soft" }, this.#prompt), spans),
+      h("p", { class: "hint" }, `${tokens.length} tokens in ${Math.round(milliseconds)} ms${ended ? `; ${ended}` : ""}. `, h("span", { id: "went-on-how", class: "how" }, "Point at one, or walk with the arrow keys, to see what else was likely. "),
         button("Look into all of it", () => this.#use(this.#prompt + tokens.map(({ text }) => text).join("")))),
       chances,
     ];

@@ -19,6 +19,7 @@ const SIGNS = { right: "✓", rounded: "≈", follows: "↳", wrong: "✗", blan
 const LEGEND = [["wrong", "✗", "wrong"], ["follows", "↳", "follows from a wrong number"], ["", "≈", "off by rounding"], ["blank", "?", "left blank"]];
 const HINT = "Point at a number, or walk with the arrow keys, to see what it should be.";
 const CHANGE = " Enter changes a claimed one.";
+const PRACTICE = "Enter writes a number. A hint can be had beside each step.";
 const MOST_HINTS = 3;
 
 export default {
@@ -33,6 +34,9 @@ class Report {
   #steps = new Map();
   #found = new Model({ findings: [], claimed: {} });
   #looking;
+  #cell = new Model({ working: null, said: "" });
+  #given = new Map();
+  #givens = h("div", {});
   #verdict = h("div", { class: "verdict", role: "status" });
   #list = h("ol", {});
   #lines = svg("svg", { class: "lines", "aria-hidden": "true" });
@@ -44,15 +48,19 @@ class Report {
     this.#el = el;
   }
 
+  get #hint() {
+    if (this.#model.get("practice")) return PRACTICE;
+    return this.#model.get("claims") ? HINT + CHANGE : HINT;
+  }
+
   start() {
     const model = this.#model;
-    const hint = model.get("claims") ? HINT + CHANGE : HINT;
-    const cell = new Model({ working: null, said: hint });
     const [found, docked] = [h("div", {}), h("div", {})];
-    this.#looking = new Looking(model, this.#el, cell, hint);
-    this.#el.replaceChildren(this.#verdict, h("div", { class: "beside" }, h("div", {}, this.#judged, this.#open), found), legend(...LEGEND), docked);
+    this.#looking = new Looking(model, this.#el, this.#cell, this.#hint);
+    const given = h("section", { class: "given-all", "aria-label": "Given" }, h("h2", {}, "Given"), this.#givens);
+    this.#el.replaceChildren(this.#verdict, given, h("div", { class: "beside" }, h("div", {}, this.#judged, this.#open), found), legend(...LEGEND), docked);
     finding.render({ model: this.#found, el: found });
-    dock.render({ model: cell, el: docked });
+    dock.render({ model: this.#cell, el: docked });
     this.#found.on("change:wanted", () => this.#goto(this.#found.get("wanted")));
     model.on("change:wanted", () => this.#goto(model.get("wanted")));
     model.on("change:hints", () => this.#helped());
@@ -70,6 +78,8 @@ class Report {
     this.#found.set("practice", this.#model.get("practice"));
     this.#found.set("findings", report.findings);
     this.#looking.forget();
+    this.#drawGiven(report.given);
+    if (!this.#cell.get("working")) this.#cell.set("said", this.#hint);
     const shown = report.steps.map((step) => this.#step(report, step));
     const keys = new Set(shown.map((item) => item.name));
     for (const name of this.#steps.keys()) if (!keys.has(name)) this.#steps.delete(name);
@@ -79,6 +89,27 @@ class Report {
     this.#arrows();
   }
 
+  // What the claims start from; the matrices that are there already are filled anew.
+  #drawGiven(given) {
+    const same = given.length === this.#given.size && given.every(({ key }) => this.#given.has(key));
+    if (!same) {
+      this.#given = new Map(given.map((one) => [one.key, new Model({ matrix: one, cells: null })]));
+      this.#givens.replaceChildren(...[...this.#given.values()].map((model) => {
+        const box = h("div", {});
+        matrix.render({ model, el: box });
+        model.on("change:focus", () => this.#lookAtGiven(model));
+        return box;
+      }));
+    }
+    for (const one of given) this.#given.get(one.key).set("matrix", one);
+  }
+
+  #lookAtGiven(model) {
+    const focus = model.get("focus");
+    const text = model.get("matrix").texts[focus?.row]?.[focus?.column];
+    this.#looking.look(focus, null, text && `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.`);
+  }
+
   #openSteps(open) {
     if (!open.length) return [];
     return [h("span", {}, "Not claimed; write down:"), ...open.map((step) => button(`+ ${step.name}`, () => this.#model.set("begun", step)))];
@@ -86,7 +117,7 @@ class Report {
 
   #step(report, step) {
     const { key } = step.claimed;
-    const name = `${key} ${step.again} ${step.claimed.texts.length}`;
+    const name = `${key} ${step.again} ${step.claimed.texts.length} ${step.claimed.formula.text}`;  // what its heading says, too
     const known = this.#steps.get(name) ?? this.#newStep(name, step);
     const practice = Boolean(this.#model.get("practice"));
     const same = (one) => one.key === key && one.again === step.again;
@@ -143,7 +174,7 @@ class Report {
 
   #look(focus) {
     const step = focus && this.#model.get("told").steps.find((one) => one.claimed.key === focus.key);
-    this.#looking.look(focus, this.#model.get("practice") ? null : step?.claimed);
+    this.#looking.look(focus, this.#model.get("practice") ? null : step?.claimed, this.#hint);
   }
 
   #goto({ key, again, row, column }) {

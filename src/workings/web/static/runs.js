@@ -4,13 +4,17 @@ import { h } from "./dom.js";
 
 const KINDS = { classify: "classifier", language: "language model", translate: "translator", caption: "captioner" };
 
-// A list of the runs; `show` chooses one by name, the first where it is not there.
+// A list of the runs; `show` chooses one by name; where it is not there, the first, and says so.
 export function chooser(runs, chosen, change, label = "Run") {
+  const note = h("span", { class: "hint missing", role: "status" });
   const select = h("select", { onchange: () => change(select.value) },
     runs.map(({ name, title, kind }) => h("option", { value: name }, title === name ? `${name} (${KINDS[kind]})` : `${name}: ${title}`)));
-  const show = (name) => { select.value = named(runs, name).name; };
+  const show = (name) => {
+    select.value = named(runs, name).name;
+    note.textContent = !name || runs.some((run) => run.name === name) ? "" : `There is no run “${name.slice(0, 60)}” here: this is another.`;
+  };
   show(chosen);
-  return { el: h("label", { class: "choice" }, h("span", { class: "legend-like" }, label), select), show };
+  return { el: h("label", { class: "choice" }, h("span", { class: "legend-like" }, label), select, note), show };
 }
 
 export function named(runs, name) {

@@ -87,8 +87,9 @@ class Train {
         h("details", { class: "behind" }, h("summary", {}, "Made with"), parts.made)),
       parts.reading);
     const view = () => {
-      const { name } = named(this.#runs, this.#store.view("train").run);
-      choose.show(name);
+      const wanted = this.#store.view("train").run;
+      const { name } = named(this.#runs, wanted);
+      choose.show(wanted);
       if (name !== this.#run) this.#open(name);
     };
     return { view };
