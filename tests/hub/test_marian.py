@@ -303,6 +303,7 @@ def test_pieces_are_saved_and_read(opus, tmp_path):
         ("source.spm", b"\xff\xff", "not a model of SentencePiece's"),
         ("source.spm", b"", "not a model of SentencePiece's"),
         ("source.spm", spm()[:-1], "not a model of SentencePiece's"),
+        ("source.spm", message((1, message((2, 0.5)))), "not a model of SentencePiece's"),
         ("source.spm", spm(kind=2), "only unigrams"),
         ("source.spm", spm(piece_kind=6), "pieces of kind"),
         ("target.spm", spm(prefix=0), "treats spaces otherwise"),

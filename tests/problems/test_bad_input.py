@@ -44,6 +44,8 @@ def error_of(content: str | bytes, folder: Path) -> str:
         ("[givn]\nX = [[1]]", "givn: no such key: did you mean 'given'?"),
         ('knd = "layer_norm"\n' + NORM, "knd: no such key: did you mean 'kind'?"),
         ("heads = 2\n" + NORM, "heads: no such key"),
+        ("[given]\nX = [[1]]\nK = [[1], [2]]", "without context or V, X has 1 rows, but K has 2"),
+        ("[given]\nX = [[1]]\nV = [[1], [2]]", "without context or K, X has 1 rows, but V has 2"),
         ("[given.X]\na = 1", "given.X must be a matrix"),
         ("[given]\nX = [[1]]\nW_q = [[1]]", "given.W_q: no such given: did you mean 'W_Q'?"),
         (X + "[claim]\nwieghts = [[1]]", "claim.wieghts: no such step: did you mean 'weights'?"),

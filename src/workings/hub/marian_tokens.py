@@ -88,7 +88,7 @@ def read_model(path: Path) -> Model:
         return _model(message)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    except (ValueError, struct.error, IndexError, AttributeError, TypeError):
+    except (ValueError, struct.error, LookupError, AttributeError, TypeError):
         raise UserError(f"{path}: not a model of SentencePiece's") from None
 
 

@@ -116,7 +116,8 @@ def scale_of(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None
 
 # Sizes that are one where nothing stands between them.
 TIES = (
-    (("context", "K", "V"), "m", "n"),
+    (("context", "K"), "m", "n"),
+    (("context", "V"), "m", "n"),
     (("context",), "e", "d"),
     (("W_Q", "Q"), "k", "d"),
     (("W_K", "K"), "k", "e"),
