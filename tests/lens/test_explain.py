@@ -19,6 +19,7 @@ WORDS = Words(SOME.split())
 SMALL = {
     "recurrent": {"cell": "gru", "embedding": 8, "hidden": 6, "bidirectional": True},
     "perceptron": {"embedding": 4, "length": 300, "hidden": [5, 3]},
+    "averaged": {"embedding": 4, "pooling": "mean", "hidden": [5, 3]},
     "convolution": {"embedding": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden": 5},
     "flat": {"embedding": 4, "channels": [3], "kernel": 3, "pooling": "flatten", "length": 300},
     "transformer": {"embedding": 8, "heads": 2, "layers": 2, "hidden": 16},
@@ -30,7 +31,8 @@ NEURAL = [kind for kind in KINDS if kind != "ngrams"]
 
 def task_for(kind, tokenizer=WORDS, labels=("yes", "no", "perhaps"), read=512, **changes):
     """A task with a random model that reads `tokenizer`."""
-    table = {"kind": "convolution" if kind == "flat" else kind, **SMALL[kind], **changes}
+    kinds = {"flat": "convolution", "averaged": "perceptron"}
+    table = {"kind": kinds.get(kind, kind), **SMALL[kind], **changes}
     recipe = build(ClassifyRecipe, {"data": {"longest": read}, "model": table})
     torch.manual_seed(0)
     model = build_classifier(recipe.model, len(tokenizer), len(labels))
@@ -183,6 +185,7 @@ def learn(task, steps=40):
 def test_every_method_finds_the_one_word_that_counts(kind):
     changes = {
         "perceptron": {"length": 8, "hidden": [32]},
+        "averaged": {"hidden": [32]},
         "flat": {"length": 8, "channels": [8], "kernel": 1, "stride": 1},
         "transformer": {"pooling": "stop", "layers": 1, "embedding": 16},
     }.get(kind, {})

@@ -69,6 +69,23 @@ def test_padding_changes_nothing(kind):
         torch.testing.assert_close(alone, scores[1:2])
 
 
+def test_a_mean_knows_neither_places_nor_padding():
+    torch.manual_seed(0)
+    table = {"kind": "perceptron", "embedding": 4, "pooling": "mean", "hidden": [5, 3]}
+    model = build_classifier(table, 30, 3).eval()
+    assert model.fixed_length is None
+    ids = torch.randint(3, 30, (1, 12))
+    scores = model(ids, torch.tensor([12]))
+    torch.testing.assert_close(model(ids.flip(1), torch.tensor([12])), scores)
+    padded = torch.cat([ids, torch.zeros(1, 5, dtype=torch.long)], 1)
+    torch.testing.assert_close(model(padded, torch.tensor([12])), scores)
+    by_hand = model.embedding(ids)[0].mean(0)
+    for layer in model.layers:
+        by_hand = torch.relu(layer(by_hand))
+    torch.testing.assert_close(model.head(by_hand), scores[0])
+    assert not torch.allclose(model(padded[:, 5:], torch.tensor([7])), scores)
+
+
 @pytest.mark.parametrize("pooling", ["max", "flatten"])
 @pytest.mark.parametrize("shortest", [7, 6])  # 7 is what two convolutions see at the least
 def test_a_convolution_reads_no_padding_however_long_the_texts(pooling, shortest):

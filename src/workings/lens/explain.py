@@ -13,7 +13,7 @@ import torch
 from workings.data import pad
 from workings.errors import UserError, near
 from workings.lens.explanation import Explanation, Shares
-from workings.models.classifiers import Classifier, ConvolutionClassifier, Perceptron
+from workings.models.classifiers import Classifier, ConvolutionClassifier
 from workings.models.ngrams import NgramClassifier
 from workings.tasks.classify import Classifying
 from workings.trace import Trace
@@ -92,7 +92,8 @@ def _occlusion(case: _Case) -> Shares:
     ids = case.ids
     window = max(-(-len(ids) // MOST), 1)
     # Where it matters which weights or which window a place falls to, the rest must stay in place.
-    stay = isinstance(case.task.model, Perceptron | ConvolutionClassifier)
+    model = case.task.model
+    stay = isinstance(model, ConvolutionClassifier) or model.fixed_length is not None
     leads: list[float] = []
     for first in range(0, len(ids), window * AT_ONCE):
         starts = range(first, min(first + window * AT_ONCE, len(ids)), window)

@@ -91,16 +91,18 @@ class RecurrentClassifier(Classifier):
 
 
 class Perceptron(Classifier):
-    """Every position has weights of its own, so that every text has the same length."""
+    """Every position has weights of its own, and every text the same length; or none has them."""
 
     def __init__(self, config: PerceptronConfig, vocabulary: int, classes: int) -> None:
         super().__init__(config, vocabulary, config.hidden[-1], classes)
-        self.fixed_length = config.length
-        widths = (config.length * config.embedding, *config.hidden)
+        self.fixed_length = config.length if config.pooling == "flatten" else None
+        widths = ((self.fixed_length or 1) * config.embedding, *config.hidden)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        if lengths is not None:
+        if self.fixed_length is None:
+            x = pool(x, lengths, "mean")
+        elif lengths is not None:
             x = x * real(lengths, x.shape[1]).unsqueeze(-1)
         x = x.flatten(1)
         for layer in self.layers:

@@ -64,10 +64,12 @@ class RecurrentConfig(ClassifierConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronConfig(ClassifierConfig):
-    """All vectors side by side, then a multilayer perceptron (A3)."""
+    """All vectors side by side (A3) or their mean, then a multilayer perceptron."""
 
+    pooling: Literal["flatten", "mean"] = "flatten"
+    """flatten: every place has weights of its own; mean: of a text's vectors, wherever they are"""
     length: int = 500
-    """every text is cut or padded to so many tokens"""
+    """flatten: every text is cut or padded to so many tokens"""
     hidden: tuple[int, ...] = (1024, 128)
     """widths of the hidden layers"""
 
