@@ -21,7 +21,7 @@ from workings.web.server import running
 from workings.web.shelf import Shelf
 
 CLIENTS, SECONDS = 50, 60.0
-NAMES = ("gpt", "fruit", "french", "squares")
+NAMES = ("gpt", "fruit", "french", "squares", "grids")
 MEMORY = Path("/proc/self/statm")
 schema = schemathesis.openapi.from_asgi(
     "/api/openapi.json", guarded(Door(80, ("localhost", "testserver")))
@@ -39,15 +39,23 @@ def test_no_request_is_our_fault(case: Any) -> None:
 def test_no_question_to_a_run_is_our_fault(runs: dict[str, Path]) -> None:
     app = guarded(Door(80, ("localhost", "testserver")), Shelf([runs[name] for name in NAMES]))
     whole = schemathesis.openapi.from_asgi("/api/openapi.json", app)
-    for found in whole.include(path_regex="^/api/look").get_all_operations():
+    for found in whole.include(path_regex="^/api/(look|compare$|permute)").get_all_operations():
 
         @given(case=found.ok().as_strategy(), name=st.sampled_from(NAMES))
         @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
         def ask(case: Any, name: str) -> None:
-            case.body = {**case.body, "run": name} if isinstance(case.body, dict) else case.body
+            case.body = with_run(case.body, name)
             expect_answer(case)
 
         ask()
+
+
+def with_run(body: Any, name: str) -> Any:
+    """Have a question ask a run that is there."""
+    if not isinstance(body, dict):
+        return body
+    sides = {key: with_run(body[key], name) for key in ("first", "second") if key in body}
+    return {**body, **(sides or {"run": name})}
 
 
 def expect_answer(case: Any) -> None:
