@@ -62,7 +62,7 @@ def test_layers_by_part(model):
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        (HeadAt("cross", 1, 1), "no such heads, but decoder"),
+        (HeadAt("cross", 1, 1), "no such heads; it has decoder"),
         (HeadAt("decoder", 3, 1), "this model has 2"),
         (HeadAt("decoder", 1, 3), "this model has 2"),
     ],

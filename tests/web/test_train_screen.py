@@ -200,7 +200,7 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
         "before => document.querySelector('.facts').textContent !== before", arg=facts
     )
     assert page.locator(".says").text_content() == said
-    spoken = page.locator("[role=status]").first.text_content()
+    spoken = page.locator(".unseen[role=status]").first.text_content()
     assert spoken.startswith("Training: 0 of 4")  # the next line is read aloud later
     assert page.evaluate("document.querySelectorAll('figure.chart')[1].marked") == 1  # kept
     (run / "log.jsonl").write_text(json.dumps(mark(100, 0.9)) + "\n")  # a resume cut it back

@@ -207,7 +207,9 @@ class Compare {
     parts.texts.replaceChildren();
     parts.orders.replaceChildren();
     this.#pairs.set("pairs", []);
+    parts.layers.replaceChildren();
     this.#beside.set("beside", null);
+    this.#apart.set("beside", null);
     parts.looking.hidden = parts.layered.hidden = true;
   }
 }
