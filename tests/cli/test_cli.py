@@ -136,9 +136,10 @@ def test_a_recipes_key_may_stand_before_the_recipe(flag, told):
         assert told in done.stderr
 
 
-def test_what_is_wrong_with_a_recipe_is_told_without_torch():
+@pytest.mark.parametrize("verb", ["train", "summary"])
+def test_what_is_wrong_with_a_recipe_is_told_without_torch(verb):
     program = "import sys; sys.modules['torch'] = None\nfrom workings.cli import main\nmain()"
-    command = [sys.executable, "-c", program, "train", "recipes/emoji.toml", "--epochs", "3"]
+    command = [sys.executable, "-c", program, verb, "recipes/emoji.toml", "--epochs", "3"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert "did you mean --train.epochs" in done.stderr
 

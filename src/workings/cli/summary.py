@@ -20,15 +20,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the model and print its table."""
     import sys
 
+    from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe, read_recipe
+
+    recipe = read_recipe(arguments.recipe, arguments.changes)  # what is wrong is told before torch
+
     from workings.models.captioners import build_captioner
     from workings.models.classifiers import build_classifier
     from workings.models.language import build_language_model
     from workings.models.summary import summarise
     from workings.models.translators import build_translator
-    from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe, read_recipe
     from workings.views.layers import layer_table
 
-    recipe = read_recipe(arguments.recipe, arguments.changes)
     vocabulary = arguments.vocabulary or recipe.tokenizer.size
     if isinstance(recipe, ClassifyRecipe):
         classifier = build_classifier(recipe.model, vocabulary, arguments.classes)

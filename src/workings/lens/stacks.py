@@ -66,7 +66,7 @@ def stacks(task: object, given: Given, target: str | None = None) -> list[Stack]
     if isinstance(task, Captioning):
         heads = isinstance(task.model, TransformerCaptioner)
         return [_stack(task, given, part, target) for part in ("cross", "decoder") if heads]
-    if not isinstance(task, Translating) or not isinstance(given, str):
+    if not isinstance(task, Translating) or not isinstance(given, str):  # a picture is refused
         return [_stack(task, given, None, None)]
     target = next(task.best([given])) if target is None else target
     found = alignment(task, given, target)

@@ -1,6 +1,6 @@
 // The server's answers. What it refuses is an Error with its one line.
 
-let open = 0;  // questions that are not answered yet
+let unanswered = 0;  // questions
 
 export async function ask(path, body, signal) {
   const request = body === undefined ? { signal } : {
@@ -24,11 +24,11 @@ export async function ask(path, body, signal) {
 }
 
 export async function get(path, body, signal) {
-  open += 1;
+  unanswered += 1;
   try {
     return await (await ask(path, body, signal)).json();
   } finally {
-    open -= 1;
+    unanswered -= 1;
   }
 }
 
@@ -37,7 +37,7 @@ export async function quiet(most = 15_000) {
   const pause = (time) => new Promise((done) => setTimeout(done, time));
   for (let waited = 0; waited < most; waited += 50) {
     await pause(50);  // an answer may be a reason to ask again
-    if (!open) return;
+    if (!unanswered) return;
   }
 }
 

@@ -107,7 +107,7 @@ class Report {
   #lookAtGiven(model) {
     const focus = model.get("focus");
     const text = model.get("matrix").texts[focus?.row]?.[focus?.column];
-    this.#looking.look(focus, null, text && `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.`);
+    this.#looking.look(focus, null, text ? `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.` : this.#hint);
   }
 
   #openSteps(open) {
