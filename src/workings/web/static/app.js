@@ -84,9 +84,9 @@ function list(found) {
 
 // Have a button say something for a moment.
 function said(tool, words) {
-  const before = tool.textContent;
+  tool.dataset.usual ??= tool.textContent;
   tool.textContent = words;
-  setTimeout(() => (tool.textContent = before), 1500);
+  setTimeout(() => (tool.textContent = tool.dataset.usual), 1500);
 }
 
 const undo = button("Undo", () => store.move(-1), { title: "Ctrl+Z" });
