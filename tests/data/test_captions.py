@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -381,3 +382,16 @@ def test_flickr8k_itself(data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with zipfile.ZipFile(data / "flickr8k" / "images128.zip") as archive:
         (tmp_path / first.name).write_bytes(archive.read(first.name))
     assert np.array_equal(read_picture(tmp_path / first.name, 32), test.pixels["test"][0])
+
+
+def test_two_folders_alike_but_for_their_pixels_are_told_apart(tmp_path: Path) -> None:
+    seen = []
+    for colour in ("red", "blue"):
+        folder = tmp_path / colour
+        folder.mkdir()
+        for name in NAMES:  # of one size, and of one time, as archives unpack them
+            Image.new("RGB", (12, 10), colour).save(folder / name, "BMP")
+            os.utime(folder / name, (10**9, 10**9))
+        loaded = load_captions(json_lines(folder / "captions.jsonl"), size=8)
+        seen.append(loaded.pixels["train"][0, 0, 0].tolist())
+    assert seen == [[255, 0, 0], [0, 0, 255]]

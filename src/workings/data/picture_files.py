@@ -28,18 +28,19 @@ class PictureFiles:
         return name in self._paths
 
     def stamp(self, name: str) -> str:
-        """What changes when the picture does: its size and its checksum or its time."""
+        """What changes when the picture does: its checksum; or where it lies, and its time."""
         path = self._paths.get(name)
         if path is None:
             return "missing"
         if self._zip:
             entry = self._zip.entries[path]
             return f"{entry.file_size} {entry.CRC}"
+        place = self.place / path
         try:
-            status = (self.place / path).lstat()
+            status = place.lstat()
         except OSError:
             return "missing"
-        return f"{status.st_size} {status.st_mtime_ns}"
+        return f"{place.absolute()} {status.st_size} {status.st_mtime_ns}"
 
     def read(self, name: str) -> bytes:
         """Give a picture's bytes, or say why not."""
