@@ -101,8 +101,13 @@ def test_a_wrong_change_is_a_users_mistake(arguments):
 )
 def test_a_wrong_change_is_told_what_would_be_right(arguments, told):
     with pytest.raises(UserError) as caught:
-        override({"name": "a"}, arguments, list(keys(Outer)))
+        override({"name": "a"}, arguments, keys(Outer))
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1", "true", "2026-11-16", "[1]", "en"])
+def test_what_is_to_be_text_is_text_on_the_command_line(text):
+    assert build(Outer, override({}, ["--name", text], keys(Outer))).name == text
 
 
 def test_every_key_that_is_described_can_be_changed():

@@ -121,11 +121,12 @@ _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def override(
-    table: Mapping[str, Any], arguments: Sequence[str], known: Sequence[str] = ()
+    table: Mapping[str, Any], arguments: Sequence[str], known: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Change a table as the command line says: `--train.epochs 3`, `--train.epochs=3`.
 
-    Where all the keys there are is `known`, another one is refused.
+    Where all the keys there are is `known`, with their kinds, another one is refused, and what is
+    to be text is text, even if it looks like a number: `--data.source 1`.
 
     >>> override({"train": {"epochs": 1, "batch": 8}}, ["--train.epochs", "3"])
     {'train': {'epochs': 3, 'batch': 8}}
@@ -137,7 +138,7 @@ def override(
         if not flag.startswith("--") or len(flag) < 3:
             raise UserError(f"{flag!r}: expected --section.key VALUE")
         key, equals, text = flag[2:].partition("=")
-        if known and key not in known:
+        if known is not None and key not in known:
             raise UserError(f"--{brief(key)}: no such key: {_meant(key, known)}")
         if not equals:
             if not rest or rest[0].startswith("--"):
@@ -149,11 +150,13 @@ def override(
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise UserError(f"{flag}: {section} is not a section")
-        place[name] = _from_text(text)
+        value = _from_text(text)
+        wants_text = known is not None and known[key] is str
+        place[name] = text if wants_text and not isinstance(value, str) else value
     return changed
 
 
-def _meant(key: str, known: Sequence[str]) -> str:
+def _meant(key: str, known: Mapping[str, Any]) -> str:
     """Say what would be right: the nearest key, or the one that has the same name elsewhere."""
     named = {k.rpartition(".")[2]: k for k in known}
     close = nearest(key, known) or named.get(key.rpartition(".")[2])
@@ -175,12 +178,14 @@ def _from_text(text: str) -> Any:
         return text
 
 
-def keys(cls: type, prefix: str = "") -> Iterator[str]:
-    """Name the keys of a configuration, and its sections."""
+def keys(cls: type, prefix: str = "") -> dict[str, Any]:
+    """The keys of a configuration and its sections, with what kind of value each takes."""
+    found: dict[str, Any] = {}
     for name, kind in get_type_hints(cls).items():
-        yield f"{prefix}{name}"
+        found[f"{prefix}{name}"] = kind
         if is_dataclass(kind) and isinstance(kind, type):
-            yield from keys(kind, f"{prefix}{name}.")
+            found |= keys(kind, f"{prefix}{name}.")
+    return found
 
 
 def describe(cls: type, prefix: str = "") -> Iterator[Field]:

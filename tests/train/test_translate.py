@@ -219,6 +219,12 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
         (["--layer", "1"], "--layer is of the alignment"),
         (["--words"], "--words is of the alignment"),
+        (
+            ["--show", "--out", "map.pdf"],
+            "map.pdf: a name ends in .html, .svg, .png, .json or .txt",
+        ),
+        (["--temperature", "1", "--beams", "3"], "--beams is of a search"),
+        (["--seed", "3"], "--temperature T asks for"),
         (["--length-penalty", "nan"], "length_penalty = nan: a number from -10 to 10"),
         (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
     ],

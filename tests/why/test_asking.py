@@ -14,7 +14,7 @@ def test_every_question_is_listed(capsys):
 
 
 def test_a_question_that_nobody_asked():
-    with pytest.raises(UserError, match=r"'scal'.*scale"):
+    with pytest.raises(UserError, match=r"^no question 'scal': did you mean 'scale'\?$"):
         ask("scal")
 
 
@@ -25,8 +25,11 @@ def test_a_seed_that_nothing_can_be_drawn_from(seed):
 
 
 def test_a_picture_is_refused_before_anything_is_computed(capsys):
-    assert main(["why", "scale", "--out", "scale.doc"]) == 2
-    assert ".svg" in capsys.readouterr().err
+    for out, told in (("scale.doc", ".svg"), ("nowhere/scale.svg", "no folder nowhere")):
+        assert main(["why", "scale", "--out", out]) == 2
+        caught = capsys.readouterr()
+        assert told in caught.err
+        assert not caught.out
 
 
 def test_an_answer_is_told_and_drawn(tmp_path, monkeypatch, capsys):

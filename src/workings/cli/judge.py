@@ -23,12 +23,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Translate, score, and show."""
     from pathlib import Path
 
-    from workings.cli.output import show
+    from workings.cli.output import expect_place, show
     from workings.errors import UserError
     from workings.lens.judging import judge
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
 
+    expect_place(arguments.out)
     names = [Path(run).name or str(run) for run in arguments.runs]
     if len(set(names)) < len(names):
         raise UserError("two of these runs have the same name: each needs one of its own")

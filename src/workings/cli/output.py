@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Search = TypeVar("Search", bound=SearchConfig)
 
 PICTURED = ("text", "html", "svg", "png", "json")
+PLAIN = ("", "txt")  # endings of files of plain text
 
 
 def add_layers_and_heads(parser: "ArgumentParser", default: str) -> None:
@@ -43,7 +44,7 @@ def add_search(parser: "ArgumentParser", what: str) -> None:
     parser.add_argument(
         "--temperature", type=float, metavar="T", help=f"draw a {what} instead of searching"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn")
+    parser.add_argument("--seed", type=int, metavar="N", help="of what is drawn (0)")
 
 
 class Written(Protocol):
@@ -75,6 +76,9 @@ def show(found: Written, form: str | None, out: str | None) -> None:
     """Write what was found in a format; None: the one that the file's name ends in, or text."""
     if form is None:
         ending = Path(out or "").suffix.lower().removeprefix(".")
+        if ending not in (*PICTURED, *PLAIN):
+            forms = ", ".join(f".{ending}" for ending in PICTURED if ending != "text")
+            raise UserError(f"--out {out}: a name ends in {forms} or .txt; or --format says which")
         form = ending if ending in PICTURED else "text"
     if form == "json":
         deliver(json.dumps(found.to_table()), out)
@@ -88,6 +92,12 @@ def show(found: Written, form: str | None, out: str | None) -> None:
         assert isinstance(found, Drawn)
         picture = found.to_picture()
         deliver(picture.svg() if form == "svg" else picture.png(), out)
+
+
+def expect_place(out: str | None) -> None:
+    """Refuse a file in a folder that is not there before there is something to lose."""
+    if out is not None and not Path(out).parent.is_dir():
+        raise UserError(f"--out {out}: there is no folder {Path(out).parent}")
 
 
 def deliver(given: str | bytes, out: str | None) -> None:
@@ -120,15 +130,21 @@ def wanted_search(how: "Search", arguments: "Namespace") -> "tuple[Search, Sampl
 
     from workings.decode.sample import Sampling
 
-    given = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
-    how = replace(how, **{name: value for name, value in given.items() if value is not None})
+    options = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
+    given = {name: value for name, value in options.items() if value is not None}
+    if given and arguments.temperature is not None:
+        option = next(iter(given)).replace("_", "-")
+        raise UserError(f"--temperature draws, and --{option} is of a search: which?")
+    if arguments.seed is not None and arguments.temperature is None:
+        raise UserError("--seed is of what is drawn, which --temperature T asks for")
+    how = replace(how, **given)
     if arguments.n_best is not None:
         if arguments.n_best < 1:
             raise UserError(f"--n-best {arguments.n_best}: at least 1")
         how = replace(how, beams=max(how.beams, arguments.n_best))
     if arguments.temperature is None:
         return how, None
-    return how, Sampling(temperature=arguments.temperature, seed=arguments.seed)
+    return how, Sampling(temperature=arguments.temperature, seed=arguments.seed or 0)
 
 
 def expect_shown(arguments: "Namespace", names: "Sequence[str]", what: str) -> None:

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List the questions, or answer one."""
     from pathlib import Path
 
-    from workings.cli.output import deliver, show
+    from workings.cli.output import deliver, expect_place, show
     from workings.errors import UserError
     from workings.views.table import text_table
     from workings.why import QUESTIONS, ask
@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or f"why-{name}.svg"
     if Path(out).suffix.removeprefix(".") not in FORMS:
         raise UserError(f"--out {out}: a picture ends in .svg, .png or .html")
+    expect_place(out)
     found = ask(name, arguments.seed)
     show(found, "json" if arguments.json else "text", None)
     if arguments.out or not arguments.json:

@@ -5,7 +5,7 @@ Nothing here needs torch: what is wrong with a recipe is told at once.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from workings.config import build, keys, load_table, override
 from workings.recipes.caption import CAPTIONER_KINDS, CaptionRecipe
@@ -25,23 +25,23 @@ RECIPES: dict[str, tuple[type, dict[str, type]]] = {
 """The recipe of each task, and the kinds of models that it may ask for."""
 
 
-def every_key() -> list[str]:
-    """Name them all, whatever the task and the kind of model; each once.
+def every_key() -> dict[str, Any]:
+    """Name them all with their kinds, whatever the task and the kind of model.
 
     >>> "train.epochs" in every_key(), "model.kind" in every_key(), "epochs" in every_key()
     (True, True, False)
     """
-    found = ["model.kind", "model.size"]
+    found: dict[str, Any] = {"model.kind": str, "model.size": str}
     for recipe, kinds in RECIPES.values():
-        found += keys(recipe)
+        found |= keys(recipe)
         for config in kinds.values():
-            found += keys(config, "model.")
-    return list(dict.fromkeys(found))
+            found |= keys(config, "model.")
+    return found
 
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe and change it as the command line says: `--train.epochs 3`."""
-    table = override(load_table(path), changes, every_key() if changes else ())
+    table = override(load_table(path), changes, every_key() if changes else None)
     task = chosen("task", table.get("task", "classify"), RECIPES)
     recipe: Recipe = build(RECIPES[task][0], table)
     return recipe

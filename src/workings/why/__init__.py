@@ -35,7 +35,7 @@ QUESTIONS = {
 def ask(name: str, seed: int = 1) -> "Finding":
     """Run the experiment that answers a question, e.g. `ask("scale")`."""
     if name not in QUESTIONS:
-        raise UserError(f"no question {name!r}{near(name, QUESTIONS)}: `workings why` lists them")
+        raise UserError(f"no question {name!r}: {near(name, QUESTIONS)}")
     if not 0 <= seed < 2**53:
         raise UserError(f"seed = {seed}: a whole number from 0 to below 2**53")
     answer: Callable[[int], Finding] = import_module(f"workings.why.{name}").answer
