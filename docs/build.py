@@ -27,7 +27,7 @@ NAVIGATION = {
     "Take part": ("extending", "design"),
 }
 REFERENCE = "reference/"
-STYLE = "site.css"
+STYLE, INDEX = "site.css", "index.js"
 
 
 class Site:
@@ -67,7 +67,7 @@ class Site:
 
     def write(self, folder: Path) -> None:
         """Write pages, what they link to, the look and the index of the search."""
-        if (folder / STYLE).is_file():  # a site of before
+        if (folder / INDEX).is_file():  # a site of before
             shutil.rmtree(folder)
         for page in self.pages.values():
             _write(folder / page.path, self._framed(page))
@@ -79,7 +79,7 @@ class Site:
         style = (DOCS / "look" / STYLE).read_text(encoding="utf-8")
         _write(folder / STYLE, style + colours())
         shutil.copy(DOCS / "look" / "search.js", folder)
-        _write(folder / "index.js", f"window.pages = {json.dumps(list(self._index()))};\n")
+        _write(folder / INDEX, f"window.pages = {json.dumps(list(self._index()))};\n")
 
     def _index(self) -> Iterator[dict[str, object]]:
         for page in self.pages.values():

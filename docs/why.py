@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+import torch
+
 from workings.why import QUESTIONS, ask
 from workings.why.finding import Finding
 
@@ -24,7 +26,8 @@ workings why core --out core.html             # one of them; .svg and .png, too
 workings why core --seed 2                    # does it hold for other dice?
 ```
 
-Written by `python docs/why.py`: the numbers are those of one run with seed 1. Each experiment is a
+Written by `python docs/why.py`: the numbers are those of one run with seed 1 on one thread; with
+others the last digits differ. Each experiment is a
 file of [src/workings/why](../src/workings/why/__init__.py) that is meant to be read: it is made of
 the library's own layers, and a test holds it to its effect.
 """
@@ -32,6 +35,7 @@ the library's own layers, and a test holds it to its effect.
 
 def main() -> None:
     """Ask the questions that are named, or all, and keep what the page has of the others."""
+    torch.set_num_threads(1)
     names = sys.argv[1:] or list(QUESTIONS)
     kept = sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     (HERE / "why").mkdir(exist_ok=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from workings import Problem
+from workings.problems.mistakes import mistakes
 
 ROOT = Path(__file__).parents[2]
 Matrix = np.ndarray
@@ -241,6 +242,12 @@ def test_the_catalogue_is_the_contracts() -> None:
     section = contract.partition("## Mistakes by name")[2].partition("\n## ")[0]
     known = set(re.findall(r"`([a-z_-]+-[a-z_-]+)`", section))
     assert known == {*CATALOGUE, *(name for _, name in ONE_CELL), "copied-from-another-step"}
+
+
+def test_every_mistake_that_the_code_knows_is_in_the_catalogue() -> None:
+    problems = [Sheet.problem(sheet, {}) for sheet in (PLAIN, WIDE, CROSS, HEADS)]
+    made = {found.name for p in problems for found in mistakes(p, [s.key for s in p.steps])}
+    assert made == set(CATALOGUE)
 
 
 # -- one cell --------------------------------------------------------------------------------------

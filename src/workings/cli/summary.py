@@ -20,7 +20,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the model and print its table."""
     import sys
 
-    from workings.recipes import CaptionRecipe, ClassifyRecipe, LanguageRecipe, read_recipe
+    from workings.errors import UserError
+    from workings.recipes import (
+        CaptionRecipe,
+        ClassifyRecipe,
+        LanguageRecipe,
+        TranslateRecipe,
+        read_recipe,
+    )
 
     recipe = read_recipe(arguments.recipe, arguments.changes)  # what is wrong is told before torch
 
@@ -42,9 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif isinstance(recipe, CaptionRecipe):
         captioner = build_captioner(recipe.model, vocabulary)
         summary = summarise(captioner, SENTENCE, recipe.train.batch, recipe.data.pixels)
-    else:
+    elif isinstance(recipe, TranslateRecipe):
         translator = build_translator(recipe.model, vocabulary, vocabulary)
         summary = summarise(translator, SENTENCE, recipe.train.batch // SENTENCE)
+    else:
+        raise UserError(f"there is no table of layers for the task {recipe.task!r}")
     sys.stdout.write(layer_table(summary) + "\n")
     if arguments.vocabulary is None:
         classes = f" and {arguments.classes} classes" if isinstance(recipe, ClassifyRecipe) else ""

@@ -70,17 +70,19 @@ def properties(kind: TextKind) -> dict[str, Property]:
     >>> list(properties("prose"))
     ['quotes', 'brackets', 'line']
     """
-    code = kind != "prose"
+    always, code = True, kind != "prose"
     quotes = "inside a string" if code else "inside a quotation"
-    known = [
-        Property("quotes", quotes, lambda text: scanned(text, kind).quoted),
-        Property("comments", "inside a comment", lambda text: scanned(text, kind).commented),
-        Property("if", "inside an if's condition", lambda text: scanned(text, kind).conditional),
-        Property("brackets", "how many brackets are open", lambda text: scanned(text, kind).depth),
-        Property("indentation", "how far the line is indented", _indentation),
-        Property("line", "how far along the line", _place_in_line),
-    ]
-    return {p.name: p for p in known if code or p.name in ("quotes", "brackets", "line")}
+    known = {  # each with whether it makes sense in such a text
+        Property("quotes", quotes, lambda text: scanned(text, kind).quoted): always,
+        Property("comments", "inside a comment", lambda text: scanned(text, kind).commented): code,
+        Property("if", "inside an if's condition", lambda t: scanned(t, kind).conditional): code,
+        Property(
+            "brackets", "how many brackets are open", lambda t: scanned(t, kind).depth
+        ): always,
+        Property("indentation", "how far the line is indented", _indentation): code,
+        Property("line", "how far along the line", _place_in_line): always,
+    }
+    return {p.name: p for p, there in known.items() if there}
 
 
 def asked_for(

@@ -2,7 +2,7 @@
 
 Each comes as the lecture notes define it (`padding = "counts"`: padding is read like any token) and
 in the form that works well (`padding = "excluded"`, pooling over real tokens, dropout). A new one
-is a configuration (recipes.py), a class, and a line in CLASSIFIERS.
+is a configuration (recipes/classify.py), a class, and a line in CLASSIFIERS.
 """
 
 from abc import abstractmethod

@@ -69,6 +69,14 @@ class Task(Protocol):
 
     # -- the run -----------------------------------------------------------------------------------
 
+    @classmethod
+    def from_recipe(cls, recipe: Any) -> "Task":
+        """Read the data that a recipe names, and make a fresh model."""
+
+    @classmethod
+    def load(cls, folder: Path, recipe: Any, belongs: str | None = None) -> "Task":
+        """Read a run's files and best weights, which may have to bear its mark."""
+
     def fingerprint(self) -> dict[str, Any]:
         """What two processes must agree about: the data, and how it became numbers."""
 

@@ -94,7 +94,7 @@ def answer(seed: int = 1) -> Finding:
     one_vector, attention, transformer = found
     short, long = LENGTHS.index(2), len(LENGTHS) - 1
     lines = (
-        f"Symbols copied right, each told those before it, of {LENGTHS[short]} and of "
+        f"Given the right symbols so far, the share copied right of {LENGTHS[short]} and of "
         f"{LENGTHS[long]}: through one vector of {WIDTH} numbers {one_vector.right[short]:.0%} "
         f"and {one_vector.right[long]:.0%}; with "
         f"attention over all states {attention.right[short]:.0%} and {attention.right[long]:.0%}; "

@@ -161,10 +161,11 @@ def answer(seed: int = 1) -> Finding:
     lines = (
         f"Where the word that matters stands still, a linear layer over {WORDS} words is right in "
         f"{found.linear.right[0]:.0%} of sentences, attention in {found.attention.right[0]:.0%}. "
-        f"Where it may be any of the {WORDS}: {found.linear.right[-1]:.0%}, a perceptron "
-        f"{found.perceptron.right[-1]:.0%}, attention {found.attention.right[-1]:.0%}, with "
-        f"{found.attention.parameters:,} parameters to their {found.linear.parameters:,} and "
-        f"{found.perceptron.parameters:,} (guessing: {1 / SYMBOLS:.0%}).",
+        f"Where it may be at any of {WORDS} places, the linear layer is right in "
+        f"{found.linear.right[-1]:.0%}, a perceptron in {found.perceptron.right[-1]:.0%}, and "
+        f"attention in {found.attention.right[-1]:.0%}, with "
+        f"{found.linear.parameters // found.attention.parameters} times fewer parameters "
+        f"(guessing: {1 / SYMBOLS:.0%}).",
         f"Learned with the word in the first {HALF} places and asked with it in the others: "
         f"attention {found.attention.elsewhere:.0%}, perceptron {found.perceptron.elsewhere:.0%}, "
         f"linear layer {found.linear.elsewhere:.0%}.",

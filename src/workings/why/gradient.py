@@ -140,9 +140,10 @@ def answer(seed: int = 1) -> Finding:
         f"{high.last:,.0f} times. A step multiplies it by {low.factor:.2f} and "
         f"{high.factor:.2f}. Large inputs bend the tanh, and {high.name} becomes "
         f"{found.loud.factor:.2f} a step.",
-        f"An LSTM's cell is added to: {gates_open.last:.2f} is left if its gates begin open, "
-        f"{lstm.last:.0e} if they begin as usual, {rnn.last:.0e} in an RNN. So is what runs "
-        f"through a residual network: {DEPTH} layers back {residual.last:.2f} is left, without "
+        f"An LSTM's cell is updated by addition: {gates_open.last:.0%} of the gradient is left if "
+        f"its forget gates begin open, {lstm.last:.0e} if they begin as usual, {rnn.last:.0e} in "
+        "an RNN. A residual network is updated by addition, too: "
+        f"{DEPTH} layers back {residual.last:.2f} is left, without "
         f"the path {plain.last:.0e}, unless the weights' size is matched to their width "
         f"({matched.last:.2f}).",
         f"Attention goes to any word in one step: {BACK} words back the gradient is "

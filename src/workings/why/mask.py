@@ -124,11 +124,11 @@ def answer(seed: int = 1) -> Finding:
         f"{before.weights[0, 1:].sum():.0%} of its weight to the future. Scores of −∞: rows sum to "
         f"1, and {right.weights.triu(1).sum():.0%} goes to the future.",
         f"Change the last word, and what comes out before it changes by up to {before.leak:.2f} (0 "
-        f"before) and {after.leak:.2f} (0 after: the sum that was divided by tells), with −∞ by "
-        f"{right.leak:.2g}.",
-        f"Words drawn by dice cannot be foretold below {FLOOR:.2f} nats. Loss in training: "
-        f"{last[right.way]:.2f} with −∞, {last[before.way]:.2f} and {last[after.way]:.2f} with "
-        "zeros before and after, too good to be true. When the future is not there yet: "
+        f"before) and {after.leak:.2f} (0 after: it leaks through the softmax's denominator), "
+        f"with −∞ by {right.leak:.2g}.",
+        f"Words drawn at random cannot be predicted with a loss below {FLOOR:.2f} nats. In "
+        f"training: {last[right.way]:.2f} with −∞, {last[before.way]:.2f} and {last[after.way]:.2f} "
+        "with zeros before and after, too good to be true. When the future is not there yet: "
         f"{right.written:.2f}, {before.written:.2f} and {after.written:.2f}.",
     )
     maps = [

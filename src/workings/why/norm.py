@@ -163,10 +163,12 @@ def answer(seed: int = 1) -> Finding:
         f"{batch.moved[-1]:.0%}. Padding that is counted moves them in a batch of 2 by "
         f"{batch.padded[two]:.0%}. Layer norm moves them by "
         f"{max(*layer.moved, *layer.padded):.0%}.",
-        f"Trained for {STEPS} steps with one sentence at a time: {batch.training[0]:.0%} right by "
-        f"its own mean and variance, {batch.afterwards[0]:.0%} by those kept for afterwards, "
-        f"{layer.afterwards[0]:.0%} with layer norm, a guess being {1 / SYMBOLS:.0%}. With two, "
-        f"{batch.training[two]:.0%}, {batch.afterwards[two]:.0%} and {layer.afterwards[two]:.0%}.",
+        f"Trained for {STEPS} steps with one sentence at a time, batch norm is right in "
+        f"{batch.training[0]:.0%} with the batch's own mean and variance, and in "
+        f"{batch.afterwards[0]:.0%} with the running ones that are used at test time; layer norm "
+        f"in {layer.afterwards[0]:.0%} (guessing: {1 / SYMBOLS:.0%}). With two sentences it is "
+        f"{batch.training[two]:.0%}, {batch.afterwards[two]:.0%} and {layer.afterwards[two]:.0%}: "
+        "here accuracy suffers from batches of one only.",
         f"After {DEPTHS[-1]} fresh blocks numbers are {normed.sizes[-1]:.1f} in size with layer "
         f"norm before each sublayer, {bare.sizes[-1]:,.0f} without. {DEEP} blocks, trained for "
         f"{DEEP_STEPS} steps: loss {last:.2f} with, {last_bare:.2f} without.",

@@ -24,6 +24,7 @@ from workings.why.learning import accuracy, learn, seeded
 
 CARDS, WIDTH = 8, 32
 STEPS, RATE = 200, 5e-3
+AT_BEST = (CARDS - 1 + 1 / CARDS) / CARDS  # with scores that are the same both ways
 # Which matrices there are. An equals sign: one matrix for both.
 WAYS = {
     "X Xᵀ, X": "",
@@ -115,15 +116,16 @@ def answer(seed: int = 1) -> Finding:
     found = measure(seed)
     plain, only_value, shared, no_value, whole = found.values()
     lines = (
-        f"Each of {CARDS} cards shall name the number on the next card. softmax(X Xᵀ) X: "
+        f"Each of {CARDS} cards must give the number on the next card. softmax(X Xᵀ) X: "
         f"{plain.right:.0%} right (guessing: {1 / CARDS:.0%}); cards give themselves "
         f"{on_themselves(plain.looks):.0%} of their weight. With W_V besides: "
         f"{only_value.right:.0%}.",
-        f"With one matrix for queries and keys, {shared.right:.0%}: who is looked at looks back as "
-        f"much, so scores would have to rise all round the circle; at best {CARDS - 1} of {CARDS} "
-        "cards find the next, and one guesses. With W_Q and W_K, but no W_V, "
-        f"{no_value.right:.0%}: the next card is found, but its number cannot be told from "
-        "one's own.",
+        f"With one matrix for queries and keys, {shared.right:.0%}, and never more than "
+        f"{AT_BEST:.0%}: who is looked at looks back as much, so scores would have to rise all "
+        f"round the circle. {CARDS - 1} of {CARDS} cards can find the next, the last must guess; "
+        "how many do depends on the seed.",
+        f"With W_Q and W_K, but no W_V, {no_value.right:.0%}: the next card is found, but its "
+        "number cannot be told from one's own.",
         f"With all three: {whole.right:.0%}.",
     )
     charts = [loss_chart({x.way: x.losses for x in found.values()}, "The number on the next card")]

@@ -45,6 +45,13 @@ class Measured:
     plain_losses: Sequence[float]
     divided_losses: Sequence[float]
 
+    @property
+    def pays_from(self) -> int:
+        """The least of the widths from which on dividing leaves the larger gradient."""
+        both = zip(self.plain, self.divided, strict=True)
+        losing = [plain.width for plain, divided in both if divided.gradient <= plain.gradient]
+        return min(w for w in WIDTHS if w > max(losing, default=0))
+
 
 def spread(scores: Float[Tensor, "queries keys"], width: int) -> Spread:
     """Measure scores, and what a softmax makes of them."""
@@ -111,7 +118,8 @@ def answer(seed: int = 1) -> Finding:
         f"{wide.variance:,.0f} at {wide.width:,}. Divided by √d_k it stays near 1.",
         f"So a softmax over {KEYS} keys of width {wide.width:,} keeps {wide.entropy:.2f} nats of "
         f"{math.log(KEYS):.2f}; its gradient is {wide_divided.gradient / wide.gradient:.1f} times "
-        "as large when scores are divided.",
+        f"as large when scores are divided. From {found.pays_from:,} on dividing gives the larger "
+        "gradient; a narrower softmax is not saturated either way.",
         f"A look-up of width {TRAINED_WIDTH}, trained for {STEPS} steps: loss {last:.2f} without, "
         f"{last_divided:.2f} with.",
     )

@@ -225,10 +225,10 @@ def answer(seed: int = 1) -> Finding:
     """Say and draw what was measured."""
     found = measure(seed)
     lines = (
-        "Where inputs enter and outputs leave is all that tells the five apart. Whole answers that "
-        f"are right after {STEPS} steps: "
+        "The five differ in where inputs enter and outputs leave, and in the smallest model that "
+        f"can do that. Whole answers that are right after {STEPS} steps: "
         + "; ".join(f"{one.task.shape} {one.right:.0%}" for one in found)
-        + ".",
+        + ". Where there are a hundred inputs or fewer, all were trained on.",
         "The same for always giving the most frequent answer: "
         + "; ".join(f"{one.task.shape} {one.guessed:.0%}" for one in found)
         + ".",

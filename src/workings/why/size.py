@@ -126,12 +126,12 @@ def answer(seed: int = 1) -> Finding:
         f"From {sizes.points[0][0]:,} to {sizes.points[-1][0]:,} parameters the held-out loss goes "
         f"from {sizes.points[0][1]:.2f} to {sizes.points[-1][1]:.2f} nats a character: ten times "
         f"as many multiply it by {10**sizes.slope:.2f}. A straight line on logarithmic axes passes "
-        f"within {sizes.off:.1%} of every point.",
+        f"within {sizes.off:.1%} of its {len(sizes.points)} points: as far as a minute shows it.",
         f"From {first[0]:,} to {last[0]:,} characters it goes from {first[1]:.2f} to "
         f"{last[1]:.2f}. The first four times as many multiply it by {second[1] / first[1]:.2f}, "
         f"the next by {third[1] / second[1]:.2f}, the last {last[0] / third[0]:.0f} times by "
-        f"{last[1] / third[1]:.2f}: no straight line, for then {STRETCH * STRETCHES} steps of a "
-        f"model of width {USUAL} are the limit, and not the text.",
+        f"{last[1] / third[1]:.2f}, with a model of width {USUAL} and {STRETCH * STRETCHES} steps "
+        "for each.",
     )
     rows = [
         *(("parameters", f"{x:,}", f"{y:.3f}") for x, y in sizes.points),
