@@ -128,8 +128,8 @@ def answer(seed: int = 1) -> Finding:
         f"with −∞ by {right.leak:.2g}.",
         f"Words drawn at random cannot be predicted with a loss below {FLOOR:.2f} nats. In "
         f"training: {last[right.way]:.2f} with −∞, {last[before.way]:.2f} and "
-        f"{last[after.way]:.2f} with zeros before and after, too good to be true. When the future is not there yet: "
-        f"{right.written:.2f}, {before.written:.2f} and {after.written:.2f}.",
+        f"{last[after.way]:.2f} with zeros before and after, too good to be true. When the future "
+        f"is not there yet: {right.written:.2f}, {before.written:.2f} and {after.written:.2f}.",
     )
     maps = [
         heat_map(
