@@ -90,6 +90,9 @@ TABLES = {
     "bare.csv": lines_of("{name}|{k}|{caption}\n").replace("|1|", "| 1  "),  # a bar is missing
     "captions.txt": "image,caption\n" + lines_of('{name},"{caption}"\n'),
     "unquoted.txt": "image,caption\n" + lines_of("{name},{caption}\n"),
+    "tabs.tsv": "image\tcaption\n" + lines_of("{name}\t{caption}\n"),
+    "quoted.csv": '"image","caption"\n' + lines_of('"{name}","{caption}"\n'),
+    "turned.csv": "caption,filename\n" + lines_of('"{caption}",{name}\n'),
     "three.csv": "image_name,comment_number,comment\n" + lines_of("{name},{k},{caption}\n"),
 }
 
@@ -395,3 +398,28 @@ def test_two_folders_alike_but_for_their_pixels_are_told_apart(tmp_path: Path) -
         loaded = load_captions(json_lines(folder / "captions.jsonl"), size=8)
         seen.append(loaded.pixels["train"][0, 0, 0].tolist())
     assert seen == [[255, 0, 0], [0, 0, 255]]
+
+
+def test_a_table_may_tell_parts(tmp_path: Path) -> None:
+    table = tmp_path / "captions.csv"
+    table.write_text('image,caption,split\na.jpg,"a dog, running",train\nb.jpg,a cat,dev\n')
+    parts = caption_parts(table)
+    assert parts["train"] == [Picture("a.jpg", ("a dog, running",))]
+    assert parts["validation"] == [Picture("b.jpg", ("a cat",))]
+    table.write_text("image,caption,split\na.jpg,a dog, running,train\n")
+    with pytest.raises(UserError, match="line 2: not a picture and a caption"):
+        caption_parts(table)
+
+
+def test_pictures_may_lie_in_several_archives(tmp_path: Path) -> None:
+    """As COCO's do: an archive for training, another for validation."""
+    for name, some in (("train2017.zip", NAMES[:6]), ("val2017.zip", NAMES[6:])):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for picture in some:
+                archive.writestr(f"{name[:-4]}/{picture}", png(NAMES.index(picture)))
+    coco(tmp_path / "annotations" / "captions_train2017.json", SAID[:6])
+    coco(tmp_path / "annotations" / "captions_val2017.json", SAID[6:])
+    for images in (None, tmp_path):
+        loaded = load_captions(tmp_path, size=8, images=images)
+        assert loaded.skipped.counts == {}
+        assert len(loaded.pictures["validation"]) == 4

@@ -220,3 +220,11 @@ except ValueError as error:
     command = [sys.executable, "-c", code, str(tmp_path / "a.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == 'pictures need PIL: pip install "workings[pictures]"\n', done.stderr
+
+
+def test_a_damaged_png_is_told() -> None:
+    raw = bytearray(saved(NOISE, "PNG"))
+    raw[len(raw) // 2] ^= 0xFF
+    with pytest.raises(Unfit) as caught:
+        prepared(bytes(raw), 16, "a.png")
+    assert caught.value.oddity in (Oddity.UNREADABLE, Oddity.TRUNCATED)

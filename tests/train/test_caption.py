@@ -152,6 +152,12 @@ def test_the_verb(run, captions, tmp_path, capsys):
     assert main(["caption", str(run), str(photo)]) == 0
     one = capsys.readouterr().out
     assert one.strip() in load_captions_of(captions, "7.png")
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no picture")
+    assert main(["caption", str(run), str(bad), str(photo)]) == 2
+    told = capsys.readouterr()
+    assert told.out == f"7.png\t{one}"
+    assert "bad.png: not a picture" in told.err
     assert main(["caption", str(run), str(photo), "--test", "1", "--n-best", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines][:2] == ["7.png", "7.png"]

@@ -43,12 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     expect_shown(arguments, ("layer", "head", "format", "out"), "the picture")
     task = load_as(Captioning, arguments.run_folder)
     how, sampling = wanted_search(task.recipe.search, arguments)
+    refused: list[str] = []
     count = len(arguments.pictures) + len(arguments.test)
     if not count:
         raise UserError("which pictures? Name files, or --test N for one of the run's own")
     if arguments.show and count > 1:
         raise UserError(f"--show draws one picture, and {count} were given")
-    named, seen = tee(_named(task, arguments))
+    named, seen = tee(_named(task, arguments, refused if count > 1 else None))
     captions = task.caption((pixels for _, pixels in seen), how, sampling)
     for (name, pixels), found in zip(named, captions, strict=True):
         if arguments.show:
@@ -61,18 +62,27 @@ def run(arguments: argparse.Namespace) -> int:
             label = f"{printable(name)}\t" if count > 1 else ""
             sys.stdout.write(f"{label}{score}{printable(one.text)}\n")
         sys.stdout.flush()
-    return 0
+    for why in refused:
+        sys.stderr.write(f"workings: {printable(why)}\n")
+    return 2 if refused else 0
 
 
-def _named(task: Any, arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """The pictures that were asked for, with their names."""
+def _named(
+    task: Any, arguments: argparse.Namespace, refused: list[str] | None
+) -> Iterator[tuple[str, Any]]:
+    """The pictures that were asked for, with their names; among others, one may be refused."""
     from pathlib import Path
 
     from workings.data.captions import read_picture
     from workings.errors import UserError
 
     for file in arguments.pictures:
-        yield Path(file).name, read_picture(Path(file), task.recipe.data.pixels)
+        try:
+            yield Path(file).name, read_picture(Path(file), task.recipe.data.pixels)
+        except UserError as error:
+            if refused is None:
+                raise
+            refused.append(str(error))
     if not arguments.test:
         return
     held = task.test_set()

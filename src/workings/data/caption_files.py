@@ -1,14 +1,17 @@
 """Captions out of files: what is said of each picture, and which part it is in, if that is told.
 
 JSON lines (`{"image": ..., "captions": [...], "split": ...}`), COCO's JSON, Flickr8k's
-`name.jpg#0<TAB>caption`, Flickr30k's `name.jpg| 0| caption`, and tables that begin with a line
-`image,caption`. The text tells which it is, and of JSON its ending.
+`name.jpg#0<TAB>caption`, Flickr30k's `name.jpg| 0| caption`, and tables whose first line names the
+columns (`image,caption` or `image,caption,split`, with commas or tabs). The text tells which it is,
+and of JSON its ending.
 """
 
+import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +26,12 @@ LARGEST_JSON = 2**30
 
 _TOKEN = re.compile(r"([^\t]+)#\d+\t(.*)")
 _BARS = re.compile(r"([^|]+)\|\s*\d+\s*\|?(.*)")  # published with a bar missing in one line
-_COMMAS = re.compile(r"([^,]+),(.*)")
-_TWO_COMMAS = re.compile(r"([^,]+),[^,]*,(.*)")
-_HEADER = re.compile(r"\s*image\w*\s*([,|]).*", re.IGNORECASE)
+_COLUMNS = {
+    "image": ("image", "file"),
+    "caption": ("caption", "comment", "sentence", "description", "text"),
+    "split": ("split",),
+}
+"""How the names of a table's columns begin; one that ends in number or id is none of them."""
 _FILES = (
     *("captions.jsonl.gz", "captions.jsonl", "captions.txt", "captions.csv"),
     *("*.token.txt", "*.token", "results.csv", "captions_train*.json"),
@@ -131,11 +137,9 @@ def _said(path: Path) -> Iterator[Said]:
 def _json_lines(path: Path) -> Iterator[Said]:
     for row in rows(path, format="jsonl"):
         name, captions = text_of(row, "image"), row.fields.get("captions")
-        split = text_of(row, "split") if row.fields.get("split") is not None else None
+        part = _part(text_of(row, "split") if row.fields.get("split") is not None else None)
         if not isinstance(captions, list):
             raise UserError(f'{row.where}: expected "captions", a list of texts')
-        part = part_of(split) if split else None
-        part = part if part in ("train", "validation", "test") else part and "unused"
         for caption in captions or [""]:
             yield Said(name, _text(caption, row.where), part)
 
@@ -178,7 +182,7 @@ def _id(record: Any, key: str, where: str) -> int | str:
 
 
 def _table(path: Path) -> Iterator[Said]:
-    form: re.Pattern[str] | None = None
+    form: Callable[[str], Said | None] | None = None
     name = name_of(path)
     for number, line in lines(path):
         bare, where = line.rstrip("\r\n"), f"{name}, line {number}"
@@ -188,31 +192,62 @@ def _table(path: Path) -> Iterator[Said]:
             form, header = _form(bare, where)
             if header:
                 continue
-        found = form.fullmatch(bare)
+        found = form(bare)
         if not found:
             raise UserError(f"{where}: not a picture and a caption as in the lines before")
-        yield Said(found[1].strip(), _unquoted(_text(found[2], where)))
+        yield found._replace(caption=_text(found.caption, where))
 
 
-def _form(first: str, where: str) -> tuple[re.Pattern[str], bool]:
-    """Tell a table's form by its first line, and whether that line is a header."""
+def _form(first: str, where: str) -> tuple[Callable[[str], Said | None], bool]:
+    """Tell how a table's lines are read by its first one, and whether that one is a header."""
     if _TOKEN.fullmatch(first):
-        return _TOKEN, False
-    header = _HEADER.fullmatch(first)
-    if header and header[1] == ",":
-        return (_COMMAS if first.count(",") == 1 else _TWO_COMMAS), True
-    if header or _BARS.fullmatch(first):
-        return _BARS, bool(header)
+        return partial(_matched, _TOKEN), False
+    for mark in ("|", "\t", ","):
+        names = [name.strip().lower() for name in _fields(first, mark) or ()]
+        places = {column: _place(names, begins) for column, begins in _COLUMNS.items()}
+        if places["image"] is not None and len(names) > 1 and mark == "|":
+            return partial(_matched, _BARS), True
+        if places["image"] is not None and places["caption"] is not None:
+            return partial(_named, mark, len(names), places), True
+    if _BARS.fullmatch(first):
+        return partial(_matched, _BARS), False
     raise UserError(
         f"{where}: neither name#0<TAB>caption, nor name|0|caption, nor a header image,caption"
     )
 
 
-def _unquoted(caption: str) -> str:
-    """Take off the quotation marks that a table has around a text with commas."""
-    if len(caption) > 1 and caption[0] == caption[-1] == '"':
-        return caption[1:-1].replace('""', '"').strip()
-    return caption
+def _place(names: list[str], begins: tuple[str, ...]) -> int | None:
+    fits = (n.startswith(begins) and not n.endswith(("number", "id")) for n in names)
+    return next((k for k, fit in enumerate(fits) if fit), None)
+
+
+def _matched(form: re.Pattern[str], line: str) -> Said | None:
+    found = form.fullmatch(line)
+    return Said(found[1].strip(), found[2]) if found else None
+
+
+def _named(mark: str, count: int, places: dict[str, int | None], line: str) -> Said | None:
+    """Read a line by the places of its columns; a caption at its end may have commas as it is."""
+    fields = _fields(line, mark) or []
+    if len(fields) > count and places["caption"] == count - 1:
+        fields[count - 1 :] = [mark.join(fields[count - 1 :])]
+    if len(fields) != count:
+        return None
+    name, caption, split = (None if k is None else fields[k].strip() for k in places.values())
+    return Said(name, caption or "", _part(split)) if name else None
+
+
+def _fields(line: str, mark: str) -> list[str] | None:
+    try:
+        return next(csv.reader([line], delimiter=mark))
+    except csv.Error:
+        return None
+
+
+def _part(split: str | None) -> str | None:
+    """The part that a split's name means; one that is none of ours is not used."""
+    part = part_of(split) if split else None
+    return part if part in ("train", "validation", "test") else part and "unused"
 
 
 def _text(value: Any, where: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workings.data.caption_files import Picture
 from workings.data.download import Progress
-from workings.data.picture_files import PictureFiles
+from workings.data.picture_files import PicturePlaces
 from workings.data.pictures import Oddity
 from workings.data.pixel_file import Pixels, Told, decoded, drawn
 from workings.data.scenes import scenes
@@ -98,7 +98,7 @@ def scene_set(
 def picture_set(
     name: str,
     parts: Mapping[str, Sequence[Picture]],
-    files: PictureFiles,
+    files: PicturePlaces,
     size: int,
     progress: Progress | None,
 ) -> CaptionSet:

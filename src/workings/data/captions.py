@@ -8,7 +8,7 @@ from workings.data.caption_files import Picture, caption_parts, captions_file
 from workings.data.caption_set import CaptionSet, Skipped, picture_set, scene_set
 from workings.data.download import Progress
 from workings.data.pair_splits import part_size
-from workings.data.picture_files import PictureFiles
+from workings.data.picture_files import PictureFiles, PicturePlaces
 from workings.data.pictures import check_size, read_picture
 from workings.data.scenes import NAME as SCENES
 from workings.data.sets import set_folders
@@ -160,18 +160,21 @@ def _captions_path(name: str) -> Path:
 
 def _beside(
     captions: Path, images: Path | None, parts: Mapping[str, Sequence[Picture]]
-) -> PictureFiles:
-    """Open where the pictures are: as told, or where any of them is, beside the captions."""
-    if images is not None:
-        return PictureFiles(images)
-    folder = captions.parent
-    if folder.name == "annotations":  # where COCO's lie, beside folders of pictures
+) -> PicturePlaces:
+    """Open where the pictures are: as told, or every place that has any, beside the captions."""
+    folder = images or captions.parent
+    if images is None and folder.name == "annotations":  # COCO's lie beside folders of pictures
         folder = folder.parent
+    names = [picture.name for some in parts.values() for picture in some]
+    found = []
     for place in [folder, *sorted(folder.glob("*.zip"))]:
         files = PictureFiles(place)
-        if any(picture.name in files for some in parts.values() for picture in some):
-            return files
-        files.close()
+        if any(name in files for name in names):
+            found.append(files)
+        else:
+            files.close()
+    if found or images is not None:
+        return PicturePlaces(found or [PictureFiles(folder)])
     told = "none of its pictures is in its folder, nor in a zip archive there"
     raise UserError(f"{brief(str(captions), 300)}: {told}: say where they are")
 

@@ -1,7 +1,7 @@
 """Where pictures lie: a folder, or a zip archive that is read in place."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from workings.data.archives import MOST_MEMBERS, ZipFiles
@@ -64,6 +64,29 @@ class PictureFiles:
         """Let an archive go."""
         if self._zip:
             self._zip.close()
+
+
+class PicturePlaces:
+    """Pictures that lie in several places, each in the first of these that has it."""
+
+    def __init__(self, places: Sequence[PictureFiles]) -> None:
+        self._places = places
+
+    def _of(self, name: str) -> PictureFiles:
+        return next((place for place in self._places if name in place), self._places[0])
+
+    def stamp(self, name: str) -> str:
+        """What changes when the picture does."""
+        return self._of(name).stamp(name)
+
+    def read(self, name: str) -> bytes:
+        """Give a picture's bytes, or say why not."""
+        return self._of(name).read(name)
+
+    def close(self) -> None:
+        """Let archives go."""
+        for place in self._places:
+            place.close()
 
 
 def _walked(folder: Path) -> Iterable[str]:

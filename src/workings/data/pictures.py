@@ -142,8 +142,9 @@ def _grey(image: "Image_") -> Oddity:
 def _square(image: "Image_", size: int) -> tuple[UInt8[np.ndarray, "size size 3"], Oddity]:
     from PIL import Image
 
-    turn = _turn(image)
     image.draft(None, (2 * size, 2 * size))  # a JPEG at a half, a quarter or an eighth
+    image.load()  # before metadata is asked for: what is damaged has to be told
+    turn = _turn(image)
     if image.mode.startswith("I"):  # grey of sixteen bits, of which converting would cut the upper
         image = Image.fromarray((np.asarray(image).clip(0, 2**16 - 1) >> 8).astype(np.uint8))
     see_through = image.has_transparency_data

@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from workings.data.mapped_file import mapped_file
-from workings.data.picture_files import PictureFiles
+from workings.data.picture_files import PicturePlaces
 from workings.data.pictures import Oddity, Unfit, prepared
 from workings.data.scene_drawing import draw
 from workings.data.scenes import Scene
@@ -31,14 +31,14 @@ class Pixels:
     sha256: str
 
 
-def decoded(files: PictureFiles, names: Sequence[str], size: int, told: Told) -> Pixels:
+def decoded(files: PicturePlaces, names: Sequence[str], size: int, told: Told) -> Pixels:
     """Prepare pictures in their order; those that cannot be used are left out."""
     stamps = "".join(f"\n{name}\0{files.stamp(name)}" for name in names)
     return _mapped(f"pictures {stamps}", size, len(names), _decoded(files, names, size, told))
 
 
 def _decoded(
-    files: PictureFiles, names: Sequence[str], size: int, told: Told
+    files: PicturePlaces, names: Sequence[str], size: int, told: Told
 ) -> Iterator[NDArray[np.uint8]]:
     oddities = []
     for name in names:

@@ -231,7 +231,8 @@ class Captioning(Writing):
         """Score the test part of a set, or all of a file; None: the recipe's test part."""
         loaded = self.test_set(data)
         self._take("test", loaded.pictures["test"], loaded.pixels["test"])
-        return self.test(Crew(next(self.model.parameters()).device))
+        measured = self.test(Crew(next(self.model.parameters()).device))
+        return {**measured, "read": loaded.skipped.told()}
 
     def test_set(self, data: str | None = None) -> CaptionSet:
         """What to test on: a set's test part, all of a file, or what the recipe held out."""

@@ -195,6 +195,8 @@ def _run(
             log.rewind(0)
         by = f" · {crew.size} processes, {recipe.train.crew}" if crew.size > 1 else ""
         log.say(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
+        if left_out := task.data_told.get("pictures", task.data_told.get("cleaned")):
+            log.say(f"  {left_out}")
         if trainer.is_over():
             log.say(
                 f"finished: nothing is left to train; for longer, anew: workings train --repeat "
