@@ -79,7 +79,8 @@ def _imported(package: str) -> ModuleType:
     try:
         return import_module(package)
     except (ImportError, RuntimeError) as error:  # a torchvision of another torch fails by itself
-        raise UserError(f"{package} cannot be used: {error}\npip install {package}") from None
+        told = f"{package} cannot be used with this torch: {error}"
+        raise UserError(f"{told}\npip install 'workings[eyes]'") from None
 
 
 def _from_torchvision(package: Any, name: str, pretrained: bool) -> nn.Module:

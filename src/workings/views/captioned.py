@@ -172,7 +172,7 @@ def probability_note(told: Captioned) -> str:
     'dog.png: log-probability −3.00, −1.50 a word'
     """
     each = told.log_probability / max(len(told.words), 1)
-    said = f"log-probability {told.log_probability:.2f}, {each:.2f} a word".replace("-", "−")
+    said = f"log-probability {told.log_probability:z.2f}, {each:z.2f} a word".replace("-", "−")
     return f"{one_line(told.name)}: {said.replace('log−', 'log-')}"
 
 
