@@ -106,7 +106,7 @@ def test_a_finished_run_says_that_it_is_and_writes_its_report_again(
     assert main(["resume", str(tmp_path / "run")]) == 0
     told = capsys.readouterr().err
     assert "finished: nothing is left to train" in told
-    assert f"workings train --repeat {tmp_path / 'run'} --train.epochs N" in told
+    assert f"workings resume {tmp_path / 'run'} --epochs N" in told
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert (tmp_path / "run" / "report.html").is_file()
     longer = ["--train.epochs", "4", "--train.patience", "9", "--out", str(tmp_path / "longer")]

@@ -296,7 +296,7 @@ def test_a_large_map_is_drawn_with_a_table_behind_it(visit: Open) -> None:
     page.wait_for_function("() => location.hash.includes('row=2&column=1')")
     assert "pinned" in readout(page)
     page.get_by_text("The same as a table").click()
-    assert page.locator(".behind tbody tr").count() == 512
+    page.wait_for_function("() => document.querySelectorAll('.behind tbody tr').length === 512")
     page.get_by_role("button", name="Show the working").click()
     page.wait_for_selector(".derivation")
     assert "too large for Work" in page.locator(".derivation").inner_text()

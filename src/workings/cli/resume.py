@@ -16,6 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with torchrun: how the processes hold the weights, if not as the recipe says",
     )
     parser.add_argument(
+        "--epochs", type=int, metavar="N", help="train for so many in all, in another folder"
+    )
+    parser.add_argument(
+        "--out", metavar="RUN", help="that folder (default: the run's name and -longer)"
+    )
+    parser.add_argument(
         "--record", metavar="FILE", help="write the result and the curves here, too"
     )
     add_modes(parser)
@@ -25,13 +31,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Go on from the newest checkpoint."""
     from pathlib import Path
 
+    from workings.errors import UserError
     from workings.train.loop import Interrupted
     from workings.train.runs import record, resume
 
+    folder, epochs, out = Path(arguments.run_folder), arguments.epochs, arguments.out
+    if out is not None and epochs is None:
+        raise UserError("--out is for a longer training: --epochs N beside it")
+    if epochs is not None:
+        out = Path(out or f"{folder}-longer")
     try:
-        resume(arguments.run_folder, mode=arguments.mode, how=arguments.crew)
+        resume(folder, mode=arguments.mode, how=arguments.crew, epochs=epochs, out=out)
         if arguments.record:
-            record(Path(arguments.run_folder), Path(arguments.record))
+            record(out or folder, Path(arguments.record))
     except Interrupted as stopped:
         return stopped.exit_status
     return 0

@@ -39,6 +39,7 @@ from workings.tasks.translate import Translating
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.faults import check, system_errors_told
 from workings.train.log import Log, Mode, read_log, told
+from workings.train.longer import lengthen
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
 
@@ -75,13 +76,26 @@ def _at_home(recipe: Recipe) -> Recipe:
     return changed
 
 
-def resume(folder: str | Path, *, mode: Mode = "progress", how: str | None = None) -> Task:
+def resume(
+    folder: str | Path,
+    *,
+    mode: Mode = "progress",
+    how: str | None = None,
+    epochs: int | None = None,
+    out: str | Path | None = None,
+) -> Task:
     """Go on with a run that was stopped; with as many processes as there are now.
 
-    `how` they hold the weights, replicated or sharded, may be another way than the recipe's.
+    `how` they hold the weights, replicated or sharded, may be another way than the recipe's. For
+    more `epochs` than the recipe's it goes on in a folder of its own, `out`; the rate takes the
+    course of the longer training, at the place where this one has got to.
     """
+    if (epochs is None) != (out is None):
+        raise UserError("a run goes on for more epochs in a new folder: both are needed")
     with system_errors_told(Path(folder)):
-        return _run(None, Path(folder), mode, how)
+        if epochs is None or out is None:
+            return _run(None, Path(folder), mode, how)
+        return _run(None, Path(out), mode, how, longer=(Path(folder), epochs))
 
 
 def load(folder: str | Path) -> Task:
@@ -165,11 +179,14 @@ def _run(
     mode: Mode,
     how: str | None = None,
     like: Path | None = None,
+    longer: tuple[Path, int] | None = None,
 ) -> Task:
     with assembled() as crew, ExitStack() as held:
         recipe: Recipe = new or ClassifyRecipe()
         with crew.together():
             if crew.is_chief:
+                if longer is not None and not (restarted() and _begun(folder)):
+                    _lengthen(*longer, folder)
                 recipe = _opened(new, folder, held)
         recipe = crew.chiefs(recipe)
         if how is not None:
@@ -199,8 +216,8 @@ def _run(
             log.say(f"  {left_out}")
         if trainer.is_over():
             log.say(
-                f"finished: nothing is left to train; for longer, anew: workings train --repeat "
-                f"{folder} --train.epochs N --out OTHER"
+                f"finished: nothing is left to train; for longer: workings resume {folder} "
+                f"--epochs N --out OTHER"
             )
         try:
             trainer.train()
@@ -233,6 +250,12 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
     if by is not None:
         write_text(started, by)
     return new
+
+
+def _lengthen(run: Path, epochs: int, folder: Path) -> None:
+    recipe = recipe_of(run)
+    with _claimed(run):
+        lengthen(run, recipe, epochs, folder)
 
 
 def _remove_if_unused(folder: Path) -> None:

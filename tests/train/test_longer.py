@@ -1,0 +1,82 @@
+"""A finished run that is trained for more epochs."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from workings.cli import main
+from workings.errors import UserError
+from workings.storage import read_tensors
+from workings.train.runs import load, recipe_of, resume, train
+
+
+def contents(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+def epochs_of(folder):
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(r["kind"], r["epoch"], r.get("train_loss")) for r in log if r["kind"] != "remark"]
+
+
+@pytest.mark.parametrize("average", ["none", "ema", "last"])
+def test_a_longer_training_ends_where_one_of_that_length_does(toy, tmp_path, recipe_for, average):
+    evenly = ["--train.schedule", "constant", "--train.warmup", "0", "--train.average", average]
+    train(recipe_for(toy, *evenly, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
+    before = contents(tmp_path / "run")
+    resume(tmp_path / "run", mode="quiet", epochs=4, out=tmp_path / "new" / "longer")
+    train(recipe_for(toy, *evenly, "--train.epochs", "4"), tmp_path / "whole", mode="quiet")
+    longer, whole = tmp_path / "new" / "longer", tmp_path / "whole"
+    found, expected = (read_tensors(run / "model.safetensors") for run in (longer, whole))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert epochs_of(longer) == epochs_of(whole)
+    assert recipe_of(longer) == recipe_of(whole)
+    assert load(longer).evaluate_on() == load(whole).evaluate_on()
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_falling_rate_takes_the_longer_course(toy, tmp_path, recipe_for, capsys):
+    """At the end of two epochs the rate is 0; with four in all it is half way down."""
+    linear = ["--train.schedule", "linear", "--train.warmup", "0", "--train.epochs", "2"]
+    train(recipe_for(toy, *linear), tmp_path / "run", mode="quiet")
+    arguments = ["resume", str(tmp_path / "run"), "--epochs", "4", "--quiet"]
+    assert main(arguments) == 0
+    first, longer = (
+        read_tensors(tmp_path / n / "model.safetensors") for n in ("run", "run-longer")
+    )
+    assert any(not torch.equal(first[name], longer[name]) for name in first)
+    assert main(arguments) == 2
+    assert f"{tmp_path / 'run-longer'} is there already" in capsys.readouterr().err
+
+
+def test_a_longer_training_that_was_stopped_goes_on(toy, tmp_path, recipe_for):
+    train(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
+    resume(tmp_path / "run", mode="quiet", epochs=3, out=tmp_path / "longer")
+    for name in ("result.json", "report.html"):
+        (tmp_path / "longer" / name).unlink()
+    resume(tmp_path / "longer", mode="quiet")
+    assert json.loads((tmp_path / "longer" / "result.json").read_text())["test_accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--epochs", "2"], "is of 2; more are wanted"),
+        (["--out", "elsewhere"], "--epochs N beside it"),
+    ],
+)
+def test_what_is_no_longer_training_is_refused(toy, tmp_path, recipe_for, capsys, arguments, told):
+    train(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
+    assert main(["resume", str(tmp_path / "run"), *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir() if "run" in p.name] == ["run"]
+
+
+def test_without_a_checkpoint_there_is_nothing_to_go_on_from(toy, tmp_path, recipe_for):
+    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(UserError, match="no checkpoint to go on from"):
+        resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
+    assert not (tmp_path / "longer").exists()
