@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path, PurePosixPath
 
-from reference import reference, rooms
+from reference import front, reference, rooms
 from rendered import SHOWN, Rendered, colours, is_elsewhere, render, target
 
 DOCS = Path(__file__).resolve().parent
@@ -38,10 +38,10 @@ class Site:
         for name in (name for names in NAVIGATION.values() for name in names):
             source, text = _source(name)
             self.pages[source] = render(text, PurePosixPath(f"{name}.html"))
-        for room in rooms():
-            source = DOCS / f"{REFERENCE}{room}.md"
-            path = PurePosixPath(f"{REFERENCE}{room}.html")
-            self.pages[source] = render(reference(room), path, trusted=False)
+        texts = {"workings": front()} | {room: reference(room) for room in rooms()}
+        for name, text in texts.items():
+            path = PurePosixPath(f"{REFERENCE}{name}.html")
+            self.pages[DOCS / f"{REFERENCE}{name}.md"] = render(text, path, trusted=False)
         for file in [file for file in self._linked() if file.suffix in SHOWN and file.is_file()]:
             self.pages.setdefault(file, _shown(file))
 
@@ -123,7 +123,7 @@ class Site:
 
     def _navigation(self, current: Rendered, up: str) -> str:
         by_name = {str(page.path.with_suffix("")): page for page in self.pages.values()}
-        parts = NAVIGATION | {"Reference": tuple(f"{REFERENCE}{room}" for room in rooms())}
+        parts = NAVIGATION | {"Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *rooms()))}
         lines = []
         for title, names in parts.items():
             lines.append(f"<h2>{escape(title)}</h2><ul>")

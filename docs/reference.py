@@ -5,6 +5,7 @@ Read off the source, not off imported modules: that takes no torch, and shows wh
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +22,33 @@ def rooms() -> list[str]:
 
 def reference(room: str) -> str:
     """Write the page of a room."""
+    return "\n\n".join([f"# workings.{room}", *filter(None, map(module, _files(room)))]) + "\n"
+
+
+def _files(room: str) -> list[Path]:
     home = PACKAGE / room
-    files = sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
-    return "\n\n".join([f"# workings.{room}", *filter(None, map(module, files))]) + "\n"
+    return sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
+
+
+def front() -> str:
+    """Write the page of the package itself: where its own names are at home."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    tables = {ast.unparse(n.targets[0]): n.value for n in tree.body if isinstance(n, ast.Assign)}
+    homes: dict[str, str] = ast.literal_eval(tables["_HOME"])
+    lines = [f"- `workings.{name}`: {_linked(name, homes[name])}" for name in sorted(homes)]
+    return "\n".join(["# workings", "", ast.get_docstring(tree) or "", "", *lines, ""])
+
+
+def _linked(name: str, home: str) -> str:
+    """What a name says of itself first, and a link to the page where the rest stands."""
+    room, *inside = home.split(".")
+    files = [PACKAGE.joinpath(room, *inside).with_suffix(".py")] if inside else _files(room)
+    for file in files:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, Definition) and node.name == name:
+                said = (ast.get_docstring(node) or "").partition("\n")[0]
+                return f"{said} [More]({room}.md#{name.lower()})"
+    raise LookupError(f"workings.{name} is not in workings.{home}")
 
 
 def module(file: Path) -> str:
@@ -62,19 +87,29 @@ def signature(node: Definition) -> str:
 
 
 def _of_class(node: ast.ClassDef) -> str:
-    """A class is called as its __init__ is, or has a line for each field."""
+    """A class is called as its __init__ is, or has its fields, with what is said of each."""
     first = next(
         (n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None
     )
     if first is not None:
         return _called(f"class {node.name}", list(_arguments(first.args))[1:], "")
     bases = ", ".join(map(ast.unparse, node.bases))
+    said = dict(zip(node.body, node.body[1:], strict=False))
     fields = [
-        f"    {ast.unparse(n)}"
+        f"    {ast.unparse(n)}{_comment(said.get(n))}"
         for n in node.body
         if isinstance(n, ast.AnnAssign) and not ast.unparse(n.target).startswith("_")
     ]
     return "\n".join([f"class {node.name}" + (f"({bases})" if bases else ""), *fields])
+
+
+def _comment(below: ast.stmt | None) -> str:
+    """The string below a field, which is what `workings train --help` says of a recipe's key."""
+    if not isinstance(below, ast.Expr) or not isinstance(below.value, ast.Constant):
+        return ""
+    said = " ".join(str(below.value.value).split())
+    lines = textwrap.wrap(said, 80, break_on_hyphens=False)
+    return "".join(f"\n        # {line}" for line in lines)
 
 
 def _called(name: str, arguments: list[str], result: str) -> str:

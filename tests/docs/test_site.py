@@ -9,7 +9,10 @@ import pytest
 import reference
 import rendered
 
+import workings
 from workings.attention import attend
+from workings.config import describe
+from workings.recipes.keys import RECIPES
 
 
 class Read(HTMLParser):
@@ -82,6 +85,21 @@ def test_the_reference_has_signatures_and_examples():
     assert "causal: bool = False" in page
     assert "```pycon\n>>> " in page
     assert "\n## _" not in page
+
+
+def test_the_reference_says_what_every_key_of_a_recipe_is_for():
+    """As `workings train --help` does."""
+    page = " ".join(line.strip(" #") for line in reference.reference("recipes").splitlines())
+    for recipe, _ in RECIPES.values():
+        for field in describe(recipe):
+            assert " ".join(field.help.split()) in page, field.key
+
+
+def test_the_reference_begins_with_the_package_itself():
+    page = reference.front()
+    for name in set(workings.__all__) - {"UserError", "__version__"}:
+        assert f"`workings.{name}`" in page
+    assert "(attention.md#attend)" in page
 
 
 def test_the_reference_has_every_room():
