@@ -1,7 +1,7 @@
 """Take pictures of the workbench, in a real browser.
 
-python docs/screens.py docs EMOJI FRENCH    those of docs/workbench.md, of runs of the recipes
-                                            emoji.toml and emoji-french.toml
+python docs/screens.py docs EMOJI FRENCH    those of docs/workbench.md and docs/explain.md, of
+                                            runs of emoji.toml and emoji-french.toml
 python docs/screens.py FOLDER [RUN…]        every screen, light and dark, from a phone to a wall
 """
 
@@ -9,11 +9,13 @@ import io
 import shutil
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from workings.cli import main as workings
 from workings.web.server import running
 
 DOCS = Path(__file__).resolve().parent / "screens"
@@ -29,7 +31,9 @@ def main() -> None:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         if folder.name == "docs":
+            DOCS.mkdir(exist_ok=True)
             for_docs(browser, address, *(run.name for run in runs))
+            explained(browser, runs[0])
         else:
             folder.mkdir(parents=True, exist_ok=True)
             everywhere(browser, address, folder, runs)
@@ -45,15 +49,29 @@ def for_docs(browser: Any, address: str, emoji: str, french: str) -> None:
         "train": (f"train?run={emoji}", train),
         "compare": (f"compare?a={french}&mode=permuted&text=woman+and+man+holding+hands", compare),
     }
-    DOCS.mkdir(exist_ok=True)
     page = browser.new_page(viewport={"width": 1440, "height": 1060}, color_scheme="light")
     for name, (where, show) in screens.items():
         page.goto(f"{address}/#{where}")
         page.reload()
         show(page)
-        picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        small = picture.quantize(COLOURS, dither=Image.Dither.NONE)
-        small.save(DOCS / f"{name}.png", optimize=True)
+        keep(page.screenshot(), name)
+
+
+def explained(browser: Any, emoji: Path) -> None:
+    """The page that `workings explain` writes."""
+    with TemporaryDirectory() as folder:
+        out, text = Path(folder) / "why.html", "visage souriant avec les yeux"
+        workings(["explain", str(emoji), text, "--format", "html", "--out", str(out)])
+        page = browser.new_page(viewport={"width": 1000, "height": 600}, color_scheme="light")
+        page.goto(out.as_uri())
+        keep(page.screenshot(full_page=True), "explained")
+
+
+def keep(taken: bytes, name: str) -> None:
+    """Write a picture for the docs, as small as can be."""
+    picture = Image.open(io.BytesIO(taken)).convert("RGB")
+    small = picture.quantize(COLOURS, dither=Image.Dither.NONE)
+    small.save(DOCS / f"{name}.png", optimize=True)
 
 
 def everywhere(browser: Any, address: str, folder: Path, runs: list[Path]) -> None:
