@@ -38,6 +38,9 @@ def still(count: int, mirrored: bool = False) -> Changes:
         ("to the lEft of it", None),
         ("a shirt that says ADHD", None),
         ("a man to the left of a sign", None),
+        ("ein Hund links neben einer Katze", None),
+        ("un chien à gauche d’un chat", None),
+        ("左边有一只狗", None),
         ("", ""),
     ],
 )

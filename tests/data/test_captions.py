@@ -360,7 +360,7 @@ def test_scenes_are_drawn_and_captioned_alike() -> None:
 def test_names_and_numbers_are_checked(tmp_path: Path) -> None:
     assert caption_set_names() == ("flickr8k", "scenes")
     for wrong, told in (
-        ({"size": 0}, "from 1 to 1024"),
+        ({"size": 0}, "from 1 to 1,024"),
         ({"validation": 0.5, "test": 0.5}, "nothing is left"),
         ({"most": 0}, "at least one"),
     ):

@@ -182,6 +182,8 @@ def load_captions_of(captions, name):
         (["--test", "0"], "there are 15 test pictures"),
         (["missing.png"], "No such file"),
         (["--test", "1", "--n-best", "0"], "at least 1"),
+        (["--test", "1", "--n-best", "2", "--temperature", "1"], "--temperature makes one"),
+        (["--test", "1", "--n-best", "2", "--show"], "--show makes one"),
         (["--test", "1", "--test", "2", "--show"], "--show draws one picture"),
         (["--test", "1", "--show", "--head", "2"], "head 2"),
         (["--test", "1", "--out", "seen.html"], "--out is of the picture, which --show draws"),
@@ -200,9 +202,23 @@ def test_it_measures_on_other_pictures(run, captions):
     assert found["test_exact"] > 95
 
 
+def test_pictures_may_lie_elsewhere_than_their_captions(run, captions, tmp_path, capsys):
+    few = tmp_path / "captions.txt"
+    few.write_text("".join(captions.read_text().splitlines(keepends=True)[:21]))
+    asked = ["evaluate", str(run), "--data", str(few)]
+    assert main(asked) == 2
+    assert "say where they are" in capsys.readouterr().err
+    assert main([*asked, "--images", str(captions.parent), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
+    assert main(["evaluate", str(run), "--images", str(captions.parent)]) == 2
+    assert "with --data" in capsys.readouterr().err
+
+
 def test_settings_that_fit_no_picture(captions):
     with pytest.raises(UserError, match=r"data.pixels = 4: 3 stages need 8"):
         recipe_for(captions, "--data.pixels", "4")
+    with pytest.raises(UserError, match="there are no weights for residual"):
+        recipe_for(captions, "--model.pretrained", "true")
     with pytest.raises(UserError, match="forcing is for recurrent models"):
         recipe_for(captions, "--model.kind", "transformer", "--forcing.student", "0.1")
 

@@ -13,6 +13,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DATA",
         help="a named set's test part, a named text, or a file (default: what the run held out)",
     )
+    parser.add_argument(
+        "--images",
+        metavar="PLACE",
+        help="where the pictures of a captioner's DATA are: a folder or a ZIP archive (default: "
+        "where the captions are)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -20,14 +26,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, and print."""
     import json
     import sys
+    from pathlib import Path
 
     from workings.errors import UserError
+    from workings.tasks.caption import Captioning
     from workings.tasks.memory import memory_told
     from workings.train.log import told
     from workings.train.runs import load
 
     with memory_told("in reading the run and the data"):
-        measured = load(arguments.run_folder).evaluate_on(arguments.data)
+        task = load(arguments.run_folder)
+        if arguments.images is None:
+            measured = task.evaluate_on(arguments.data)
+        elif isinstance(task, Captioning) and arguments.data is not None:
+            measured = task.evaluate_on(arguments.data, Path(arguments.images))
+        else:
+            raise UserError("--images is for a captioner and other pictures: with --data")
     if not measured:
         raise UserError(f"{arguments.run_folder}: nothing was held out to measure on: give --data")
     if arguments.json:

@@ -141,6 +141,9 @@ def wanted_search(how: "Search", arguments: "Namespace") -> "tuple[Search, Sampl
     if arguments.n_best is not None:
         if arguments.n_best < 1:
             raise UserError(f"--n-best {arguments.n_best}: at least 1")
+        for other in ("temperature", "show"):
+            if getattr(arguments, other) not in (None, False):
+                raise UserError(f"--n-best lists several, --{other} makes one: which?")
         how = replace(how, beams=max(how.beams, arguments.n_best))
     if arguments.temperature is None:
         return how, None

@@ -71,14 +71,7 @@ def _asked() -> Iterator[str]:
 def _expect_sense(arguments: argparse.Namespace) -> None:
     """Refuse options that contradict each other, or would be passed over."""
     from workings.cli.output import expect_shown
-    from workings.errors import UserError
 
-    if arguments.n_best is not None:
-        if arguments.n_best < 1:
-            raise UserError(f"--n-best {arguments.n_best}: at least 1")
-        for other in ("temperature", "show"):
-            if getattr(arguments, other) not in (None, False):
-                raise UserError(f"--n-best lists several translations, --{other} makes one: which?")
     expect_shown(arguments, ("words", "layer", "head", "format", "out"), "the alignment")
 
 

@@ -2,7 +2,8 @@
 
 A mirrored picture has left and right changed round in its captions: "to his left", "the left arm",
 "left of". Where "left" may mean that somebody went, or "right" that something is just behind him,
-and where somebody has read something in the picture, the picture is not mirrored at all.
+where somebody has read something in the picture, and where sides are told in another language than
+English, the picture is not mirrored at all.
 """
 
 import re
@@ -38,6 +39,13 @@ _READ = re.compile(
 )
 
 
+_ELSEWHERE = re.compile(  # sides in other languages, which are not changed round
+    r"\b(?:links|rechts|linke[nmrs]?|rechte[nmrs]?|gauches?|droites?|(?:izquierd|derech|sinistr"
+    r"|destr|esquerd|direit)[oaei]s?)\b|слева|справа|\bлев|\bправ|[左右]",
+    re.IGNORECASE,
+)
+
+
 def mirrored_captions(captions: Sequence[str]) -> tuple[str, ...] | None:
     """Say of a mirrored picture what was said of it; None where that is not sure to be true.
 
@@ -49,7 +57,8 @@ def mirrored_captions(captions: Sequence[str]) -> tuple[str, ...] | None:
     mirrored = []
     for caption in captions:
         sides = list(_SIDE.finditer(caption))
-        if _READ.search(caption) or not all(_is_direction(side, caption) for side in sides):
+        doubtful = _READ.search(caption) or _ELSEWHERE.search(caption)
+        if doubtful or not all(_is_direction(side, caption) for side in sides):
             return None
         mirrored.append(_SIDE.sub(lambda side: _OTHER[side[1]] + (side[2] or ""), caption))
     return tuple(mirrored)

@@ -91,7 +91,7 @@ def scene_set(
     for part, most in counts.items():
         some = list(islice(scenes(part, seed), most))
         pixels[part] = drawn(some, size, told)
-        pictures[part] = tuple(Picture(f"{part}/{k}", (s.caption,)) for k, s in enumerate(some))
+        pictures[part] = tuple(Picture(f"{part}/{k}", (s.caption,)) for k, s in enumerate(some, 1))
     return _assembled(name, pictures, pixels, {})
 
 

@@ -123,7 +123,7 @@ def prepared(
 def check_size(size: int) -> None:
     """Refuse pictures that are too small to show anything, or too large to learn from."""
     if not 1 <= size <= LARGEST_SIZE:
-        raise UserError(f"size = {size}: from 1 to {LARGEST_SIZE} pixels")
+        raise UserError(f"size = {size}: from 1 to {LARGEST_SIZE:,} pixels")
 
 
 def _misnamed(image: "Image_", name: str) -> Oddity:

@@ -84,7 +84,7 @@ def attention_maps(
         return language_maps(task.model, task.tokenizer, text, layers=layers, heads=heads)
     raise UserError(
         "attention is shown of classifiers and language models; of a translator, the alignment: "
-        "workings translate RUN TEXT --show"
+        "workings translate RUN TEXT --show; of a captioner, workings caption RUN PICTURE --show"
     )
 
 

@@ -46,6 +46,11 @@ class CaptionerConfig(WriterConfig):
     pretrained: bool = False
     """begin with the weights that torchvision or timm has for its eye"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pretrained and self.eye in EYES:
+            raise UserError(f"pretrained: there are no weights for {self.eye}: another eye")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentCaptionerConfig(CaptionerConfig, RecurrentWriterConfig):

@@ -41,7 +41,7 @@ _WHOLE = {
     "over": (1, 10**9),
     "beams": (1, 1000),
     "memory": (1, 10**6),
-    "pixels": (1, 2**12),
+    "pixels": (1, 1024),
     "blocks": (1, 1000),
 }
 _SHARES = (

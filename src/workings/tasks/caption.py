@@ -227,18 +227,21 @@ class Captioning(Writing):
             length_penalty=how.length_penalty,
         )
 
-    def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
-        """Score the test part of a set, or all of a file; None: the recipe's test part."""
-        loaded = self.test_set(data)
+    def evaluate_on(self, data: str | None = None, images: Path | None = None) -> dict[str, Any]:
+        """Score the test part of a set, or all of a file; None: the recipe's test part.
+
+        `images` is where the pictures of a file are, if not beside it.
+        """
+        loaded = self.test_set(data, images)
         self._take("test", loaded.pictures["test"], loaded.pixels["test"])
         measured = self.test(Crew(next(self.model.parameters()).device))
         return {**measured, "read": loaded.skipped.told()}
 
-    def test_set(self, data: str | None = None) -> CaptionSet:
+    def test_set(self, data: str | None = None, images: Path | None = None) -> CaptionSet:
         """What to test on: a set's test part, all of a file, or what the recipe held out."""
         wanted = self.recipe.data
         if data is not None:
-            return load_caption_test(data, size=wanted.pixels, seed=self.recipe.seed)
+            return load_caption_test(data, size=wanted.pixels, images=images, seed=self.recipe.seed)
         loaded, told = _loaded(self.recipe), self.data_told.get("sha256")
         if told not in (None, loaded.sha256):
             raise UserError(

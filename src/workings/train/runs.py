@@ -49,6 +49,12 @@ TASKS: dict[str, Any] = {
     "language": Modelling,
     "translate": Translating,
 }
+ASKED_BY = {
+    "caption": "caption",
+    "classify": "predict",
+    "language": "complete",
+    "translate": "translate",
+}
 Kind = TypeVar("Kind", bound=Task)
 MOST_THREADS = 4096  # no machine has more to offer
 
@@ -133,7 +139,8 @@ def open_as(kind: type[Kind], path: str | Path, changes: Sequence[str] = ()) -> 
 def _expect(kind: type[Task], recipe: Recipe, what: str) -> None:
     wanted = next(name for name, task in TASKS.items() if task is kind)
     if recipe.task != wanted:
-        raise UserError(f"{what} of the task {recipe.task!r}: one of {wanted!r} is needed here")
+        found = f"{recipe.task!r}, for `workings {ASKED_BY[recipe.task]}`"
+        raise UserError(f"{what} of the task {found}: one of {wanted!r} is needed here")
 
 
 def recipe_of(folder: Path) -> Recipe:

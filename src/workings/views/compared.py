@@ -10,6 +10,13 @@ from workings.views.report import STYLE
 from workings.views.table import html_table, text_table
 
 HEAD = ("model", "parameters", "epochs", "seconds", "memory")
+SHOWN = (  # what is told of classifiers, captioners, translators and language models
+    {"validation": "validation_accuracy", "test": "test_accuracy"},
+    {"nats": "validation_loss", "BLEU-4": "test_bleu_4", "CIDEr": "test_cider"},
+    {"nats": "validation_loss", "BLEU": "test_bleu", "chrF": "test_chrf"},
+    {"nats": "validation_loss", "bits/character": "validation_bits_per_character"},
+)
+SCORES = ("test_bleu", "test_chrf", "test_cider", "test_rouge", "test_exact", "test_looked")
 
 
 def table(compared: Mapping[str, Any]) -> str:
@@ -74,10 +81,8 @@ def page(compared: Mapping[str, Any]) -> str:
 def _head_and_rows(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    if measure(rows) == "accuracy":
-        shown = {"validation": "validation_accuracy", "test": "test_accuracy"}
-    else:
-        shown = {"nats": "validation_loss", "bits/character": "validation_bits_per_character"}
+    has = {key for row in rows for key in row}
+    shown = next(some for some in SHOWN if has >= {*some.values()} or some is SHOWN[-1])
     told = [
         (
             str(row["name"]),
@@ -93,11 +98,13 @@ def _head_and_rows(
 
 
 def figure(key: str, value: float | None) -> str:
-    """Write a measurement: a share as percent, else with four decimals.
+    """Write a measurement: a share as percent, a score as papers do, else with four decimals.
 
-    >>> figure("test_accuracy", 0.875), figure("test_loss", 0.5), figure("test_loss", None)
-    ('87.50 %', '0.5000', '–')
+    >>> figure("test_accuracy", 0.875), figure("test_bleu_4", 21.0), figure("test_loss", None)
+    ('87.50 %', '21.00', '–')
     """
     if value is None:
         return "–"
-    return f"{100 * value:.2f} %" if "accuracy" in key else f"{value:.4f}"
+    if "accuracy" in key:
+        return f"{100 * value:.2f} %"
+    return f"{value:.2f}" if key.startswith(SCORES) else f"{value:.4f}"
