@@ -40,3 +40,11 @@ def test_an_answer_is_told_and_drawn(tmp_path, monkeypatch, capsys):
     assert main(["why", "scale", "--json"]) == 0
     row, *_ = json.loads(capsys.readouterr().out)["figures"]
     assert [name.strip() for name in row] == list(row)
+
+
+def test_questions_and_pictures_in_other_forms(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == dict(QUESTIONS)
+    assert main(["why", "sigmoid", "--out", "s.PNG"]) == 0
+    assert (tmp_path / "s.PNG").read_bytes().startswith(b"\x89PNG")

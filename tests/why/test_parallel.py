@@ -31,3 +31,14 @@ def test_every_length_is_timed():
         for way in (raced.recurrent, raced.attention):
             assert [n for n, _ in way] == [8, 16]
             assert all(seconds > 0 for _, seconds in way)
+
+
+@pytest.mark.slow
+def test_time_grows_as_the_products_do_and_attention_leads_before_it_crosses():
+    narrow = measure()[0]
+    recurrent, attention = (power_law(way[-4:])[0] for way in (narrow.recurrent, narrow.attention))
+    assert 0.7 < recurrent < 1.3
+    assert attention > recurrent + 0.4
+    assert narrow.recurrent[0][1] > narrow.attention[0][1]
+    assert narrow.crossing is not None
+    assert narrow.crossing > narrow.width  # counted, they are even there

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the questions, or answer one."""
+    import json
     from pathlib import Path
 
     from workings.cli.output import deliver, expect_place, show
@@ -30,11 +31,14 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.why import QUESTIONS, ask
 
     name = arguments.question
+    if name is None and arguments.json:
+        deliver(json.dumps(dict(QUESTIONS)), None)
+        return 0
     if name is None:
         deliver(text_table(("workings why", ""), list(QUESTIONS.items()), left=2), None)
         return 0
     out = arguments.out or f"why-{name}.svg"
-    if Path(out).suffix.removeprefix(".") not in FORMS:
+    if Path(out).suffix.lower().removeprefix(".") not in FORMS:
         raise UserError(f"--out {out}: a picture ends in .svg, .png or .html")
     expect_place(out)
     found = ask(name, arguments.seed)
