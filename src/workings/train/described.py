@@ -18,6 +18,6 @@ def described(task: Captioning) -> list[tuple[str, str]]:
         expected = "<br>".join(harmless(text) for text in picture.captions)
         shown.append(
             f'<h3 dir="auto">{harmless(told.caption)}</h3>\n'
-            f'<p class="what" dir="auto">Told by people:<br>{expected}</p>\n{strip(told)}'
+            f'<p class="what" dir="auto">What was to be said:<br>{expected}</p>\n{strip(told)}'
         )
     return [(f"Captions ({part})", "\n".join(shown))] if shown else []

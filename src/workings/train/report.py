@@ -16,6 +16,17 @@ from workings.train.log import read_log
 from workings.train.mistakes import mistakes
 from workings.views.report import Report, curve_chart, measures, report_page, samples_html
 
+SCORES = {
+    **{f"test_bleu_{n}": f"BLEU-{n}" for n in range(1, 5)},
+    "test_cider": "CIDEr-D",
+    "test_rouge": "ROUGE-L",
+    "test_exact": "word for word, %",
+    "test_looked_at": "shapes looked at, %",
+    "test_bleu": "BLEU",
+    "test_tokenised_bleu": "tokenised BLEU",
+    "test_chrf": "chrF",
+}
+"""What is measured on the test part alone, as papers call it."""
 SENTENCE = 20  # tokens, as the layers of what writes sentences are shown with
 
 
@@ -28,6 +39,7 @@ def write_report(folder: Path, task: Task) -> None:
         title=recipe.title or recipe.model["kind"],
         lead=_lead(task, result),
         figures=figures(result),
+        notes=[f"{name}: {word}" for name, word in signatures(result)],
         curves=curves,
         sections=_sections(task, records),
         layers=summarise(task.model, _length(task), pixels=getattr(recipe.data, "pixels", 0)),
@@ -59,17 +71,29 @@ def _count(n: int, one: str, many: str = "") -> str:
 
 
 def figures(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Write what a result says of a model, as it is read by people."""
-    shown = []
-    for key, value in result.items():
-        if key.startswith(("test_", "validation_", "sliding_")) or key == "best_epoch":
-            name = key.replace("_", " ")
-            share = "accuracy" in key
-            number = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-            shown.append((name, f"{100 * value:.2f} %" if share else number))
-        elif key.endswith("signature"):
-            shown.append((key.replace("_", " "), value))
-    return shown
+    """Write what a result says of a model, as it is read by people.
+
+    >>> figures({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
+    [('best epoch', '1,200'), ('test accuracy', '87.50 %'), ('BLEU-4', '21.00')]
+    """
+    return [
+        (SCORES.get(key) or key.replace("_", " "), _figure(key, value))
+        for key, value in result.items()
+        if key.startswith(("test_", "validation_", "sliding_")) or key == "best_epoch"
+    ]
+
+
+def _figure(key: str, value: float) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if "accuracy" in key:
+        return f"{100 * value:.2f} %"
+    return f"{value:.2f}" if key in SCORES else f"{value:.4f}"
+
+
+def signatures(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """How scores were measured, in a word that can be held against another."""
+    return [(key.replace("_", " "), result[key]) for key in result if key.endswith("signature")]
 
 
 def _sections(task: Task, records: list[dict[str, Any]]) -> list[tuple[str, str]]:

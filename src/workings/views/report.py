@@ -51,6 +51,7 @@ class Report:
     title: str
     lead: str
     figures: Sequence[tuple[str, str]]
+    notes: Sequence[str] = ()
     curves: Sequence[Mapping[str, Any]]
     sections: Sequence[tuple[str, str]] = ()
     layers: LayerSums | None = None
@@ -70,6 +71,7 @@ def report_page(report: Report) -> str:
         f'<h1 dir="auto">{harmless(report.title)}</h1>',
         f'<p class="lead">{harmless(report.lead)}</p>',
         f'<dl class="figures">{figures}</dl>',
+        *(f'<p class="what">{harmless(note)}</p>' for note in report.notes),
         f'<h2>Curves</h2>\n<div class="charts">{charts}</div>',
         *(f"<h2>{harmless(heading)}</h2>\n{body}" for heading, body in report.sections),
     ]

@@ -209,10 +209,11 @@ def _samples(records: Sequence[Record]) -> list[Sample]:
 
 def _result(folder: Path) -> list[Fact]:
     from workings.storage import read_json
-    from workings.train.report import figures
+    from workings.train.report import figures, signatures
 
     with suppress(UserError, OSError):  # it is written a moment after the log's last line
-        found = figures(read_json(folder / "result.json"))
+        result = read_json(folder / "result.json")
+        found = [*figures(result), *signatures(result)]
         return [Fact(name=one_line(name), value=one_line(value)) for name, value in found]
     return []
 
