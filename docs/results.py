@@ -105,12 +105,18 @@ def speed() -> str:
 
 
 def translators() -> str:
-    """A line for each translator: of several seeds the mean BLEU, and the first one's the rest."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """A line for each translator: of several seeds the mean BLEU, and the first one's the rest.
+
+    A run that went on for more epochs (NAME.longer.json) has a line of its own.
+    """
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for path in sorted(filter(_is_translator, RESULTS.glob("*.json"))):
-        found.setdefault(path.name.partition(".")[0], []).append(read_json(path))
+        result = read_json(path)
+        key = path.name.partition(".")[0], len(result["curves"])
+        found.setdefault(key, []).append(result)
     rows = []
-    for name, results in sorted(found.items(), key=lambda item: (_way(item[1][0]), _bleu(item[1]))):
+    by_score = sorted(found.items(), key=lambda item: (_way(item[1][0]), _bleu(item[1])))
+    for (name, epochs), results in by_score:
         first = results[0]
         tokenised = first.get("test_tokenised_bleu")
         several = f" ({min(_bleus(results)):.1f} to {max(_bleus(results)):.1f})"
@@ -119,7 +125,7 @@ def translators() -> str:
                 f"[{name}](recipes/{name}.toml)",
                 _way(first),
                 f"{first['parameters']:,}",
-                f"{len(first['curves'])}",
+                f"{epochs}",
                 f"{first['minutes']:.1f} ({first['threads']})",
                 f"{len(results)}",
                 f"**{_bleu(results):.2f}**{several if len(results) > 1 else ''}",
@@ -153,7 +159,7 @@ def captioners() -> str:
     found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if _is_captioner(p)]
     rows = [
         (
-            f"[{name}](recipes/{name}.toml)",
+            f"[{name.partition('.')[0]}](recipes/{name.partition('.')[0]}.toml)",
             f"{result['parameters']:,}",
             f"{len(result['curves'])}",
             f"{result['minutes']:.1f} ({result['threads']})",
