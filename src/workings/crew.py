@@ -168,6 +168,16 @@ class Crew:
         if not isinstance(model, FSDPModule):
             model.set_requires_gradient_sync(now)  # type: ignore[operator]
 
+    def share_buffers(self, model: nn.Module) -> None:
+        """Give everybody the chief's buffers: what a batch norm has seen is another's in each.
+
+        Tables that are not kept with the weights are everybody's own, and may differ in size.
+        """
+        kept = model.state_dict().keys() if self.size > 1 else ()
+        for name, buffer in model.named_buffers():
+            if name in kept:
+                dist.broadcast(buffer, src=0)
+
     def gathered(self, tensors: Named) -> dict[str, Tensor]:
         """Give the chief all tensors in full, one after the other; the others nothing.
 

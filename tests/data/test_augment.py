@@ -40,6 +40,8 @@ def still(count: int, mirrored: bool = False) -> Changes:
         ("a man to the left of a sign", None),
         ("ein Hund links neben einer Katze", None),
         ("un chien à gauche d’un chat", None),
+        ("le bras droit levé", None),
+        ("собака смотрит налево", None),
         ("左边有一只狗", None),
         ("", ""),
     ],

@@ -90,9 +90,11 @@ def test_the_reference_has_signatures_and_examples():
 def test_the_reference_says_what_every_key_of_a_recipe_is_for():
     """As `workings train --help` does."""
     page = " ".join(line.strip(" #") for line in reference.reference("recipes").splitlines())
-    for recipe, _ in RECIPES.values():
-        for field in describe(recipe):
-            assert " ".join(field.help.split()) in page, field.key
+    for recipe, kinds in RECIPES.values():
+        for config in (recipe, *kinds.values()):
+            for field in describe(config):
+                assert field.help
+                assert " ".join(field.help.split()) in page, field.key
 
 
 def test_the_reference_begins_with_the_package_itself():

@@ -7,7 +7,7 @@ import torch
 
 from workings.decode.beam import beam_search
 from workings.errors import UserError
-from workings.models.captioners import Pictures, build_captioner, placed
+from workings.models.captioners import Distinct, Pictures, build_captioner, placed
 from workings.models.eyes import build_eye
 from workings.models.recurrent_writer import RecurrentWriter
 from workings.models.summary import summarise
@@ -79,6 +79,26 @@ def test_a_picture_with_several_captions_is_looked_at_once(name):
     assert seen == [2, 4]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+
+
+def test_what_all_pictures_share_says_nothing_of_any():
+    """It moves neither what is distinct about each nor, so that it grows, any weight before it."""
+    torch.manual_seed(0)
+    distinct, x, shared = Distinct(6).train(), torch.randn(5, 6), torch.zeros(6, requires_grad=True)
+    torch.testing.assert_close(distinct(x + 100.0, 5), distinct(x, 5), atol=1e-4, rtol=0)
+    (distinct(x + shared, 5) * torch.randn(5, 6)).sum().backward()
+    torch.testing.assert_close(shared.grad, torch.zeros(6), atol=1e-5, rtol=0)
+
+
+def test_a_picture_alone_is_held_against_those_before():
+    """However many captions it has: among its like alone there would be nothing left of it."""
+    torch.manual_seed(0)
+    distinct, same = Distinct(6).train(), torch.randn(1, 6).expand(3, 6)
+    before = distinct.running_var.clone()
+    found = distinct(same, 1)
+    assert found.abs().min() > 0
+    assert torch.equal(distinct.running_var, before)
+    torch.testing.assert_close(found, distinct.eval()(same, 3))
 
 
 @pytest.mark.parametrize("name", KINDS)

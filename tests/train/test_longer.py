@@ -9,6 +9,7 @@ import torch
 from workings.cli import main
 from workings.errors import UserError
 from workings.storage import read_tensors
+from workings.train.loop import Interrupted, Trainer
 from workings.train.runs import load, recipe_of, resume, train
 
 
@@ -51,23 +52,70 @@ def test_a_falling_rate_takes_the_longer_course(toy, tmp_path, recipe_for, capsy
     assert f"{tmp_path / 'run-longer'} is there already" in capsys.readouterr().err
 
 
-def test_a_longer_training_that_was_stopped_goes_on(toy, tmp_path, recipe_for):
+def test_a_longer_training_that_was_stopped_goes_on(toy, tmp_path, recipe_for, monkeypatch):
     train(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
-    resume(tmp_path / "run", mode="quiet", epochs=3, out=tmp_path / "longer")
-    for name in ("result.json", "report.html"):
-        (tmp_path / "longer" / name).unlink()
+    resume(tmp_path / "run", mode="quiet", epochs=4, out=tmp_path / "whole")
+    step = Trainer._step
+
+    def stopping(self, group):
+        step(self, group)
+        self._stop = 2 * (self.progress.step == 30)  # in the middle of the third epoch
+
+    monkeypatch.setattr(Trainer, "_step", stopping)
+    with pytest.raises(Interrupted):
+        resume(tmp_path / "run", mode="quiet", epochs=4, out=tmp_path / "longer")
+    monkeypatch.setattr(Trainer, "_step", step)
     resume(tmp_path / "longer", mode="quiet")
-    assert json.loads((tmp_path / "longer" / "result.json").read_text())["test_accuracy"] > 0.9
+    assert epochs_of(tmp_path / "longer") == epochs_of(tmp_path / "whole")
+    found, expected = (
+        read_tensors(tmp_path / n / "model.safetensors") for n in ("longer", "whole")
+    )
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_what_patience_ended_is_not_taken_up(toy, tmp_path, recipe_for):
+    recipe = recipe_for(toy, "--train.epochs", "9", "--train.patience", "1", "--train.rate", "0.3")
+    train(recipe, tmp_path / "run", mode="quiet")
+    assert len(epochs_of(tmp_path / "run")) < 10  # with the test's line
+    with pytest.raises(UserError, match="nothing got better for 1 epochs"):
+        resume(tmp_path / "run", mode="quiet", epochs=20, out=tmp_path / "longer")
+    assert not (tmp_path / "longer").exists()
+
+
+def test_checkpoints_of_others_and_damaged_ones_are_not_certified(toy, tmp_path, recipe_for):
+    for name, seed in (("run", "1"), ("other", "2")):
+        changes = ["--train.epochs", "1", "--seed", seed]
+        train(recipe_for(toy, *changes), tmp_path / name, mode="quiet")
+    (newest,) = (tmp_path / "run" / "checkpoints").iterdir()
+    shutil.rmtree(newest)
+    shutil.copytree(tmp_path / "other" / "checkpoints" / newest.name, newest)
+    with pytest.raises(UserError, match="of another run"):
+        resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
+    (newest / "state.json").write_text("{}")
+    with pytest.raises(UserError, match=r"state\.json"):
+        resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
+    assert not (tmp_path / "longer").exists()
+
+
+def test_a_repetition_says_that_the_rate_took_another_course(toy, tmp_path, recipe_for, capsys):
+    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
+    again = ["train", "--repeat", str(tmp_path / "longer"), "--out", str(tmp_path / "again")]
+    assert main([*again, "--quiet"]) == 0
+    assert "it went on from step 11 of a training for 1 epochs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--epochs", "2"], "is of 2; more are wanted"),
-        (["--out", "elsewhere"], "--epochs N beside it"),
+        (["--out", "run-elsewhere"], "--epochs N beside it"),
     ],
 )
-def test_what_is_no_longer_training_is_refused(toy, tmp_path, recipe_for, capsys, arguments, told):
+def test_what_is_no_longer_training_is_refused(
+    toy, tmp_path, recipe_for, capsys, monkeypatch, arguments, told
+):
+    monkeypatch.chdir(tmp_path)
     train(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
     assert main(["resume", str(tmp_path / "run"), *arguments]) == 2
     assert told in capsys.readouterr().err

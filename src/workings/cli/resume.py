@@ -31,15 +31,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Go on from the newest checkpoint."""
     from pathlib import Path
 
+    from workings.cli.together import told_by_one
     from workings.errors import UserError
     from workings.train.loop import Interrupted
     from workings.train.runs import record, resume
 
     folder, epochs, out = Path(arguments.run_folder), arguments.epochs, arguments.out
-    if out is not None and epochs is None:
-        raise UserError("--out is for a longer training: --epochs N beside it")
+    with told_by_one():
+        if out is not None and epochs is None:
+            raise UserError("--out is for a longer training: --epochs N beside it")
     if epochs is not None:
-        out = Path(out or f"{folder}-longer")
+        out = Path(out or folder.resolve().with_name(f"{folder.resolve().name}-longer"))
     try:
         resume(folder, mode=arguments.mode, how=arguments.crew, epochs=epochs, out=out)
         if arguments.record:

@@ -40,8 +40,8 @@ _READ = re.compile(
 
 
 _ELSEWHERE = re.compile(  # sides in other languages, which are not changed round
-    r"\b(?:links|rechts|linke[nmrs]?|rechte[nmrs]?|gauches?|droites?|(?:izquierd|derech|sinistr"
-    r"|destr|esquerd|direit)[oaei]s?)\b|слева|справа|\bлев|\bправ|[左右]",
+    r"\b(?:links|rechts|linke[nmrs]?|rechte[nmrs]?|gauches?|droite?s?|(?:izquierd|derech|sinistr"
+    r"|destr|esquerd|direit)[oaei]s?)\b|лев|прав|[左右]",
     re.IGNORECASE,
 )
 

@@ -95,6 +95,8 @@ def load_caption_test(
     """
     check_size(size)
     name, _, part = str(data).partition("/")
+    if name == SCENES and images is not None:
+        raise UserError(f"{SCENES} are drawn here: there is no place where they are")
     if name == SCENES:
         part = part or "test"
         _check_part(SCENES, part, SCENE_COUNTS)

@@ -68,6 +68,23 @@ def placed(rows: int, columns: int, width: int) -> Float[Tensor, "places width"]
     return torch.cat(both, -1).flatten(0, 1)
 
 
+class Distinct(nn.BatchNorm1d):
+    """What tells a vector from others: batch norm; a picture alone is held against those before.
+
+    What all pictures share says nothing of any; left in, it would drive the tanh behind it to its
+    end within a hundred steps, and no gradient would ever come back to the eye.
+    """
+
+    def forward(
+        self, x: Float[Tensor, "texts width"], pictures: int = 2
+    ) -> Float[Tensor, "texts width"]:
+        """Take away the mean, of the batch or in the end of all, and divide by the spread."""
+        of_batch = self.training and pictures > 1
+        return nn.functional.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, of_batch, 0.05, self.eps
+        )
+
+
 class RecurrentCaptioner(RecurrentWriter[Pictures]):
     """A recurrent decoder that begins with one vector of the picture, and sees as much as it may.
 
@@ -77,11 +94,15 @@ class RecurrentCaptioner(RecurrentWriter[Pictures]):
     def __init__(self, config: RecurrentCaptionerConfig, vocabulary: int, eye: Eye) -> None:
         super().__init__(config, vocabulary)
         self.grid = Grid(config.hidden, eye)
+        # With attention the eye gets its gradient elsewhere.
+        self.distinct = Distinct(config.hidden) if self.look is None else None
         self.first = nn.Linear(config.hidden, config.hidden * config.layers)
 
     def begin(self, about: Pictures) -> Decoding:
         places = self.dropout(self.grid(about))
         whole = places.mean(1)
+        if self.distinct is not None:
+            whole = self.distinct(whole, len(about.pixels))
         return self.opened(self.first(whole), places, None, whole)
 
 

@@ -215,6 +215,7 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         progress, task = self.progress, self.task
+        self.crew.share_buffers(task.model)
         state = task.model.state_dict()  # whole one after the other, not at once
         check_weights(((name, whole(t.detach())) for name, t in state.items()), progress.step)
         self.average.after_epoch(task.model)

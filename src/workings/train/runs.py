@@ -101,7 +101,8 @@ def resume(
     with system_errors_told(Path(folder)):
         if epochs is None or out is None:
             return _run(None, Path(folder), mode, how)
-        return _run(None, Path(out), mode, how, longer=(Path(folder), epochs))
+        with system_errors_told(Path(out)):
+            return _run(None, Path(out), mode, how, longer=(Path(folder), epochs))
 
 
 def load(folder: str | Path) -> Task:
@@ -160,7 +161,9 @@ def as_it_was(folder: Path) -> list[str]:
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise Damaged(f"{folder / 'environment.json'}: threads = {shown(threads)}: not a run's")
     torch.set_num_threads(threads)
-    return differences(before, {**environment(), "data": before.get("data")})
+    now = environment() | {key: before[key] for key in ("data", "went_on") if key in before}
+    went_on = [f"it went on from {before['went_on']}"] if "went_on" in before else []
+    return differences(before, now) + went_on
 
 
 def _mark(folder: Path) -> str:
@@ -192,7 +195,7 @@ def _run(
         recipe: Recipe = new or ClassifyRecipe()
         with crew.together():
             if crew.is_chief:
-                if longer is not None and not (restarted() and _begun(folder)):
+                if longer is not None and not _taken_up(folder):
                     _lengthen(*longer, folder)
                 recipe = _opened(new, folder, held)
         recipe = crew.chiefs(recipe)
@@ -225,6 +228,8 @@ def _run(
             log.say(
                 f"finished: nothing is left to train; for longer: workings resume {folder} "
                 f"--epochs N --out OTHER"
+                if trainer.progress.epoch >= recipe.train.epochs
+                else "finished: nothing got better for as many epochs as train.patience says"
             )
         try:
             trainer.train()
@@ -237,10 +242,7 @@ def _run(
 def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
     """Take the folder, for a new run or to go on with its own; say what is to be trained."""
     started, by = folder / ".launch", launch()
-    # torchrun starts everything again when a process dies: that is not a new training.
-    if restarted() and _begun(folder) and started.is_file():
-        new = None if started.read_text(encoding="utf-8") == by else new
-    if new is None:
+    if new is None or _taken_up(folder):
         recipe = recipe_of(folder)
         held.enter_context(_claimed(folder))
         return recipe
@@ -259,10 +261,18 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
     return new
 
 
+def _taken_up(folder: Path) -> bool:
+    """Tell a training that this very torchrun began, and has started again, from a new one."""
+    started = folder / ".launch"
+    if not (restarted() and _begun(folder) and started.is_file()):
+        return False
+    return started.read_text(encoding="utf-8") == launch()
+
+
 def _lengthen(run: Path, epochs: int, folder: Path) -> None:
     recipe = recipe_of(run)
     with _claimed(run):
-        lengthen(run, recipe, epochs, folder)
+        lengthen(run, recipe, epochs, folder, launch())
 
 
 def _remove_if_unused(folder: Path) -> None:
