@@ -10,12 +10,12 @@ import torch
 from workings.cli import main
 from workings.config import build, override
 from workings.data.pairs import load_pairs
-from workings.decode.beam import Hypothesis
+from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.lens.alignments import alignment
 from workings.models.translators import PAD, START
-from workings.recipes import SearchConfig, TranslateRecipe
+from workings.recipes import ClassifyRecipe, SearchConfig, TranslateRecipe
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
 from workings.tasks.translation import LONGEST, sentences, spelt, stretches
@@ -273,3 +273,31 @@ def test_held_out_pairs_are_not_seen(pairs):
     splits = load_pairs(pairs, source="en", target="fr", seed=1)
     seen = {p.source for p in splits.train} | {p.source for p in splits.validation}
     assert not seen & {p.source for p in splits.test}
+
+
+def test_it_can_be_measured_with_another_search(run, tmp_path, capsys, monkeypatch):
+    out, asked = tmp_path / "kept.json", set()
+
+    def search(*given, **how):
+        asked.add((how["beams"], how["length_penalty"]))
+        return beam_search(*given, **how)
+
+    monkeypatch.setattr("workings.tasks.translate.beam_search", search)
+    short = ["--beams", "3", "--length-penalty", "-3"]
+    assert main(["evaluate", str(run), *short, "--json", "--record", str(out)]) == 0
+    measured, kept = json.loads(capsys.readouterr().out), json.loads(out.read_text())
+    before = json.loads((run / "result.json").read_text())
+    assert asked == {(3, -3.0)}
+    assert kept["test_bleu"] == measured["test_bleu"]
+    assert kept["recipe"]["search"]["length_penalty"] == -3
+    assert kept["best_epoch"] == before["best_epoch"]
+    assert json.loads((run / "result.json").read_text()) == before
+    assert main(["evaluate", str(run), "--record", str(out), "--data", "x.tsv"]) == 2
+    assert "without --data" in capsys.readouterr().err
+
+
+def test_a_classifier_does_not_search(toy, tmp_path, capsys):
+    table = {"task": "classify", "data": {"set": str(toy)}, "model": {"kind": "ngrams"}}
+    train(build(ClassifyRecipe, table | {"train": {"epochs": 1}}), tmp_path / "run", mode="quiet")
+    assert main(["evaluate", str(tmp_path / "run"), "--beams", "2"]) == 2
+    assert "--beams is for translators and captioners" in capsys.readouterr().err

@@ -1,6 +1,10 @@
 """Measure a trained model: a classifier on labelled examples, a language model on a text."""
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workings.tasks.task import Task
 
 HELP = "measure a trained model"
 
@@ -19,6 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the pictures of a captioner's DATA are: a folder or a ZIP archive (default: "
         "where the captions are)",
     )
+    parser.add_argument("--beams", type=int, metavar="N", help="of a search (the recipe's)")
+    parser.add_argument(
+        "--length-penalty", type=float, metavar="A", help="of a search (the recipe's)"
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="write the run's result and curves here, with this measured",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -32,10 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.tasks.caption import Captioning
     from workings.tasks.memory import memory_told
     from workings.train.log import told
-    from workings.train.runs import load
+    from workings.train.runs import load, record
 
+    if arguments.record and arguments.data is not None:
+        raise UserError("--record keeps what a run's own test part gives: without --data")
     with memory_told("in reading the run and the data"):
         task = load(arguments.run_folder)
+        searched = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
+        _search(task, {key: value for key, value in searched.items() if value is not None})
         if arguments.images is None:
             measured = task.evaluate_on(arguments.data)
         elif isinstance(task, Captioning) and arguments.data is not None:
@@ -44,8 +61,24 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError("--images is for a captioner and other pictures: with --data")
     if not measured:
         raise UserError(f"{arguments.run_folder}: nothing was held out to measure on: give --data")
+    if arguments.record:
+        record(Path(arguments.run_folder), Path(arguments.record), (task.recipe, measured))
     if arguments.json:
         sys.stdout.write(json.dumps(measured) + "\n")
     else:
         sys.stdout.write(told(measured).replace(" · ", "\n") + "\n")
     return 0
+
+
+def _search(task: "Task", given: dict[str, float]) -> None:
+    """Have a task search in another way than its recipe says."""
+    from dataclasses import replace
+
+    from workings.errors import UserError
+
+    if not given:
+        return
+    if not hasattr(task.recipe, "search"):
+        option = next(iter(given)).replace("_", "-")
+        raise UserError(f"--{option} is for translators and captioners, which search")
+    task.recipe = replace(task.recipe, search=replace(task.recipe.search, **given))

@@ -373,11 +373,16 @@ def _chosen(records: list[dict[str, Any]], epoch: int) -> dict[str, float]:
     return {k: v for r in of_epoch for k, v in r.items() if k.startswith("validation_")}
 
 
-def record(folder: Path, path: Path) -> None:
-    """Write a run's result and its curves, epoch by epoch, to a file that can be kept."""
+def record(folder: Path, path: Path, later: tuple[Recipe, dict[str, Any]] | None = None) -> None:
+    """Write a run's result and its curves, epoch by epoch, to a file that can be kept.
+
+    What was measured `later`, by a recipe that differs in how it searches, takes the place of what
+    the training ended with.
+    """
     if not am_chief():
         return
     curves = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
-    recipe = load_table(folder / "config.toml")
+    recipe = to_table(later[0]) if later else load_table(folder / "config.toml")
+    measured = later[1] if later else {}
     result = read_json(folder / "result.json")
-    write_json(path, {**result, "recipe": recipe, "curves": curves})
+    write_json(path, {**result, **measured, "recipe": recipe, "curves": curves})
