@@ -201,7 +201,7 @@ def test_one_photo_by_its_path(tmp_path: Path) -> None:
             read_picture(path, 20)
         assert len(str(refused.value).splitlines()) == 1
     for size in (0, -1, 5000):
-        with pytest.raises(UserError, match="from 1 to 1024 pixels"):
+        with pytest.raises(UserError, match="from 1 to 1,024 pixels"):
             read_picture(photo, size)
 
 

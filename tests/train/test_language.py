@@ -339,7 +339,8 @@ def test_a_remark_that_says_nothing_does_not_spoil_the_report(text, tmp_path):
 
 def test_a_run_of_another_task_is_told(text, tmp_path):
     train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
-    with pytest.raises(UserError, match="of the task 'language': one of 'classify' is needed"):
+    told = "of the task 'language', for `workings complete`: one of 'classify' is needed here"
+    with pytest.raises(UserError, match=told):
         load_as(Classifying, tmp_path / "run")
     assert isinstance(load(tmp_path / "run"), Modelling)
     assert read_recipe(tmp_path / "run" / "config.toml").task == "language"
