@@ -106,8 +106,11 @@ def test_a_finished_run_says_that_it_is_and_writes_its_report_again(
     assert main(["resume", str(tmp_path / "run")]) == 0
     told = capsys.readouterr().err
     assert "finished: nothing" in told
-    finished = patience == "none" or "train.patience" not in told
-    assert (f"workings resume {tmp_path / 'run'} --epochs N" in told) == finished
+    log = (tmp_path / "run" / "log.jsonl").read_text()
+    to_its_end = log.count('"kind": "epoch"') == recipe.train.epochs
+    assert to_its_end or patience == "1"
+    assert (f"workings resume {tmp_path / 'run'} --epochs N" in told) == to_its_end
+    assert ("as many epochs as train.patience says" in told) != to_its_end
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert (tmp_path / "run" / "report.html").is_file()
     longer = ["--train.epochs", "4", "--train.patience", "9", "--out", str(tmp_path / "longer")]
