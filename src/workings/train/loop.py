@@ -32,7 +32,14 @@ from workings.train.faults import (
 )
 from workings.train.log import Log
 from workings.train.memory import keep_freed_memory
-from workings.train.optimise import Average, averaged_in, clip, optimiser, rate_at
+from workings.train.optimise import (
+    Average,
+    averaged_in,
+    clip,
+    optimiser,
+    parameters_and_buffers,
+    rate_at,
+)
 from workings.train.state import flat, nested, of_rank, random_state, set_random_state
 
 FIRST_STEPS = 20  # whose lowest loss is what is usual
@@ -220,6 +227,7 @@ class Trainer:
         check_weights(((name, whole(t.detach())) for name, t in state.items()), progress.step)
         self.average.after_epoch(task.model)
         with self.averaged():
+            self.crew.share_buffers(task.model)
             since = time.perf_counter()
             task.model.eval()
             with memory_told(f"after step {progress.step}, with the held-out examples"):
@@ -268,7 +276,8 @@ class Trainer:
         if weights is None:
             yield
             return
-        own = {name: p.detach().clone() for name, p in self.task.model.named_parameters()}
+        named = parameters_and_buffers(self.task.model)
+        own = {name: named[name].detach().clone() for name in weights}
         _put(self.task.model, weights)
         try:
             yield
@@ -388,5 +397,6 @@ class Trainer:
 
 @torch.no_grad()
 def _put(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    for name, parameter in model.named_parameters():
-        parameter.copy_(weights[name])
+    named = parameters_and_buffers(model)
+    for name, weight in weights.items():
+        named[name].copy_(weight)

@@ -69,27 +69,33 @@ def rate_at(step: int, steps: int, config: TrainConfig) -> float:
 
 
 class Average:
-    """Averaged weights: an exponential mean over the steps, or the mean of the last epochs."""
+    """Averaged weights: an exponential mean over the steps, or the mean of the last epochs.
+
+    What a batch norm has seen is averaged like them: it is what the weights of then made of it.
+    """
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
         self.how, self.keep = config.average, config.ema
-        self._mean = _weights(model) if config.average == "ema" else None
+        kept = model.state_dict().keys()  # tables that are not kept may change their size
+        buffers = model.named_buffers() if config.average != "none" else ()
+        self._seen = [n for n, b in buffers if n in kept and b.is_floating_point()]
+        self._names = [n for n, _ in model.named_parameters()] + self._seen
+        self._mean = self._weights(model) if config.average == "ema" else None
         self._last: deque[dict[str, Tensor]] = deque(maxlen=config.last)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module) -> None:
         """Take a step's weights in."""
         if self._mean is not None:
-            ours, theirs = (
-                list(self._mean.values()),
-                [p.detach() for p in model.parameters()],
-            )
-            torch._foreach_lerp_(ours, theirs, 1 - self.keep)
+            ours = [self._mean[name] for name, _ in model.named_parameters()]
+            torch._foreach_lerp_(ours, [p.detach() for p in model.parameters()], 1 - self.keep)
+            for name in self._seen:  # never spread over a crew, as weights may be
+                self._mean[name].lerp_(model.get_buffer(name), 1 - self.keep)
 
     def after_epoch(self, model: nn.Module) -> None:
         """Take an epoch's weights in."""
         if self.how == "last":
-            self._last.append(_weights(model))
+            self._last.append(self._weights(model))
 
     def weights(self) -> dict[str, Tensor] | None:
         """The averaged weights; None where nothing is averaged."""
@@ -108,13 +114,22 @@ class Average:
 
     def restore(self, state: dict[str, Tensor], model: nn.Module) -> None:
         """Go on from a state, each tensor where the model's weights are."""
-        weights = dict(model.named_parameters())
+        own = parameters_and_buffers(model)
         if self._mean is not None:
-            self._mean = {n: parted(state[f"mean.{n}"], weights[n]).clone() for n in self._mean}
+            self._mean = {n: parted(state[f"mean.{n}"], own[n]).clone() for n in self._names}
         self._last.clear()
         epochs = sorted({int(key.split(".")[1]) for key in state if key.startswith("last.")})
         for k in epochs:
-            self._last.append({n: parted(state[f"last.{k}.{n}"], w) for n, w in weights.items()})
+            self._last.append({n: parted(state[f"last.{k}.{n}"], own[n]) for n in self._names})
+
+    def _weights(self, model: nn.Module) -> dict[str, Tensor]:
+        own = parameters_and_buffers(model)
+        return {name: own[name].detach().clone() for name in self._names}
+
+
+def parameters_and_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """All tensors of a model by name, by one name each."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
 def averaged_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -124,10 +139,6 @@ def averaged_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name = key.removeprefix("mean.") if key.startswith("mean.") else key.split(".", 2)[-1]
         found.setdefault(name, []).append(state[key])
     return {name: torch.stack(weights).mean(0) for name, weights in found.items()}
-
-
-def _weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
 def clip(model: nn.Module, longest: float) -> float:
