@@ -41,7 +41,7 @@ def trainer_in(folder: Path) -> Trainer:
         "train": {"batch": 8, "average": "ema", "epochs": 10**6},
     }
     recipe = build(ClassifyRecipe, table)
-    task = Classifying.from_recipe(recipe, Splits("random words", examples, (), ()))
+    task = Classifying.from_recipe(recipe, splits=Splits("random words", examples, (), ()))
     log = Log(folder / "log.jsonl", "quiet")
     return Trainer(task, recipe.train, folder, log, 0, Crew(torch.device("cpu")))
 

@@ -94,6 +94,14 @@ def test_glances_are_where_the_weights_are(run):
         np.testing.assert_allclose(told.weights.sum((1, 2)), 1, atol=1e-5)
 
 
+def test_decoding_is_told_picture_by_picture_and_done_once(captions, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    heard = []
+    for _ in range(2):
+        Captioning.from_recipe(recipe_for(captions), lambda done, all_: heard.append((done, all_)))
+        assert heard == [(k, 150) for k in range(1, 151)]
+
+
 def test_a_captioner_that_does_not_look_shows_the_picture_alone(captions, tmp_path):
     task = Captioning.from_recipe(recipe_for(captions, "--model.context", "none"))
     pixels = task.pixels["test"][0]

@@ -17,6 +17,7 @@ from workings.crew import Crew
 from workings.data.augment import changed, draw_changes, mirrored_captions
 from workings.data.batching import batches
 from workings.data.captions import CaptionSet, Picture, load_caption_test, load_captions
+from workings.data.download import Progress
 from workings.data.tokenizer import Tokenizer
 from workings.data.tokenizers import load_tokenizer, train_tokenizer
 from workings.decode.beam import beam_search
@@ -64,9 +65,9 @@ class Captioning(Writing):
         self._epoch = 0
 
     @classmethod
-    def from_recipe(cls, recipe: CaptionRecipe) -> "Captioning":
+    def from_recipe(cls, recipe: CaptionRecipe, progress: Progress | None = None) -> "Captioning":
         """Read the pictures, make the vocabulary and a fresh model."""
-        loaded = _loaded(recipe)
+        loaded = _loaded(recipe, progress)
         wanted = recipe.tokenizer
         texts = [text for picture in loaded.pictures["train"] for text in picture.captions]
         tokenizer = train_tokenizer(wanted.kind, texts, wanted.size, wanted.min_count, stop=True)
@@ -295,7 +296,7 @@ def pictured(pictures: Sequence[Pixels], model: Captioner) -> Pictures:
     return Pictures(pixels, torch.arange(len(pictures), device=device))
 
 
-def _loaded(recipe: CaptionRecipe) -> CaptionSet:
+def _loaded(recipe: CaptionRecipe, progress: Progress | None = None) -> CaptionSet:
     wanted = recipe.data
     return load_captions(
         wanted.set,
@@ -303,6 +304,7 @@ def _loaded(recipe: CaptionRecipe) -> CaptionSet:
         validation=wanted.validation,
         images=Path(wanted.images) if wanted.images else None,
         seed=recipe.seed,
+        progress=progress,
     )
 
 

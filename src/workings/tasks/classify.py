@@ -28,6 +28,7 @@ from workings.data import (
     train_tokenizer,
 )
 from workings.data.batching import Ids
+from workings.data.download import Progress
 from workings.data.tokenizer import Span
 from workings.errors import UserError
 from workings.files import named_by
@@ -72,8 +73,14 @@ class Classifying(Task):
         self._shared: list[int] = []  # test examples whose text stands among the others, too
 
     @classmethod
-    def from_recipe(cls, recipe: ClassifyRecipe, splits: Splits | None = None) -> "Classifying":
-        """Read the data, make the tokenizer and a fresh model."""
+    def from_recipe(
+        cls,
+        recipe: ClassifyRecipe,
+        progress: Progress | None = None,
+        *,
+        splits: Splits | None = None,
+    ) -> "Classifying":
+        """Read the data, unless they are given; make the tokenizer and a fresh model."""
         data = recipe.data
         splits = splits or load_set(
             data.set,
@@ -81,6 +88,7 @@ class Classifying(Task):
             seed=recipe.seed,
             text=data.text,
             label=data.label,
+            progress=progress,
         )
         _expect_something(splits, data.set)
         wanted = recipe.tokenizer

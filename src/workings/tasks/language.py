@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from workings.crew import Crew
+from workings.data.download import Progress
 from workings.data.texts import pieces
 from workings.data.token_file import Ids, mapped, text_checksum
 from workings.data.tokenizer import UNKNOWN, Tokenizer
@@ -48,8 +49,9 @@ class Modelling(Task):
         self._memories: Memories | None = None  # where each stream of a carried training is
 
     @classmethod
-    def from_recipe(cls, recipe: LanguageRecipe) -> "Modelling":
+    def from_recipe(cls, recipe: LanguageRecipe, progress: Progress | None = None) -> "Modelling":
         """Read the text, make the tokenizer and a fresh model."""
+        del progress  # a text is there already, and read in no time
         wanted, name = recipe.tokenizer, recipe.data.set
         checksum, characters = text_checksum(pieces(name))
         if characters < 2:

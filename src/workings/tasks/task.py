@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from workings.crew import Crew
+from workings.data.download import Progress
 
 
 @dataclass
@@ -70,8 +71,11 @@ class Task(Protocol):
     # -- the run -----------------------------------------------------------------------------------
 
     @classmethod
-    def from_recipe(cls, recipe: Any) -> "Task":
-        """Read the data that a recipe names, and make a fresh model."""
+    def from_recipe(cls, recipe: Any, progress: Progress | None = None) -> "Task":
+        """Read the data that a recipe names, and make a fresh model.
+
+        `progress` hears how far it is with what takes time only once: fetching, decoding.
+        """
 
     @classmethod
     def load(cls, folder: Path, recipe: Any, belongs: str | None = None) -> "Task":

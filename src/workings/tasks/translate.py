@@ -15,6 +15,7 @@ from torch import Tensor
 
 from workings.crew import Crew
 from workings.data.batching import pad, pair_batches
+from workings.data.download import Progress
 from workings.data.pairs import Pair, PairSplits, load_pairs, load_test, pair_set_names
 from workings.data.tokenizers import load_tokenizer, train_tokenizer
 from workings.decode.beam import beam_search
@@ -51,9 +52,11 @@ class Translating(Writing):
         return ("tokenizer.json",) if joint else ("source.json", "target.json")
 
     @classmethod
-    def from_recipe(cls, recipe: TranslateRecipe) -> "Translating":
+    def from_recipe(
+        cls, recipe: TranslateRecipe, progress: Progress | None = None
+    ) -> "Translating":
         """Read the pairs, make the vocabularies and a fresh model."""
-        splits = _loaded(recipe)
+        splits = _loaded(recipe, progress)
         words = _vocabularies(recipe, splits.train)
         torch.manual_seed(recipe.seed)
         sizes = len(words.source), len(words.target)
@@ -245,7 +248,7 @@ class Translating(Writing):
         return cls(recipe, words, model)
 
 
-def _loaded(recipe: TranslateRecipe) -> PairSplits:
+def _loaded(recipe: TranslateRecipe, progress: Progress | None = None) -> PairSplits:
     wanted = recipe.data
     return load_pairs(
         wanted.set,
@@ -255,6 +258,7 @@ def _loaded(recipe: TranslateRecipe) -> PairSplits:
         longest=wanted.longest,
         ratio=wanted.ratio,
         seed=recipe.seed,
+        progress=progress,
     )
 
 

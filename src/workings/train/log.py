@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
 
+from workings.data.download import Progress as Told
 from workings.files import at_most, opened
 from workings.views.plain import printable
 
@@ -140,6 +147,23 @@ class Log:
         """Keep what a task has to say after an epoch, and show it."""
         self.record(kind="remark", epoch=epoch, **remark)
         self.say("\n".join(f"  {line}" for text in remark.values() for line in text.split("\n")))
+
+
+@contextmanager
+def getting_ready(mode: Mode) -> Iterator[Told]:
+    """Show, in a terminal, how far the data are fetched or decoded; it is gone afterwards."""
+    console = Console(file=sys.stderr)
+    with Bar(
+        TextColumn("getting the data ready"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=mode != "progress" or not console.is_terminal,
+    ) as bar:
+        ready = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(ready, completed=done, total=total)
 
 
 def _last_line_end(path: Path, length: int) -> int:

@@ -38,7 +38,7 @@ from workings.tasks.task import Task
 from workings.tasks.translate import Translating
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.faults import check, system_errors_told
-from workings.train.log import Log, Mode, read_log, told
+from workings.train.log import Log, Mode, getting_ready, read_log, told
 from workings.train.longer import lengthen
 from workings.train.loop import Interrupted, Trainer
 from workings.train.report import write_report
@@ -203,7 +203,8 @@ def _run(
             recipe = build(type(recipe), override(to_table(recipe), ["--train.crew", how]))
         with crew.together():
             crew.settle(recipe.train.device)
-            task: Task = TASKS[recipe.task].from_recipe(recipe)
+            with getting_ready(mode if crew.is_chief else "quiet") as progress:
+                task: Task = TASKS[recipe.task].from_recipe(recipe, progress)
             check(task, recipe.train, crew.device)
             if like is not None:
                 _expect_data_of(like, task)
