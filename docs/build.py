@@ -178,7 +178,7 @@ def _write(path: Path, text: str) -> None:
 
 def main() -> int:
     """Build, unless something is not as it should be."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.stderr.write("usage: python docs/build.py FOLDER\n")
         return 2
     site = Site()
