@@ -156,7 +156,8 @@ def _source(name: str) -> tuple[Path, str]:
         for cell in cells
     ]
     path = f"docs/{name}.ipynb"
-    return notebook, "\n\n".join([*texts, f"This page is the notebook `{path}`: run it there."])
+    told = f"This page is the notebook `{path}`, without what its cells print: run it to see that."
+    return notebook, "\n\n".join([texts[0], told, *texts[1:]])
 
 
 def _shown(file: Path) -> Rendered:

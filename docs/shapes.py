@@ -47,11 +47,11 @@ def draw(
         picture.rectangle(x, state, BOX, BOX, "c3")
         if k:
             arrow(picture, x - GAP, state + BOX / 2, x, state + BOX / 2)
-        for word, y, colour in ((out, top, "c1"), (into, top + 2 * STEP, "c2")):
+        for word, y, colour in ((out, top, "c2"), (into, top + 2 * STEP, "c1")):
             if word is None:
                 continue
             picture.rectangle(x, y, BOX, BOX, colour, opacity=0.25)
-            size = 12 if len(word) < 5 else 8.5
+            size = min(12, 52 / len(word))
             picture.text(x + BOX / 2, y + BOX / 2 + 4, word, size=size, anchor="middle")
         if out is not None:
             arrow(picture, x + BOX / 2, state, x + BOX / 2, top + BOX)

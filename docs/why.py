@@ -27,9 +27,10 @@ workings why core --seed 2                    # does it hold for other dice?
 ```
 
 Written by `python docs/why.py`: the numbers are those of one run with seed 1 on one thread; with
-others the last digits differ. Each experiment is a
-file of [src/workings/why](../src/workings/why/__init__.py) that is meant to be read: it is made of
-the library's own layers, and a test holds it to its effect.
+other seeds or threads they differ, some of them much, and the effects do not; the times in
+`parallel` are one machine's. Each experiment is a file of
+[src/workings/why](../src/workings/why/__init__.py) that is meant to be read: it is made of the
+library's own layers, and a test holds it to its effect.
 """
 
 

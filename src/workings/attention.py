@@ -1,4 +1,4 @@
-"""One attention: `attend` is the only place where queries meet keys.
+"""One attention: `attend` is where queries meet keys; two short forms of it serve generation.
 
 When nobody looks, torch's fused kernel does the work in memory linear in the length. When a trace
 wants to see the scores or weights, or the case is one that the kernel does not know, the formula is

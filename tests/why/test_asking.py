@@ -48,3 +48,15 @@ def test_questions_and_pictures_in_other_forms(tmp_path, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out) == dict(QUESTIONS)
     assert main(["why", "sigmoid", "--out", "s.PNG"]) == 0
     assert (tmp_path / "s.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_is_answered_in_two_or_three_lines_with_figures_and_a_picture(name):
+    found = ask(name)
+    assert found.question == QUESTIONS[name]
+    assert 2 <= len(found.lines) <= 3
+    assert all(any(c.isdigit() for c in line) for line in found.lines[:2])
+    assert found.rows and all(len(row) == len(found.head) for row in found.rows)
+    assert found.otherwise in found.to_text(width=10**6)
+    assert found.to_picture().svg().startswith("<svg")

@@ -1,7 +1,8 @@
 """What does one context vector cost?
 
-Copying needs every symbol of the source. A decoder that gets one vector of it has as much room for
-twenty symbols as for two; one that looks at all of the encoder's states finds the one it needs.
+Copying needs every symbol of the source. A decoder that gets one vector of it must find a dozen of
+them packed into as many numbers as two; one that looks at all of the encoder's states finds the one
+it needs.
 """
 
 import math

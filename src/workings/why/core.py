@@ -164,12 +164,13 @@ def answer(seed: int = 1) -> Finding:
         f"Where it may be at any of {WORDS} places, the linear layer is right in "
         f"{found.linear.right[-1]:.0%}, a perceptron in {found.perceptron.right[-1]:.0%}, and "
         f"attention in {found.attention.right[-1]:.0%}, with "
-        f"{found.linear.parameters // found.attention.parameters} times fewer parameters "
+        f"{found.linear.parameters / found.attention.parameters:.1f} times fewer parameters "
         f"(guessing: {1 / SYMBOLS:.0%}).",
         f"Learned with the word in the first {HALF} places and asked with it in the others: "
         f"attention {found.attention.elsewhere:.0%}, perceptron {found.perceptron.elsewhere:.0%}, "
         f"linear layer {found.linear.elsewhere:.0%}.",
-        "So the core is that the weights are worked out from the input, not kept by place.",
+        "So the core is that the weights are worked out from the input, not kept by place. (Here "
+        "one learned query asks all words, the smallest form; in self-attention every word asks.)",
     )
     chart = line_chart(
         [

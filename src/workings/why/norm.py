@@ -168,7 +168,7 @@ def answer(seed: int = 1) -> Finding:
         f"{batch.afterwards[0]:.0%} with the running ones that are used at test time; layer norm "
         f"in {layer.afterwards[0]:.0%} (guessing: {1 / SYMBOLS:.0%}). With two sentences it is "
         f"{batch.training[two]:.0%}, {batch.afterwards[two]:.0%} and {layer.afterwards[two]:.0%}: "
-        "here accuracy suffers from batches of one only.",
+        "here only batches of one cost accuracy.",
         f"After {DEPTHS[-1]} fresh blocks numbers are {normed.sizes[-1]:.1f} in size with layer "
         f"norm before each sublayer, {bare.sizes[-1]:,.0f} without. {DEEP} blocks, trained for "
         f"{DEEP_STEPS} steps: loss {last:.2f} with, {last_bare:.2f} without.",

@@ -111,6 +111,12 @@ def on_themselves(weights: Sequence[Sequence[float]]) -> float:
     return sum(weights[k][k] for k in range(CARDS)) / CARDS
 
 
+def looked_at(learned: Learned, after: int) -> int:
+    """How many cards look most at the one so many names after their own."""
+    both = ((row, (k + after) % CARDS) for k, row in enumerate(learned.looks))
+    return sum(row[name] == max(row) for row, name in both)
+
+
 def answer(seed: int = 1) -> Finding:
     """Say and draw what was measured."""
     found = measure(seed)
@@ -120,13 +126,12 @@ def answer(seed: int = 1) -> Finding:
         f"{plain.right:.0%} right (guessing: {1 / CARDS:.0%}); cards give themselves "
         f"{on_themselves(plain.looks):.0%} of their weight. With W_V besides: "
         f"{only_value.right:.0%}.",
-        f"With one matrix for queries and keys, {shared.right:.0%}, and never more than "
-        f"{AT_BEST:.0%}: who is looked at looks back as much, so scores would have to rise all "
-        f"round the circle. {CARDS - 1} of {CARDS} cards can find the next, the last must guess; "
-        "how many do depends on the seed.",
+        f"With one matrix for queries and keys, {shared.right:.0%}: here {looked_at(shared, 1)} "
+        f"cards look at the next, {looked_at(shared, 0)} at themselves, who fit best unless the "
+        f"next one's vector is longer. More than {AT_BEST:.0%} is never reached: scores are the "
+        "same both ways, and would have to rise all round the circle.",
         f"With W_Q and W_K, but no W_V, {no_value.right:.0%}: the next card is found, but its "
-        "number cannot be told from one's own.",
-        f"With all three: {whole.right:.0%}.",
+        f"number cannot be told from one's own. With all three: {whole.right:.0%}.",
     )
     charts = [loss_chart({x.way: x.losses for x in found.values()}, "The number on the next card")]
     framed = [*pairwise(range(CARDS)), (CARDS - 1, 0)]

@@ -52,6 +52,11 @@ class Measured:
         losing = [plain.width for plain, divided in both if divided.gradient <= plain.gradient]
         return min(w for w in WIDTHS if w > max(losing, default=0))
 
+    @property
+    def last_sharp(self) -> Spread:
+        """The scores as they are of the width before that."""
+        return self.plain[max(WIDTHS.index(self.pays_from) - 1, 0)]
+
 
 def spread(scores: Float[Tensor, "queries keys"], width: int) -> Spread:
     """Measure scores, and what a softmax makes of them."""
@@ -116,10 +121,12 @@ def answer(seed: int = 1) -> Finding:
     lines = (
         f"The variance of q·k grows as the width: {found.plain[0].variance:.1f} at {WIDTHS[0]}, "
         f"{wide.variance:,.0f} at {wide.width:,}. Divided by √d_k it stays near 1.",
-        f"So a softmax over {KEYS} keys of width {wide.width:,} keeps {wide.entropy:.2f} nats of "
-        f"{math.log(KEYS):.2f}; its gradient is {wide_divided.gradient / wide.gradient:.1f} times "
-        f"as large when scores are divided. From {found.pays_from:,} on dividing gives the larger "
-        "gradient; a narrower softmax is not saturated either way.",
+        f"So a softmax over {KEYS} keys of width {wide.width:,} leaves {wide.entropy:.2f} nats of "
+        f"{math.log(KEYS):.2f} open ({wide_divided.entropy:.2f} divided), and answers a change of "
+        f"what goes into it {wide_divided.gradient / wide.gradient:.1f} times less (the norm of "
+        f"its Jacobian). From width {found.pays_from:,} on that is so; in narrower heads the "
+        f"softmax is sharp, but not yet deaf ({found.last_sharp.entropy:.2f} nats at "
+        f"{found.last_sharp.width}).",
         f"A look-up of width {TRAINED_WIDTH}, trained for {STEPS} steps: loss {last:.2f} without, "
         f"{last_divided:.2f} with.",
     )
@@ -143,8 +150,8 @@ def answer(seed: int = 1) -> Finding:
     return Finding(
         QUESTIONS["scale"],
         lines,
-        "queries and keys that are normed or learn to be small; a narrow head, where √d_k is "
-        "hardly more than 1.",
+        "queries and keys that are normed or learn to be small; a narrow head, whose scores are "
+        "small anyway.",
         picture,
         head,
         rows,

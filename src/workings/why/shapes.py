@@ -189,7 +189,7 @@ TASKS = (
     Task("one to many", "a digit, spelled", OneToMany, spelled, "3", LONGEST, 0),
     Task("many to one", "the largest digit", ManyToOne, largest, "3825", 4, 3),
     Task("many to many", "the largest digit so far", ManyToMany, largest_so_far, "3825", 4, 0),
-    Task("read, then write", "names as digits", ReadThenWrite, read, "sixone", 2 * LONGEST + 1, 5),
+    Task("read, then write", "names as digits", ReadThenWrite, read, "sixone", 2 * LONGEST + 1, 6),
 )
 
 

@@ -126,7 +126,7 @@ def answer(seed: int = 1) -> Finding:
         f"From {sizes.points[0][0]:,} to {sizes.points[-1][0]:,} parameters the held-out loss goes "
         f"from {sizes.points[0][1]:.2f} to {sizes.points[-1][1]:.2f} nats a character: ten times "
         f"as many multiply it by {10**sizes.slope:.2f}. A straight line on logarithmic axes passes "
-        f"within {sizes.off:.1%} of its {len(sizes.points)} points: as far as a minute shows it.",
+        f"within {sizes.off:.1%} of its {len(sizes.points)} points: a minute can but hint at it.",
         f"From {first[0]:,} to {last[0]:,} characters it goes from {first[1]:.2f} to "
         f"{last[1]:.2f}. The first four times as many multiply it by {second[1] / first[1]:.2f}, "
         f"the next by {third[1] / second[1]:.2f}, the last {last[0] / third[0]:.0f} times by "
@@ -146,8 +146,8 @@ def answer(seed: int = 1) -> Finding:
         QUESTIONS["size"],
         lines,
         "training until nothing is gained any more, which brings all losses down and keeps more "
-        "data useful for longer; a text whose next character is less uncertain; models so large, "
-        "or texts so short, that the other of the two is the limit.",
+        "data useful for longer; a text whose next character is less uncertain; models so large "
+        "that the text is the limit, or texts so long that the model is.",
         side_by_side(charts, f"Held-out loss after {STRETCH * STRETCHES} steps, by size"),
         ("what", "how many", "loss, nats"),
         rows,
