@@ -161,3 +161,32 @@ def test_attention_weights_are_seen_and_padding_has_none(name):
     assert weights.shape[:2] == (2, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
     assert weights[1, ..., 3:].abs().max() == 0
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_half_the_digits_cost_no_more_than_digits(name):
+    model, source, target = made(name), sentences(5, 3, 7), targets(3, 6)
+    following = torch.cat([target[:, 1:], torch.zeros_like(target[:, :1])], 1)
+    loss, gradients = {}, {}
+    for bits in (32, 16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bits == 16):
+            loss[bits] = model(source, target, following, 0.1)
+        loss[bits].backward()
+        used = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        gradients[bits] = torch.cat(used)
+        model.zero_grad()
+    torch.testing.assert_close(loss[16], loss[32], rtol=0.02, atol=0)
+    assert torch.cosine_similarity(gradients[16], gradients[32], dim=0) > 0.98
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_student_that_is_never_asked_is_taught_as_all_at_once(name):
+    model, source, target = made(name), sentences(5, 3, 7), targets(3, 6)
+    torch.testing.assert_close(model(source, target, student=1e-12), model(source, target))
+    torch.manual_seed(3)
+    alone = model(source, target, student=1.0)
+    torch.testing.assert_close(alone[:, 0], model(source, target)[:, 0])  # nothing written yet
+    torch.manual_seed(3)
+    other = target.clone()
+    other[:, 1:] = 5
+    torch.testing.assert_close(model(source, other, student=1.0), alone)  # the text is not read

@@ -124,5 +124,6 @@ def changed(
         columns = np.clip(places - changes.right[k], 0, size - 1)
         columns = size - 1 - columns if changes.mirrored[k] else columns
         moved = picture.take(rows, axis=0).take(columns, axis=1)
-        np.minimum((moved * gains[k] + 64) >> 7, 255, out=result[k], casting="unsafe")
+        lit = np.multiply(moved, gains[k], dtype=np.uint16)  # numpy 1 would stay with 8 bits
+        np.minimum((lit + 64) >> 7, 255, out=result[k], casting="unsafe")
     return result

@@ -28,7 +28,8 @@ def vocabulary_loss(
     >>> vocabulary_loss(features, weight, None, torch.tensor([0, 1]))
     tensor(0.7910)
     """
-    total: Tensor = _ByRows.apply(features, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
+    with torch.autocast(features.device.type, enabled=False):  # sums of so many want 32 bits
+        total: Tensor = _ByRows.apply(features.to(weight.dtype), weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
     return total
 
 

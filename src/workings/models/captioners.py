@@ -75,13 +75,18 @@ class Distinct(nn.BatchNorm1d):
     end within a hundred steps, and no gradient would ever come back to the eye.
     """
 
+    def __init__(self, width: int) -> None:
+        super().__init__(width, momentum=0.05)
+
     def forward(
         self, x: Float[Tensor, "texts width"], pictures: int = 2
     ) -> Float[Tensor, "texts width"]:
         """Take away the mean, of the batch or in the end of all, and divide by the spread."""
         of_batch = self.training and pictures > 1
+        seen = self.running_mean, self.running_var
+        assert self.momentum is not None
         return nn.functional.batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, of_batch, 0.05, self.eps
+            x, *seen, self.weight, self.bias, of_batch, self.momentum, self.eps
         )
 
 

@@ -7,6 +7,7 @@ about in one pass, then a token at a time.
 from abc import ABC, abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -59,12 +60,14 @@ class Writer(nn.Module, ABC, Generic[About]):
         target: Int[Tensor, "batch time"],
         following: Int[Tensor, "batch time"] | None = None,
         smoothing: float = 0.0,
+        student: float = 0.0,
     ) -> Tensor:
         """Score the next token at every place; or, given the following ones, their summed loss.
 
-        The loss leaves out where the following is padding.
+        The loss leaves out where the following is padding. `student`: the share of the tokens
+        that are not the text's, but what the model itself writes there.
         """
-        features = self.features(about, target)
+        features = self._forced(about, target, student) if student else self.features(about, target)
         if following is None:
             scores: Tensor = self.head(features)
             return scores
@@ -72,6 +75,21 @@ class Writer(nn.Module, ABC, Generic[About]):
         return vocabulary_loss(
             features[real], self.head.weight, self.head.bias, following[real], smoothing
         )
+
+    def _forced(
+        self, about: About, target: Int[Tensor, "batch time"], student: float
+    ) -> Float[Tensor, "batch time width"]:
+        """The features, where a share of the tokens after the first is the model's own."""
+        features, state = self.write(target[:, 0], self.begin(about))
+        found = [features]
+        for tokens in target[:, 1:].unbind(1):
+            with torch.no_grad():
+                chances = torch.softmax(self.head(features).float(), -1)
+                own = torch.multinomial(chances, 1).squeeze(1)
+                is_own = torch.rand(len(tokens), device=tokens.device) < student
+            features, state = self.write(torch.where(is_own, own, tokens), state)
+            found.append(features)
+        return torch.stack(found, 1)
 
     def start(self, condition: About) -> tuple[Float[Tensor, "batch vocabulary"], Any]:
         """Read what it is about; score the first token."""

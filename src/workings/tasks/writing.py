@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
@@ -52,29 +51,8 @@ class Writing(Task):
         """The mean cross-entropy of the next token of the texts."""
         about, target, following = self.collate("train", batch, device)
         smoothing = self.recipe.train.smoothing
-        if self._student:
-            scores = self._student_forced(about, target)
-            total = F.cross_entropy(
-                scores.flatten(0, 1),
-                following.flatten(),
-                ignore_index=PAD,
-                label_smoothing=smoothing,
-                reduction="sum",
-            )
-        else:
-            total = self.model(about, target, following, smoothing)
+        total = self.model(about, target, following, smoothing, self._student)
         return Losses(total / self.weight(batch))
-
-    def _student_forced(self, about: Condition, target: Tensor) -> Tensor:
-        """Feed the model its own predictions, at the share that the schedule has come to."""
-        scores, state = self.model.start(about)
-        found = [scores]
-        for tokens in target[:, 1:].unbind(1):
-            own = torch.multinomial(torch.softmax(scores.detach(), -1), 1).squeeze(1)
-            student = torch.rand(len(tokens), device=tokens.device) < self._student
-            scores, state = self.model.step(torch.where(student, own, tokens), state)
-            found.append(scores)
-        return torch.stack(found, 1)
 
     @torch.no_grad()
     def loss_on(self, part: str, crew: Crew) -> dict[str, float]:
