@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from workings.data import pictures
+from workings.data import picture_files, pictures
 from workings.data.caption_files import Picture, caption_parts
 from workings.data.captions import (
     CaptionSet,
@@ -423,3 +423,42 @@ def test_pictures_may_lie_in_several_archives(tmp_path: Path) -> None:
         loaded = load_captions(tmp_path, size=8, images=images)
         assert loaded.skipped.counts == {}
         assert len(loaded.pictures["validation"]) == 4
+
+
+def test_without_a_test_part_all_of_a_file_is_tested_on(tmp_path: Path) -> None:
+    put_pictures(tmp_path)
+    file = json_lines(tmp_path / "captions.jsonl", splits="tttttddddu")
+    found = load_caption_test(file, size=16)
+    assert [p.name for p in found.pictures["test"]] == NAMES[:9]
+    only = json_lines(tmp_path / "held.jsonl", SAID[:3], splits="ddd")
+    assert len(load_caption_test(only, size=16).pictures["test"]) == 3
+
+
+def test_an_archive_that_is_none_does_not_matter_beside_the_pictures(tmp_path: Path) -> None:
+    put_pictures(tmp_path)
+    (tmp_path / "junk.zip").write_bytes(b"no archive")
+    file = json_lines(tmp_path / "captions.jsonl")
+    assert sum(map(len, load_captions(file, size=16).pictures.values())) == 10
+    for name in NAMES:
+        (tmp_path / name).unlink()
+    with pytest.raises(UserError, match=r"none of its pictures .* \(.*junk.zip: "):
+        load_captions(file, size=16)
+
+
+def test_a_fault_of_the_disk_is_not_kept_as_one_of_the_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_pictures(tmp_path)
+    file = json_lines(tmp_path / "captions.jsonl")
+    read = picture_files.read_bytes
+
+    def faulty(path: Path, most: int) -> bytes:
+        if path.name == "3.png":
+            raise OSError(5, "Input/output error")
+        return read(path, most)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_files, "read_bytes", faulty)
+        with pytest.raises(UserError, match=r"3\.png: Input/output error"):
+            load_captions(file, size=16)
+    assert load_captions(file, size=16).skipped.names == {}

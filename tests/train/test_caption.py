@@ -9,6 +9,7 @@ import torch
 
 from workings.cli import main
 from workings.config import build, override
+from workings.crew import Crew
 from workings.data.captions import Picture
 from workings.data.scenes import scenes
 from workings.errors import UserError
@@ -130,16 +131,19 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(captions, tmp_path):
     whole = train(recipe_for(captions, *changes), tmp_path / "whole", mode="quiet")
     half = tmp_path / "half"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Captioning, "evaluate", _stop)
+        patch.setattr(Captioning, "evaluate", _stop_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             train(recipe_for(captions, *changes), half, mode="quiet")
+    assert list(half.glob("checkpoints/step-*"))
     again = resume(half, mode="quiet")
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
 
 
-def _stop(*_):
-    raise KeyboardInterrupt
+def _stop_at_the_second(task, *_):
+    if task._epoch:
+        raise KeyboardInterrupt
+    return {"validation_loss": 100.0}
 
 
 @pytest.mark.parametrize("changes", [("--model.kind", "transformer"), ("--model.eye", "vgg")])
@@ -150,9 +154,37 @@ def test_every_kind_trains(captions, tmp_path, changes):
 
 
 def test_student_forcing(captions, tmp_path):
-    changes = ("--train.epochs", "2", "--forcing.student", "0.5")
+    changes = ("--train.epochs", "12", "--forcing.student", "0.5")
     task = train(recipe_for(captions, *changes), tmp_path / "run", mode="quiet")
-    assert len(list(task.caption(task.pixels["test"]))) == 15
+    found = [c[0].text for c in task.caption(task.pixels["test"])]
+    said = [picture.captions for picture in task.pictures["test"]]
+    assert sum(text in right for text, right in zip(found, said, strict=True)) >= 10  # of 15
+
+
+def test_between_epochs_captions_may_be_as_long_as_the_search_lets_them(captions, monkeypatch):
+    table = ("--tokenizer.kind", "characters", "--search.longest", "70", "--train.metric", "bleu")
+    task, asked = Captioning.from_recipe(recipe_for(captions, *table)), []
+
+    def written(_part, _crew, how):
+        asked.append((how.longest, how.beams))
+        return [picture.captions[0] for picture in task.pictures["validation"]]
+
+    monkeypatch.setattr(task, "_written", written)
+    assert task.evaluate(Crew(torch.device("cpu")))["validation_bleu"] > 99
+    assert asked == [(70, 1)]
+
+
+def test_the_loss_is_a_mean_over_the_tokens_that_are_there(captions):
+    table = ("--tokenizer.kind", "characters", "--data.augment", "true")
+    task = Captioning.from_recipe(recipe_for(captions, *table))
+    differs = 0
+    for batch in task.batches(1):
+        _, _, following = task.collate("train", batch, torch.device("cpu"))
+        assert task.weight(batch) == int((following != 0).sum())
+        differs += task.weight(batch) != sum(
+            len(t) + 1 for k in batch for t in task._said["train"][k]
+        )
+    assert differs  # "left" is shorter than "right"
 
 
 def test_the_verb(run, captions, tmp_path, capsys):

@@ -14,6 +14,7 @@ from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.lens.alignments import alignment
+from workings.lens.judging import judge
 from workings.models.translators import PAD, START
 from workings.recipes import ClassifyRecipe, SearchConfig, TranslateRecipe
 from workings.tasks.alignment import cross_weights
@@ -267,6 +268,22 @@ def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_pat
     assert main(["judge", str(run), str(other)]) == 2
     assert "other held out other sentences" in capsys.readouterr().err
     assert main(["judge", str(run), str(other), "--data", str(pairs)]) == 0
+
+
+def test_nor_by_a_sets_name():
+    tasks = {
+        name: Translating.from_recipe(recipe_for("emoji-names", "--seed", seed))
+        for name, seed in (("one", "0"), ("other", "1"))
+    }
+    for data in (None, "emoji-names"):
+        with pytest.raises(UserError, match="other held out other sentences of emoji-names"):
+            judge(tasks, data)
+
+
+def test_gradients_are_on_while_a_translation_waits(run):
+    found = load(run).best(["one two", "ten"])
+    next(found)
+    assert torch.is_grad_enabled()
 
 
 def test_held_out_pairs_are_not_seen(pairs):

@@ -26,12 +26,17 @@ _OTHER = {
 }
 _LAST_WORD = re.compile(r"(\w+)[ \t]$")
 _NEXT_WORD = re.compile(r"[ \t](\w+)")
-_BEFORE = re.compile(r"the|his|her|its|their|my|your|to|on|far|upper|lower|top|bottom|rear")
+_BEFORE = re.compile(r"the|his|her|its|their|my|your|far|upper|lower|top|bottom|rear")
+_BEFORE_AN_END = re.compile(r"to|on")  # and not "to right his kayak"
+_REST = re.compile(r"is|are|was|were|been|what|all|nothing|little")  # "what is left of a house"
+_UP = re.compile(r"(?:[ -]side)?[ -]up\b")
 _AFTER = re.compile(
     r"of|sides?|hand|arm|leg|foot|eye|ear|shoulder|elbow|knee|paw|wing|fist|wrist|turn"
     r"|corner"
 )
-_NOT_AFTER = re.compile(r"way|time|moment|place|over|behind")
+_NOT_AFTER = re.compile(
+    r"way|time|moment|place|over|behind|now|to|size|kind|sort|amount|thing|person|choice|answer"
+)
 _READ = re.compile(
     r"\b(?:reads?|says?|saying|words?|letter\w*|text|written|writing|signs?|number\w*|logos?"
     r"|(?:anti|counter)?-?clockwise)\b",
@@ -68,15 +73,18 @@ def _is_direction(side: re.Match[str], caption: str) -> bool:
     """Tell the side of something from what is merely spelt so, by the words around it."""
     if side[1] not in _OTHER or caption[side.end() : side.end() + 1] in ("-", "'", "’"):
         return False
+    if _UP.match(caption, side.end()):
+        return False
     if side[2]:
         return True
     before = _LAST_WORD.search(caption[: side.start()])
     after = _NEXT_WORD.match(caption, side.end())
-    follows = after[1].lower() if after else ""
+    follows, led = (found[1].lower() if found else "" for found in (after, before))
     if _AFTER.fullmatch(follows):
-        return True
-    led = before is not None and _BEFORE.fullmatch(before[1].lower())
-    return bool(led) and not _NOT_AFTER.fullmatch(follows)
+        return not (follows == "of" and _REST.fullmatch(led))
+    if _BEFORE_AN_END.fullmatch(led):
+        return not follows
+    return bool(_BEFORE.fullmatch(led)) and not _NOT_AFTER.fullmatch(follows)
 
 
 @dataclass(frozen=True)

@@ -108,11 +108,12 @@ def load_caption_test(
     parts = caption_parts(path)
     if part:
         _check_part(name, part, parts)
-    chosen = part or ("test" if "test" in parts else "train")
-    only = {chosen: parts.get(chosen, [])}
+    told = part or ("test" if "test" in parts else "")
+    all_of_it = [p for name, some in parts.items() if name != "unused" for p in some]
+    only = {"test": parts[told] if told else all_of_it}
     with closing(_beside(path, images, only)) as files:
         loaded = picture_set(str(data), only, files, size, progress)
-    return _checked(_as_test(loaded), "test")
+    return _checked(loaded, "test")
 
 
 def _check_part(name: str, part: str, parts: Iterable[str]) -> None:
@@ -168,9 +169,15 @@ def _beside(
     if images is None and folder.name == "annotations":  # COCO's lie beside folders of pictures
         folder = folder.parent
     names = [picture.name for some in parts.values() for picture in some]
-    found = []
+    found, broken = [], ""
     for place in [folder, *sorted(folder.glob("*.zip"))]:
-        files = PictureFiles(place)
+        try:
+            files = PictureFiles(place)
+        except UserError as error:
+            if place == folder:
+                raise
+            broken += f" ({error})"  # an archive that may have nothing to do with it
+            continue
         if any(name in files for name in names):
             found.append(files)
         else:
@@ -178,7 +185,7 @@ def _beside(
     if found or images is not None:
         return PicturePlaces(found or [PictureFiles(folder)])
     told = "none of its pictures is in its folder, nor in a zip archive there"
-    raise UserError(f"{brief(str(captions), 300)}: {told}: say where they are")
+    raise UserError(f"{brief(str(captions), 300)}: {told}: say where they are{broken}")
 
 
 def _held_out(

@@ -40,7 +40,8 @@ class PictureFiles:
             status = place.lstat()
         except OSError:
             return "missing"
-        return f"{place.absolute()} {status.st_size} {status.st_mtime_ns}"
+        # Who may read it is in the second of the times alone.
+        return f"{place.absolute()} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
     def read(self, name: str) -> bytes:
         """Give a picture's bytes, or say why not."""
@@ -57,8 +58,10 @@ class PictureFiles:
             raise
         except FileNotFoundError:
             raise Unfit(Oddity.MISSING, "no such picture") from None
-        except (UserError, OSError) as error:
+        except (UserError, PermissionError) as error:
             raise Unfit(Oddity.UNREADABLE, str(error)) from None
+        except OSError as error:  # of the disk, not of the picture: it may be sound the next time
+            raise UserError(f"{place}: {error.strerror or error}") from None
 
     def close(self) -> None:
         """Let an archive go."""

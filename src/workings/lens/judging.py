@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workings.data.pairs import Pair
+from workings.data.pairs import Pair, pair_set_names
 from workings.errors import UserError
 from workings.scores import measures
 from workings.scores.bleu import Scores, score
@@ -67,10 +67,11 @@ def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
     first = next(iter(tasks.values()))
     pairs: tuple[Pair, ...] = first.test_pairs(data)
     for name, task in tasks.items():
-        same = data is None and task.recipe.data.set == first.recipe.data.set
+        theirs = task.recipe.data.set
+        same = theirs == (data or first.recipe.data.set) and (not data or data in pair_set_names())
         if same and task is not first and set(task.test_pairs()) != set(pairs):
             raise UserError(
-                f"{name} held out other sentences of {task.recipe.data.set} than the first run, "
+                f"{name} held out other sentences of {theirs} than the first run, "
                 "and may have learned from these: --data FILE, of pairs that nobody has seen"
             )
     sources, references = [p.source for p in pairs], [p.target for p in pairs]

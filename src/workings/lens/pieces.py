@@ -21,7 +21,9 @@ def read_pieces(text: str, spans: Sequence[Span]) -> list[str]:
 
 def written_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
     """What each token adds to the text that is written."""
-    texts = [tokenizer.decode(tokens[:k]) for k in range(len(tokens) + 1)]
+    # Half of a letter is written as a mark, which the other half takes the place of.
+    texts = [tokenizer.decode(tokens[:k]).rstrip("\ufffd") for k in range(len(tokens))]
+    texts.append(tokenizer.decode(tokens))
     return [after[len(before) :] for before, after in pairwise(texts)]
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workings.crew import Crew
-from workings.data.augment import changed, draw_changes, mirrored_captions
+from workings.data.augment import Changes, changed, draw_changes, mirrored_captions
 from workings.data.batching import batches
 from workings.data.captions import CaptionSet, Picture, load_caption_test, load_captions
 from workings.data.download import Progress
@@ -31,7 +31,6 @@ from workings.tasks.weights import with_weights
 from workings.tasks.writing import Writing, drawn, framed, stop_of
 
 PARTS = ("train", "validation", "test")
-GREEDILY = CaptionSearchConfig(beams=1, length_penalty=0.0)
 AT_ONCE = 64  # pictures that are described together
 SHOWN = 2  # captions that are logged after an epoch
 
@@ -107,7 +106,8 @@ class Captioning(Writing):
 
     def weight(self, batch: Sequence[int]) -> int:
         """Over how many tokens the loss is a mean."""
-        return sum(len(ids) + 1 for k in batch for ids in self._said["train"][k])
+        said, _ = self._told_of("train", batch)
+        return sum(len(ids) + 1 for texts in said for ids in texts)
 
     def describe(self, batch: Sequence[int]) -> str:
         """Say what a batch is."""
@@ -118,19 +118,27 @@ class Captioning(Writing):
         self, part: str, batch: Sequence[int], device: torch.device
     ) -> tuple[Pictures, Int[Tensor, "texts time"], Int[Tensor, "texts time"]]:
         """Pictures, their captions behind a start token, and what follows each token of these."""
-        said, pixels = [self._said[part][k] for k in batch], self.pixels[part][list(batch)]
-        if part == "train" and self._mirrored:
-            may = [self._mirrored[k] is not None for k in batch]
-            changes = draw_changes(
-                batch, may, pixels.shape[1], seed=self.recipe.seed, epoch=self._epoch
-            )
+        said, changes = self._told_of(part, batch)
+        pixels = self.pixels[part][list(batch)]
+        if changes is not None:
             pixels = changed(pixels, changes)
-            for j in changes.mirrored.nonzero()[0].tolist():
-                said[j] = self._mirrored[batch[j]] or said[j]
         of = torch.tensor([j for j, texts in enumerate(said) for _ in texts], device=device)
         about = Pictures(torch.from_numpy(np.ascontiguousarray(pixels)).to(device), of)
         texts = [ids for some in said for ids in some]
         return about, *framed(texts, stop_of(self.tokenizer), device)
+
+    def _told_of(
+        self, part: str, batch: Sequence[int]
+    ) -> tuple[list[list[list[int]]], Changes | None]:
+        """What is said of each picture, and what is done to them this time, if anything is."""
+        said = [self._said[part][k] for k in batch]
+        if part != "train" or not self._mirrored:
+            return said, None
+        may, size = [self._mirrored[k] is not None for k in batch], self.recipe.data.pixels
+        changes = draw_changes(batch, may, size, seed=self.recipe.seed, epoch=self._epoch)
+        for j in changes.mirrored.nonzero()[0].tolist():
+            said[j] = self._mirrored[batch[j]] or said[j]
+        return said, changes
 
     def evaluate(self, crew: Crew) -> dict[str, float]:
         """The loss on the validation pictures; and what else decides which epoch is best."""
@@ -138,10 +146,15 @@ class Captioning(Writing):
             return {}
         measured = self.loss_on("validation", crew)
         if self.recipe.train.metric != "loss":
-            found = self._scored("validation", self._written("validation", crew, GREEDILY))
+            found = self._scored("validation", self._written("validation", crew, self._greedily()))
             value = found.bleu[-1] if self.recipe.train.metric == "bleu" else found.exact
             measured[self.metric] = value
         return measured
+
+    def _greedily(self) -> CaptionSearchConfig:
+        """How captions are written between epochs: the likeliest token each time."""
+        how: CaptionSearchConfig = replace(self.recipe.search, beams=1, length_penalty=0.0)
+        return how
 
     def _written(self, part: str, crew: Crew, how: CaptionSearchConfig) -> list[str]:
         """The best caption of every picture of a part."""
@@ -191,7 +204,7 @@ class Captioning(Writing):
     def remark(self) -> dict[str, Any]:
         """How the first of the validation pictures are described by now."""
         some = self.pictures["validation"][:SHOWN]
-        found = self.caption(self.pixels["validation"][: len(some)], GREEDILY) if some else ()
+        found = self.caption(self.pixels["validation"][: len(some)], self._greedily())
         lines = [f"{p.captions[0]} → {c[0].text}" for p, c in zip(some, found, strict=True)]
         return {"sample": "\n".join(lines)} if lines else {}
 

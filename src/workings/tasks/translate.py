@@ -176,9 +176,7 @@ class Translating(Writing):
         by: Search | None = None,
     ) -> Iterator[list[Translation]]:
         """Translate texts as they come: of each the best translations, best first; or one drawn."""
-        how = how or self.recipe.search
-        with torch.no_grad():
-            yield from translate(self.model, self.words, texts, how, sampling, by)
+        return translate(self.model, self.words, texts, how or self.recipe.search, sampling, by)
 
     def best(self, texts: Iterable[str], how: SearchConfig | None = None) -> Iterator[str]:
         """The best translation of each text."""
