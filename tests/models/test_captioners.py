@@ -145,7 +145,7 @@ def test_every_place_of_a_grid_is_told_apart():
 @pytest.mark.parametrize("eye", ["residual", "vgg"])
 def test_an_eye_sees_a_picture_alone_as_among_others(eye):
     _, config = captioner_config({"eye": eye, "channels": [4, 8, 16]})
-    body, pixels = build_eye(config, pretrained=False).train(), pictures(0, 1, 2).pixels
+    body, pixels = build_eye(config, pixels=16, pretrained=False).train(), pictures(0, 1, 2).pixels
     torch.testing.assert_close(body(pixels)[1:2], body(pixels[1:2]), atol=1e-5, rtol=1e-4)
     body(pixels).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in body.parameters())
@@ -172,6 +172,32 @@ def test_other_peoples_eyes_give_a_grid(package):
     assert scores.shape == (2, 3, WORDS)
     with pytest.raises(UserError, match=r"has no model 'resnet19': .*resnet18"):
         build_captioner({"eye": f"{package}/resnet19"}, WORDS)
+
+
+def test_what_gives_no_grid_is_no_eye():
+    _import_torchvision()
+    pytest.importorskip("torchvision")
+    for eye, pixels, why in (
+        ("swin_t", 64, "gives no grid"),  # features come last there
+        ("vit_b_32", 64, "cannot see pictures of 64 pixels"),
+        ("vgg11", 16, "cannot see pictures of 16 pixels"),
+        ("resnet18", 32, "32 pixels are one place"),
+    ):
+        with pytest.raises(UserError, match=rf"model\.eye = 'torchvision/{eye}': .*{why}"):
+            build_captioner({"eye": f"torchvision/{eye}"}, WORDS, pixels=pixels)
+
+
+def test_colours_are_as_an_eye_has_learned_them():
+    timm = pytest.importorskip("timm")
+    name = next(n for n in timm.list_models("resnet*") if timm.get_pretrained_cfg(n).std[0] == 0.5)
+    eye = build_captioner({"eye": f"timm/{name}"}, WORDS).grid.eye
+    assert eye.spread.flatten().tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("channels", [[16, 50], [7, 33]])
+def test_channels_may_be_any_number(channels):
+    for eye in ("residual", "vgg"):
+        build_captioner({"eye": eye, "channels": channels}, WORDS)
 
 
 @pytest.mark.parametrize("eye", ["resnet", "hub/resnet18", "timm/", ""])

@@ -18,6 +18,7 @@ from workings.models.captioners import Pictures
 from workings.recipes import CaptionRecipe
 from workings.tasks import scene_looks
 from workings.tasks.caption import Captioning
+from workings.train.faults import check
 from workings.train.runs import load, resume, train
 
 pytest.importorskip("PIL")
@@ -302,3 +303,17 @@ def test_scenes_are_known_by_their_pictures():
     assert len(scene_looks.scenes_of(drawn, 4)) == 9
     assert scene_looks.scenes_of(drawn, 5) == []
     assert scene_looks.scenes_of([Picture("a.jpg", ("a dog",))], 4) == []
+
+
+def test_one_vector_is_told_from_others(captions):
+    with pytest.raises(UserError, match="2 pictures or more"):
+        recipe_for(captions, "--model.context", "none", "--train.batch", "1")
+    recipe_for(captions, "--train.batch", "1")
+
+
+def test_a_model_that_is_spread_out_does_not_write_between_epochs(captions):
+    recipe = recipe_for(captions, "--train.metric", "exact", "--train.crew", "sharded")
+    task, device = Captioning.from_recipe(recipe), torch.device("cpu")
+    check(task, recipe.train, device)
+    with pytest.raises(UserError, match=r"train\.crew = 'replicated'"):
+        check(task, recipe.train, device, crowded=True)

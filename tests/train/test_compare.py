@@ -6,7 +6,8 @@ import pytest
 
 from workings.errors import UserError
 from workings.tasks.baselines import BASELINES
-from workings.train.compare import compare
+from workings.train.compare import _trained, compare
+from workings.train.runs import train
 from workings.views.compared import curves_chart, page, table
 
 
@@ -56,3 +57,11 @@ def test_different_data_cannot_be_compared(toy, tmp_path):
         compare(paths, [], tmp_path / "out", threads=1, say=print)
     with pytest.raises(UserError, match="same file name"):
         compare([paths[0], paths[0]], [], tmp_path / "out", threads=1, say=print)
+
+
+def test_a_run_on_data_named_from_here_is_known_again(toy, tmp_path, recipe_for, monkeypatch):
+    monkeypatch.chdir(toy.parent)
+    recipe, folder, said = recipe_for(toy.name, "--train.epochs", "1"), tmp_path / "run", []
+    train(recipe, folder, mode="quiet")
+    assert _trained(recipe, "recipe.toml", [], folder, None, said.append)["name"] == "run"
+    assert said == [f"{folder}: trained already"]

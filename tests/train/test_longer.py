@@ -8,7 +8,7 @@ import torch
 
 from workings.cli import main
 from workings.errors import UserError
-from workings.storage import read_tensors
+from workings.storage import read_json, read_tensors, table_sum, write_tensors
 from workings.train.loop import Interrupted, Trainer
 from workings.train.runs import load, recipe_of, resume, train
 
@@ -128,3 +128,21 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(toy, tmp_path, reci
     with pytest.raises(UserError, match="no checkpoint to go on from"):
         resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
     assert not (tmp_path / "longer").exists()
+
+
+@pytest.mark.parametrize("average", ["none", "ema"])
+def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
+    toy, tmp_path, recipe_for, monkeypatch, average
+):
+    """Killed between its weights and its checkpoint, a run has weights that its log knows not."""
+    run, longer = tmp_path / "run", tmp_path / "longer"
+    few = ["--train.epochs", "2", "--train.average", average]
+    train(recipe_for(toy, *few), run, mode="quiet")
+    best = read_tensors(run / "model.safetensors")
+    mark = table_sum(read_json(run / "environment.json")["files"])
+    strange = {name: torch.zeros_like(t) for name, t in best.items()}
+    write_tensors(run / "model.safetensors", strange, mark)
+    monkeypatch.setattr(Trainer, "_is_better", lambda *_: False)
+    resume(run, mode="quiet", epochs=3, out=longer)
+    found = read_tensors(longer / "model.safetensors")
+    assert all(torch.equal(found[name], best[name]) for name in best)

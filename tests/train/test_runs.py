@@ -1,6 +1,7 @@
 """Training runs from beginning to end, on a small set that the test writes itself."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,10 +12,12 @@ import pytest
 import torch
 
 from workings.cli import main
-from workings.config import override
+from workings.config import build, override
 from workings.errors import UserError
 from workings.recipes import read_recipe
+from workings.recipes.keys import RECIPES
 from workings.storage import read_tensors
+from workings.tasks.classify import Classifying
 from workings.train.loop import Interrupted, Trainer
 from workings.train.runs import load, resume, train
 
@@ -284,3 +287,27 @@ def test_a_training_that_is_refused_leaves_nothing_behind(recipe_for, tmp_path):
     with pytest.raises(UserError):
         train(recipe_for(tmp_path / "empty.jsonl"), tmp_path / "run", mode="quiet")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_signal_that_comes_while_the_last_epoch_is_measured_is_heeded(
+    toy, tmp_path, recipe_for, monkeypatch
+):
+    recipe, evaluate = recipe_for(toy, "--train.epochs", "1"), Classifying.evaluate
+
+    def measured(self, crew):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(self, crew)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Classifying, "evaluate", measured)
+        with pytest.raises(Interrupted):
+            train(recipe, tmp_path / "run", mode="quiet")
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert resume(tmp_path / "run", mode="quiet").data_told["train"]
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+@pytest.mark.parametrize("task", RECIPES)
+def test_a_model_without_a_kind_is_of_the_usual_one(task):
+    kind, _ = RECIPES[task]
+    assert build(kind, {"model": {"embedding": 8}}).model["kind"] in ("recurrent", "transformer")

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         model = build_language_model(recipe.model, vocabulary)
         summary = summarise(model, recipe.data.window, recipe.train.batch)
     elif isinstance(recipe, CaptionRecipe):
-        captioner = build_captioner(recipe.model, vocabulary)
+        captioner = build_captioner(recipe.model, vocabulary, pixels=recipe.data.pixels)
         summary = summarise(captioner, SENTENCE, recipe.train.batch, recipe.data.pixels)
     elif isinstance(recipe, TranslateRecipe):
         translator = build_translator(recipe.model, vocabulary, vocabulary)

@@ -11,7 +11,9 @@ GROUP = 16  # channels that are normed together
 
 
 def _norm(channels: int) -> nn.GroupNorm:
-    return nn.GroupNorm(max(channels // GROUP, 1), channels)
+    most = max(channels // GROUP, 1)
+    groups = next(n for n in range(most, 0, -1) if channels % n == 0)
+    return nn.GroupNorm(groups, channels)
 
 
 class PlainStage(nn.Sequential):

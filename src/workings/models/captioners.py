@@ -126,10 +126,11 @@ Captioner = Writer[Pictures]
 
 
 def build_captioner(
-    table: dict[str, Any], vocabulary: int, *, pretrained: bool = False
+    table: dict[str, Any], vocabulary: int, *, pixels: int = 64, pretrained: bool = False
 ) -> Captioner:
     """Make the model that a recipe's `[model]` section describes, with fresh weights.
 
+    `pixels`: how wide and high the pictures are that it is to see.
     `pretrained`: its eye has the weights of its package, if the recipe asks for them.
     """
     kinds: dict[str, Callable[[Any, int, Eye], Captioner]] = {
@@ -138,7 +139,7 @@ def build_captioner(
     }
     kind, config = captioner_config(table)
     try:
-        eye = build_eye(config, pretrained=pretrained and config.pretrained)
+        eye = build_eye(config, pixels=pixels, pretrained=pretrained and config.pretrained)
         return kinds[kind](config, vocabulary, eye)
     except (RuntimeError, MemoryError) as error:
         told = brief(str(error) or "out of memory", 150)

@@ -121,8 +121,11 @@ class CaptionRecipe(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         kind, config = captioner_config(self.model)
+        object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and self.forcing.student:
             raise UserError(f"forcing is for recurrent models, not a {kind}")
+        if self.train.batch < 2 and getattr(config, "context", "") in ("none", "fixed"):
+            raise UserError("train.batch = 1: one vector is told from others': 2 pictures or more")
         smallest = 2 ** len(config.channels)
         if config.eye in EYES and self.data.pixels < smallest:
             raise UserError(

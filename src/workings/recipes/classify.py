@@ -145,7 +145,8 @@ class ClassifyRecipe(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        model_config(self.model)  # a mistake there is told before any data is read
+        kind, _ = model_config(self.model)  # a mistake there is told before any data is read
+        object.__setattr__(self, "model", {"kind": kind, **self.model})
 
 
 MODELS: dict[str, type] = {

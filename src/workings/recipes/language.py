@@ -127,6 +127,7 @@ class LanguageRecipe(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         kind, model = language_config(self.model)
+        object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and (self.data.carry or self.forcing.student):
             raise UserError(f"data.carry and forcing are for recurrent models, not a {kind}")
         if self.data.carry and self.forcing.student:

@@ -109,6 +109,7 @@ class TranslateRecipe(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         kind, model = translator_config(self.model)
+        object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and self.forcing.student:
             raise UserError(f"forcing is for recurrent models, not a {kind}")
         # What is borrowed may be two ways to split into the pieces of one vocabulary.

@@ -71,7 +71,9 @@ class Captioning(Writing):
         texts = [text for picture in loaded.pictures["train"] for text in picture.captions]
         tokenizer = train_tokenizer(wanted.kind, texts, wanted.size, wanted.min_count, stop=True)
         torch.manual_seed(recipe.seed)
-        model = build_captioner(recipe.model, len(tokenizer), pretrained=True)
+        model = build_captioner(
+            recipe.model, len(tokenizer), pixels=recipe.data.pixels, pretrained=True
+        )
         task = cls(recipe, tokenizer, model)
         for part in PARTS:
             task._take(part, loaded.pictures[part], loaded.pixels[part])
@@ -275,7 +277,9 @@ class Captioning(Writing):
 
     def twin(self, weights: dict[str, Tensor]) -> "Captioning":
         """Another of this kind, on the same pictures, with a model of its own that has these."""
-        model = build_captioner(self.recipe.model, len(self.tokenizer))
+        model = build_captioner(
+            self.recipe.model, len(self.tokenizer), pixels=self.recipe.data.pixels
+        )
         model.load_state_dict(weights)
         other = Captioning(self.recipe, self.tokenizer, model.eval())
         other.data_told, other.pictures, other.pixels = self.data_told, self.pictures, self.pixels
@@ -295,7 +299,7 @@ class Captioning(Writing):
         """Read a run's vocabulary and best weights, which may have to bear its mark."""
         tokenizer = load_tokenizer(folder / "tokenizer.json")
         model = with_weights(
-            lambda: build_captioner(recipe.model, len(tokenizer)),
+            lambda: build_captioner(recipe.model, len(tokenizer), pixels=recipe.data.pixels),
             folder / "model.safetensors",
             belongs,
         )

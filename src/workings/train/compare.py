@@ -16,7 +16,7 @@ from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, measure
 from workings.train.environment import peak_memory
 from workings.train.log import read_log
-from workings.train.runs import recipe_of
+from workings.train.runs import at_home, recipe_of
 
 Say = Callable[[str], None]
 
@@ -87,7 +87,9 @@ def _trained(
     threads: int | None,
     say: Say,
 ) -> dict[str, Any]:
-    if (folder / "config.toml").is_file() and to_table(recipe_of(folder)) != to_table(recipe):
+    if (folder / "config.toml").is_file() and to_table(recipe_of(folder)) != to_table(
+        at_home(recipe)
+    ):
         raise UserError(f"{folder} holds a run of another recipe: remove it, or another --out")
     if not (folder / "result.json").is_file():
         begun = (folder / "config.toml").is_file()

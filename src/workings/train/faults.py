@@ -25,9 +25,18 @@ class Diverged(UserError):  # noqa: N818
     """The loss or a gradient is no number any more, or far too large."""
 
 
-def check(task: Task, config: TrainConfig, device: torch.device) -> None:
-    """Refuse what cannot be trained, before anything is written."""
+def check(task: Task, config: TrainConfig, device: torch.device, *, crowded: bool = False) -> None:
+    """Refuse what cannot be trained, before anything is written.
+
+    `crowded`: it is to be trained by several processes.
+    """
     check_precision(config.precision, device)
+    metric = getattr(config, "metric", "loss")
+    if config.crew == "sharded" and crowded and metric in ("bleu", "exact"):
+        raise UserError(
+            f"train.metric = {metric!r}: for that a process writes texts by itself, and needs the "
+            "whole model: train.crew = 'replicated', or train.metric = 'loss'"
+        )
     if not task.batches(0):
         raise UserError("there is nothing to train on")
 

@@ -56,7 +56,8 @@ def lengthen(run: Path, recipe: Recipe, epochs: int, folder: Path, by: str | Non
         belongs = table_sum(sums)
         for name, (tensors, state) in checkpoints.items():
             write_checkpoint(new / "checkpoints" / name, tensors, {**state, "belongs": belongs})
-        if progress.best_epoch:  # else stopped in the first epoch
+        if progress.best_epoch and f"step-{progress.best_step}" not in checkpoints:
+            # Else they are taken from there: the file may be of an epoch that was not kept.
             best = read_tensors(run / "model.safetensors", belongs=table_sum(before))
             write_tensors(new / "model.safetensors", best, belongs)
         if by is not None:

@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from workings.config import build
 from workings.crew import Crew, parted, whole
@@ -38,6 +37,7 @@ from workings.train.optimise import (
     clip,
     optimiser,
     parameters_and_buffers,
+    put,
     rate_at,
 )
 from workings.train.state import flat, nested, of_rank, random_state, set_random_state
@@ -157,8 +157,17 @@ class Trainer:
                 if every is not None and progress.step % every == 0:
                     self.save()
         self._finish_epoch()
+        self._heed(self.crew.total(self._signals()))  # of those that came while it was measured
         if self._stop:
             self._save_and_leave()
+
+    def _signals(self) -> dict[str, float]:
+        return {s.name: float(self._asked == s) for s in SIGNALS}
+
+    def _heed(self, told: dict[str, float]) -> None:
+        """Stop, if anybody was asked to: all after the same step."""
+        for s in SIGNALS:
+            self._stop = s if told.pop(s.name) else self._stop
 
     def _step(self, group: Sequence[Sequence[Any]]) -> None:
         progress, config, model = self.progress, self.config, self.task.model
@@ -171,10 +180,8 @@ class Trainer:
             with step_memory_told(progress.step + 1, self.task.describe(batch)):
                 for name, value in self._backward(batch, len(group)).items():
                     sums[name] = sums.get(name, 0.0) + value
-        asked = {s.name: float(self._asked == s) for s in SIGNALS}
-        told = self.crew.total({**sums, **asked})
-        for s in SIGNALS:  # whoever was asked, all stop after the same step
-            self._stop = s if told.pop(s.name) else self._stop
+        told = self.crew.total({**sums, **self._signals()})
+        self._heed(told)
         count = told.pop("count")
         loss = told["loss"] / count
         check_loss(loss, progress.usual_loss, progress.step + 1, lambda: self._origin(group))
@@ -278,11 +285,11 @@ class Trainer:
             return
         named = parameters_and_buffers(self.task.model)
         own = {name: named[name].detach().clone() for name in weights}
-        _put(self.task.model, weights)
+        put(self.task.model, weights)
         try:
             yield
         finally:
-            _put(self.task.model, own)
+            put(self.task.model, own)
 
     def _precision(self) -> Any:
         if self.config.precision == "float32":
@@ -353,8 +360,9 @@ class Trainer:
         return True
 
     def _mend_best(self, progress: Progress) -> None:
-        """Write the best weights again, if they were damaged: a checkpoint has them, too."""
+        """Write the best weights, if they are not there or damaged: a checkpoint has them, too."""
         path = self.folder / "model.safetensors"
+        damaged = path.exists()
         if not progress.best_epoch:
             return
         try:
@@ -362,11 +370,13 @@ class Trainer:
         except Damaged as error:
             same = self.checkpoints.folder / f"step-{progress.best_step}"
             tensors, _ = read_checkpoint(same)
-            best = self.task.twin(tensors["model"]).model
+            with torch.random.fork_rng([]):  # the run goes on with its own dice
+                best = self.task.twin(tensors["model"]).model
             if mean := averaged_in(tensors.get("average", {})):
-                _put(best, mean)
+                put(best, mean)
             write_tensors(path, best.state_dict(), self.belongs)
-            self.log.say(f"{error}: written again, from {same.name}")
+            if damaged:
+                self.log.say(f"{error}: written again, from {same.name}")
 
     def _fits(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Refuse a checkpoint that is not this run's, or not this model's."""
@@ -393,10 +403,3 @@ class Trainer:
         self.task.take_up(carried)
         set_random_state(tensors["random"], self.crew, self.seed + self.progress.step)
         self.log.rewind(state["log"])
-
-
-@torch.no_grad()
-def _put(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    named = parameters_and_buffers(model)
-    for name, weight in weights.items():
-        named[name].copy_(weight)

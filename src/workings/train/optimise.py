@@ -132,6 +132,14 @@ def parameters_and_buffers(model: nn.Module) -> dict[str, Tensor]:
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
+@torch.no_grad()
+def put(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give a model these tensors, by name."""
+    named = parameters_and_buffers(model)
+    for name, weight in weights.items():
+        named[name].copy_(weight)
+
+
 def averaged_in(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The averaged weights that a state holds; none where nothing is averaged."""
     found: dict[str, list[Tensor]] = {}

@@ -58,9 +58,10 @@ def write_report(folder: Path, task: Task) -> None:
 
 
 def _lead(task: Task, result: dict[str, Any]) -> str:
-    kind, told = task.recipe.model["kind"], task.data_told
+    model, told = task.recipe.model, task.data_told
+    began = f"from {model['eye']}'s weights" if model.get("pretrained") else "from scratch"
     return (
-        f"{result['parameters']:,} parameters ({kind}), trained from scratch on "
+        f"{result['parameters']:,} parameters ({model['kind']}), trained {began} on "
         f"{told['train']:,} {task.made_of} of {told['set']} in {result['minutes']:.1f} minutes on "
         f"{_count(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )

@@ -67,10 +67,10 @@ def train(
     Where it repeats a run, `like` that one, it must find the data that the run was trained on.
     """
     with system_errors_told(Path(folder)):
-        return _run(_at_home(recipe), Path(folder), mode, like=like)
+        return _run(at_home(recipe), Path(folder), mode, like=like)
 
 
-def _at_home(recipe: Recipe) -> Recipe:
+def at_home(recipe: Recipe) -> Recipe:
     """Write the whole path of its data into a recipe: a run is asked from elsewhere, too."""
     named = (*set_names(), *text_names(), *pair_set_names(), *caption_set_names())
     paths = {"data.set": None if recipe.data.set in named else recipe.data.set}
@@ -205,7 +205,7 @@ def _run(
             crew.settle(recipe.train.device)
             with getting_ready(mode if crew.is_chief else "quiet") as progress:
                 task: Task = TASKS[recipe.task].from_recipe(recipe, progress)
-            check(task, recipe.train, crew.device)
+            check(task, recipe.train, crew.device, crowded=crew.size > 1)
             if like is not None:
                 _expect_data_of(like, task)
         notes = crew.everyones(task.fingerprint())
