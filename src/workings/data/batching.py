@@ -25,7 +25,6 @@ def batches(
     tokens: int | None = None,
     seed: int,
     epoch: int = 0,
-    start: int = 0,
     pool: int = 50,
     shuffle: bool = True,
 ) -> list[list[int]]:
@@ -34,9 +33,8 @@ def batches(
     `size` is the number of examples in a batch (one batch may be smaller); `tokens` bounds what a
     batch comes to with its padding, and an example longer than that stands alone. Both may be
     given. `pool` counts the batches that are sorted by length together: 1 leaves lengths mixed.
-    The seed and the epoch settle everything, so that a run resumed in the middle of an epoch takes
-    `start`, the number of batches already seen. `shuffle=False` sorts everything, shortest first:
-    the fastest way to go over a test set once.
+    The seed and the epoch settle everything, so that a run is resumed in the middle of an epoch.
+    `shuffle=False` sorts everything, shortest first: the fastest way to go over a test set once.
 
     >>> batches([5, 2, 9, 1, 5, 2], size=2, seed=0, shuffle=False)
     [[3, 1], [5, 0], [4, 2]]
@@ -46,7 +44,7 @@ def batches(
     if size is None and tokens is None:
         raise UserError("give the batches a size, or a number of tokens")
     sizes = np.asarray(lengths, dtype=np.int64)
-    return _batches(sizes, (sizes,), size, tokens, seed, epoch, pool, shuffle)[start:]
+    return _batches(sizes, (sizes,), size, tokens, seed, epoch, pool, shuffle)
 
 
 def pair_batches(
@@ -56,7 +54,6 @@ def pair_batches(
     *,
     seed: int,
     epoch: int = 0,
-    start: int = 0,
     pool: int = 50,
     shuffle: bool = True,
 ) -> list[list[int]]:
@@ -75,7 +72,7 @@ def pair_batches(
     # The larger of a batch's matrices is as wide as the longest side in it. Sorting by that, and
     # then by the target, pads 7 % of Multi30k; by the target and then the source, 11 %.
     sizes = np.maximum(sources, targets)
-    return _batches(sizes, (targets, sizes), None, tokens, seed, epoch, pool, shuffle)[start:]
+    return _batches(sizes, (targets, sizes), None, tokens, seed, epoch, pool, shuffle)
 
 
 def _batches(
