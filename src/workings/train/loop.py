@@ -340,8 +340,11 @@ class Trainer:
         }
         self.checkpoints.save(self.progress.step, tensors, state, self.progress.best_step)
 
-    def restore(self) -> bool:
-        """Go on from the newest checkpoint that can be trusted, if there is any at all."""
+    def restore(self, *, lengthened: bool = False) -> bool:
+        """Go on from the newest checkpoint that can be trusted, if there is any at all.
+
+        A run that was `lengthened` has its best weights in a checkpoint alone.
+        """
         crew = self.crew
         tensors: Tensors = {}
         state: dict[str, Any] | None = None
@@ -349,7 +352,7 @@ class Trainer:
             # Alone, what does not fit is found by taking it up; a crew is told what to take up.
             fits = self._take_up if crew.size == 1 else self._fits
             tensors, state = self.checkpoints.newest(fits, self.log.say)
-            self._mend_best(build(Progress, state["progress"]))
+            self._mend_best(build(Progress, state["progress"]), told=not lengthened)
         if crew.size == 1:
             return state is not None
         state = crew.chiefs(state)
@@ -359,10 +362,9 @@ class Trainer:
         self._take_up({kind: crew.chiefs_tensors(tensors.get(kind)) for kind in kinds}, state)
         return True
 
-    def _mend_best(self, progress: Progress) -> None:
+    def _mend_best(self, progress: Progress, *, told: bool) -> None:
         """Write the best weights, if they are not there or damaged: a checkpoint has them, too."""
         path = self.folder / "model.safetensors"
-        damaged = path.exists()
         if not progress.best_epoch:
             return
         try:
@@ -375,7 +377,7 @@ class Trainer:
             if mean := averaged_in(tensors.get("average", {})):
                 put(best, mean)
             write_tensors(path, best.state_dict(), self.belongs)
-            if damaged:
+            if told:
                 self.log.say(f"{error}: written again, from {same.name}")
 
     def _fits(self, tensors: Tensors, state: dict[str, Any]) -> None:

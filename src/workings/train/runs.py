@@ -219,7 +219,9 @@ def _run(
         held.callback(log.close)
         trainer = Trainer(task, recipe.train, folder, log, recipe.seed, crew)
         trainer.belongs = crew.chiefs(_mark(folder) if crew.is_chief else "")
-        if not trainer.restore():  # new, or stopped before there was anything to keep
+        if not trainer.restore(
+            lengthened=longer is not None
+        ):  # new, or stopped before there was anything to keep
             log.rewind(0)
         by = f" · {crew.size} processes, {recipe.train.crew}" if crew.size > 1 else ""
         log.say(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
