@@ -146,3 +146,15 @@ def test_cells_that_remember_to_begin_with():
 def test_only_an_lstm_has_cells_to_remember(cell):
     with pytest.raises(UserError, match="for an lstm's cells"):
         Direction(cell, 3, 4, memory=10)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_16_bits_are_read_by_any_cpu(cell):
+    torch.manual_seed(5)
+    layer, x = Direction(cell, 4, 8), torch.randn(3, 7, 4)
+    exact, _, _ = layer(x[:, :5])
+    with torch.autocast("cpu", torch.bfloat16):
+        begun, _, memory = layer(x[:, :2])
+        went_on, _, _ = layer(x[:, 2:5].bfloat16(), memory=memory)
+    read = torch.cat([begun, went_on], 1).float()
+    torch.testing.assert_close(read, exact, rtol=0, atol=0.03)

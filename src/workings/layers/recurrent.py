@@ -68,7 +68,21 @@ class _Recurrence(torch.autograd.Function):
         return inner, inner[1:].flatten(0, 1).t() @ states[:-1].flatten(0, 1)
 
 
-CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+class LSTM(nn.LSTM):
+    """torch's; but on a CPU with 32 bits always: where a CPU lacks those of 16, torch's fails."""
+
+    def forward(self, x: Any, state: Any = None) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """Read the sequence; return the state at each position, and the last one with its cell."""
+        if isinstance(x, Tensor) and x.is_cpu and torch.is_autocast_enabled("cpu"):
+            dtype = self.all_weights[0][0].dtype
+            x, state = x.to(dtype), state and tuple(t.to(dtype) for t in state)
+            with torch.autocast("cpu", enabled=False):
+                return self.forward(x, state)
+        read: tuple[Any, tuple[Tensor, Tensor]] = super().forward(x, state)
+        return read
+
+
+CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": RNN, "gru": nn.GRU, "lstm": LSTM}
 Memory: TypeAlias = tuple[Tensor, ...]
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 TAPS = ("hidden", "cell", "input", "forget", "candidate", "output", "reset", "update")
