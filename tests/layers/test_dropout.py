@@ -42,3 +42,13 @@ def test_what_torch_does_otherwise():
     assert torch.equal(Dropout(1.0)(x), torch.zeros(7))
     assert Dropout(0.5)(torch.ones(0, 3)).shape == (0, 3)
     assert Dropout(0.5)(torch.ones(3, 2).t()).shape == (2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_of_16_bits_are_made_up_for_by_a_factor_of_32(dtype):
+    torch.manual_seed(2)
+    x = torch.linspace(1, 2, 1000).to(dtype)
+    y = Dropout(0.3)(x)
+    assert y.dtype == dtype
+    kept = y != 0
+    assert (y[kept] == (x[kept].float() / 0.7).to(dtype)).float().mean() > 0.98

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,11 +29,15 @@ def dropped(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]
     faces = round(share * _SIDES)
     if not 0 < faces < _SIDES or not x.is_cpu or torch.compiler.is_compiling():
         return F.dropout(x, share)
-    return x * _kept(x.shape, faces) * (_SIDES / (_SIDES - faces))
+    return (x * _factors(x.shape, faces)).to(x.dtype)  # 16 bits would make a coarse factor
 
 
-def _kept(shape: torch.Size, faces: int) -> Bool[Tensor, "*shape"]:
-    """Throw a die for each number: so many of its faces drop it."""
+def _factors(shape: torch.Size, faces: int) -> Float[Tensor, "*shape"]:
+    """Throw a die for each number, so many of whose faces drop it: what each is multiplied by.
+
+    To multiply by what is true or false would take torch several times as long.
+    """
     seed, count = int(torch.randint(2**62, ())), shape.numel()
     thrown = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
-    return torch.from_numpy(thrown >= np.uint16(faces)).view(shape)
+    made_up = np.float32(_SIDES / (_SIDES - faces))
+    return torch.from_numpy((thrown >= np.uint16(faces)) * made_up).view(shape)
