@@ -171,6 +171,19 @@ def test_dropout_drops_every_sublayer_while_training_and_none_afterwards(norm, f
         torch.testing.assert_close(block.eval()(*inputs), undropped(*inputs))
 
 
+def test_hidden_features_have_a_share_to_drop_of_their_own(fill, waves):
+    inputs = waves(2, 4, WIDTH), waves(2, 5, WIDTH, start=222)
+    for kind in (EncoderBlock, DecoderBlock):
+        given = inputs[: 1 if kind is EncoderBlock else 2]
+        undropped = fill(kind(WIDTH, HEADS, HIDDEN))
+        none = fill(kind(WIDTH, HEADS, HIDDEN, dropout=1.0, hidden_dropout=0.0))
+        torch.testing.assert_close(none.feed_forward(given[0]), undropped.feed_forward(given[0]))
+        every = fill(kind(WIDTH, HEADS, HIDDEN, hidden_dropout=1.0))
+        bare = every.feed_forward.outer.bias.expand_as(given[0])
+        torch.testing.assert_close(every.feed_forward(given[0]), bare)
+        torch.testing.assert_close(every.eval()(*given), undropped(*given))
+
+
 def test_taps_are_found_under_the_names_of_the_parts(waves):
     block = DecoderBlock(WIDTH, HEADS, HIDDEN)
     with Trace() as trace:

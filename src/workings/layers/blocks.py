@@ -67,16 +67,18 @@ class EncoderBlock(nn.Module):
         activation: str = "relu",
         dropout: float = 0.0,
         attention_dropout: float | None = None,
+        hidden_dropout: float | None = None,
         shared_heads: int | None = None,
         rotary: bool = False,
     ) -> None:
         super().__init__()
         of_weights = dropout if attention_dropout is None else attention_dropout
+        of_hidden = dropout if hidden_dropout is None else hidden_dropout
         self.attention = MultiHeadAttention(
             width, heads, shared_heads=shared_heads, dropout=of_weights, rotary=rotary
         )
         self.around_attention = Residual(width, norm, dropout)
-        self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=of_hidden)
         self.around_feed_forward = Residual(width, norm, dropout)
 
     def forward(
@@ -112,14 +114,16 @@ class DecoderBlock(nn.Module):
         activation: str = "relu",
         dropout: float = 0.0,
         attention_dropout: float | None = None,
+        hidden_dropout: float | None = None,
     ) -> None:
         super().__init__()
         of_weights = dropout if attention_dropout is None else attention_dropout
+        of_hidden = dropout if hidden_dropout is None else hidden_dropout
         self.attention = MultiHeadAttention(width, heads, dropout=of_weights)
         self.around_attention = Residual(width, norm, dropout)
         self.cross = MultiHeadAttention(width, heads, dropout=of_weights)
         self.around_cross = Residual(width, norm, dropout)
-        self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=dropout)
+        self.feed_forward = FeedForward(width, hidden, activation=activation, dropout=of_hidden)
         self.around_feed_forward = Residual(width, norm, dropout)
 
     def forward(

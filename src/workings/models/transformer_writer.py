@@ -123,6 +123,7 @@ def block_settings(config: TransformerWriterConfig) -> dict[str, Any]:
         "activation": config.activation,
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
+        "hidden_dropout": config.hidden_dropout,
     }
 
 

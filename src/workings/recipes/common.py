@@ -47,6 +47,7 @@ _WHOLE = {
 _SHARES = (
     "dropout",
     "attention_dropout",
+    "hidden_dropout",
     "floor",
     "warmup",
     "smoothing",
@@ -72,7 +73,7 @@ class Bounded:
                         raise UserError(
                             f"{name} = {shown(number)}: a whole number from {least} to {most:,}"
                         )
-            elif name in _SHARES and not 0 <= value < 1:
+            elif name in _SHARES and value is not None and not 0 <= value < 1:
                 raise UserError(f"{name} = {value}: from 0 to below 1")
 
 

@@ -56,6 +56,8 @@ class TransformerWriterConfig(WriterConfig):
     """of the feed-forward layers"""
     attention_dropout: float = 0.0
     """share of attention weights dropped while training: slow on a CPU"""
+    hidden_dropout: float | None = None
+    """share of the feed-forward layers' hidden features dropped while training; none: as dropout"""
 
 
 @dataclass(frozen=True, kw_only=True)
