@@ -76,7 +76,7 @@ def test_a_sentence_is_one_line(tmp_path: Path) -> None:
         ("a\nb\n", b"caf\xe9\nb\n", r"train\.en, line 1: not UTF-8"),
         ("a\n", "a\n", "one pair only: nothing is left to train on beside test and validation"),
         ("a\nb\n", "a\nb\n", "2 pairs only"),
-        (" \n\n\t\n", "a\nb\nc\n", "of 3 pairs 1 and 1 may be held out"),
+        (" \n\n\t\n", "a\nb\nc\n", "of 3 pairs, none has two sides"),
         ("a\n" * 50, "b\n" * 50, "those that share sentences are 50 or more"),
     ],
 )

@@ -6,8 +6,10 @@ import struct
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer as Engine
 
 from workings.cli import main
+from workings.data.byte_pair import BytePair
 from workings.data.pieces import Pieces
 from workings.data.tokenizers import load_tokenizer
 from workings.data.words import Words
@@ -15,6 +17,7 @@ from workings.decode.beam import beam_search
 from workings.errors import UserError
 from workings.hub.folders import adopt, export_translator
 from workings.hub.gpt2 import read_config
+from workings.hub.gpt2_tokens import write_tokens
 from workings.hub.marian import read_marian, write_marian
 from workings.hub.marian_tokens import read_model, read_vocabularies
 from workings.lens.alignments import alignment
@@ -356,3 +359,33 @@ def test_a_run_becomes_a_folder(tmp_path):
     notes = export_translator(model, Vocabularies(words, words, True), "marian", tmp_path / "out")
     assert len(notes) == 2
     assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == 3
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_byte_pairs_come_back_with_their_model(joint, tmp_path, capsys):
+    some, more = ["the cat sees two dogs"] * 20, ["die katze sieht zwei hunde"] * 20
+    source = BytePair.train(some + more if joint else some, 280, stop=True)
+    target = source if joint else BytePair.train(more, 275, stop=True)
+    torch.manual_seed(3)
+    table = SMALL | ({} if joint else {"shared": False})
+    model = build_translator(table, len(source), len(target)).eval()
+    words = Vocabularies(source, target, True)
+    assert export_translator(model, words, "marian", tmp_path / "theirs") == []
+    assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]) == 0
+    back = load_as(Translating, tmp_path / "ours")
+    assert back.words == words
+    held = back.model.state_dict()
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(held[name], weight, rtol=0, atol=0)
+    theirs = Engine.from_file(
+        str(tmp_path / "theirs" / ("" if joint else "source") / "tokenizer.json")
+    )
+    assert theirs.encode("The CAT").ids == words.read("The CAT")[:-1]
+
+
+def test_byte_pairs_of_others_are_not_a_marians(opus, tmp_path):
+    for name in ("vocab.json", "source.spm", "target.spm"):
+        (opus / name).unlink()
+    write_tokens(BytePair.train(["the cat"], 280, stop=True), opus)
+    with pytest.raises(UserError, match="as `workings export` writes them"):
+        adopt(opus, tmp_path / "run")

@@ -79,3 +79,10 @@ def test_a_source_for_every_sentence():
         by_length(["a"], ["a", "b"], ["a", "b"])
     with pytest.raises(UserError, match="nothing to score"):
         by_length([], [], [])
+
+
+def test_a_small_set_has_a_curve_all_the_same():
+    few = balanced_ends([k % 20 for k in range(80)])
+    assert 4 <= len(few) <= 5
+    many = balanced_ends([k % 20 for k in range(300)])
+    assert len(many) == 5  # of fifty and more

@@ -146,3 +146,16 @@ def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
     resume(run, mode="quiet", epochs=3, out=longer)
     found = read_tensors(longer / "model.safetensors")
     assert all(torch.equal(found[name], best[name]) for name in best)
+
+
+@pytest.mark.parametrize("lost", [[], ["result.json", "log.jsonl"]], ids=["trained", "imported"])
+def test_weights_without_a_checkpoint_are_not_trained_over(toy, tmp_path, recipe_for, lost):
+    run = tmp_path / "run"
+    train(recipe_for(toy, "--train.epochs", "1"), run, mode="quiet")
+    shutil.rmtree(run / "checkpoints")
+    for name in lost:
+        (run / name).unlink()
+    before = contents(run)
+    with pytest.raises(UserError, match="no checkpoint to go on from"):
+        resume(run, mode="quiet")
+    assert contents(run) == before

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import shutil
 
 import pytest
 import torch
@@ -73,17 +74,24 @@ def test_weights_leave_the_diagonal_where_words_change_places(run):
     torch.testing.assert_close(weights.sum(1), torch.ones(5))
 
 
-def test_what_is_unknown_is_taken_from_where_the_model_looked(run):
-    task, source = load(run), "cat xyzzy two"
+@pytest.mark.parametrize(
+    ("source", "may_be"),
+    [
+        ("cat ten two", ["cat", "ten", "two"]),
+        ("cat xyzzy two", ["xyzzy"]),  # what is unknown here is likely to be unknown there
+        ("plugh cat xyzzy two", ["plugh", "xyzzy"]),
+    ],
+)
+def test_what_is_unknown_is_taken_from_where_the_model_looked(run, source, may_be):
+    task = load(run)
     words = task.words
-    assert words.source.unknown in words.read(source)
     deux, chat = (words.wrote(word)[0] for word in ("deux", "chat"))
     tokens = (deux, words.target.unknown, chat)
     text = spelt(task.model, words, source, Hypothesis(tokens, 0.0, 0.0))
     target = torch.tensor([[START, *tokens]])
     (weights,) = cross_weights(task.model, sentences([words.read(source)], task.model), target)
-    looked_at = source.split()[int(weights[0, 0, 1, :3].argmax())]
-    assert text.split() == ["deux", looked_at, "chat"]
+    looked_at = dict(zip(source.split(), weights[0, 0, 1].tolist(), strict=False))
+    assert text.split() == ["deux", max(may_be, key=looked_at.__getitem__), "chat"]
 
 
 def test_the_best_and_their_scores(run):
@@ -145,12 +153,14 @@ def test_the_command_line(run, tmp_path, capsys):
     assert main(["translate", str(run), "ten one", str(file)]) == 0
     assert capsys.readouterr().out.splitlines() == ["un dix", "deux un", "", "chien chat"]
     assert main(["translate", str(run), "ten one cat", "--n-best", "2"]) == 0
-    first, _ = capsys.readouterr().out.splitlines()
-    assert first.endswith("\tchat un dix")
+    first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert (first[0], second[0], first[2]) == ("1", "1", "chat un dix")
+    assert float(first[1]) > float(second[1])
     assert main(["translate", str(run), "ten one cat", "--show"]) == 0
     assert "chat" in capsys.readouterr().out
     assert main(["translate", str(run), "ten one cat", "--show", "--out", f"{tmp_path}/a.svg"]) == 0
     assert "<svg" in (tmp_path / "a.svg").read_text()
+    assert capsys.readouterr().out == "chat un dix\n"
     assert main(["evaluate", str(run), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
@@ -171,6 +181,11 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     monkeypatch.setattr("builtins.input", answer)
     assert main(["translate", str(run)]) == 0
     assert capsys.readouterr().out.splitlines() == ["un dix", "", "chien chat", ""]
+    typed = iter(["ten one", "cat dog"])
+    assert main(["translate", str(run), "--show"]) == 0
+    told = capsys.readouterr().out
+    assert "ten one → un dix" in told
+    assert "cat dog → chien chat" in told
 
 
 def test_judging_two(run, pairs, tmp_path, capsys):
@@ -189,12 +204,30 @@ def test_judging_two(run, pairs, tmp_path, capsys):
         assert "weaker" in capsys.readouterr().out
     assert main(["judge", str(run), str(weaker), "--out", str(tmp_path / "lengths.svg")]) == 0
     assert "words of the source" in (tmp_path / "lengths.svg").read_text()
+    assert "over the first" in capsys.readouterr().out
     assert main(["judge", str(run), str(run)]) == 2
-    assert "same name" in capsys.readouterr().err
+    assert "named twice" in capsys.readouterr().err
+    alike = tmp_path / "elsewhere" / "weaker"
+    shutil.copytree(weaker, alike)
+    assert main(["judge", str(weaker), str(alike), "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["verdicts"]
+    assert [verdict["name"] for verdict in told] == [str(weaker), str(alike)]
 
 
 def second_count(run):
     return json.loads((run / "result.json").read_text())["test_pairs"]
+
+
+def test_a_file_that_is_not_there_is_no_sentence_but_a_folders_name_may_be_one(
+    run, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cat").mkdir()
+    assert main(["translate", str(run), "cat", "i.e."]) == 0
+    assert capsys.readouterr().out.startswith("chat")
+    for missing in ("some.txt", "test.de", "data/test.de.gz"):
+        assert main(["translate", str(run), missing]) == 2
+        assert f"{missing}: no such file" in capsys.readouterr().err
 
 
 def test_bad_input(run, pairs, tmp_path, capsys):

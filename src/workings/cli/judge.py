@@ -31,8 +31,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     expect_place(arguments.out)
     names = [Path(run).name or str(run) for run in arguments.runs]
-    if len(set(names)) < len(names):
-        raise UserError("two of these runs have the same name: each needs one of its own")
+    if len(set(names)) < len(names):  # a/model and b/model, say
+        names = [str(Path(run)) for run in arguments.runs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"{twice} is named twice: it cannot be better than itself")
     tasks = dict(zip(names, (load_as(Translating, r) for r in arguments.runs), strict=True))
-    show(judge(tasks, arguments.data), arguments.format, arguments.out)
+    judged = judge(tasks, arguments.data)
+    show(judged, arguments.format, arguments.out)
+    if arguments.out is not None:
+        show(judged, "text", None)
     return 0

@@ -1,11 +1,13 @@
 """Translate sentences by a trained translator, and show what it looked at."""
 
 import argparse
+import re
 from collections.abc import Iterator
 
 from workings.cli.output import PICTURED, add_layers_and_heads, add_search
 
 HELP = "translate sentences"
+_LIKE_A_FILE = re.compile(r"\S+\.[a-z]{2,5}(\.gz)?")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,19 +41,20 @@ def run(arguments: argparse.Namespace) -> int:
     task = load_as(Translating, arguments.run_folder)
     how, sampling = wanted_search(task.recipe.search, arguments)
     by = FastestSearch(task.model, best=arguments.n_best or 1)
-    if arguments.show:
-        (source,) = _one(arguments.texts)
-        (found,) = task.translate([source], how, sampling, by)
-        return _show(task, source, found[0].text, arguments)
     asks = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
+    if arguments.show:
+        for source in _asked() if asks else _one(arguments.texts):
+            (found,) = task.translate([source], how, sampling, by)
+            _show(task, source, found[0].text, arguments)
+        return 0
     # Whoever sits at a terminal wants an answer to each sentence; others are faster together.
     for texts in ([line] for line in _asked()) if asks else (_sentences(arguments.texts),):
-        for found in task.translate(texts, how, sampling, by):
+        for number, found in enumerate(task.translate(texts, how, sampling, by), start=1):
             if arguments.n_best is None:
                 sys.stdout.write(printable(found[0].text) + "\n")
             else:
                 for one in found:
-                    sys.stdout.write(f"{one.score:.4f}\t{printable(one.text)}\n")
+                    sys.stdout.write(f"{number}\t{one.score:.4f}\t{printable(one.text)}\n")
             sys.stdout.flush()
     return 0
 
@@ -84,9 +87,12 @@ def _one(texts: list[str]) -> list[str]:
     return found
 
 
-def _show(task: object, source: str, target: str, arguments: argparse.Namespace) -> int:
+def _show(task: object, source: str, target: str, arguments: argparse.Namespace) -> None:
+    import sys
+
     from workings.cli.output import show
     from workings.lens.alignments import alignment
+    from workings.views.plain import printable
 
     found = alignment(
         task,  # type: ignore[arg-type]
@@ -97,7 +103,8 @@ def _show(task: object, source: str, target: str, arguments: argparse.Namespace)
         whole_words=arguments.words,
     )
     show(found, arguments.format, arguments.out)
-    return 0
+    if arguments.out is not None:
+        sys.stdout.write(printable(target) + "\n")
 
 
 def _sentences(texts: list[str]) -> Iterator[str]:
@@ -105,12 +112,15 @@ def _sentences(texts: list[str]) -> Iterator[str]:
     import sys
 
     from workings.data.lines import lines
+    from workings.errors import UserError
     from workings.files import named_by
 
     for text in texts or ["-"]:
         if text == "-":
             yield from (line.rstrip("\r\n") for _, line in lines(sys.stdin.buffer))
-        elif named_by(text) is not None:
+        elif (path := named_by(text)) and not path.is_dir():
             yield from (line.rstrip("\r\n") for _, line in lines(text))
+        elif _LIKE_A_FILE.fullmatch(text):
+            raise UserError(f"{text}: no such file (a text that is called so: through -)")
         else:
             yield text

@@ -177,7 +177,9 @@ def hold_out_pairs(
             for i in group:
                 part_of[i] = part
     if any(count and count == free for count, free in zip(counts, room, strict=True)):
-        least = min(map(len, groups), default=0)
+        if not groups:
+            raise UserError(f"of {len(pairs):,} pairs, none has two sides: there are empty lines")
+        least = min(map(len, groups))
         raise UserError(
             f"of {len(pairs):,} pairs {' and '.join(f'{c:,}' for c in counts if c)} may be held "
             f"out, but those that share sentences are {least:,} or more: "

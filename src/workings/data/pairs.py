@@ -127,9 +127,10 @@ def _check(
 
 def _read(path: Path, source: str, target: str) -> dict[str, list[Pair]]:
     """Read what a path leads to: a file with columns, a folder, or two files that begin so."""
-    if path.is_dir():
+    sides = side(path, source), side(path, target)
+    if path.is_dir() and not all(sides):  # what bears the very name comes first
         return {part: list(some) for part, some in folder_parts(path, source, target).items()}
-    if side(path, source) or side(path, target):
+    if any(sides):
         return {"train": list(parallel_part(path, source, target))}
     if path.is_file():
         _check_not_a_side(path, source, target)

@@ -22,7 +22,6 @@ from workings.models.translators import PAD, START, Translator
 from workings.recipes import (
     LanguageRecipe,
     PairConfig,
-    PairTokenizerConfig,
     Recipe,
     TextConfig,
     TextTokenizerConfig,
@@ -66,7 +65,6 @@ def export_translator(model: Translator, words: Vocabularies, to: str, folder: P
     """Write a translator into a new folder, in another format; return what should be known."""
     if to not in TRANSLATOR_FORMATS:
         raise UserError(f"--to {to}: of a translator, {near(to, TRANSLATOR_FORMATS)}")
-    notes = ["texts are read in small letters: give it such"] if words.lower else []
     with _new(folder) as part:
         if to == "marian":
             write_marian(model, part)
@@ -74,7 +72,7 @@ def export_translator(model: Translator, words: Vocabularies, to: str, folder: P
             names = unique_names(words.source), unique_names(words.target)
             stop, unknown = stop_of(words.target), words.target.unknown
             convert_translator(model, names, part, stop=stop, unknown=unknown, adds_stop=True)
-        return notes + _translators_tokens(words, part)
+        return _translators_tokens(words, part)
 
 
 def _translators_tokens(words: Vocabularies, folder: Path) -> list[str]:
@@ -82,14 +80,17 @@ def _translators_tokens(words: Vocabularies, folder: Path) -> list[str]:
     sides = {"source": words.source, "target": words.target}
     written = []
     if words.source == words.target:
-        written.append(write_tokens(words.target, folder))
+        written.append(write_tokens(words.target, folder, lower=words.lower))
     else:
         for name, tokenizer in sides.items():
             (folder / name).mkdir()
-            written.append(write_tokens(tokenizer, folder / name))
+            written.append(write_tokens(tokenizer, folder / name, lower=words.lower))
             if not written[-1]:
                 (folder / name).rmdir()
-    return [] if all(written) else [_UNWRITTEN.format(words.target.kind)]
+    if all(written):
+        return []
+    notes = ["texts are read in small letters: give it such"] if words.lower else []
+    return [*notes, _UNWRITTEN.format(words.target.kind)]
 
 
 def adopt(folder: Path, run: Path) -> None:
@@ -112,7 +113,7 @@ def _adopt_translator(folder: Path, config: dict[str, Any], run: Path) -> None:
     recipe = TranslateRecipe(
         title=folder.resolve().name,
         data=PairConfig(set="elsewhere", source=source, target=target),
-        tokenizer=PairTokenizerConfig(kind="borrowed", size=len(words.target), joint=False),
+        tokenizer=vocabularies.told(words),
         model=marian.table,
     )
     task = Translating(recipe, words, marian.model)

@@ -21,7 +21,7 @@ def read_tokens(folder: Path, config: Mapping[str, Any], rows: int) -> Borrowed:
     """Read the tokenizer that lies beside a model with so many rows in its embedding."""
     if (folder / TOKENIZER).exists():
         path = folder / TOKENIZER
-        ids, merges = _from_one_file(path)
+        ids, merges = byte_pairs(path)
     elif (folder / VOCABULARY).exists():
         path = folder / VOCABULARY
         ids, merges = read_table(path), _merges_of(folder / MERGES)
@@ -47,18 +47,23 @@ def read_tokens(folder: Path, config: Mapping[str, Any], rows: int) -> Borrowed:
         raise UserError(f"{path}: {brief(str(error), 150)}") from None
 
 
-def write_tokens(tokenizer: Tokenizer, folder: Path) -> bool:
-    """Write a tokenizer as Hugging Face's are; say whether it could be: only byte pairs can."""
+def write_tokens(tokenizer: Tokenizer, folder: Path, *, lower: bool = False) -> bool:
+    """Write a tokenizer as Hugging Face's are; say whether it could be: only byte pairs can.
+
+    `lower`: it is to make small letters of capitals.
+    """
     if not isinstance(tokenizer, BytePair):
         return False
     from tokenizers import Tokenizer as Engine
-    from tokenizers import decoders, models, pre_tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     names = unique_names(tokenizer)
     ids = {name: number for number, name in enumerate(names)}
     engine = Engine(models.BPE(vocab=ids, merges=list(tokenizer.merges)))
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     engine.decoder = decoders.ByteLevel()
+    if lower:
+        engine.normalizer = normalizers.Lowercase()
     settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if isinstance(tokenizer, Borrowed):  # theirs find such a token in texts that spell it
         settings |= dict.fromkeys(("bos_token", "eos_token"), names[tokenizer.start])
@@ -87,7 +92,8 @@ def unique_names(tokenizer: Tokenizer) -> list[str]:
     return list(reversed(found))
 
 
-def _from_one_file(path: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def byte_pairs(path: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Read the numbers of a `tokenizer.json`'s tokens, and its merges."""
     table = read_table(path)
     model, splits = table.get("model"), table.get("pre_tokenizer")
     if not isinstance(model, dict) or model.get("type") != "BPE" or not _by_bytes(splits):
@@ -97,6 +103,11 @@ def _from_one_file(path: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         raise UserError(f"{path}: its vocabulary or its merges are missing")
     more = {str(t.get("content")): t.get("id") for t in added if isinstance(t, dict)}
     return ids | more, [_pair(merge, path) for merge in merges]
+
+
+def in_small_letters(path: Path) -> bool:
+    """Whether a `tokenizer.json` makes small letters of capitals."""
+    return read_table(path).get("normalizer") == {"type": "Lowercase"}
 
 
 def _by_bytes(splits: object) -> bool:

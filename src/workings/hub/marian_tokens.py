@@ -1,4 +1,7 @@
-"""Marian's tokens: `vocab.json`, and how SentencePiece's models split each language into them."""
+"""Marian's tokens: `vocab.json`, and how SentencePiece's models split each language into them.
+
+Or, where our own Transformers were saved as Marians, their byte pairs.
+"""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,10 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workings.data.byte_pair import BytePair
 from workings.data.pieces import Pieces
+from workings.data.tokenizer import Tokenizer
 from workings.errors import UserError, brief
 from workings.files import read_bytes
 from workings.hub.gpt2 import LARGEST_JSON, read_table
+from workings.hub.gpt2_tokens import TOKENIZER, byte_pairs, in_small_letters
+from workings.recipes import PairTokenizerConfig
 from workings.tasks.translation import Vocabularies
 
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
@@ -35,6 +42,10 @@ class Borrowed:
     unknown: int
     languages: tuple[str, str]
 
+    def told(self, words: Vocabularies) -> PairTokenizerConfig:
+        """Say what they are as a recipe says it."""
+        return PairTokenizerConfig(kind="borrowed", size=len(words.target), joint=False)
+
     def words(self, source: Sequence[int], target: Sequence[int]) -> Vocabularies:
         """Our vocabularies, given their number of each of our tokens."""
         made = []
@@ -45,8 +56,43 @@ class Borrowed:
         return Vocabularies(made[0], made[1])
 
 
-def read_vocabularies(folder: Path, config: Mapping[str, Any]) -> Borrowed:
-    """Read the tokens that lie beside a Marian, as OPUS-MT's models have them."""
+@dataclass(frozen=True)
+class OwnPairs:
+    """Byte pairs of ours, where we wrote them: under our numbers, one file for both, or two."""
+
+    places: tuple[Path, ...]
+    unknown: int = 2
+    languages: tuple[str, str] = ("source", "target")
+
+    def told(self, words: Vocabularies) -> PairTokenizerConfig:
+        """Say what they are as a recipe says it."""
+        joint = len(self.places) == 1
+        return PairTokenizerConfig(
+            kind="byte-pair", size=len(words.target), joint=joint, lower=words.lower
+        )
+
+    def words(self, source: Sequence[int], target: Sequence[int]) -> Vocabularies:
+        """Our vocabularies, given their number of each of our tokens."""
+        sides = zip(self.places, (source, target), strict=False)
+        made = [_own(path, order) for path, order in sides]
+        return Vocabularies(made[0], made[-1], lower=in_small_letters(self.places[0]))
+
+
+def _own(path: Path, order: Sequence[int]) -> Tokenizer:
+    ids, merges = byte_pairs(path)
+    whole = all(type(number) is int for number in ids.values())
+    if not whole or not sorted(ids.values()) == list(order) == list(range(len(ids))):
+        raise UserError(f"{path}: byte pairs of a Marian are read as `workings export` writes them")
+    return BytePair(sorted(ids, key=ids.__getitem__)[4:], merges=merges, stop=True)
+
+
+def read_vocabularies(folder: Path, config: Mapping[str, Any]) -> Borrowed | OwnPairs:
+    """Read the tokens that lie beside a Marian, as OPUS-MT's models have them, or as ours."""
+    if not (folder / VOCABULARY).exists():
+        apart = tuple(folder / side / TOKENIZER for side in ("source", "target"))
+        for places in ((folder / TOKENIZER,), apart):
+            if all(place.exists() for place in places):
+                return OwnPairs(places)
     numbers = [_numbers(folder / VOCABULARY)]
     two = config.get("share_encoder_decoder_embeddings", True) is not True
     numbers.append(_numbers(folder / TARGET_VOCABULARY) if two else numbers[0])

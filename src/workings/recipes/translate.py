@@ -31,7 +31,8 @@ class PairConfig(Bounded):
     longest: int = 100
     """words of a training sentence: pairs with a longer one are left out"""
     ratio: float = 3.0
-    """how many times as long one side may be as the other: other pairs are left out"""
+    """how many times as long one side may be as the other, of three words at least: other pairs
+    are left out"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,8 @@ class TranslateRecipe(Bounded):
         # What is borrowed may be two ways to split into the pieces of one vocabulary.
         if model.shared and not self.tokenizer.joint and self.tokenizer.kind != "borrowed":
             raise UserError(
-                "model.shared = true: one embedding needs one vocabulary: tokenizer.joint = true"
+                "model.shared = true: one embedding needs one vocabulary: tokenizer.joint = true, "
+                "or model.shared = false"
             )
 
 

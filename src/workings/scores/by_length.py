@@ -14,6 +14,7 @@ from workings.scores.pairs import References, expect_as_many
 
 BUCKETS = 8  # a curve
 ENOUGH = 50  # sentences, below which BLEU says little
+FEWEST = 5  # buckets of a set that is too small for that: a curve with wide steps, rather than none
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,18 @@ def by_length(
 
 
 def balanced_ends(
-    lengths: Sequence[int], *, buckets: int = BUCKETS, enough: int = ENOUGH
+    lengths: Sequence[int], *, buckets: int = BUCKETS, enough: int | None = None
 ) -> list[int]:
     """Choose where buckets end: none has too few sentences, and all have about as many.
+
+    Unless it is said how many are `enough`, it takes fewer in a small set.
 
     >>> balanced_ends([5, 5, 6, 6, 8, 20], buckets=3, enough=2)
     [5, 6, 20]
     """
     rising = sorted(lengths)
+    if enough is None:
+        enough = min(ENOUGH, math.ceil(len(rising) / FEWEST))
     least = max(enough, math.ceil(len(rising) / buckets))
     ends, begun = [], 0
     for place, (length, following) in enumerate(pairwise(rising), 1):

@@ -36,6 +36,7 @@ from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.task import Task
 from workings.tasks.translate import Translating
+from workings.train.checkpoints import Checkpoints
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.faults import check, system_errors_told
 from workings.train.log import Log, Mode, getting_ready, read_log, told
@@ -248,6 +249,7 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
     if new is None or _taken_up(folder):
         recipe = recipe_of(folder)
         held.enter_context(_claimed(folder))
+        _expect_way_on(folder)
         return recipe
     there = next(p for p in (folder, *folder.parents) if p.exists())
     if not there.is_dir():
@@ -262,6 +264,16 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
     if by is not None:
         write_text(started, by)
     return new
+
+
+def _expect_way_on(folder: Path) -> None:
+    """Refuse to begin again where a training has ended, or none has been: weights would be lost."""
+    ended = (folder / "result.json").exists() or not (folder / "log.jsonl").exists()
+    if ended and (folder / "model.safetensors").exists() and not Checkpoints(folder, keep=1).all():
+        raise UserError(
+            f"{folder} has its weights, but no checkpoint to go on from; anew: "
+            f"workings train --repeat {folder} --out OTHER"
+        )
 
 
 def _taken_up(folder: Path) -> bool:

@@ -72,11 +72,11 @@ def body(told: Told) -> str:
 """
 
 
-def heading(told: Told) -> str:
-    """Say what the maps are of."""
+def heading(told: Told, most: int = 60) -> str:
+    """Say what the maps are of, in so many letters at most."""
     text = one_line(" ".join(told.title.split()))
     what = "Who looks at whom" if list(told.rows) == list(told.columns) else "Alignment"
-    return f"{what}: {text[:60].rstrip()}{'…' if len(text) > 60 else ''}"
+    return f"{what}: {text[:most].rstrip()}{'…' if len(text) > most else ''}"
 
 
 def legend(told: Told) -> str:

@@ -14,6 +14,7 @@ from workings.views.plain import clip, one_line, right, wrap
 _NARROWEST = 24
 _LABELLED = 40  # rows; of more, none has its label
 _LONGEST = 14  # columns of a label
+_TITLE = 400  # letters: a sentence and its translation
 _ALONE, _SIDE = 72, 48  # rows of a map that is joined, by itself and among others
 
 
@@ -30,7 +31,7 @@ def text(told: Told, *, width: int | None = None, color: bool = False, theme: st
     wide = max(visible(line) for panel in panels for line in panel)
     across = max(1, (room + 2) // (wide + 2))
     names = ["", *(right(name, margin - 1) for name in labels)] if named else []
-    first, *rest = wrap(heading(told), columns)
+    first, *rest = wrap(heading(told, _TITLE), columns)
     blocks = ["\n".join([pen(first, "strong"), *rest, *wrap(legend(told), columns)])]
     for k in range(0, len(panels), across):
         blocks.append("\n".join(beside(panels[k : k + across], wide, names, margin)))
