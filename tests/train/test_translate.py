@@ -214,6 +214,19 @@ def test_judging_two(run, pairs, tmp_path, capsys):
     assert [verdict["name"] for verdict in told] == [str(weaker), str(alike)]
 
 
+def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys):
+    lines = pairs.read_text().splitlines()
+    (tmp_path / "known.tsv").write_text("\n".join(lines[:60]) + "\n")
+    (tmp_path / "new.tsv").write_text("en\tfr\nten ten ten ten ten ten\tdix dix dix dix dix dix\n")
+    assert main(["judge", str(run), "--data", str(tmp_path / "known.tsv")]) == 0
+    known = {(p.source, p.target) for p in load(run).learned_from()}
+    learned = sum(tuple(line.split("\t")) in known for line in lines[1:60])
+    assert 0 < learned < 59
+    assert f"trained on {learned} of these 59 pairs" in capsys.readouterr().out
+    assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
+    assert "trained on" not in capsys.readouterr().out
+
+
 def second_count(run):
     return json.loads((run / "result.json").read_text())["test_pairs"]
 

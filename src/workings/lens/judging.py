@@ -1,6 +1,7 @@
 """Translators on the same sentences: how good each is, where it fails, and whether that is luck."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ class Verdict:
     scores: Scores
     buckets: Sequence[Bucket]
     against_first: Comparison | None
+    learned: int = 0
+    """how many of these sentences' pairs it was trained on"""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,16 @@ def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
             score(texts, references, lowercase=lower),
             by_length(sources, texts, references, ends=ends, measure=measure),
             None if k == 0 else compare(baseline, texts, references, measure=measure),
+            _learned(tasks[name], pairs) if data else 0,
         )
         for k, (name, texts) in enumerate(written.items())
     ]
     return Judged(data or first.recipe.data.set, len(pairs), verdicts)
+
+
+def _learned(task: Translating, pairs: Sequence[Pair]) -> int:
+    """Count the pairs that a translator was trained on, as far as its data are still there."""
+    with suppress(UserError):
+        learned = set(task.learned_from())
+        return sum(pair in learned for pair in pairs)
+    return 0

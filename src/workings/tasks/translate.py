@@ -188,6 +188,10 @@ class Translating(Writing):
         self._take("test", self.test_pairs(data))
         return self.test(Crew(next(self.model.parameters()).device))
 
+    def learned_from(self) -> tuple[Pair, ...]:
+        """The training pairs, read again where they were."""
+        return _loaded(self.recipe).train
+
     def test_pairs(self, data: str | None = None) -> tuple[Pair, ...]:
         """What to test on: a set's test part, all pairs of a file, or what the recipe held out."""
         wanted = self.recipe.data

@@ -75,4 +75,8 @@ def _notes(told: Told) -> list[str]:
     notes = [f"{told['sentences']:,} sentences; BLEU {signature}"]
     if len(told["verdicts"]) > 1:
         notes.append("p: the share of resampled test sets on which the better one is not better")
+    for verdict in told["verdicts"]:
+        if verdict["learned"]:
+            some = f"{verdict['learned']:,} of these {told['sentences']:,} pairs"
+            notes.append(f"{verdict['name']} was trained on {some}: no test of what it can do")
     return notes
