@@ -259,3 +259,11 @@ def test_english_and_french_are_split_by_sentence() -> None:
     assert [len(part) for part in parts_of(splits)[1:]] == [8_356, 8_356]
     assert len(splits.train) + splits.cleaned.too_uneven == 167_130 - 2 * 8_356
     assert not shared(splits)
+
+
+def test_two_files_come_before_a_folder_of_that_name(tmp_path):
+    (tmp_path / "some").mkdir()
+    for ending in ("en", "fr"):
+        (tmp_path / f"some.{ending}").write_text("".join(f"{ending} {k}\n" for k in range(40)))
+    found = load_pairs(tmp_path / "some", source="en", target="fr")
+    assert len(found.train) + len(found.validation) + len(found.test) == 40

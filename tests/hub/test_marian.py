@@ -370,10 +370,11 @@ def test_byte_pairs_come_back_with_their_model(joint, tmp_path, capsys):
     table = SMALL | ({} if joint else {"shared": False})
     model = build_translator(table, len(source), len(target)).eval()
     words = Vocabularies(source, target, True)
-    assert export_translator(model, words, "marian", tmp_path / "theirs") == []
+    assert export_translator(model, words, "marian", tmp_path / "theirs", ("en", "de")) == []
     assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]) == 0
     back = load_as(Translating, tmp_path / "ours")
     assert back.words == words
+    assert (back.recipe.data.source, back.recipe.data.target) == ("en", "de")
     held = back.model.state_dict()
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(held[name], weight, rtol=0, atol=0)
@@ -389,3 +390,23 @@ def test_byte_pairs_of_others_are_not_a_marians(opus, tmp_path):
     write_tokens(BytePair.train(["the cat"], 280, stop=True), opus)
     with pytest.raises(UserError, match="as `workings export` writes them"):
         adopt(opus, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"normalizer": {"type": "NFC"}}, "its normalizer cannot be read"),
+        ({"normalizer": None}, "in small letters, or not, unlike"),
+        ({"model": {"type": "BPE", "vocab": {}, "merges": []}}, "writes them"),
+    ],
+)
+def test_byte_pairs_that_were_changed(change, told, tmp_path):
+    source = BytePair.train(["the cat sees two dogs"] * 20, 280, stop=True)
+    target = BytePair.train(["die katze sieht zwei hunde"] * 20, 275, stop=True)
+    model = build_translator(SMALL | {"shared": False}, len(source), len(target))
+    export_translator(model, Vocabularies(source, target, True), "marian", tmp_path / "theirs")
+    path = tmp_path / "theirs" / "target" / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(UserError, match=told):
+        adopt(tmp_path / "theirs", tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from workings.decode.beam import beam_search
+from workings.errors import UserError
 from workings.models.translators import START, Sentences, build_translator
 from workings.trace import Trace
 
@@ -190,3 +191,14 @@ def test_a_student_that_is_never_asked_is_taught_as_all_at_once(name):
     other = target.clone()
     other[:, 1:] = 5
     torch.testing.assert_close(model(source, other, student=1.0), alone)  # the text is not read
+
+
+def test_a_recipe_says_how_many_hidden_features_are_dropped():
+    table = {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.5}
+    for said, expected in (({}, 0.5), ({"hidden_dropout": 0.0}, 0.0)):
+        model = build_translator({**table, **said}, 9, 9)
+        for block in (model.encoder[0], model.decoder[0]):
+            assert block.feed_forward.dropout.p == expected
+            assert block.around_feed_forward.dropout.p == 0.5
+    with pytest.raises(UserError, match=r"hidden_dropout = 1\.0: from 0 to below 1"):
+        build_translator({**table, "hidden_dropout": 1.0}, 9, 9)

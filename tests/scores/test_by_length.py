@@ -86,3 +86,4 @@ def test_a_small_set_has_a_curve_all_the_same():
     assert 4 <= len(few) <= 5
     many = balanced_ends([k % 20 for k in range(300)])
     assert len(many) == 5  # of fifty and more
+    assert balanced_ends([1, 2, 3, 4, 5]) == [5]  # too few for anything

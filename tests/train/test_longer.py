@@ -148,14 +148,18 @@ def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
     assert all(torch.equal(found[name], best[name]) for name in best)
 
 
-@pytest.mark.parametrize("lost", [[], ["result.json", "log.jsonl"]], ids=["trained", "imported"])
-def test_weights_without_a_checkpoint_are_not_trained_over(toy, tmp_path, recipe_for, lost):
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [([], "no checkpoint to go on from"), (["result.json", "log.jsonl"], "was not trained here")],
+    ids=["trained", "imported"],
+)
+def test_weights_without_a_checkpoint_are_not_trained_over(toy, tmp_path, recipe_for, lost, told):
     run = tmp_path / "run"
     train(recipe_for(toy, "--train.epochs", "1"), run, mode="quiet")
     shutil.rmtree(run / "checkpoints")
     for name in lost:
         (run / name).unlink()
     before = contents(run)
-    with pytest.raises(UserError, match="no checkpoint to go on from"):
+    with pytest.raises(UserError, match=told):
         resume(run, mode="quiet")
     assert contents(run) == before

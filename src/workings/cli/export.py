@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     task, folder = load(arguments.run_folder), Path(arguments.out)
     if isinstance(task, Translating):
-        notes = export_translator(task.model, task.words, arguments.to, folder)
+        languages = task.recipe.data.source, task.recipe.data.target
+        notes = export_translator(task.model, task.words, arguments.to, folder, languages)
     elif isinstance(task, Modelling):
         notes = export(task.model, task.tokenizer, arguments.to, folder)
     else:

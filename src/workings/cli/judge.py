@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = [Path(run).name or str(run) for run in arguments.runs]
     if len(set(names)) < len(names):  # a/model and b/model, say
         names = [str(Path(run)) for run in arguments.runs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UserError(f"{twice} is named twice: it cannot be better than itself")
+    if len({Path(run).resolve() for run in arguments.runs}) < len(names):
+        raise UserError("a run is named twice: it cannot be better than itself")
     tasks = dict(zip(names, (load_as(Translating, r) for r in arguments.runs), strict=True))
     judged = judge(tasks, arguments.data)
     show(judged, arguments.format, arguments.out)

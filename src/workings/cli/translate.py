@@ -1,13 +1,12 @@
 """Translate sentences by a trained translator, and show what it looked at."""
 
 import argparse
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from workings.cli.output import PICTURED, add_layers_and_heads, add_search
 
 HELP = "translate sentences"
-_LIKE_A_FILE = re.compile(r"\S+\.[a-z]{2,5}(\.gz)?")
+_ENDINGS = ("txt", "tsv", "csv", "json", "jsonl", "md")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Translate, as the sentences come."""
     import sys
+    from itertools import count
 
     from workings.cli.output import wanted_search
+    from workings.errors import UserError
     from workings.hub.fast import FastestSearch
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
@@ -42,14 +43,18 @@ def run(arguments: argparse.Namespace) -> int:
     how, sampling = wanted_search(task.recipe.search, arguments)
     by = FastestSearch(task.model, best=arguments.n_best or 1)
     asks = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
+    if asks and arguments.out is not None:
+        raise UserError("--out is of one sentence: give it, or look at them here without --out")
+    numbers, endings = count(1), (*_ENDINGS, task.recipe.data.source, task.recipe.data.target)
     if arguments.show:
-        for source in _asked() if asks else _one(arguments.texts):
+        for source in _asked() if asks else _one(arguments.texts, endings):
             (found,) = task.translate([source], how, sampling, by)
             _show(task, source, found[0].text, arguments)
         return 0
     # Whoever sits at a terminal wants an answer to each sentence; others are faster together.
-    for texts in ([line] for line in _asked()) if asks else (_sentences(arguments.texts),):
-        for number, found in enumerate(task.translate(texts, how, sampling, by), start=1):
+    given = ([line] for line in _asked()) if asks else (_sentences(arguments.texts, endings),)
+    for texts in given:
+        for found, number in zip(task.translate(texts, how, sampling, by), numbers, strict=False):
             if arguments.n_best is None:
                 sys.stdout.write(printable(found[0].text) + "\n")
             else:
@@ -78,10 +83,10 @@ def _expect_sense(arguments: argparse.Namespace) -> None:
     expect_shown(arguments, ("words", "layer", "head", "format", "out"), "the alignment")
 
 
-def _one(texts: list[str]) -> list[str]:
+def _one(texts: list[str], endings: Sequence[str]) -> list[str]:
     from workings.errors import UserError
 
-    found = list(_sentences(texts))
+    found = list(_sentences(texts, endings))
     if len(found) != 1:
         raise UserError(f"--show draws one sentence, and {len(found)} were given")
     return found
@@ -107,7 +112,7 @@ def _show(task: object, source: str, target: str, arguments: argparse.Namespace)
         sys.stdout.write(printable(target) + "\n")
 
 
-def _sentences(texts: list[str]) -> Iterator[str]:
+def _sentences(texts: list[str], endings: Sequence[str]) -> Iterator[str]:
     """Every sentence of what was given: itself, or the lines of a file or of standard input."""
     import sys
 
@@ -120,7 +125,21 @@ def _sentences(texts: list[str]) -> Iterator[str]:
             yield from (line.rstrip("\r\n") for _, line in lines(sys.stdin.buffer))
         elif (path := named_by(text)) and not path.is_dir():
             yield from (line.rstrip("\r\n") for _, line in lines(text))
-        elif _LIKE_A_FILE.fullmatch(text):
+        elif _is_like_a_file(text, endings):
             raise UserError(f"{text}: no such file (a text that is called so: through -)")
         else:
             yield text
+
+
+def _is_like_a_file(text: str, endings: Sequence[str]) -> bool:
+    """Whether a text is more likely to be the name of a file than a sentence.
+
+    >>> [_is_like_a_file(t, ("de",)) for t in ("test.de.gz", "TEST.DE", "Node.js", "Danke.")]
+    [True, True, False, False]
+    """
+    from pathlib import Path
+
+    name = text.lower().removesuffix(".gz")
+    ends = any(name.endswith(f".{ending.lower()}") for ending in endings)
+    in_a_folder = "/" in text and Path(text).parent.is_dir()
+    return " " not in text and (ends or in_a_folder)

@@ -16,7 +16,7 @@ from workings.hub.ctranslate2_translator import convert_translator
 from workings.hub.gpt2 import model_table, read_config, read_gpt2, write_gpt2
 from workings.hub.gpt2_tokens import read_tokens, unique_names, write_tokens
 from workings.hub.marian import NEVER, read_marian, write_marian
-from workings.hub.marian_tokens import read_vocabularies
+from workings.hub.marian_tokens import read_vocabularies, write_languages
 from workings.models.language import LanguageModel
 from workings.models.translators import PAD, START, Translator
 from workings.recipes import (
@@ -61,7 +61,13 @@ def export(model: LanguageModel, tokenizer: Tokenizer, to: str, folder: Path) ->
     return [_UNWRITTEN.format(tokenizer.kind)]
 
 
-def export_translator(model: Translator, words: Vocabularies, to: str, folder: Path) -> list[str]:
+def export_translator(
+    model: Translator,
+    words: Vocabularies,
+    to: str,
+    folder: Path,
+    languages: tuple[str, str] = ("source", "target"),
+) -> list[str]:
     """Write a translator into a new folder, in another format; return what should be known."""
     if to not in TRANSLATOR_FORMATS:
         raise UserError(f"--to {to}: of a translator, {near(to, TRANSLATOR_FORMATS)}")
@@ -72,7 +78,10 @@ def export_translator(model: Translator, words: Vocabularies, to: str, folder: P
             names = unique_names(words.source), unique_names(words.target)
             stop, unknown = stop_of(words.target), words.target.unknown
             convert_translator(model, names, part, stop=stop, unknown=unknown, adds_stop=True)
-        return _translators_tokens(words, part)
+        notes = _translators_tokens(words, part)
+        if to == "marian":
+            write_languages(part, languages)
+        return notes
 
 
 def _translators_tokens(words: Vocabularies, folder: Path) -> list[str]:

@@ -14,6 +14,8 @@ from workings.hub.gpt2 import LARGEST_JSON, read_table
 from workings.storage import write_text
 
 TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
+SMALL_LETTERS = {"type": "Lowercase"}
+"""What a `tokenizer.json` says if it makes small letters of capitals."""
 _PARTING = "<|endoftext|>"
 
 
@@ -103,11 +105,6 @@ def byte_pairs(path: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         raise UserError(f"{path}: its vocabulary or its merges are missing")
     more = {str(t.get("content")): t.get("id") for t in added if isinstance(t, dict)}
     return ids | more, [_pair(merge, path) for merge in merges]
-
-
-def in_small_letters(path: Path) -> bool:
-    """Whether a `tokenizer.json` makes small letters of capitals."""
-    return read_table(path).get("normalizer") == {"type": "Lowercase"}
 
 
 def _by_bytes(splits: object) -> bool:

@@ -3,6 +3,7 @@
 Or, where our own Transformers were saved as Marians, their byte pairs.
 """
 
+import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,16 @@ from typing import Any
 from workings.data.byte_pair import BytePair
 from workings.data.pieces import Pieces
 from workings.data.tokenizer import Tokenizer
-from workings.errors import UserError, brief
+from workings.errors import UserError, brief, shown
 from workings.files import read_bytes
 from workings.hub.gpt2 import LARGEST_JSON, read_table
-from workings.hub.gpt2_tokens import TOKENIZER, byte_pairs, in_small_letters
+from workings.hub.gpt2_tokens import SMALL_LETTERS, TOKENIZER, byte_pairs
 from workings.recipes import PairTokenizerConfig
+from workings.storage import write_text
 from workings.tasks.translation import Vocabularies
 
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+SETTINGS = "tokenizer_config.json"
 _UNKNOWN = "<unk>"
 _UNIGRAM = 1
 _NORMAL, _OF_NO_TEXT = 1, (2, 3, 5)  # unknown, control, unused
@@ -61,8 +64,8 @@ class OwnPairs:
     """Byte pairs of ours, where we wrote them: under our numbers, one file for both, or two."""
 
     places: tuple[Path, ...]
+    languages: tuple[str, str]
     unknown: int = 2
-    languages: tuple[str, str] = ("source", "target")
 
     def told(self, words: Vocabularies) -> PairTokenizerConfig:
         """Say what they are as a recipe says it."""
@@ -73,17 +76,27 @@ class OwnPairs:
 
     def words(self, source: Sequence[int], target: Sequence[int]) -> Vocabularies:
         """Our vocabularies, given their number of each of our tokens."""
-        sides = zip(self.places, (source, target), strict=False)
-        made = [_own(path, order) for path, order in sides]
-        return Vocabularies(made[0], made[-1], lower=in_small_letters(self.places[0]))
+        places = self.places * 2 if len(self.places) == 1 else self.places
+        (one, lower), (other, too) = map(_own, places, (source, target))
+        if lower != too:
+            raise UserError(f"{places[0]}: in small letters, or not, unlike {places[1]}")
+        return Vocabularies(one, other, lower)
 
 
-def _own(path: Path, order: Sequence[int]) -> Tokenizer:
+def _own(path: Path, order: Sequence[int]) -> tuple[Tokenizer, bool]:
+    """A tokenizer of ours, and whether it makes small letters of capitals."""
     ids, merges = byte_pairs(path)
+    folds = read_table(path).get("normalizer")
     whole = all(type(number) is int for number in ids.values())
     if not whole or not sorted(ids.values()) == list(order) == list(range(len(ids))):
         raise UserError(f"{path}: byte pairs of a Marian are read as `workings export` writes them")
-    return BytePair(sorted(ids, key=ids.__getitem__)[4:], merges=merges, stop=True)
+    if folds not in (None, SMALL_LETTERS):
+        raise UserError(f"{path}: its normalizer cannot be read, only {shown(SMALL_LETTERS)}")
+    try:
+        pieces = BytePair(sorted(ids, key=ids.__getitem__)[4:], merges=merges, stop=True)
+    except UserError as error:
+        raise UserError(f"{path}: {brief(str(error), 150)}") from None
+    return pieces, folds is not None
 
 
 def read_vocabularies(folder: Path, config: Mapping[str, Any]) -> Borrowed | OwnPairs:
@@ -92,7 +105,7 @@ def read_vocabularies(folder: Path, config: Mapping[str, Any]) -> Borrowed | Own
         apart = tuple(folder / side / TOKENIZER for side in ("source", "target"))
         for places in ((folder / TOKENIZER,), apart):
             if all(place.exists() for place in places):
-                return OwnPairs(places)
+                return OwnPairs(places, _languages(folder))
     numbers = [_numbers(folder / VOCABULARY)]
     two = config.get("share_encoder_decoder_embeddings", True) is not True
     numbers.append(_numbers(folder / TARGET_VOCABULARY) if two else numbers[0])
@@ -100,19 +113,26 @@ def read_vocabularies(folder: Path, config: Mapping[str, Any]) -> Borrowed | Own
     if len(unknown) != 1 or -1 in unknown:
         raise UserError(f"{folder}: its vocabularies have no {_UNKNOWN}, or not under one number")
     models = [read_model(folder / name) for name in ("source.spm", "target.spm")]
-    told = {}
-    if (folder / "tokenizer_config.json").exists():
-        told = read_table(folder / "tokenizer_config.json")
-    languages = [
+    return Borrowed(
+        (numbers[0], numbers[1]), (models[0], models[1]), unknown.pop(), _languages(folder)
+    )
+
+
+def _languages(folder: Path) -> tuple[str, str]:
+    """What is translated into what, where somebody has written it down."""
+    told = read_table(folder / SETTINGS) if (folder / SETTINGS).exists() else {}
+    source, target = (
         name if isinstance(name := told.get(f"{side}_lang"), str) and name else side
         for side in ("source", "target")
-    ]
-    return Borrowed(
-        (numbers[0], numbers[1]),
-        (models[0], models[1]),
-        unknown.pop(),
-        (languages[0], languages[1]),
     )
+    return source, target
+
+
+def write_languages(folder: Path, languages: tuple[str, str]) -> None:
+    """Write down what is translated into what."""
+    told = read_table(folder / SETTINGS) if (folder / SETTINGS).exists() else {}
+    told |= dict(zip(("source_lang", "target_lang"), languages, strict=True))
+    write_text(folder / SETTINGS, json.dumps(told, indent=2) + "\n")
 
 
 def _numbers(path: Path) -> dict[str, int]:

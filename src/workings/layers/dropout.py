@@ -29,15 +29,16 @@ def dropped(x: Float[Tensor, "*shape"], share: float) -> Float[Tensor, "*shape"]
     faces = round(share * _SIDES)
     if not 0 < faces < _SIDES or not x.is_cpu or torch.compiler.is_compiling():
         return F.dropout(x, share)
-    return (x * _factors(x.shape, faces)).to(x.dtype)  # 16 bits would make a coarse factor
+    factors = _factors(x.shape, faces, np.float64 if x.dtype == torch.float64 else np.float32)
+    return (x * factors).to(x.dtype)  # of 16 bits, a factor would be coarse
 
 
-def _factors(shape: torch.Size, faces: int) -> Float[Tensor, "*shape"]:
+def _factors(shape: torch.Size, faces: int, kind: type[np.floating]) -> Float[Tensor, "*shape"]:
     """Throw a die for each number, so many of whose faces drop it: what each is multiplied by.
 
     To multiply by what is true or false would take torch several times as long.
     """
     seed, count = int(torch.randint(2**62, ())), shape.numel()
     thrown = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
-    made_up = np.float32(_SIDES / (_SIDES - faces))
+    made_up = kind(_SIDES / (_SIDES - faces))
     return torch.from_numpy((thrown >= np.uint16(faces)) * made_up).view(shape)

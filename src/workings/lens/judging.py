@@ -1,7 +1,6 @@
 """Translators on the same sentences: how good each is, where it fails, and whether that is luck."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,8 +22,8 @@ class Verdict:
     scores: Scores
     buckets: Sequence[Bucket]
     against_first: Comparison | None
-    learned: int = 0
-    """how many of these sentences' pairs it was trained on"""
+    learned: int | None = 0
+    """how many of these sentences' pairs it was trained on; None: its data are not there"""
 
 
 @dataclass(frozen=True)
@@ -96,9 +95,10 @@ def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
     return Judged(data or first.recipe.data.set, len(pairs), verdicts)
 
 
-def _learned(task: Translating, pairs: Sequence[Pair]) -> int:
-    """Count the pairs that a translator was trained on, as far as its data are still there."""
-    with suppress(UserError):
+def _learned(task: Translating, pairs: Sequence[Pair]) -> int | None:
+    """Count the pairs that a translator was trained on; None where its data are no longer there."""
+    try:
         learned = set(task.learned_from())
-        return sum(pair in learned for pair in pairs)
-    return 0
+    except UserError:
+        return None
+    return sum(pair in learned for pair in pairs)

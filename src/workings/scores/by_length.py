@@ -14,7 +14,7 @@ from workings.scores.pairs import References, expect_as_many
 
 BUCKETS = 8  # a curve
 ENOUGH = 50  # sentences, below which BLEU says little
-FEWEST = 5  # buckets of a set that is too small for that: a curve with wide steps, rather than none
+FEW, FEWEST = 5, 10  # buckets of a set that is too small for that, and sentences of each
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def balanced_ends(
     """
     rising = sorted(lengths)
     if enough is None:
-        enough = min(ENOUGH, math.ceil(len(rising) / FEWEST))
+        enough = min(ENOUGH, max(FEWEST, math.ceil(len(rising) / FEW)))
     least = max(enough, math.ceil(len(rising) / buckets))
     ends, begun = [], 0
     for place, (length, following) in enumerate(pairwise(rising), 1):

@@ -189,20 +189,23 @@ class Translating(Writing):
         return self.test(Crew(next(self.model.parameters()).device))
 
     def learned_from(self) -> tuple[Pair, ...]:
-        """The training pairs, read again where they were."""
-        return _loaded(self.recipe).train
+        """The training pairs, read again where they were, if they are there."""
+        return self._as_they_were(_loaded(self.recipe, fetch=False)).train
+
+    def _as_they_were(self, splits: PairSplits) -> PairSplits:
+        """See that pairs which were read again are what the run was trained on."""
+        if self.data_told.get("sha256") not in (None, _told(self.recipe, splits)["sha256"]):
+            raise UserError(
+                f"{self.recipe.data.set} is not what this run was trained on: what it held out "
+                "cannot be told any more; --data measures on all of a file"
+            )
+        return splits
 
     def test_pairs(self, data: str | None = None) -> tuple[Pair, ...]:
         """What to test on: a set's test part, all pairs of a file, or what the recipe held out."""
         wanted = self.recipe.data
         if data is None or (data == wanted.set and data in pair_set_names()):
-            splits, told = _loaded(self.recipe), self.data_told.get("sha256")
-            if told not in (None, _told(self.recipe, splits)["sha256"]):
-                raise UserError(
-                    f"{wanted.set} is not what this run was trained on: what it held out cannot "
-                    "be told any more; --data measures on all of a file"
-                )
-            pairs = splits.test
+            pairs = self._as_they_were(_loaded(self.recipe)).test
         else:
             pairs = load_test(data, source=wanted.source, target=wanted.target)
         if not pairs:
@@ -250,7 +253,9 @@ class Translating(Writing):
         return cls(recipe, words, model)
 
 
-def _loaded(recipe: TranslateRecipe, progress: Progress | None = None) -> PairSplits:
+def _loaded(
+    recipe: TranslateRecipe, progress: Progress | None = None, *, fetch: bool = True
+) -> PairSplits:
     wanted = recipe.data
     return load_pairs(
         wanted.set,
@@ -260,6 +265,7 @@ def _loaded(recipe: TranslateRecipe, progress: Progress | None = None) -> PairSp
         longest=wanted.longest,
         ratio=wanted.ratio,
         seed=recipe.seed,
+        fetch=fetch,
         progress=progress,
     )
 

@@ -156,8 +156,7 @@ def spelt(model: Translator, words: Vocabularies, source: str, found: Hypothesis
     """Write a translation as text.
 
     A word that is unknown to the target's vocabulary is the word of the source that the model
-    looked at most when it chose it, if it looks at all: a name, most of the time. So words that
-    are unknown there, too, come before others.
+    looked at most when it chose it, if it looks at all: a name, most of the time.
     """
     unknown = words.target.unknown
     if not isinstance(words.target, Words) or unknown not in found.tokens:
@@ -166,12 +165,11 @@ def spelt(model: Translator, words: Vocabularies, source: str, found: Hypothesis
     copied = words.source.tokens(source)
     if seen is None or not copied:
         return words.target.decode(found.tokens)
-    ids = words.source.encode(source)
-    names = [k for k, number in enumerate(ids) if number == words.source.unknown]
-    names = names or list(range(len(ids)))
     spelling = [
-        copied[names[best]] if token == unknown else words.target.token(token)
-        for token, best in zip(found.tokens, seen[:, names].argmax(1).tolist(), strict=True)
+        copied[min(int(seen[k].argmax()), len(copied) - 1)]
+        if token == unknown
+        else words.target.token(token)
+        for k, token in enumerate(found.tokens)
     ]
     return words.target.join(spelling)
 

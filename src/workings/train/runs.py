@@ -36,7 +36,6 @@ from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.task import Task
 from workings.tasks.translate import Translating
-from workings.train.checkpoints import Checkpoints
 from workings.train.environment import differences, environment, peak_memory
 from workings.train.faults import check, system_errors_told
 from workings.train.log import Log, Mode, getting_ready, read_log, told
@@ -267,9 +266,15 @@ def _opened(new: Recipe | None, folder: Path, held: ExitStack) -> Recipe:
 
 
 def _expect_way_on(folder: Path) -> None:
-    """Refuse to begin again where a training has ended, or none has been: weights would be lost."""
-    ended = (folder / "result.json").exists() or not (folder / "log.jsonl").exists()
-    if ended and (folder / "model.safetensors").exists() and not Checkpoints(folder, keep=1).all():
+    """Refuse to begin again where a training has ended, or none has been: weights would be lost.
+
+    Whoever has checkpoints, damaged ones put aside, was told what becomes of it.
+    """
+    if not (folder / "model.safetensors").exists() or any((folder / "checkpoints").glob("*")):
+        return
+    if not (folder / "log.jsonl").exists():
+        raise UserError(f"{folder} was not trained here: there is nothing to go on with")
+    if (folder / "result.json").exists():
         raise UserError(
             f"{folder} has its weights, but no checkpoint to go on from; anew: "
             f"workings train --repeat {folder} --out OTHER"

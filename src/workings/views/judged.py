@@ -76,7 +76,9 @@ def _notes(told: Told) -> list[str]:
     if len(told["verdicts"]) > 1:
         notes.append("p: the share of resampled test sets on which the better one is not better")
     for verdict in told["verdicts"]:
-        if verdict["learned"]:
+        if verdict["learned"] is None:
+            notes.append(f"what {verdict['name']} was trained on is not there to be compared")
+        elif verdict["learned"]:
             some = f"{verdict['learned']:,} of these {told['sentences']:,} pairs"
             notes.append(f"{verdict['name']} was trained on {some}: no test of what it can do")
     return notes
