@@ -126,6 +126,7 @@ def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
         ("--model.context", "none", "--train.metric", "bleu"),
         ("--model.context", "fixed", "--model.cell", "lstm", "--forcing.student", "0.5"),
         ("--tokenizer.lower", "true", "--train.average", "last", "--train.smoothing", "0.1"),
+        ("--tokenizer.kind", "byte-pair", "--tokenizer.size", "270", "--tokenizer.dropout", "0.3"),
     ],
 )  # fmt: skip
 def test_every_kind_trains_and_resumes(pairs, tmp_path, changes):

@@ -113,6 +113,14 @@ class BytePair(Tokenizer):
         for piece, encoded in zip(new, self._engine.encode_batch_fast(new), strict=True):
             self._known[piece] = encoded.ids
 
+    def words(self, text: str) -> list[str]:
+        """The stretches of a text across whose ends nothing is merged, a letter for each byte.
+
+        >>> BytePair.train(["low"], size=259).words("it's low")
+        ['it', "'s", 'Ġlow']
+        """
+        return [word for word, _ in self._engine.pre_tokenizer.pre_tokenize_str(whole(text))]
+
     def tokens(self, text: str) -> list[str]:
         return [_readable(self.token(i)) for i in self.encode(text)]
 

@@ -47,6 +47,15 @@ class PairTokenizerConfig(TokenizerConfig):
     """one vocabulary for both languages"""
     lower: bool = False
     """small letters only"""
+    dropout: float = 0.0
+    """share of the merges of byte pairs left out while training: words fall apart differently
+    every epoch"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dropout and self.kind != "byte-pair":
+            told = f"only byte-pair merges anything, not {self.kind}"
+            raise UserError(f"tokenizer.dropout = {self.dropout}: {told}")
 
 
 @dataclass(frozen=True, kw_only=True)

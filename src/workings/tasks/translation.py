@@ -33,13 +33,17 @@ class Vocabularies:
     target: Tokenizer
     lower: bool = False
 
+    def cased(self, text: str) -> str:
+        """A text as it is read: in small letters, if these are all there are."""
+        return text.lower() if self.lower else text
+
     def read(self, text: str) -> list[int]:
         """The ids of a source, with a stop: a sentence may be empty, but has an end."""
-        return [*self.source.encode(text.lower() if self.lower else text), stop_of(self.source)]
+        return [*self.source.encode(self.cased(text)), stop_of(self.source)]
 
     def wrote(self, text: str) -> list[int]:
         """The ids of a translation, without start and stop."""
-        return self.target.encode(text.lower() if self.lower else text)
+        return self.target.encode(self.cased(text))
 
 
 @dataclass(frozen=True)

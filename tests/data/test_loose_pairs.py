@@ -1,0 +1,83 @@
+"""Byte pairs that fall apart by chance: the same texts, by the paper's odds, repeatably."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as Engine
+from tokenizers import models
+
+from workings.data.byte_pair import BytePair
+from workings.data.loose_pairs import LoosePairs
+from workings.errors import UserError
+from workings.recipes import PairTokenizerConfig
+
+TEXTS = ["low lower lowest", "", "naïve 🙂 it's lower,  slowly\n", "lower"]
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    return BytePair.train(TEXTS * 10, size=290)
+
+
+def drawn(pieces, texts, share, seed=0, epoch=0):
+    return [ids.tolist() for ids in LoosePairs(pieces, texts, share, seed).drawn(epoch)]
+
+
+def test_with_nothing_left_out_they_are_the_usual_ones(pieces):
+    assert drawn(pieces, TEXTS, 0.0) == [pieces.encode(text) for text in TEXTS]
+
+
+def test_with_all_but_everything_left_out_they_are_bytes(pieces):
+    found = drawn(pieces, TEXTS, 1 - 1e-12)
+    assert [len(ids) for ids in found] == [len(text.encode()) for text in TEXTS]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
+def test_the_texts_stay(pieces, share):
+    for epoch in range(5):
+        found = drawn(pieces, TEXTS, share, epoch=epoch)
+        assert [pieces.decode(ids) for ids in found] == TEXTS
+
+
+def test_an_epoch_is_always_the_same_and_no_other_is(pieces):
+    texts = ["lower lowest slowly"] * 30
+    first = drawn(pieces, texts, 0.3)
+    assert first == drawn(pieces, texts, 0.3)
+    assert first != drawn(pieces, texts, 0.3, epoch=1)
+    assert first != drawn(pieces, texts, 0.3, seed=1)
+    assert len(set(map(tuple, first))) > 5  # of one word, not always the same
+
+
+def test_without_texts_there_is_nothing(pieces):
+    assert drawn(pieces, ["", ""], 0.1) == [[], []]
+
+
+def test_words_fall_apart_as_often_as_by_another_program():
+    """The engine has the same draw, but nothing to seed it with."""
+    pieces = BytePair.train(["lower"] * 5 + ["low", "er"] * 9, size=275)
+    vocabulary = {pieces.token(i): i for i in range(len(pieces))}
+    theirs = Engine(models.BPE(vocab=vocabulary, merges=list(pieces.merges), dropout=0.3))
+    count = 4000
+    other = Counter(tuple(theirs.encode("lower").ids) for _ in range(count))
+    ours = Counter(tuple(drawn(pieces, ["lower"], 0.3, seed)[0]) for seed in range(count))
+    assert len(other) > 5
+    apart = sum(abs(ours[ids] - other[ids]) for ids in {*ours, *other}) / (2 * count)
+    assert apart < 0.06  # of what chance alone does, twice
+    unlike = Counter(tuple(drawn(pieces, ["lower"], 0.2, seed)[0]) for seed in range(count))
+    assert sum(abs(unlike[i] - other[i]) for i in {*unlike, *other}) / (2 * count) > 0.12
+
+
+def test_each_word_is_drawn_on_its_own(pieces):
+    """Of many words of one text some fall apart and some do not, whatever their neighbours do."""
+    ids = np.array(drawn(pieces, ["lower " * 300], 0.3)[0])
+    usual = pieces.encode(" lower")
+    whole = sum(ids[k : k + len(usual)].tolist() == usual for k in range(len(ids)))
+    assert 30 < whole < 270
+
+
+def test_only_byte_pairs_fall_apart():
+    with pytest.raises(UserError, match="only byte-pair merges anything, not words"):
+        PairTokenizerConfig(kind="words", dropout=0.1)
+    with pytest.raises(UserError, match=r"dropout = 1\.5: from 0 to below 1"):
+        PairTokenizerConfig(dropout=1.5)
