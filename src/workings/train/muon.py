@@ -18,6 +18,7 @@ from workings.crew import parted, whole
 # Of the polynomial that drives all singular values of a matrix towards one.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ROUNDS = 5
+LONG = 2  # times as long as high: from there on it is cheaper to multiply its rows' products
 ALIKE = 0.2  # the root mean square of an AdamW update, as found in practice
 
 
@@ -25,14 +26,34 @@ def orthogonal(
     matrices: Float[Tensor, "count rows columns"],
 ) -> Float[Tensor, "count rows columns"]:
     """Bring the singular values of each matrix near to one (within about 0.7 and 1.2)."""
-    a, b, c = COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp_min(1e-7)
+    x = _by_gram(x) if x.shape[2] >= LONG * x.shape[1] else _by_turns(x)
+    return x.mT if tall else x
+
+
+def _by_turns(x: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count rows columns"]:
+    """Multiply by the polynomial of what was made so far, again and again."""
+    a, b, c = COEFFICIENTS
     for _ in range(ROUNDS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
+    return x
+
+
+def _by_gram(x: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count rows columns"]:
+    """The same: all rounds with the small square matrices, which commute, and one long product."""
+    a, b, c = COEFFICIENTS
+    gram, factor = x @ x.mT, None
+    for k in range(ROUNDS):
+        turn = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        turn.diagonal(dim1=1, dim2=2).add_(a)
+        factor = turn if factor is None else turn @ factor
+        if k < ROUNDS - 1:
+            gram = turn @ gram @ turn
+    assert factor is not None
+    return factor @ x
 
 
 class Muon(torch.optim.AdamW):
