@@ -204,6 +204,7 @@ PACKAGES = {
     "JoeyNMT": "joeynmt",
 }
 SHAPE = ["--tokenizer.size", str(VOCABULARY), "--model.norm", "post", "--model.dropout", "0.1"]
+SHAPE += ["--model.hidden", str(HIDDEN), "--tokenizer.dropout", "0"]
 BRIEFLY = ["--train.epochs", "1", "--train.batch", "1024", "--train.average", "none"]
 TIE = 1e-3  # nats, below which rounding decides
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from workings.cli import main
-from workings.config import build, override
+from workings.config import build, override, to_table
+from workings.crew import Crew
 from workings.data.byte_pair import BytePair
 from workings.data.pairs import load_pairs
 from workings.decode.beam import Hypothesis, beam_search
@@ -24,6 +25,7 @@ from workings.tasks.translate import Translating
 from workings.tasks.translation import LONGEST, Vocabularies, sentences, spelt, stretches
 from workings.train.runs import load, resume, train
 
+LOOSELY = ("--tokenizer.dropout", "0.3")
 WORDS = {"one": "un", "two": "deux", "six": "six", "ten": "dix", "cat": "chat", "dog": "chien"}
 
 
@@ -126,7 +128,6 @@ def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
         ("--model.context", "none", "--train.metric", "bleu"),
         ("--model.context", "fixed", "--model.cell", "lstm", "--forcing.student", "0.5"),
         ("--tokenizer.lower", "true", "--train.average", "last", "--train.smoothing", "0.1"),
-        ("--tokenizer.kind", "byte-pair", "--tokenizer.size", "270", "--tokenizer.dropout", "0.3"),
     ],
 )  # fmt: skip
 def test_every_kind_trains_and_resumes(pairs, tmp_path, changes):
@@ -140,6 +141,51 @@ def test_every_kind_trains_and_resumes(pairs, tmp_path, changes):
     assert isinstance(resume(tmp_path / "run", mode="quiet"), Translating)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("joint", ["true", "false"])
+def test_words_fall_apart_in_training_only(pairs, joint):
+    changes = ("byte-pair", "--tokenizer.joint", joint, "--tokenizer.lower", "true")
+    recipe = recipe_for(pairs, "--tokenizer.size", "280", "--tokenizer.kind", *changes)
+    usual = Translating.from_recipe(recipe)
+    loose = Translating.from_recipe(build(TranslateRecipe, override(to_table(recipe), LOOSELY)))
+    assert loose.words == usual.words
+    cpu, read = torch.device("cpu"), {}
+    for epoch in (0, 1, 2, 0):
+        batches = loose.batches(epoch)
+        assert sorted(k for batch in batches for k in batch) == list(
+            range(len(loose.pairs["train"]))
+        )
+        for batch in batches:
+            about, target, following = loose.collate("train", batch, cpu)
+            assert loose.weight(batch) == int((following != PAD).sum())
+            assert max(about.ids.numel(), target.numel()) <= recipe.train.batch
+            for k, ids, text in zip(batch, about.ids.tolist(), target.tolist(), strict=True):
+                pair = loose.pairs["train"][k]
+                assert loose.words.source.decode(ids) == pair.source
+                assert loose.words.target.decode(text) == pair.target
+                read.setdefault(k, []).append([*filter(None, ids)])
+                assert read[k][-1][-1] == loose.words.source.stop
+    assert all(splits[0] == splits[3] for splits in read.values())
+    assert sum(splits[0] != splits[1] for splits in read.values()) > len(read) / 2
+    assert loose.measured_in("validation") == usual.measured_in("validation")
+    assert loose.loss_on("validation", Crew(cpu)) == usual.loss_on("validation", Crew(cpu))
+
+
+def test_words_fall_apart_the_same_in_the_middle_of_an_epoch(pairs, tmp_path):
+    """Taken up there, a run goes on with the pieces of that epoch."""
+    changes = ("--tokenizer.kind", "byte-pair", "--tokenizer.size", "270", *LOOSELY)
+    recipe = recipe_for(pairs, "--train.epochs", "2", "--train.save_every", "3", *changes)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train(recipe, whole, mode="quiet")
+    train(recipe, broken, mode="quiet")
+    kept = sorted((broken / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
+    assert int(kept[0].name[5:]) % 3 == 0  # not an epoch's end
+    for later in kept[1:]:
+        shutil.rmtree(later)
+    resume(broken, mode="quiet")
+    weights = [(run / "model.safetensors").read_bytes() for run in (whole, broken)]
+    assert weights[0] == weights[1]
 
 
 def test_the_command_line(run, tmp_path, capsys):

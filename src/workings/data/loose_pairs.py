@@ -1,10 +1,11 @@
-"""Byte pairs that fall apart by chance: a word is read in other pieces from epoch to epoch.
+"""Byte pairs that fall apart by chance: words are read in other pieces from epoch to epoch.
 
 Provilkov et al. (2020), "BPE-Dropout": whenever pairs could be merged, each is left as it is with a
 certain chance. What is learned from the usual pieces alone knows rare words by one spelling only.
 """
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from random import Random
 
@@ -13,68 +14,75 @@ from numpy.typing import NDArray
 
 from workings.data.byte_pair import BytePair
 
-VARIANTS = 16
-"""Ways to split each word that are drawn once; every time it is read, one of them is taken."""
+VARIANTS = 32
+"""Splits of a word that are drawn in an epoch, at most: what is read more often takes one of them.
+
+Most words of a language are rare. Multi30k's take two or three seconds an epoch so.
+"""
+LONGEST = 32
+"""Bytes of a word that falls apart: a sentence without spaces is one word, and would take long."""
 
 
 class LoosePairs:
-    """Texts whose words are split anew each epoch; `share` of the merges are left out.
+    """Texts whose words are split anew each epoch, with the chance `share` for a pair to be left.
 
     >>> pieces = BytePair.train(["low lower lowest"] * 10, size=270)
-    >>> loose = LoosePairs(pieces, ["lower low"], share=0.3, seed=0)
+    >>> loose = LoosePairs(pieces, ["lower low"], share=0.1, seed="b")
     >>> [[pieces.token(i) for i in loose.drawn(epoch)[0]] for epoch in (0, 1, 0)]
-    [['low', 'e', 'r', 'Ġlow'], ['low', 'e', 'r', 'Ġ', 'l', 'o', 'w'], ['low', 'e', 'r', 'Ġlow']]
+    [['low', 'e', 'r', 'Ġlow'], ['l', 'o', 'w', 'e', 'r', 'Ġlow'], ['low', 'e', 'r', 'Ġlow']]
     """
 
-    def __init__(self, pieces: BytePair, texts: Sequence[str], share: float, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, pieces: BytePair, texts: Sequence[str], share: float, seed: str) -> None:
+        self._pieces, self._share, self._seed = pieces, share, seed
+        self._ranks = {pair: rank for rank, pair in enumerate(pieces.merges)}
+        self._ids = {pieces.token(i): i for i in range(len(pieces))}
         numbers: dict[str, int] = {}
         words = [
             [numbers.setdefault(word, len(numbers)) for word in pieces.words(t)] for t in texts
         ]
-        self._words = np.fromiter(chain.from_iterable(words), np.int64)
         self._ends = np.cumsum([len(some) for some in words], dtype=np.int64)
-        draw = Random(seed)  # noqa: S311 - no secret hangs on it
-        variants = list(_variants(pieces, numbers, share, draw))
-        self._ids = np.fromiter(chain.from_iterable(variants), np.int32)
-        self._lengths = np.array([len(ids) for ids in variants], np.int64)
-        self._begins = np.cumsum(self._lengths) - self._lengths
+        self._words = np.fromiter(chain.from_iterable(words), np.int64)
+        self._counts = np.minimum(np.bincount(self._words, minlength=len(numbers)), VARIANTS)
+        self._spelt = list(numbers)
 
     def drawn(self, epoch: int) -> list[NDArray[np.int32]]:
         """The ids of each text, as its words fall apart in this epoch: the same ones every time."""
+        draw = Random(f"{self._seed} {epoch}")  # noqa: S311 - no secret hangs on it
+        ids, lengths = self._variants(draw)
+        begins = np.cumsum(lengths) - lengths
         # The stream of this older generator is frozen: every numpy draws the same.
-        draw = np.random.RandomState(np.random.MT19937(np.random.SeedSequence([self._seed, epoch])))
-        chosen = self._words * VARIANTS + draw.randint(VARIANTS, size=len(self._words))
-        lengths = self._lengths[chosen]
-        ends = np.cumsum(lengths)
+        chances = np.random.RandomState(draw.getrandbits(32)).random_sample(len(self._words))
+        first = np.cumsum(self._counts) - self._counts  # of each word's variants
+        chosen = first[self._words] + (chances * self._counts[self._words]).astype(np.int64)
+        ends = np.cumsum(lengths[chosen])
         # Where each id of the result stands among the variants': it follows the one before it.
-        places = np.repeat(self._begins[chosen] - (ends - lengths), lengths)
-        ids = self._ids[places + np.arange(len(places))]
+        places = np.repeat(begins[chosen] - (ends - lengths[chosen]), lengths[chosen])
         cuts = np.concatenate(([0], ends))[self._ends]
-        return np.split(ids, cuts[:-1])
+        return np.split(ids[places + np.arange(len(places))], cuts)[:-1]
 
+    def _variants(self, draw: Random) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Splits of each word, one after the other, as many as are wanted: ids, and lengths."""
+        ids, lengths = array("i"), array("q")
+        for word, count in zip(self._spelt, self._counts.tolist(), strict=True):
+            for _ in range(count):
+                before = len(ids)
+                ids.extend(self._split(word, draw))
+                lengths.append(len(ids) - before)
+        return np.array(ids, np.int32), np.array(lengths, np.int64)
 
-def _variants(
-    pieces: BytePair, words: dict[str, int], share: float, draw: Random
-) -> Iterator[list[int]]:
-    """As many ways to split each word, one word after the other."""
-    ranks = {pair: rank for rank, pair in enumerate(pieces.merges)}
-    ids = {pieces.token(i): i for i in range(len(pieces))}
-    for word in words:
-        for _ in range(VARIANTS):
-            yield [ids[part] for part in _split(word, ranks, share, draw)]
-
-
-def _split(word: str, ranks: dict[tuple[str, str], int], share: float, draw: Random) -> list[str]:
-    """Merge the pair that comes first among those that are not left out, until none is left."""
-    parts = list(word)
-    while True:
-        found = (
-            (ranks[pair], k)
-            for k, pair in enumerate(pairwise(parts))
-            if pair in ranks and draw.random() >= share
-        )
-        _, k = min(found, default=(0, -1))
-        if k < 0:
-            return parts
-        parts[k : k + 2] = [parts[k] + parts[k + 1]]
+    def _split(self, word: str, draw: Random) -> list[int]:
+        """Merge the pair that comes first among those that are not left, until none is found."""
+        if len(word) > LONGEST:
+            return self._pieces.encode(self._pieces.join([word]))
+        parts, ranks, share = list(word), self._ranks, self._share
+        while len(parts) > 1:
+            found = (
+                (ranks[pair], k)
+                for k, pair in enumerate(pairwise(parts))
+                if pair in ranks and draw.random() >= share
+            )
+            _, k = min(found, default=(0, -1))
+            if k < 0:
+                break
+            parts[k : k + 2] = [parts[k] + parts[k + 1]]
+        return [self._ids[part] for part in parts]

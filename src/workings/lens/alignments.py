@@ -48,8 +48,7 @@ def alignment(
         )
     check_number("layer", layers, len(found))
     check_number("head", heads, len(found[0]))
-    lower = words.lower
-    source_read, target_read = (text.lower() if lower else text for text in (source, target))
+    source_read, target_read = words.cased(source), words.cased(target)
     stop = f" {STOP}" if whole_words else STOP  # a word of its own
     columns = [*read_pieces(source_read, words.source.spans(source_read)[: len(read) - 1]), stop]
     rows = [*read_pieces(target_read, words.target.spans(target_read)[: len(wrote)]), stop]

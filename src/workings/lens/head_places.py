@@ -117,7 +117,7 @@ def _of_translator(task: Translating, text: str, part: str, target: str | None) 
     model, words = task.model, task.words
     if not isinstance(model, TransformerTranslator):
         raise UserError("this translator has no attention heads: its kind is not transformer")
-    small = text.lower() if words.lower else text
+    small = words.cased(text)
     read = [label(small[a:b]) for a, b in words.source.spans(small)]
     read = [*_bounded(read, MOST - 1), STOP]
     source = sentences([words.read(text)], model)
@@ -126,7 +126,7 @@ def _of_translator(task: Translating, text: str, part: str, target: str | None) 
         return Place(model, part, paths, lambda: model.read(source), brief(text), read)
     if target is None:
         target = next(task.best([text]))
-    small = target.lower() if words.lower else target
+    small = words.cased(target)
     wrote = [label(small[a:b]) for a, b in words.target.spans(small)]
     if len(wrote) >= MOST:
         raise UserError(f"a target of {len(wrote):,} tokens: at most {MOST - 1} can be shown")

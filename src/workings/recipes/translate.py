@@ -48,13 +48,13 @@ class PairTokenizerConfig(TokenizerConfig):
     lower: bool = False
     """small letters only"""
     dropout: float = 0.0
-    """share of the merges of byte pairs left out while training: words fall apart differently
-    every epoch"""
+    """chance for a pair not to be merged, while training: words fall apart differently every
+    epoch"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dropout and self.kind != "byte-pair":
-            told = f"only byte-pair merges anything, not {self.kind}"
+            told = f"only byte-pair merges anything; with {self.kind}, 0"
             raise UserError(f"tokenizer.dropout = {self.dropout}: {told}")
 
 

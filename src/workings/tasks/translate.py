@@ -15,6 +15,7 @@ from torch import Tensor
 
 from workings.crew import Crew
 from workings.data.batching import pad, pair_batches
+from workings.data.byte_pair import BytePair
 from workings.data.download import Progress
 from workings.data.loose_pairs import LoosePairs
 from workings.data.pairs import Pair, PairSplits, load_pairs, load_test, pair_set_names
@@ -29,7 +30,6 @@ from workings.tasks.translation import Search, Translation, Vocabularies, transl
 from workings.tasks.weights import with_weights
 from workings.tasks.writing import Writing, framed, stop_of
 
-Encoded = list[tuple[NDArray[np.int32], NDArray[np.int32]]]
 PARTS = ("train", "validation", "test")
 GREEDILY = SearchConfig(beams=1, length_penalty=0.0)
 SHOWN = 2  # translations that are logged after an epoch
@@ -45,9 +45,9 @@ class Translating(Writing):
         super().__init__(recipe)
         self.words, self.model = words, model
         self.pairs: dict[str, tuple[Pair, ...]] = dict.fromkeys(PARTS, ())
-        self._encoded: dict[str, Encoded] = {}
-        self._taught: Encoded = []  # the training pairs as this epoch reads them
-        self._loose: list[LoosePairs] = []  # their sides, where words fall apart by chance
+        self._encoded: dict[str, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
+        self._loose: tuple[LoosePairs, LoosePairs] | None = None  # where words fall apart
+        self._split_for = -1  # the epoch whose pieces the training pairs are in
 
     @property
     def files(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -80,49 +80,60 @@ class Translating(Writing):
             )
             for pair in pairs
         ]
-        if part == "train":
-            self._taught = self._encoded[part]
 
     # -- what the training loop asks ---------------------------------------------------------------
 
     def batches(self, epoch: int) -> list[list[int]]:
         """The training batches: pairs of like lengths together, by their tokens."""
         self.force(epoch)
-        if self.recipe.tokenizer.dropout:
-            self._taught = self._split_for(epoch)
-        recipe = self.recipe
+        self._fall_apart(epoch)
         return pair_batches(
-            *_lengths(self._taught), tokens=recipe.train.batch, seed=recipe.seed, epoch=epoch
+            *self._lengths("train"),
+            tokens=self.recipe.train.batch,
+            seed=self.recipe.seed,
+            epoch=epoch,
         )
 
-    def _split_for(self, epoch: int) -> Encoded:
-        """The training pairs, their words in the pieces that they fall apart into this epoch."""
-        if not self._loose:
-            self._loose = [self._loosened("source", 0), self._loosened("target", 1)]
-        sources, targets = (side.drawn(epoch) for side in self._loose)
-        stop = np.int32(stop_of(self.words.source))
-        return [(np.append(s, stop), t) for s, t in zip(sources, targets, strict=True)]
+    def _fall_apart(self, epoch: int) -> None:
+        """Put the training pairs into the pieces of this epoch, where these are left to chance."""
+        share, words = self.recipe.tokenizer.dropout, self.words
+        if not share or self._split_for == epoch:
+            return
+        if self._loose is None:
+            assert isinstance(words.source, BytePair)
+            assert isinstance(words.target, BytePair)
+            pairs, seed = self.pairs["train"], self.recipe.seed
+            sources = [words.cased(pair.source) for pair in pairs]
+            targets = [words.cased(pair.target) for pair in pairs]
+            self._loose = (
+                LoosePairs(words.source, sources, share, f"source {seed}"),
+                LoosePairs(words.target, targets, share, f"target {seed}"),
+            )
+        read, wrote = (side.drawn(epoch) for side in self._loose)
+        stop = np.int32(stop_of(words.source))
+        self._encoded["train"] = [(np.append(s, stop), t) for s, t in zip(read, wrote, strict=True)]
+        self._split_for = epoch
 
-    def _loosened(self, side: str, number: int) -> LoosePairs:
-        pieces, recipe = getattr(self.words, side), self.recipe
-        texts = [self.words.cased(getattr(pair, side)) for pair in self.pairs["train"]]
-        return LoosePairs(pieces, texts, recipe.tokenizer.dropout, 2 * recipe.seed + number)
+    def _lengths(self, part: str) -> tuple[list[int], list[int]]:
+        some = self._encoded[part]
+        return [len(source) for source, _ in some], [len(target) + 1 for _, target in some]
 
     def weight(self, batch: Sequence[int]) -> int:
         """Over how many tokens of the target the loss is a mean."""
-        return sum(len(self._taught[k][1]) + 1 for k in batch)
+        return sum(len(self._encoded["train"][k][1]) + 1 for k in batch)
 
     def describe(self, batch: Sequence[int]) -> str:
         """Say what a batch is."""
-        source, target = (max(len(self._taught[k][side]) for k in batch) for side in (0, 1))
+        source, target = (
+            max(len(self._encoded["train"][k][side]) for k in batch) for side in (0, 1)
+        )
         return f"a batch of {len(batch):,} pairs, the longest of {source:,} and {target:,} tokens"
 
     def collate(
         self, part: str, batch: Sequence[int], device: torch.device
     ) -> tuple[Sentences, Tensor, Tensor]:
         """Sources, targets behind their start token, and what follows each of these."""
-        encoded = self._taught if part == "train" else self._encoded[part]
-        some = [encoded[k] for k in batch]
+        some = [self._encoded[part][k] for k in batch]
         ids, lengths = pad([source for source, _ in some])
         source = Sentences(ids.to(device), lengths.to(device))
         return source, *framed([t for _, t in some], stop_of(self.words.target), device)
@@ -130,8 +141,7 @@ class Translating(Writing):
     def measured_in(self, part: str) -> list[list[int]]:
         """The batches in which the loss on a part is measured."""
         tokens = self.recipe.train.batch
-        lengths = _lengths(self._encoded[part])
-        return pair_batches(*lengths, tokens=tokens, seed=0, shuffle=False)
+        return pair_batches(*self._lengths(part), tokens=tokens, seed=0, shuffle=False)
 
     def evaluate(self, crew: Crew) -> dict[str, float]:
         """The loss on the validation pairs; and BLEU, where it decides which epoch is best."""
@@ -266,11 +276,6 @@ class Translating(Writing):
             belongs,
         )
         return cls(recipe, words, model)
-
-
-def _lengths(encoded: Encoded) -> tuple[list[int], list[int]]:
-    """Tokens of each pair's sides, with their stops."""
-    return [len(source) for source, _ in encoded], [len(target) + 1 for _, target in encoded]
 
 
 def _loaded(
