@@ -49,6 +49,7 @@ def _by_gram(x: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count row
     """
     a, b, c = COEFFICIENTS
     gram = x @ x.mT
+    factor: Tensor
     for k in range(ROUNDS):
         turn = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         turn.diagonal(dim1=1, dim2=2).add_(a)
