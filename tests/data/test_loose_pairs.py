@@ -7,10 +7,11 @@ import pytest
 from tokenizers import Tokenizer as Engine
 from tokenizers import models
 
+from workings.config import build
 from workings.data.byte_pair import BytePair
 from workings.data.loose_pairs import LoosePairs
 from workings.errors import UserError
-from workings.recipes import PairTokenizerConfig
+from workings.recipes import TranslateRecipe
 
 TEXTS = ["low lower lowest", "", "naïve 🙂 it's lower,  slowly\n", "lower"]
 
@@ -95,7 +96,8 @@ def test_each_word_is_drawn_on_its_own(pieces):
 
 
 def test_only_byte_pairs_fall_apart():
-    with pytest.raises(UserError, match="only byte-pair merges anything; with words, 0"):
-        PairTokenizerConfig(kind="words", dropout=0.1)
-    with pytest.raises(UserError, match=r"dropout = 1\.5: from 0 to below 1"):
-        PairTokenizerConfig(dropout=1.5)
+    told = r"^tokenizer\.dropout = 0\.1: only byte-pair merges anything; with words, 0$"
+    with pytest.raises(UserError, match=told):
+        build(TranslateRecipe, {"tokenizer": {"kind": "words", "dropout": 0.1}})
+    with pytest.raises(UserError, match=r"^tokenizer\.dropout = 1\.5: from 0 to below 1$"):
+        build(TranslateRecipe, {"tokenizer": {"dropout": 1.5}})

@@ -55,7 +55,7 @@ class PairTokenizerConfig(TokenizerConfig):
         super().__post_init__()
         if self.dropout and self.kind != "byte-pair":
             told = f"only byte-pair merges anything; with {self.kind}, 0"
-            raise UserError(f"tokenizer.dropout = {self.dropout}: {told}")
+            raise UserError(f"dropout = {self.dropout}: {told}")
 
 
 @dataclass(frozen=True, kw_only=True)
