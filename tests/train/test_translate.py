@@ -90,6 +90,13 @@ def test_what_is_unknown_is_taken_from_where_the_model_looked(run):
     assert text.split() == ["deux", looked_at, "chat"]
 
 
+def test_what_is_unknown_is_no_comma(run):
+    task, source = load(run), ", , , xyzzy , ."
+    unknown = Hypothesis((task.words.target.unknown,) * 5, 0.0, 0.0)
+    assert spelt(task.model, task.words, source, unknown).split() == ["xyzzy"] * 5
+    assert spelt(task.model, task.words, ", .", unknown).split() == ["<unk>"] * 5
+
+
 def test_the_best_and_their_scores(run):
     task = load(run)
     (found,) = task.translate(["one two ten"], SearchConfig(beams=4, length_penalty=0.5))

@@ -88,13 +88,39 @@ def test_a_terminal_is_never_too_narrow(width, size, color):
     assert "head 2" in said
 
 
+def long(size, count=1):
+    """A sentence of so many words by one of a word less, each looking at the next."""
+    rows, columns = [f"r{k}" for k in range(size)], [f"c{k}" for k in range(size - 1)]
+    weights = [[float(j == (i + 1) % (size - 1)) for j in range(size - 1)] for i in range(size)]
+    return Some("x", rows, columns, [One(f"head {k}", weights) for k in range(count)])
+
+
+def test_a_long_sentence_by_itself_has_its_words_beside_it():
+    told = long(60)
+    words = [mark.words for mark in maps.picture(told).marks if hasattr(mark, "words")]
+    assert set(told.rows) | set(told.columns) <= set(words)
+    lines = maps_text.text(told, width=80).splitlines()
+    assert next(line for line in lines if line.startswith(" r6 ")) == " r6        █"
+    assert "59 c58" in maps_text.text(told, width=80)
+    many = maps_text.text(long(60, count=6), width=80)
+    assert "r6" not in many
+    assert "head 5" in many
+
+
+def test_columns_are_counted_where_they_have_other_names_than_rows():
+    lines = maps_text.text(long(12), width=80).splitlines()
+    ruler = next(line for line in lines if line.split() == ["5", "10"])
+    fourth = next(line for line in lines if line.startswith(" r3 "))
+    assert fourth.index("██") + 1 == ruler.index("5")
+
+
 def test_large_maps_are_images_and_small_ones_are_not():
     def told(size):
         weights = [[(i * j) % 7 / 7 for j in range(size)] for i in range(size)]
         return Some("x", ["t"] * size, ["t"] * size, [One("h", weights)])
 
     assert "<image" not in maps.picture(told(60)).svg()
-    large = maps.picture(told(90)).svg()
+    large = maps.picture(told(120)).svg()
     assert large.count("<image") == 1
     assert len(large) < 20_000
 

@@ -1,13 +1,12 @@
 """Which word of the source a translator looked at for each word that it wrote."""
 
-from array import array
 from collections.abc import Collection
 
 import torch
 
 from workings.data.tokenizer import STOP
 from workings.errors import UserError
-from workings.lens.attention_maps import AttentionMaps, HeadMap, check_number
+from workings.lens.attention_maps import AttentionMaps, chosen_heads, head_map
 from workings.lens.pieces import joined_columns, joined_rows, read_pieces, words_of
 from workings.models.translators import START
 from workings.tasks.alignment import cross_weights
@@ -46,26 +45,16 @@ def alignment(
             "this translator looks at nothing while it writes: there is no alignment "
             "(model.context is none or fixed)"
         )
-    check_number("layer", layers, len(found))
-    check_number("head", heads, len(found[0]))
+    maps = chosen_heads(found, layers, heads)
+    if not layers and not heads:
+        name = "attention" if len(maps) == 1 else f"mean of {len(maps)} heads"
+        maps = {name: torch.stack(list(maps.values())).mean(0)}
     source_read, target_read = words.cased(source), words.cased(target)
     stop = f" {STOP}" if whole_words else STOP  # a word of its own
     columns = [*read_pieces(source_read, words.source.spans(source_read)[: len(read) - 1]), stop]
     rows = [*read_pieces(target_read, words.target.spans(target_read)[: len(wrote)]), stop]
-    maps = {
-        f"layer {layer}, head {head}": weights
-        for layer, step in enumerate(found, start=1)
-        for head, weights in enumerate(step, start=1)
-        if (not layers or layer in layers) and (not heads or head in heads)
-    }
-    if not layers and not heads:
-        name = "attention" if len(maps) == 1 else f"mean of {len(maps)} heads"
-        maps = {name: torch.stack(list(maps.values())).mean(0)}
     if whole_words:
         maps = {n: joined_columns(joined_rows(w, rows), columns) for n, w in maps.items()}
         rows, columns = words_of(rows), words_of(columns)
-    named = [
-        HeadMap(name, [array("f", row) for row in weights.tolist()])
-        for name, weights in maps.items()
-    ]
+    named = [head_map(name, weights) for name, weights in maps.items()]
     return AttentionMaps(f"{source} → {target}", rows, columns, named)

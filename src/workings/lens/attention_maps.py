@@ -149,20 +149,33 @@ def _maps(
 ) -> AttentionMaps:
     if not found:
         raise UserError("this model has no attention to look at")
-    check_number("layer", layers, len(found))
-    check_number("head", heads, len(found[0]))
     size = len(tokens)
     maps = [
-        # As arrays of C's: a list of Python's numbers takes eight times the room.
-        HeadMap(
-            f"layer {layer}, head {head}",
-            [array("f", row) for row in weights[:size, :size].tolist()],
-        )
+        head_map(name, weights[:size, :size])
+        for name, weights in chosen_heads(found, layers, heads).items()
+    ]
+    return AttentionMaps(text, tokens, tokens, maps, cut)
+
+
+def chosen_heads(
+    found: Sequence[Float[Tensor, "heads rows columns"]],
+    layers: Collection[int],
+    heads: Collection[int],
+) -> dict[str, Float[Tensor, "rows columns"]]:
+    """The heads of some layers, by their names; numbers count from 1, and none means all."""
+    check_number("layer", layers, len(found))
+    check_number("head", heads, len(found[0]))
+    return {
+        f"layer {layer}, head {head}": weights
         for layer, step in enumerate(found, start=1)
         for head, weights in enumerate(step, start=1)
         if (not layers or layer in layers) and (not heads or head in heads)
-    ]
-    return AttentionMaps(text, tokens, tokens, maps, cut)
+    }
+
+
+def head_map(name: str, weights: Float[Tensor, "rows columns"]) -> HeadMap:
+    """A head as arrays of C's: a list of Python's numbers takes eight times the room."""
+    return HeadMap(name, [array("f", row) for row in weights.tolist()])
 
 
 def check_number(what: str, wanted: Collection[int], count: int) -> None:

@@ -9,11 +9,12 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from workings.errors import UserError
-from workings.lens.attention_maps import check_number
+from workings.lens.attention_maps import chosen_heads
 from workings.lens.pieces import joined_rows, words_of, written_pieces
 from workings.models.writers import START
 from workings.tasks.alignment import cross_weights
-from workings.tasks.caption import Caption, Captioning, pictured
+from workings.tasks.caption import Captioning, pictured
+from workings.tasks.writing import Written
 from workings.views.captioned import Captioned
 
 Photo = UInt8[np.ndarray, "size size 3"]
@@ -22,7 +23,7 @@ Photo = UInt8[np.ndarray, "size size 3"]
 def glances(
     task: Captioning,
     picture: Photo,
-    caption: Caption,
+    caption: Written,
     name: str,
     *,
     layers: Collection[int] = (),
@@ -45,7 +46,7 @@ def glances(
 def _seen(
     task: Captioning,
     picture: Photo,
-    caption: Caption,
+    caption: Written,
     layers: Collection[int],
     heads: Collection[int],
 ) -> Float[Tensor, "tokens places"] | None:
@@ -57,12 +58,5 @@ def _seen(
         if layers or heads:
             raise UserError("this captioner looks at nothing while it writes (model.context)")
         return None
-    check_number("layer", layers, len(found))
-    check_number("head", heads, len(found[0]))
-    chosen = [
-        weights
-        for layer, step in enumerate(found, start=1)
-        for head, weights in enumerate(step, start=1)
-        if (not layers or layer in layers) and (not heads or head in heads)
-    ]
-    return torch.stack(chosen).mean(0)[: len(caption.tokens)]
+    chosen = chosen_heads(found, layers, heads).values()
+    return torch.stack(list(chosen)).mean(0)[: len(caption.tokens)]

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,23 +28,13 @@ from workings.recipes import CaptionRecipe, CaptionSearchConfig
 from workings.scores.captions import CaptionScores, score_captions
 from workings.tasks.scene_looks import on_shapes, scenes_of
 from workings.tasks.weights import with_weights
-from workings.tasks.writing import Writing, drawn, framed, stop_of
+from workings.tasks.writing import Writing, Written, drawn, framed, stop_of
 
 PARTS = ("train", "validation", "test")
 AT_ONCE = 64  # pictures that are described together
 SHOWN = 2  # captions that are logged after an epoch
 
 Pixels = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Caption:
-    """A caption, the tokens it is made of, the log of its probability, and its rank's score."""
-
-    text: str
-    tokens: tuple[int, ...]
-    log_probability: float
-    score: float
 
 
 class Captioning(Writing):
@@ -217,13 +207,13 @@ class Captioning(Writing):
         pictures: Iterable[UInt8[np.ndarray, "size size 3"]],
         how: CaptionSearchConfig | None = None,
         sampling: Sampling | None = None,
-    ) -> Iterator[list[Caption]]:
+    ) -> Iterator[list[Written]]:
         """Describe pictures as they come: of each the best captions, best first; or one drawn."""
         how, waiting = how or self.recipe.search, iter(pictures)
         while some := list(islice(waiting, AT_ONCE)):
             for found in self._found(pictured(some, self.model), how, sampling):
                 yield [
-                    Caption(self.tokenizer.decode(h.tokens), h.tokens, h.log_probability, h.score)
+                    Written(self.tokenizer.decode(h.tokens), h.tokens, h.log_probability, h.score)
                     for h in found
                 ]
 

@@ -26,9 +26,9 @@ from workings.errors import UserError
 from workings.models.translators import Sentences, Translator, build_translator
 from workings.recipes import SearchConfig, TranslateRecipe
 from workings.scores.bleu import score, tokenised_bleu
-from workings.tasks.translation import Search, Translation, Vocabularies, translate
+from workings.tasks.translation import Search, Vocabularies, translate
 from workings.tasks.weights import with_weights
-from workings.tasks.writing import Writing, framed, stop_of
+from workings.tasks.writing import Writing, Written, framed, stop_of
 
 PARTS = ("train", "validation", "test")
 GREEDILY = SearchConfig(beams=1, length_penalty=0.0)
@@ -199,7 +199,7 @@ class Translating(Writing):
         how: SearchConfig | None = None,
         sampling: Sampling | None = None,
         by: Search | None = None,
-    ) -> Iterator[list[Translation]]:
+    ) -> Iterator[list[Written]]:
         """Translate texts as they come: of each the best translations, best first; or one drawn."""
         return translate(self.model, self.words, texts, how or self.recipe.search, sampling, by)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Protocol
+from unicodedata import category
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from workings.decode.sample import Sampling
 from workings.models.translators import START, Sentences, Translator
 from workings.recipes import SearchConfig
 from workings.tasks.alignment import cross_weights
-from workings.tasks.writing import drawn, stop_of
+from workings.tasks.writing import Written, drawn, stop_of
 
 AT_ONCE = 2**14  # tokens of sources and beams in a batch
 WAITING = 2000  # sentences that are sorted by length together
@@ -46,16 +47,6 @@ class Vocabularies:
         return self.target.encode(self.cased(text))
 
 
-@dataclass(frozen=True)
-class Translation:
-    """A translation, the tokens it is made of, the log of its probability, and its rank's score."""
-
-    text: str
-    tokens: tuple[int, ...]
-    log_probability: float
-    score: float
-
-
 class Search(Protocol):
     """What finds the best translations: `decode.beam.beam_search`, or who stands in its place."""
 
@@ -71,7 +62,7 @@ def translate(
     how: SearchConfig,
     sampling: Sampling | None = None,
     by: Search | None = None,
-) -> Iterator[list[Translation]]:
+) -> Iterator[list[Written]]:
     """Translate texts as they come, in their order: of each the best, best first; or one drawn.
 
     Nothing is translated by nothing. What is no sentence any more is translated in stretches.
@@ -93,9 +84,9 @@ def _translated(
     how: SearchConfig,
     sampling: Sampling | None,
     search: Search,
-) -> list[list[Translation]]:
+) -> list[list[Written]]:
     """Translate texts together, those of like length in a batch."""
-    found = {k: [Translation("", (), 0.0, 0.0)] for k, text in enumerate(texts) if not text.strip()}
+    found = {k: [Written("", (), 0.0, 0.0)] for k, text in enumerate(texts) if not text.strip()}
     asked = [k for k in range(len(texts)) if k not in found]
     encoded = [words.read(texts[k]) for k in asked]
     room = max(AT_ONCE // how.beams, 1)
@@ -114,7 +105,7 @@ def _translated(
             hypotheses = drawn(model, source, stop_of(words.target), sampling, longest)
         for k, some_of_it in zip((asked[b] for b in batch), hypotheses, strict=True):
             found[k] = [
-                Translation(spelt(model, words, texts[k], h), h.tokens, h.log_probability, h.score)
+                Written(spelt(model, words, texts[k], h), h.tokens, h.log_probability, h.score)
                 for h in some_of_it
             ]
     return [found[k] for k in range(len(texts))]
@@ -134,12 +125,12 @@ def stretches(words: Vocabularies, text: str) -> list[str]:
     return [*parts, text]
 
 
-def _together(parts: list[list[Translation]]) -> list[Translation]:
+def _together(parts: list[list[Written]]) -> list[Written]:
     """Put the translations of stretches together: the best of each, the second best and so on."""
     if len(parts) == 1:
         return parts[0]
     return [
-        Translation(
+        Written(
             " ".join(part.text for part in ranked),
             tuple(token for part in ranked for token in part.tokens),
             sum(part.log_probability for part in ranked),
@@ -160,22 +151,33 @@ def spelt(model: Translator, words: Vocabularies, source: str, found: Hypothesis
     """Write a translation as text.
 
     A word that is unknown to the target's vocabulary is the word of the source that the model
-    looked at most when it chose it, if it looks at all: a name, most of the time.
+    looked at most when it chose it, if it looks at all: a name, most of the time. Much is looked
+    at commas and full stops, too, but none of them is an unknown word.
     """
     unknown = words.target.unknown
     if not isinstance(words.target, Words) or unknown not in found.tokens:
         return words.target.decode(found.tokens).strip()
     seen = _looked_at(model, words, source, found.tokens)
     copied = words.source.tokens(source)
-    if seen is None or not copied:
+    places = [k for k, word in enumerate(copied) if not _is_punctuation(word)]
+    if seen is None or not places:
         return words.target.decode(found.tokens)
     spelling = [
-        copied[min(int(seen[k].argmax()), len(copied) - 1)]
+        copied[places[int(seen[k, places].argmax())]]
         if token == unknown
         else words.target.token(token)
         for k, token in enumerate(found.tokens)
     ]
     return words.target.join(spelling)
+
+
+def _is_punctuation(word: str) -> bool:
+    """Say whether a word has nothing but punctuation marks.
+
+    >>> [_is_punctuation(word) for word in (",", "...", "t-shirt", "☺")]
+    [True, True, False, False]
+    """
+    return all(category(character).startswith("P") for character in word)
 
 
 def _looked_at(

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,16 @@ from workings.decode.beam import Hypothesis
 from workings.decode.sample import Sampling, generate
 from workings.models.writers import PAD, START, Condition, Writer
 from workings.tasks.task import Losses, Task
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text, the tokens it is made of, the log of its probability, and its rank's score."""
+
+    text: str
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
 
 
 class Writing(Task):

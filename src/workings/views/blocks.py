@@ -11,13 +11,13 @@ _CUBE = np.array([0, 95, 135, 175, 215, 255])  # the levels of red, green and bl
 _GREYS = np.arange(8, 239, 10)
 
 
-def shaded(shares: Sequence[float]) -> str:
-    """Write shares from 0 to 1 as shades, two characters each, which make about a square.
+def shaded(shares: Sequence[float], width: int = 2) -> str:
+    """Write shares from 0 to 1 as shades; two characters each make about a square.
 
     >>> shaded([0, 0.5, 1])
     '  ▒▒██'
     """
-    return "".join(2 * _SHADES[round((len(_SHADES) - 1) * share)] for share in shares)
+    return "".join(width * _SHADES[round((len(_SHADES) - 1) * share)] for share in shares)
 
 
 def half_blocks(rows: Sequence[Sequence[str]]) -> list[str]:

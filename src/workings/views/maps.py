@@ -176,7 +176,7 @@ def _laid_out(told: Told, titled: bool) -> _Layout:
     longest = max(rows, columns)
     side = _ALONE if count == 1 else _LARGE if count <= _FEW and longest > _MANY else _SMALL
     cell = min(side / longest, _LARGEST)
-    if cell < _LABELLED and longest * _LABELLED < _WIDEST / 3:
+    if cell < _LABELLED and longest * _LABELLED < (_WIDEST if count == 1 else _WIDEST / 3):
         cell = _LABELLED  # a larger map that can be read is better than a smaller that cannot
     room, turned = (0.0, 0.0), False
     if cell >= _LABELLED:
