@@ -197,7 +197,11 @@ def import_tensors(path: Path) -> dict[str, Tensor]:
     with _damage_told(path):
         opened(path).close()  # a file, and no link or pipe
         with _strangeness_told(path):
-            return _tensors(path)
+            tensors = _tensors(path)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.float().isfinite().all():
+            raise UserError(f"{path}: {brief(name)} has values that are no numbers, or infinite")
+    return tensors
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from workings.data.emoji_pairs import _named as emoji_pairs
 from workings.data.emoji_pairs import emoji_names
 from workings.data.named_pairs import NAMED_PAIRS
 from workings.data.pair_splits import pair_keys
+from workings.data.pairs import load_test
 from workings.errors import UserError
 
 
@@ -259,6 +260,7 @@ def test_english_and_french_are_split_by_sentence() -> None:
     assert [len(part) for part in parts_of(splits)[1:]] == [8_356, 8_356]
     assert len(splits.train) + splits.cleaned.too_uneven == 167_130 - 2 * 8_356
     assert not shared(splits)
+    assert load_test("eng-fra", source="en", target="fr", fetch=False) == splits.test
 
 
 def test_two_files_come_before_a_folder_of_that_name(tmp_path):
@@ -267,3 +269,18 @@ def test_two_files_come_before_a_folder_of_that_name(tmp_path):
         (tmp_path / f"some.{ending}").write_text("".join(f"{ending} {k}\n" for k in range(40)))
     found = load_pairs(tmp_path / "some", source="en", target="fr")
     assert len(found.train) + len(found.validation) + len(found.test) == 40
+
+
+def test_a_folder_to_train_on_is_no_test(tmp_path):
+    def put(stem):
+        for ending in ("en", "fr"):
+            (tmp_path / f"{stem}.{ending}").write_text(f"{ending} {stem}\n")
+
+    put("news")  # alone: what else could be meant?
+    assert load_test(tmp_path, source="en", target="fr")[0].source == "en news"
+    for stem in ("train", "validation"):
+        put(stem)
+        with pytest.raises(UserError, match=r"nothing to test on: no test\.en and test\.fr"):
+            load_test(tmp_path, source="en", target="fr")
+    put("test")
+    assert load_test(tmp_path, source="en", target="fr")[0].source == "en test"

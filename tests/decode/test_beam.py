@@ -66,6 +66,23 @@ def test_it_does_not_stop_early_and_says_true_probabilities(seed, beams, strengt
         assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    beams=st.integers(1, 4),
+    strength=st.sampled_from([0.0, 1.0, 3.0, -0.5]),
+    longest=st.lists(st.integers(1, 7), min_size=3, max_size=3),
+)
+def test_a_source_with_a_limit_of_its_own_is_searched_as_if_alone(seed, beams, strength, longest):
+    model = toy.Toy(seed=seed, vocabulary=5)
+    options = {"stop": STOP, "beams": beams, "length_penalty": strength}
+    together = beam_search(model, torch.tensor([1, 4, 2]), longest=longest, **options)
+    for first, limit, found in zip((1, 4, 2), longest, together, strict=True):
+        (alone,) = beam_search(model, torch.tensor([first]), longest=limit, **options)
+        assert [h.tokens for h in found] == [h.tokens for h in alone]
+        assert max(len(h.tokens) for h in found) <= limit
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

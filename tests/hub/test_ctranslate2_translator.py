@@ -75,7 +75,7 @@ def test_scores_are_ours(name):
     ending=st.sampled_from([1.0, 3.0, 6.0]),
     beams=st.integers(1, 6),
     penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0, -0.5]),
-    longest=st.sampled_from([1, 2, 11, 25]),
+    longest=st.sampled_from([1, 2, 11, 25, [25, 2, 11, 25]]),
     data=st.data(),
 )
 def test_it_finds_what_our_search_finds(name, seed, ending, beams, penalty, longest, data):

@@ -219,6 +219,15 @@ def test_what_is_no_marian(tmp_path):
         write_marian(recurrent, tmp_path)
 
 
+def test_weights_that_are_no_numbers(tmp_path):
+    model = made()
+    with torch.no_grad():
+        model.head.weight[5, 2] = torch.nan
+    write_marian(model, tmp_path)
+    with pytest.raises(UserError, match="has values that are no numbers"):
+        read_marian(tmp_path, read_config(tmp_path), unknown=2)
+
+
 # -- tokens ------------------------------------------------------------------------------------
 
 SCORED = {"▁": -2.0, "▁the": -2.5, "▁le": -2.6, "▁cat": -3.0, "▁chat": -3.1, "s": -3.0, "e": -4.0}

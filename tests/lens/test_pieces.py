@@ -3,7 +3,7 @@
 import pytest
 
 from workings.data.tokenizers import train_tokenizer
-from workings.lens.pieces import words_of, written_pieces
+from workings.lens.pieces import read_pieces, words_of, written_pieces
 
 
 @pytest.mark.parametrize("text", ["a café x", "日本 x", "x é", "plain"])
@@ -12,3 +12,5 @@ def test_a_letter_of_several_tokens_is_one_letter(text):
     pieces = written_pieces(tokenizer, tokenizer.encode(text))
     assert "".join(pieces).strip() == text
     assert words_of(pieces) == text.split()
+    assert words_of(read_pieces(text, tokenizer.spans(text))) == text.split()
+    assert len(tokenizer.spans(text)) == len(tokenizer.encode(text))

@@ -23,6 +23,7 @@ from workings.recipes import ClassifyRecipe, SearchConfig, TranslateRecipe
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
 from workings.tasks.translation import LONGEST, Vocabularies, sentences, spelt, stretches
+from workings.tasks.writing import Written
 from workings.train.runs import load, resume, train
 
 LOOSELY = ("--tokenizer.dropout", "0.3")
@@ -95,6 +96,8 @@ def test_what_is_unknown_is_no_comma(run):
     unknown = Hypothesis((task.words.target.unknown,) * 5, 0.0, 0.0)
     assert spelt(task.model, task.words, source, unknown).split() == ["xyzzy"] * 5
     assert spelt(task.model, task.words, ", .", unknown).split() == ["<unk>"] * 5
+    marked = Hypothesis((PAD, START, task.words.target.unknown), 0.0, 0.0)
+    assert spelt(task.model, task.words, source, marked) == "xyzzy"
 
 
 def test_the_best_and_their_scores(run):
@@ -113,6 +116,20 @@ def test_order_and_empty_sentences(run):
     assert together[3] == "dix six chat chat"
 
 
+def test_a_translation_does_not_depend_on_its_neighbours(run):
+    """With a penalty that rewards length, a search goes as far as it may."""
+    task, how = load(run), SearchConfig(beams=3, length_penalty=3.0)
+    alone = next(iter(task.translate(["one two"], how)))
+    beside, _ = task.translate(["one two", "cat dog " * 30], how)
+    assert [t.text for t in beside] == [t.text for t in alone]
+
+
+def test_without_held_out_pairs_the_last_weights_are_kept(pairs, tmp_path):
+    recipe = recipe_for(pairs, "--data.validation", "0", "--train.epochs", "3")
+    train(recipe, tmp_path / "run", mode="quiet")
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["best_epoch"] == 3
+
+
 def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
     task, words = load(run), ["one", "two", "six", "ten", "cat"] * 2000
     parts = stretches(task.words, " ".join(words))
@@ -121,6 +138,10 @@ def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
     (found,) = task.translate([" ".join(words[:600])], SearchConfig(beams=1))
     expected = [next(task.best([p], SearchConfig(beams=1))) for p in parts[:2]]
     assert found[0].text.startswith(" ".join(expected))
+    bytes_ = Vocabularies(*[BytePair.train(["the cat"] * 9, 270, stop=True)] * 2)
+    parts = stretches(bytes_, "日本" * 125)  # three tokens each: no sentence any more
+    assert "".join(parts) == "日本" * 125
+    assert max(len(bytes_.read(part)) for part in parts) <= LONGEST + 1
     unbroken = stretches(task.words, "x" * 100_000)
     assert "".join(unbroken) == "x" * 100_000
     assert main(["translate", str(run), " ".join(words[:600]), "--beams", "1", "--show"]) == 2
@@ -214,6 +235,15 @@ def test_the_command_line(run, tmp_path, capsys):
     assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
 
 
+def test_a_sentence_stays_on_its_line(run, monkeypatch, capsys):
+    broken = Written("one\ntwo\tthree", (), 0.0, -1.0)
+    monkeypatch.setattr(Translating, "translate", lambda *_: iter([[broken]]))
+    for options, fields in (((), 1), (("--n-best", "1"), 3)):
+        assert main(["translate", str(run), "cat", *options]) == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        assert len(line.split("\t")) == fields
+
+
 def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     typed = iter(["ten one", "", "cat dog"])
 
@@ -278,6 +308,13 @@ def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, 
     assert f"trained on {learned} of these 59 pairs" in capsys.readouterr().out
     assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
     assert "trained on" not in capsys.readouterr().out
+    shutil.copy(pairs, tmp_path / "copied.tsv")  # other data by its name alone
+    other, few = tmp_path / "other", ("--train.epochs", "1", "--seed", "2")
+    train(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
+    assert main(["judge", str(run), str(other)]) == 0
+    told = capsys.readouterr().out
+    assert "other was trained on" in told
+    assert "reversed was trained on" not in told
     monkeypatch.setattr(Translating, "learned_from", gone)
     assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
     assert "trained on is not there" in capsys.readouterr().out
@@ -314,6 +351,8 @@ def test_a_file_that_is_not_there_is_no_sentence_but_a_folders_name_may_be_one(
     (tmp_path / "cat").mkdir()
     assert main(["translate", str(run), "cat", "i.e.", "Node.js", "and/or"]) == 0
     assert capsys.readouterr().out.startswith("chat")
+    assert main(["translate", str(run), "cat/" + "x" * 300 + "/dog"]) == 0  # too long for a name
+    capsys.readouterr()
     for missing in ("some.txt", "TEST.FR", "data/test.en.gz", "cat/test", "cat/"):
         assert main(["translate", str(run), missing]) == 2
         assert f"{missing}: no such file" in capsys.readouterr().err

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.hub.fast import FastestSearch
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
-    from workings.views.plain import printable
+    from workings.views.plain import one_line
 
     _expect_sense(arguments)
     task = load_as(Translating, arguments.run_folder)
@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     for texts in given:
         for found, number in zip(task.translate(texts, how, sampling, by), numbers, strict=False):
             if arguments.n_best is None:
-                sys.stdout.write(printable(found[0].text) + "\n")
+                sys.stdout.write(one_line(found[0].text) + "\n")
             else:
                 for one in found:
-                    sys.stdout.write(f"{number}\t{one.score:.4f}\t{printable(one.text)}\n")
+                    sys.stdout.write(f"{number}\t{one.score:.4f}\t{one_line(one.text)}\n")
             sys.stdout.flush()
     return 0
 
@@ -97,7 +97,7 @@ def _show(task: object, source: str, target: str, arguments: argparse.Namespace)
 
     from workings.cli.output import show
     from workings.lens.alignments import alignment
-    from workings.views.plain import printable
+    from workings.views.plain import one_line
 
     found = alignment(
         task,  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def _show(task: object, source: str, target: str, arguments: argparse.Namespace)
     )
     show(found, arguments.format, arguments.out)
     if arguments.out is not None:
-        sys.stdout.write(printable(target) + "\n")
+        sys.stdout.write(one_line(target) + "\n")
 
 
 def _sentences(texts: list[str], endings: Sequence[str]) -> Iterator[str]:
@@ -137,9 +137,9 @@ def _is_like_a_file(text: str, endings: Sequence[str]) -> bool:
     >>> [_is_like_a_file(t, ("de",)) for t in ("test.de.gz", "TEST.DE", "Node.js", "Danke.")]
     [True, True, False, False]
     """
-    from pathlib import Path
+    import os.path
 
     name = text.lower().removesuffix(".gz")
     ends = any(name.endswith(f".{ending.lower()}") for ending in endings)
-    in_a_folder = "/" in text and Path(text).parent.is_dir()
+    in_a_folder = "/" in text and os.path.isdir(os.path.dirname(text))  # noqa: PTH112, PTH120 - any length
     return " " not in text and (ends or in_a_folder)

@@ -7,8 +7,16 @@ from workings.data.download import Progress
 from workings.data.emoji_pairs import NAME as EMOJI_NAMES
 from workings.data.emoji_pairs import emoji_names
 from workings.data.named_pairs import NAMED_PAIRS
-from workings.data.pair_files import Pair, folder_parts, parallel_part, read_columns, side
+from workings.data.pair_files import (
+    Pair,
+    folder_parts,
+    parallel_part,
+    parallel_stems,
+    read_columns,
+    side,
+)
 from workings.data.pair_splits import Cleaned, PairSplits, clean, hold_out_pairs, part_size
+from workings.data.sets import part_of
 from workings.errors import UserError, brief, near, shown
 
 __all__ = [
@@ -101,16 +109,18 @@ def load_test(
 ) -> tuple[Pair, ...]:
     """Load what a translator is tested on, nothing left out.
 
-    A named set's test part, or another part of it ("multi30k/test_2017_flickr"); or all pairs of a
-    file, or of two that begin so.
+    A named set's test part, or another part of it ("multi30k/test_2017_flickr"); that of a folder;
+    or all pairs of a file, or of two that begin so.
     """
     name, _, part = str(data).partition("/")
-    if name in NAMED_PAIRS:
+    if name in NAMED_PAIRS and (part or "test" in NAMED_PAIRS[name].parts):
         return load_part(name, part or "test", source=source, target=target, fetch=fetch)
-    if str(data) == EMOJI_NAMES:
-        return load_pairs(data, source=source, target=target).test
+    if str(data) in pair_set_names():  # what a recipe that says no more would hold out
+        return load_pairs(data, source=source, target=target, fetch=fetch).test
     parts = _read(Path(data), source, target)
-    return tuple(parts.get("test") or parts["train"])
+    if "test" not in parts:
+        _check_not_to_train_on(Path(data), source, target)
+    return tuple(parts.get("test", parts["train"]))
 
 
 def _check(
@@ -139,6 +149,16 @@ def _read(path: Path, source: str, target: str) -> dict[str, list[Pair]]:
     both = brief(f"{path.name}.{source} and {path.name}.{target}")
     told = f"no file, no folder, no {both}, and no named set: {known}"
     raise UserError(f"{brief(str(path), 300)}: {told}")
+
+
+def _check_not_to_train_on(path: Path, source: str, target: str) -> None:
+    """Refuse a folder that has a part to train on, but none to test on."""
+    if not path.is_dir() or side(path, source) or side(path, target):
+        return
+    found = {part_of(stem) for stem in parallel_stems(path, source, target)}
+    if not found or "train" in found:
+        both = brief(f"test.{source} and test.{target}")
+        raise UserError(f"{brief(str(path), 300)}: nothing to test on: no {both}, and no test.tsv")
 
 
 def _check_not_a_side(path: Path, source: str, target: str) -> None:

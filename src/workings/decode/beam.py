@@ -1,6 +1,7 @@
 """Beam search: the best of several sequences followed at once, for a batch of sources."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,58 +40,69 @@ def reach(best: float, length: int, longest: int, strength: float) -> float:
     return best / penalty(longest if strength > 0 else length + 1, strength)
 
 
+def limit_of_each(longest: int | Sequence[int], sources: int) -> list[int]:
+    """How many tokens there may be about each source: the same, or each its own."""
+    limits = [longest] * sources if isinstance(longest, int) else list(longest)
+    assert len(limits) == sources
+    if min(limits, default=1) < 1:
+        raise UserError(f"longest = {min(limits)}: it must be at least 1")
+    return limits
+
+
 @torch.no_grad()
 def beam_search(
     model: Stepper,
     condition: Any,
     *,
     stop: int | None,
-    longest: int,
+    longest: int | Sequence[int],
     beams: int = 5,
     length_penalty: float = 0.0,
     best: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Find for each source the `best` sequences of at most `longest` tokens, best first.
 
-    As many as there are beams, if that is not said: to be sure of fewer takes fewer steps.
+    As many as there are beams, if that is not said: to be sure of fewer takes fewer steps. Each
+    source may have a `longest` of its own, so that it does not matter what it is searched with.
 
     A sequence ends where its stop is among the `beams` best continuations: one that is not was
     never a candidate, and a single beam takes the likeliest token. A source is done when no
     unfinished sequence can still come to rank among its finished ones. What has not stopped at
     `longest` tokens counts as it is.
     """
-    if beams < 1 or longest < 1:
-        raise UserError(f"beams = {beams}, longest = {longest}: both must be at least 1")
+    if beams < 1:
+        raise UserError(f"beams = {beams}: there must be at least 1")
     count = min(best or beams, beams)
     scores, state = model.start(condition)
     finished: list[list[Hypothesis]] = [[] for _ in scores]
+    limits = limit_of_each(longest, len(scores))
+    ending = torch.tensor(limits, device=scores.device).unsqueeze(1)  # [active, 1]
     active = list(range(len(scores)))  # sources that are not done
     totals = scores.new_zeros(len(scores), 1)  # log probabilities: [active, beams]
     written = torch.zeros(len(scores), 1, 0, dtype=torch.long, device=scores.device)
-    for length in range(1, longest + 1):
+    for length in range(1, max(limits, default=0) + 1):
         rows, tokens, values = candidates(scores, totals, 2 * beams)
-        ends = torch.ones_like(tokens, dtype=torch.bool)
-        if length < longest:
-            ends = tokens == stop if stop is not None else torch.zeros_like(ends)
+        ends = (ending == length).expand_as(tokens)
+        if stop is not None:
+            ends = ends | (tokens == stop)
         for a, j in (ends & values.isfinite())[:, :beams].nonzero().tolist():
             text, last, value = written[a, rows[a, j]].tolist(), int(tokens[a, j]), values[a, j]
             text += [] if last == stop else [last]
             ranked = float(value) / penalty(length, length_penalty)
             _add(finished[active[a]], Hypothesis(tuple(text), float(value), ranked), count)
-        if length == longest:
-            break
         totals, order = values.masked_fill(ends, -torch.inf).topk(min(beams, values.shape[1]))
         rows, tokens = rows.gather(1, order), tokens.gather(1, order)
         open_ones = []
         for a, likeliest in enumerate(totals[:, 0].tolist()):
-            found, most = finished[active[a]], reach(likeliest, length, longest, length_penalty)
+            found, limit = finished[active[a]], limits[active[a]]
+            most = reach(likeliest, length, limit, length_penalty)
             if likeliest > -math.inf and (len(found) < count or found[-1].score < most):
                 open_ones.append(a)
         if not open_ones:
             break
         kept = torch.tensor(open_ones, device=scores.device)
         beams_before = written.shape[1]
-        totals, rows, tokens = totals[kept], rows[kept], tokens[kept]
+        totals, rows, tokens, ending = totals[kept], rows[kept], tokens[kept], ending[kept]
         before = written[kept.unsqueeze(1), rows]  # [active, beams, length]
         written = torch.cat((before, tokens.unsqueeze(-1)), -1)
         active = [active[a] for a in open_ones]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workings.decode.beam import Hypothesis, penalty, reach
+from workings.decode.beam import Hypothesis, limit_of_each, penalty, reach
 from workings.errors import UserError
 from workings.hub.ctranslate2_layers import (
     ACTIVATIONS,
@@ -120,23 +120,36 @@ class TranslationEngine:
         return [list(one.log_probs) for one in told]
 
     def search(
-        self, source: Sentences, *, longest: int, beams: int, length_penalty: float, best: int
+        self,
+        source: Sentences,
+        *,
+        longest: int | Sequence[int],
+        beams: int,
+        length_penalty: float,
+        best: int,
     ) -> list[list[Hypothesis]]:
         """Find the `best` of what `decode.beam.beam_search` finds."""
         names = _names(source)
-        if best == 1 and length_penalty == 0:  # it ends when nothing likelier can come, as ours
-            told = self._told(names, beam_size=beams, max_decoding_length=longest)
-            return [_ranked(one, self.stop, longest, longest, 1, 0.0) or [] for one in told]
+        limits = limit_of_each(longest, len(names))
+        # By likelihood alone it ends when nothing likelier can come, as ours: one search is enough.
+        likeliest = best == 1 and length_penalty == 0
+        lengths = [
+            limit if likeliest else _likely(len(tokens), limit)
+            for tokens, limit in zip(names, limits, strict=True)
+        ]
         found: dict[int, list[Hypothesis]] = {}
-        lengths = [_likely(len(tokens), longest) for tokens in names]
         while rest := [k for k in range(len(names)) if k not in found]:
             most = min(lengths[k] for k in rest)
             some = [k for k in rest if lengths[k] == most]
-            followed = self._followed([names[k] for k in some], beams, most)
-            for k, one in zip(some, followed, strict=True):
-                ranked = _ranked(one, self.stop, most, longest, best, length_penalty)
+            sources = [names[k] for k in some]
+            if likeliest:
+                told = self._told(sources, beam_size=beams, max_decoding_length=most)
+            else:
+                told = self._followed(sources, beams, most)
+            for k, one in zip(some, told, strict=True):
+                ranked = _ranked(one, self.stop, most, limits[k], best, length_penalty)
                 if ranked is None:
-                    lengths[k] = min(2 * most, longest)
+                    lengths[k] = min(2 * most, limits[k])
                 else:
                     found[k] = ranked
         return [found[k] for k in range(len(names))]

@@ -1,12 +1,12 @@
 """Texts and translations as fast as can be, and just those that the model itself would write."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.decode.beam import Hypothesis, beam_search
+from workings.decode.beam import Hypothesis, beam_search, limit_of_each
 from workings.decode.sample import Sampling, generate
 from workings.hub.ctranslate2 import Engine
 from workings.hub.ctranslate2_layers import SINUSOIDS
@@ -61,11 +61,17 @@ class FastestSearch:
         self._engine: TranslationEngine | None = None
 
     def __call__(
-        self, source: Sentences, *, stop: int, longest: int, beams: int, length_penalty: float
+        self,
+        source: Sentences,
+        *,
+        stop: int,
+        longest: int | Sequence[int],
+        beams: int,
+        length_penalty: float,
     ) -> list[list[Hypothesis]]:
         """Find for each source the best translations, best first."""
         how = {"longest": longest, "beams": beams, "length_penalty": length_penalty}
-        if not self.by_engine(source, longest, beams):
+        if not self.by_engine(source, max(limit_of_each(longest, len(source.ids))), beams):
             return beam_search(self.model, source, stop=stop, best=self.best, **how)  # type: ignore[arg-type]
         if self._engine is None or self._engine.stop != stop:
             self._engine = TranslationEngine(self.model, stop)

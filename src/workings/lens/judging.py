@@ -9,7 +9,7 @@ from workings.errors import UserError
 from workings.scores import measures
 from workings.scores.bleu import Scores, score
 from workings.scores.bootstrap import Comparison, compare
-from workings.scores.by_length import Bucket, balanced_ends, by_length
+from workings.scores.by_length import Bucket, by_length
 from workings.tasks.translate import Translating
 from workings.views.picture import Picture
 
@@ -76,19 +76,20 @@ def judge(tasks: Mapping[str, Translating], data: str | None = None) -> Judged:
                 f"{name} held out other sentences of {theirs} than the first run, "
                 "and may have learned from these: --data FILE, of pairs that nobody has seen"
             )
+    held_out_of = None if data else first.recipe.data.set  # of that, all held out the same
     sources, references = [p.source for p in pairs], [p.target for p in pairs]
     lower = any(task.words.lower for task in tasks.values())
     measure = measures.bleu(lowercase=lower)
-    ends = balanced_ends([len(source.split()) for source in sources])
+    by_buckets = measures.bleu(lowercase=lower, short=True)
     written = {name: list(task.best(sources)) for name, task in tasks.items()}
     baseline = next(iter(written.values()))
     verdicts = [
         Verdict(
             name,
             score(texts, references, lowercase=lower),
-            by_length(sources, texts, references, ends=ends, measure=measure),
+            by_length(sources, texts, references, measure=by_buckets),
             None if k == 0 else compare(baseline, texts, references, measure=measure),
-            _learned(tasks[name], pairs) if data else 0,
+            0 if tasks[name].recipe.data.set == held_out_of else _learned(tasks[name], pairs),
         )
         for k, (name, texts) in enumerate(written.items())
     ]

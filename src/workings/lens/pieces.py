@@ -1,7 +1,7 @@
 """Pieces of words, joined to words, with what they look at."""
 
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 
 import torch
 from jaxtyping import Float
@@ -11,12 +11,12 @@ from workings.data.tokenizer import Span, Tokenizer
 
 
 def read_pieces(text: str, spans: Sequence[Span]) -> list[str]:
-    """The text of each token; that of a word's first one begins with the space before it."""
-    pieces, before = [], 0
-    for begin, end in spans:
-        pieces.append(text[min(before, begin) : end])
-        before = max(before, end)
-    return pieces
+    """The text that each token adds; that of a word's first one begins with the space before it.
+
+    Of a letter that several tokens make, the first one has it, and the others have nothing.
+    """
+    ends = [0, *accumulate((end for _, end in spans), max)]
+    return [text[before:end] for before, end in pairwise(ends)]
 
 
 def written_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:

@@ -37,6 +37,7 @@ def by_length(
 ) -> list[Bucket]:
     """Score the sentences of each bucket of lengths together, by BLEU if no measure is given.
 
+    That is BLEU of as many words in a row, up to four, as a bucket's translations have.
     `ends` are the numbers of words at which buckets end; what is longer is one more bucket.
     Without them buckets are chosen that have enough sentences. Empty ones are left out.
 
@@ -47,7 +48,7 @@ def by_length(
     6 7 1 47
     """
     expect_as_many(sources, hypotheses, "sources")
-    counts = (measure or measures.bleu()).count(hypotheses, references)
+    counts = (measure or measures.bleu(short=True)).count(hypotheses, references)
     lengths = np.array([len(source.split()) for source in sources])
     shortest, longest = int(lengths.min()), int(lengths.max())
     chosen = list(balanced_ends(lengths.tolist()) if ends is None else _rising(ends))

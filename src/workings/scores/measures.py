@@ -80,11 +80,14 @@ class SacreMeasure:
         return scored
 
 
-def bleu(*, lowercase: bool = False) -> SacreMeasure:
-    """BLEU as sacreBLEU defines it: comparable between papers, its words cut by 13a."""
+def bleu(*, lowercase: bool = False, short: bool = False) -> SacreMeasure:
+    """BLEU as sacreBLEU defines it: comparable between papers, its words cut by 13a.
+
+    `short`: where no translation has four words, fewer in a row are enough. Else BLEU is 0 there.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
-    return SacreMeasure(BLEU(lowercase=lowercase))
+    return SacreMeasure(BLEU(lowercase=lowercase, effective_order=short))
 
 
 def chrf(*, lowercase: bool = False) -> SacreMeasure:

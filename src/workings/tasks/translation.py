@@ -15,7 +15,7 @@ from workings.data.tokenizer import Tokenizer
 from workings.data.words import Words
 from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sample import Sampling
-from workings.models.translators import START, Sentences, Translator
+from workings.models.translators import PAD, START, Sentences, Translator
 from workings.recipes import SearchConfig
 from workings.tasks.alignment import cross_weights
 from workings.tasks.writing import Written, drawn, stop_of
@@ -51,7 +51,13 @@ class Search(Protocol):
     """What finds the best translations: `decode.beam.beam_search`, or who stands in its place."""
 
     def __call__(
-        self, source: Sentences, *, stop: int, longest: int, beams: int, length_penalty: float
+        self,
+        source: Sentences,
+        *,
+        stop: int,
+        longest: Sequence[int],
+        beams: int,
+        length_penalty: float,
     ) -> list[list[Hypothesis]]: ...
 
 
@@ -92,7 +98,7 @@ def _translated(
     room = max(AT_ONCE // how.beams, 1)
     for batch in batches([len(ids) for ids in encoded], tokens=room, seed=0, shuffle=False):
         source = sentences([encoded[k] for k in batch], model)
-        longest = 2 * source.ids.shape[1] + 10
+        longest = [2 * len(encoded[k]) + 10 for k in batch]
         if sampling is None:
             hypotheses = search(
                 source,
@@ -114,7 +120,7 @@ def _translated(
 def stretches(words: Vocabularies, text: str) -> list[str]:
     """Cut a text into parts of at most LONGEST tokens, between words where there are any."""
     parts = []
-    while len(text) > LONGEST:  # a token is a character at least
+    while len(text.encode("utf-8", "replace")) > LONGEST:  # a token is a byte at least
         spans = words.source.spans(text[: LONGEST * LETTERS])
         if len(spans) <= LONGEST and len(text) <= LONGEST * LETTERS:
             break
@@ -167,6 +173,7 @@ def spelt(model: Translator, words: Vocabularies, source: str, found: Hypothesis
         if token == unknown
         else words.target.token(token)
         for k, token in enumerate(found.tokens)
+        if token not in (PAD, START)
     ]
     return words.target.join(spelling)
 

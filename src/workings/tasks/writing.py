@@ -13,7 +13,7 @@ from torch import Tensor
 from workings.crew import Crew
 from workings.data.batching import Ids, pad
 from workings.data.tokenizer import Tokenizer
-from workings.decode.beam import Hypothesis
+from workings.decode.beam import Hypothesis, limit_of_each
 from workings.decode.sample import Sampling, generate
 from workings.models.writers import PAD, START, Condition, Writer
 from workings.tasks.task import Losses, Task
@@ -106,21 +106,26 @@ def stop_of(tokenizer: Tokenizer) -> int:
 
 
 def drawn(
-    model: Writer[Any], about: Condition, stop: int, sampling: Sampling, longest: int
+    model: Writer[Any],
+    about: Condition,
+    stop: int,
+    sampling: Sampling,
+    longest: int | Sequence[int],
 ) -> list[list[Hypothesis]]:
     """One text about each thing, token by token as likely as the model finds it."""
     tokens: list[list[int]] = [[] for _ in about.starts()]
+    limits = limit_of_each(longest, len(tokens))
     logs, done = [0.0] * len(tokens), [False] * len(tokens)
     sampling = replace(sampling, never=(PAD, START))
-    for chosen, scores in generate(model, about, longest, sampling):
+    for chosen, scores in generate(model, about, max(limits), sampling):
         chances = torch.log_softmax(scores.float(), -1)
         for k, token in enumerate(chosen.tolist()):
             if done[k]:
                 continue
             logs[k] += float(chances[k, token])
-            done[k] = token == stop
-            if not done[k]:
+            if token != stop:
                 tokens[k].append(token)
+            done[k] = token == stop or len(tokens[k]) == limits[k]
         if all(done):
             break
     return [[Hypothesis(tuple(t), log, log)] for t, log in zip(tokens, logs, strict=True)]

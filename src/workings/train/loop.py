@@ -243,11 +243,11 @@ class Trainer:
             # A model that is spread over a crew cannot be asked by one of them.
             alone = self.crew.size == 1 or self.config.crew == "replicated"
             remark = task.remark() if alone and self.crew.is_chief else {}
-            # Without held-out examples the last epoch is as good as any.
-            value = measured.get(task.metric, float(progress.epoch))
-            check_metric(task.metric, value, progress.step)
-            loss = measured.get("validation_loss", 0.0)
-            if self._is_better(value, loss):
+            value, loss = measured.get(task.metric), measured.get("validation_loss", 0.0)
+            if value is not None:
+                check_metric(task.metric, value, progress.step)
+            # Without held-out examples the newest weights are taken for the best.
+            if value is None or self._is_better(value, loss):
                 progress.best, progress.best_loss = value, loss
                 progress.best_epoch = progress.epoch + 1
                 progress.best_step = progress.step

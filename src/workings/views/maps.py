@@ -91,12 +91,12 @@ def how_to_read(told: Told, more: str = "") -> str:
 
 
 def label(token: str) -> str:
-    r"""Write a token so that its spaces are seen.
+    r"""Write a token so that its spaces are seen; one that only ends a letter begun before, as …
 
-    >>> label(" cat"), label("\n")
-    ('␣cat', '⏎')
+    >>> label(" cat"), label("\n"), label("")
+    ('␣cat', '⏎', '…')
     """
-    return one_line(token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥"))
+    return one_line(token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")) or "…"
 
 
 def opacity(weight: float) -> float:
