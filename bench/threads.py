@@ -39,6 +39,11 @@ SETTINGS = {
     f"{MANY} threads, spin 10,000": {"OMP_NUM_THREADS": f"{MANY}", "GOMP_SPINCOUNT": "10000"},
     f"{MANY} threads, spin 1,000": {"OMP_NUM_THREADS": f"{MANY}", "GOMP_SPINCOUNT": "1000"},
     f"{MANY} threads, passive": {"OMP_NUM_THREADS": f"{MANY}", "OMP_WAIT_POLICY": "passive"},
+    f"{MANY} threads, passive, spin 1,000": {
+        "OMP_NUM_THREADS": f"{MANY}",
+        "OMP_WAIT_POLICY": "passive",
+        "GOMP_SPINCOUNT": "1000",
+    },
 }
 
 # Neighbours end when the benchmark does, however it does.

@@ -7,7 +7,8 @@ import pytest
 
 from workings import UserError, threads
 
-OURS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+OURS = (*threads.COUNTS, "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+SLEEPY = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +25,9 @@ def chosen() -> dict[str, str]:
     return {name: os.environ[name] for name in OURS if name in os.environ}
 
 
-def test_by_default_every_core_works_and_idle_threads_sleep():
+def test_by_default_every_core_works_and_idle_threads_soon_sleep():
     assert threads.choose() == 5
-    assert chosen() == {"OMP_NUM_THREADS": "5", "OMP_WAIT_POLICY": "passive"}
+    assert chosen() == {"OMP_NUM_THREADS": "5", **SLEEPY}
 
 
 @pytest.mark.parametrize(("processes", "threads_each"), [("1", 5), ("2", 2), ("8", 1)])
@@ -47,6 +48,12 @@ def test_what_the_user_has_set_is_left_alone(monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert threads.choose() == 3
     assert chosen() == {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "active"}
+
+
+def test_how_long_the_user_lets_threads_spin_is_left_alone(monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "30000")
+    threads.choose()
+    assert chosen() == {"OMP_NUM_THREADS": "5", **SLEEPY, "GOMP_SPINCOUNT": "30000"}
 
 
 def test_an_argument_goes_before_the_environment(monkeypatch):

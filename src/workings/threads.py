@@ -2,8 +2,9 @@
 
 OpenMP's threads spin while they wait, for milliseconds. On a machine that is busy with something
 else, they spin away the very time that the thread they wait for would need, and a step takes ten
-times as long as on one thread. Threads that sleep instead lose little on a quiet machine and
-nothing on a busy one. docs/threads.md has the figures.
+times as long as on one thread. Threads that sleep at once lose most of what a second thread gains
+on a quiet machine, where a small model's pieces of work are short. So they spin for a moment, some
+microseconds, and then sleep. docs/threads.md has the figures.
 """
 
 import os
@@ -14,11 +15,12 @@ from workings.errors import UserError
 
 # OpenMP's is the number that the others look at, too, unless one of their own is set.
 COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+SPINS = "1000"  # of GNU's OpenMP, which torch brings on Linux; others sleep at once
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def choose(threads: int | None = None) -> int:
-    """Set how many threads numpy and torch compute with, and that idle ones sleep; return how many.
+    """Set how many threads numpy and torch compute with, and that idle ones soon sleep; return it.
 
     To be called before either is imported, for the wait policy is read once, when OpenMP is loaded.
     By default all the cores that this process may use; where torchrun started several, its share of
@@ -36,7 +38,9 @@ def choose(threads: int | None = None) -> int:
         others = os.environ.get("LOCAL_WORLD_SIZE", "1")  # torchrun's: processes on this machine
         threads = max(1, cores() // _positive("LOCAL_WORLD_SIZE", others))
         os.environ["OMP_NUM_THREADS"] = str(threads)
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     if torch := sys.modules.get("torch"):  # too late for the policy, not for the number
         torch.set_num_threads(threads)
     return threads
