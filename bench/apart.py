@@ -14,17 +14,22 @@ import torch
 Turn = Callable[[], tuple[float, Any]]
 
 
-def serve(run: Callable[[], Any]) -> None:
-    """Run once for each line that comes in; answer with the milliseconds and what came of it.
+def clock() -> Callable[[], float]:
+    """What to measure by: on one thread the processor's time, for the machine has others to serve.
 
-    On one thread those of the processor: what else the machine does would count otherwise.
+    Of several threads the processor's time is the sum of theirs.
     """
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    return time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
+def serve(run: Callable[[], Any]) -> None:
+    """Run once for each line that comes in; answer with the milliseconds and what came of it."""
+    now = clock()
     with torch.inference_mode():
         for _ in sys.stdin:
-            start = clock()
+            start = now()
             found = run()
-            print(json.dumps([(clock() - start) * 1e3, found]), flush=True)
+            print(json.dumps([(now() - start) * 1e3, found]), flush=True)
 
 
 @contextmanager

@@ -25,7 +25,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +34,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from apart import in_turn, serve
+from apart import clock, in_turn, serve
 from report import ratio, save_parts
 from searching import AT_ONCE, SEARCHES, searcher, sources
 from workings.models.translators import Sentences, Translator, build_translator
@@ -186,12 +185,12 @@ def timed(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         step()  # warm
-    names = list(steps)
+    names, now = list(steps), clock()
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            start = time.perf_counter()
+            start = now()
             steps[name]()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(now() - start)
     return times
 
 

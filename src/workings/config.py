@@ -138,6 +138,8 @@ def override(
         if not flag.startswith("--") or len(flag) < 3:
             raise UserError(f"{flag!r}: expected --section.key VALUE")
         key, equals, text = flag[2:].partition("=")
+        if any("\ud800" <= letter <= "\udfff" for word in (flag, *rest[:1]) for letter in word):
+            raise UserError(f"--{brief(key)}: not UTF-8")
         if known is not None and key not in known:
             raise UserError(f"--{brief(key)}: no such key: {_meant(key, known)}")
         if not equals:

@@ -136,6 +136,17 @@ def test_a_recipes_key_may_stand_before_the_recipe(flag, told):
         assert told in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["train", "compare"])
+def test_a_recipes_value_may_have_spaces(verb):
+    changes = (
+        ("--data.set", "no such.csv", "--train.epochs=0"),
+        ("--data.set=a b.csv", "--train.epochs", "0"),
+    )
+    for some in changes:
+        for order in ((*some, "recipes/emoji.toml"), ("recipes/emoji.toml", *some)):
+            assert "epochs = 0" in workings(verb, *order, code=2).stderr
+
+
 @pytest.mark.parametrize("verb", ["train", "summary"])
 def test_what_is_wrong_with_a_recipe_is_told_without_torch(verb):
     program = "import sys; sys.modules['torch'] = None\nfrom workings.cli import main\nmain()"

@@ -8,6 +8,7 @@ import torch
 from workings.config import build
 from workings.data import BytePair, Characters, Words
 from workings.errors import UserError
+from workings.lens.attention_maps import attention_maps
 from workings.lens.explain import METHODS, explain
 from workings.models.classifiers import build_classifier
 from workings.recipes import ClassifyRecipe
@@ -91,17 +92,21 @@ def test_windows_are_told():
 # -- gradients -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", NEURAL)
-def test_the_slope_is_that_of_finite_differences(kind):
-    task = task_for(kind)
+@pytest.mark.parametrize(
+    ("kind", "padding"),
+    [(kind, "excluded") for kind in NEURAL] + [("recurrent", "front"), ("transformer", "front")],
+)
+def test_the_slope_is_that_of_finite_differences(kind, padding):
+    task = task_for(kind, read=20, padding=padding) if padding == "front" else task_for(kind)
     task.model.double()
     told = explain(task, words(6), methods=["gradient"])
     ids = task.located(told.text)[0]
     for k, value in enumerate(told["gradient"].values):
         leads = []
         for factor in (1.001, 0.999):
-            scale = torch.ones(1, task.model.fixed_length or len(ids), 1)
-            scale[0, k] = factor
+            width = 20 if padding == "front" else task.model.fixed_length or len(ids)
+            scale = torch.ones(1, width, 1)
+            scale[0, k + (padding == "front") * (width - len(ids))] = factor
             with Trace(only=(), scale={"embedded": scale}):
                 leads.append(lead(task, told, ids))
         assert value == pytest.approx((leads[0] - leads[1]) / 0.002, abs=1e-4)
@@ -142,14 +147,27 @@ def test_attention_is_that_of_the_tokens_the_class_is_read_off(pooling):
     assert ("last token" in told.what) == (pooling == "stop")
 
 
-@pytest.mark.parametrize("padding", ["excluded", "counts"])
+def test_attention_is_that_of_the_words_where_padding_comes_first():
+    task = task_for("transformer", read=9, padding="front")
+    told = explain(task, "the film was very good")["attention"]
+    row = [0] * 4 + WORDS.encode("the film was very good")
+    with Trace(only="*.weights") as trace:
+        task.model.eval()(torch.tensor([row]), torch.tensor([9]))
+    looked = [w[0].mean(0).mean(0)[4:] for w in trace.matching("*").values()]
+    assert told.layers == [pytest.approx((w / w.sum()).tolist(), abs=1e-6) for w in looked]
+    maps = attention_maps(task, "the film was very good")
+    first = next(iter(trace.matching("*").values()))[0, 0, 4:, 4:]
+    torch.testing.assert_close(torch.tensor([list(r) for r in maps.maps[0].weights]), first)
+
+
+@pytest.mark.parametrize("padding", ["excluded", "counts", "front"])
 def test_attention_adds_up_to_one(padding):
     task = task_for("transformer", read=20, padding=padding)
     told = explain(task, "the film was very good")["attention"]
     assert sum(told.values) == pytest.approx(1)
     assert all(sum(layer) == pytest.approx(1) for layer in told.layers)
     assert min(told.values) >= 0
-    assert ("went to padding" in told.what) == (padding == "counts")
+    assert ("went to padding" in told.what) == (padding != "excluded")
 
 
 # -- one word --------------------------------------------------------------------------------------

@@ -148,6 +148,8 @@ def error_of(content: str | bytes, folder: Path) -> str:
         ('normalizer = "softmx"\n' + X, "did you mean 'softmax'?"),
         ('normalizer = "sum"\n[given]\nX = [[0], [1]]',
          "weights cannot be worked out: vector 1 of it divides by zero"),
+        ('scale = "none"\nnormalizer = "sum"\n[given]\nQ = [[1]]\nK = [[0.1], [0.2], [-0.3]]\n'
+         "V = [[1], [2], [3]]", "weights cannot be worked out: vector 1 of it divides by zero"),
         ('tokens = ["a"]\n' + X, "tokens names 1 tokens, but there are 2"),
         ("tokens = 'ab'\n" + X, "tokens must be a list"),
         ("tokens = [1, 2]\n" + X, 'tokens must be a list of words: ["the", "cat"]'),

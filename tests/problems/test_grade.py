@@ -292,3 +292,14 @@ def test_a_step_that_cannot_be_read_does_not_cost_the_others(
     assert float(first["K"]) == float(first["mixed"]) == 1
     assert "claim.Q" in first["note"]
     assert "claim.sores" in first["note"]
+
+
+@pytest.mark.parametrize("large", ["-1e9", "-10000", "-inf"])
+def test_a_large_negative_number_is_as_good_as_minus_infinity(
+    large: str, folder: Path, answers: Path, sheet: Sheet
+) -> None:
+    masked = [[large if t == "-inf" else t for t in row] for row in key(sheet)["masked"]]
+    assert any(large in row for row in masked)
+    hand_in(answers, "kim", {"masked": masked})
+    line, *_ = table(grade(folder, answers))
+    assert (line["masked"], line["note"]) == ("1", "")

@@ -26,11 +26,19 @@ X = "X = [[1, 0], [0, 2]]\n"
         (r"\text{Output}", "output"), ("O", "output"), ("Y = A W_O", "output"), ("Q", "Q"),
         (r"\mathbf{Q}", "Q"), ("X W_Q", "Q"), ("XW^Q", "Q"), ("queries", "Q"), ("K^T", "K"),
         ("Key matrix K", "K"), (r"\text{Step 2: } V", "V"), ("**Values:** V", "V"),
+        (r"\text{Step 2/4: } S", "scores"), (r"\text{Scores before softmax: } S", "scores"),
+        (r"\text{Step 2/4} \quad S", "scores"), (r"\text{softmax} E", "weights"),
     ],
 )  # fmt: skip
 def test_names_of_steps(name: str, key: str) -> None:
     text = X + f"$${name} = " + r"\begin{bmatrix} 1 & 0 \\ 0 & 4 \end{bmatrix}$$"
     assert [claim.key for claim in problem_from_text(text).claims] == [key]
+
+
+def test_what_prose_says_is_no_formula() -> None:
+    text = f"{X}Before the softmax we add the mask M = [[1, 0], [1, 1]]\n"
+    assert not list(problem_from_text(text).claims)
+    assert problem_from_text(text).solve()["weights"][0, 1] == 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from workings.decode.sample import Sampling, generate
 from workings.models.language import build_language_model
 from workings.tasks.completion import absent, stream
 
-TEXT = "Ärger über große Bäume, 東京 and “quotes” — done.\n" * 4
+TEXT = "Ärger über große Bäume, 東京 and “quotes” — done. It's l'eau, don't!\n" * 4
 
 
 @pytest.mark.parametrize("prompt", ["", "über 東", "and"])

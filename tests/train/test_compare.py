@@ -1,6 +1,11 @@
 """Recipes side by side."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -57,6 +62,31 @@ def test_different_data_cannot_be_compared(toy, tmp_path):
         compare(paths, [], tmp_path / "out", threads=1, say=print)
     with pytest.raises(UserError, match="same file name"):
         compare([paths[0], paths[0]], [], tmp_path / "out", threads=1, say=print)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
+def test_a_training_that_is_interrupted_has_the_time_to_end(tmp_path):
+    """Both processes are told at once, as by a terminal; one of them needs a while."""
+    child = (
+        "import signal, sys, time, pathlib\n"
+        "def stop(*_):\n"
+        "    time.sleep(1)\n"
+        "    pathlib.Path(sys.argv[1]).write_text('kept')\n"
+        "    sys.exit(130)\n"
+        "signal.signal(signal.SIGINT, stop)\n"
+        "pathlib.Path(sys.argv[2]).touch()\n"
+        "time.sleep(60)\n"
+    )
+    kept, ready = tmp_path / "kept", tmp_path / "ready"
+    command = [sys.executable, "-c", child, str(kept), str(ready)]
+    parent = f"from workings.train.compare import waited_for; waited_for({command!r})"
+    process = subprocess.Popen([sys.executable, "-c", parent], start_new_session=True, stderr=-3)
+    while not ready.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) != 0
+    assert kept.read_text() == "kept"
 
 
 def test_a_run_on_data_named_from_here_is_known_again(toy, tmp_path, recipe_for, monkeypatch):

@@ -14,7 +14,7 @@ import torch
 from workings.cli import main
 from workings.config import build, override
 from workings.errors import UserError
-from workings.recipes import read_recipe
+from workings.recipes import ClassifyRecipe, read_recipe
 from workings.recipes.keys import RECIPES
 from workings.storage import read_tensors
 from workings.tasks.classify import Classifying
@@ -280,6 +280,33 @@ def test_a_run_finds_its_data_from_elsewhere(toy, recipe_for, tmp_path, monkeypa
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert resume(toy.parent / "run", mode="quiet").recipe.data.set == str(toy)
+
+
+def test_a_run_goes_on_with_as_many_threads_as_it_began_with(
+    toy, recipe_for, tmp_path, monkeypatch
+):
+    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    told = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert told["threads"] == torch.get_num_threads()
+    asked = []
+    monkeypatch.setattr("torch.set_num_threads", asked.append)
+    monkeypatch.setattr("workings.threads.cores", lambda: 8)
+    assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
+    assert asked[-1] == told["threads"]
+    assert main(["resume", str(tmp_path / "run"), "--quiet", "--threads", "2"]) == 0
+    assert asked[-1] == 2
+
+
+def test_no_text_may_be_longer_than_there_are_positions(toy, recipe_for):
+    learned = ("--model.positions", "learned", "--model.length", "64")
+    with pytest.raises(UserError, match=r"data\.longest = 512: model\.length has 64 positions"):
+        build(ClassifyRecipe, override({"model": {"kind": "transformer"}}, learned))
+
+
+def test_another_seed_holds_out_other_texts_and_is_no_change_of_data(toy, recipe_for, tmp_path):
+    run, again = str(tmp_path / "run"), ["--out", str(tmp_path / "again"), "--quiet", "--seed", "5"]
+    train(recipe_for(toy, "--train.epochs", "1"), run, mode="quiet")
+    assert main(["train", "--repeat", run, *again]) == 0
 
 
 def test_a_training_that_is_refused_leaves_nothing_behind(recipe_for, tmp_path):

@@ -124,6 +124,17 @@ def test_a_translation_does_not_depend_on_its_neighbours(run):
     assert [t.text for t in beside] == [t.text for t in alone]
 
 
+def test_two_files_are_found_from_elsewhere(pairs, tmp_path, monkeypatch):
+    lines = [line.split("\t") for line in pairs.read_text().splitlines()[1:]]
+    monkeypatch.chdir(tmp_path)
+    for ending, texts in zip(("en", "fr"), zip(*lines, strict=True), strict=True):
+        (tmp_path / f"some.{ending}").write_text("\n".join(texts) + "\n")
+    train(recipe_for("some", "--train.epochs", "1"), "run", mode="quiet")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load(tmp_path / "run").learned_from()
+
+
 def test_without_held_out_pairs_the_last_weights_are_kept(pairs, tmp_path):
     recipe = recipe_for(pairs, "--data.validation", "0", "--train.epochs", "3")
     train(recipe, tmp_path / "run", mode="quiet")
@@ -235,13 +246,14 @@ def test_the_command_line(run, tmp_path, capsys):
     assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
 
 
-def test_a_sentence_stays_on_its_line(run, monkeypatch, capsys):
-    broken = Written("one\ntwo\tthree", (), 0.0, -1.0)
+def test_a_sentence_stays_on_its_line_and_as_it_is(run, monkeypatch, capsys):
+    broken = Written("one\ntwo\tthree\u2028می\u200cخواهم\u00a0!", (), 0.0, -1.0)
     monkeypatch.setattr(Translating, "translate", lambda *_: iter([[broken]]))
     for options, fields in (((), 1), (("--n-best", "1"), 3)):
         assert main(["translate", str(run), "cat", *options]) == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert len(line.split("\t")) == fields
+        assert line.endswith("می\u200cخواهم\u00a0!")
 
 
 def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):

@@ -116,21 +116,27 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose epilog may be a function: what is long to write is written when asked for."""
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Join `--key VALUE` of a recipe by =, lest argparse take the value for a RECIPE."""
+        """Take the changes of a recipe out, lest argparse take their values for a RECIPE."""
+        changes: list[str] = []
         if args is not None and self.get_default("takes_changes"):
-            args = self._joined(args)
-        return super().parse_known_args(args, namespace)
+            args, changes = self._parted(args)
+        known, strange = super().parse_known_args(args, namespace)
+        return known, [*strange, *changes]
 
-    def _joined(self, given: Sequence[str]) -> list[str]:
-        joined: list[str] = []
-        for argument in given:
-            before = joined[-1] if joined else ""
-            change = before.startswith("--") and "=" not in before and not self._takes(before)
-            if change and "--" not in joined and not argument.startswith("--"):
-                joined[-1] = f"{before}={argument}"
+    def _parted(self, given: Sequence[str]) -> tuple[list[str], list[str]]:
+        """What the verb itself takes, and `--key=VALUE` of a recipe, however it was written."""
+        own: list[str] = []
+        changes: list[str] = []
+        rest = list(given)
+        while rest and rest[0] != "--":
+            flag = rest.pop(0)
+            if not flag.startswith("--") or self._takes(flag.partition("=")[0]):
+                own.append(flag)
+            elif "=" not in flag and rest and not rest[0].startswith("--"):
+                changes.append(f"{flag}={rest.pop(0)}")
             else:
-                joined.append(argument)
-        return joined
+                changes.append(flag)
+        return [*own, *rest], changes
 
     def _takes(self, flag: str) -> bool:
         """Whether this is an option, perhaps shortened, of the verb itself."""

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import tee
 
-    from workings.cli.output import expect_shown, show, wanted_search
+    from workings.cli.output import expect_shown, on_a_line, show, wanted_search
     from workings.errors import UserError
     from workings.lens.glances import glances
     from workings.tasks.caption import Captioning
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         for one in found[: arguments.n_best or 1]:
             score = "" if arguments.n_best is None else f"{one.score:.4f}\t"
             label = f"{printable(name)}\t" if count > 1 else ""
-            sys.stdout.write(f"{label}{score}{printable(one.text)}\n")
+            sys.stdout.write(f"{label}{score}{on_a_line(one.text)}\n")
         sys.stdout.flush()
     for why in refused:
         sys.stderr.write(f"workings: {printable(why)}\n")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Search = TypeVar("Search", bound=SearchConfig)
 
 PICTURED = ("text", "html", "svg", "png", "json")
+JOINERS = "\u200c\u200d"
 PLAIN = ("", "txt")  # endings of files of plain text
 
 
@@ -70,6 +71,13 @@ def in_color() -> bool:
 def width() -> int:
     """How many columns there are to write in."""
     return shutil.get_terminal_size((100, 24)).columns
+
+
+def on_a_line(text: str) -> str:
+    """A text for its own line, harmless, and with what joins letters in Persian or Hindi."""
+    from workings.views.plain import one_line
+
+    return "".join(c if c in JOINERS else one_line(c) for c in text)
 
 
 def show(found: Written, form: str | None, out: str | None) -> None:

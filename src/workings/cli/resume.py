@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.cli.together import told_by_one
     from workings.errors import UserError
+    from workings.train.again import keep_threads
     from workings.train.loop import Interrupted
     from workings.train.runs import record, resume
 
@@ -40,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     with told_by_one():
         if out is not None and epochs is None:
             raise UserError("--out is for a longer training: --epochs N beside it")
+        if arguments.threads is None:
+            keep_threads(folder)
     if epochs is not None:
         out = Path(out or folder.resolve().with_name(f"{folder.resolve().name}-longer"))
     try:

@@ -84,8 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:  # what is wrong with it is told before torch is there
             recipe, name = read_recipe(path, arguments.changes), path.stem
 
+    from workings.train.again import as_it_was
     from workings.train.loop import Interrupted
-    from workings.train.runs import as_it_was, record, train
+    from workings.train.runs import record, train
 
     if like is not None:
         with told_by_one():

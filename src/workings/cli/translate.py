@@ -31,12 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import count
 
-    from workings.cli.output import wanted_search
+    from workings.cli.output import on_a_line, wanted_search
     from workings.errors import UserError
     from workings.hub.fast import FastestSearch
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
-    from workings.views.plain import one_line
 
     _expect_sense(arguments)
     task = load_as(Translating, arguments.run_folder)
@@ -56,10 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     for texts in given:
         for found, number in zip(task.translate(texts, how, sampling, by), numbers, strict=False):
             if arguments.n_best is None:
-                sys.stdout.write(one_line(found[0].text) + "\n")
+                sys.stdout.write(on_a_line(found[0].text) + "\n")
             else:
                 for one in found:
-                    sys.stdout.write(f"{number}\t{one.score:.4f}\t{one_line(one.text)}\n")
+                    sys.stdout.write(f"{number}\t{one.score:.4f}\t{on_a_line(one.text)}\n")
             sys.stdout.flush()
     return 0
 
@@ -95,9 +94,8 @@ def _one(texts: list[str], endings: Sequence[str]) -> list[str]:
 def _show(task: object, source: str, target: str, arguments: argparse.Namespace) -> None:
     import sys
 
-    from workings.cli.output import show
+    from workings.cli.output import on_a_line, show
     from workings.lens.alignments import alignment
-    from workings.views.plain import one_line
 
     found = alignment(
         task,  # type: ignore[arg-type]
@@ -109,7 +107,7 @@ def _show(task: object, source: str, target: str, arguments: argparse.Namespace)
     )
     show(found, arguments.format, arguments.out)
     if arguments.out is not None:
-        sys.stdout.write(one_line(target) + "\n")
+        sys.stdout.write(on_a_line(target) + "\n")
 
 
 def _sentences(texts: list[str], endings: Sequence[str]) -> Iterator[str]:

@@ -118,8 +118,10 @@ def classifier_maps(
     ids, spans, cut = task.located(text)
     if not ids:
         raise UserError("no token was read: there is nothing to look at")
-    found = _heads(task.model, lambda: task.score([ids[:MOST]]))
-    spans = spans[:MOST]
+    ids, spans = ids[:MOST], spans[:MOST]
+    every = _heads(task.model, lambda: task.score([ids]))
+    places = [task.places(len(ids), heads.shape[-1]) for heads in every]
+    found = [heads[:, own, own] for heads, own in zip(every, places, strict=True)]
     tokens = [text[a:b] for a, b in spans]
     return _maps(text, tokens, found, layers, heads, max(cut, len(text[spans[-1][1] :].strip())))
 
@@ -149,11 +151,7 @@ def _maps(
 ) -> AttentionMaps:
     if not found:
         raise UserError("this model has no attention to look at")
-    size = len(tokens)
-    maps = [
-        head_map(name, weights[:size, :size])
-        for name, weights in chosen_heads(found, layers, heads).items()
-    ]
+    maps = [head_map(name, weights) for name, weights in chosen_heads(found, layers, heads).items()]
     return AttentionMaps(text, tokens, tokens, maps, cut)
 
 

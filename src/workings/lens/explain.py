@@ -139,7 +139,8 @@ def _gradient(case: _Case) -> Shares:
                 scores = case.task.score([case.ids])[0]
             embedded = trace["embedded"]
             (slope,) = torch.autograd.grad(scores[case.best] - scores[case.second], embedded)
-        values = (slope * embedded)[0, : len(case.ids)].sum(-1).tolist()
+        places = case.task.places(len(case.ids), embedded.shape[1])
+        values = (slope * embedded)[0, places].sum(-1).tolist()
     what = f"what a token's vector adds to {case.its_lead}, as far as the slope tells"
     return Shares("gradient", values, what)
 
@@ -174,7 +175,7 @@ def _attention(case: _Case) -> Shares | None:
         layers.append(looked[-1] if _reads_last(case) else looked.mean(0))
     if not layers:
         return None
-    each = [layer[: len(case.ids)].double() for layer in layers]
+    each = [layer[case.task.places(len(case.ids), len(layer))].double() for layer in layers]
     on_text = sum(float(layer.sum()) for layer in each) / len(each)
     shares = [(layer / layer.sum().clamp(min=1e-12)).tolist() for layer in each]
     mean = [sum(column) / len(shares) for column in zip(*shares, strict=True)]

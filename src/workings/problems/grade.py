@@ -22,6 +22,7 @@ from workings.problems.make.by_hand import Texts, asked, fixed, nested
 from workings.problems.make.folder import read_manifest
 from workings.problems.problem import Claim, Problem
 from workings.problems.solve import title_of
+from workings.problems.verdicts import MINUS_INFINITY
 from workings.views.notation import decimal
 from workings.views.plain import one_line
 
@@ -263,7 +264,9 @@ def _sharpen(
     vague = written.unit > 10.0 ** (1 - decimals) * 1.001
     # An infinity in a finite place leads anywhere: after it, everything would follow.
     endless = np.isinf(written.value) & np.isfinite(problem.exact[one.step.key].mid)
-    blank = problem.turn(((vague & ~enough) | endless) & ~written.blank)
+    # A large negative number stands for −∞ where that is right, as precisely as can be.
+    hidden = np.isneginf(problem.exact[one.step.key].mid) & (written.value <= MINUS_INFINITY)
+    blank = problem.turn(((vague & ~enough & ~hidden) | endless) & ~written.blank)
     write_out = problem.turn((written.unit > 10.0**-decimals * 1.001) & enough & ~written.whole)
     value = problem.turn(written.value)
     for i, j in np.argwhere(blank):

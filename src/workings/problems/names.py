@@ -59,7 +59,6 @@ _TRANSPOSE = re.compile(r"(?:\^T|\.T|ᵀ)$")
 _NUMBERED = re.compile(r"(.*?\D)(\d{1,3})")
 _SOFTMAX = frozenset({"softmax", "sigmoid"})
 _TIMES = frozenset("×·*@")
-_OPERATIONS = frozenset({"softmax", "/", "+", "√"})
 _MARKUP = "*_#>•- `&"
 
 
@@ -103,6 +102,21 @@ def factors(formula: list[str]) -> tuple[str, ...]:
     names = tuple(mark for mark in formula if mark not in _TIMES)
     known = all(mark.removesuffix("ᵀ") in _CALLED for mark in names)
     return names if known and len(names) > 1 else ()
+
+
+def _operates(formula: list[str]) -> bool:
+    """Tell whether something is computed, or only named in prose, as in: after the softmax we add.
+
+    >>> [_operates(symbols(text)) for text in ("softmax(S)", "S / 8", "2/4", "the softmax we add")]
+    [True, True, False, False]
+    """
+    for before, mark, after in zip(["", *formula], formula, [*formula[1:], ""], strict=False):
+        matrix = after.removesuffix("ᵀ") in _CALLED
+        applied = mark == "softmax" and (matrix or after in ("", "("))
+        joins = mark in "/+" and before and after and not (before.isdigit() and after.isdigit())
+        if applied or joins or mark == "√":
+            return True
+    return False
 
 
 def says_something(formula: list[str]) -> bool:
@@ -156,8 +170,8 @@ class Names:
 
         A role is a given's name, `mask`, or a claim's path: `scores`, `head.2.scores`, `t.1.h`.
         """
-        formula = symbols(left[-300:])
-        if self.kind.name == "attention" and (factors(formula) or _OPERATIONS & set(formula)):
+        formula = symbols(left[-300:].rpartition(":")[2])  # before it, prose: Step 2/4
+        if self.kind.name == "attention" and (factors(formula) or _operates(formula)):
             step = step_of(formula)
             if step is not None:
                 return step, False

@@ -167,7 +167,10 @@ class Problem:
             with np.errstate(all="ignore"):  # what is not finite is told below
                 cells = env[step.key] = step.op.compute(env)
             hidden = ~step.op.allowed if isinstance(step.op, Masked) else np.bool_(False)
-            undefined = ~np.isfinite(cells.mid) & ~hidden
+            # What is divided by next to nothing, of which rounding says whether it is nothing, has
+            # no bounds, and any number would do.
+            bounded = np.isfinite(cells.mid) & np.isfinite(cells.lo) & np.isfinite(cells.hi)
+            undefined = ~bounded & ~hidden
             if undefined.any():
                 token = int(np.argwhere(undefined)[0][0]) + 1
                 divides = isinstance(step.op, Normalised) or "normalised" in step.key

@@ -145,8 +145,13 @@ class ClassifyRecipe(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind, _ = model_config(self.model)  # a mistake there is told before any data is read
+        kind, model = model_config(self.model)  # a mistake there is told before any data is read
         object.__setattr__(self, "model", {"kind": kind, **self.model})
+        learned = getattr(model, "positions", "none") == "learned"
+        if learned and self.data.longest > model.length:
+            raise UserError(
+                f"data.longest = {self.data.longest}: model.length has {model.length} positions"
+            )
 
 
 MODELS: dict[str, type] = {

@@ -301,6 +301,11 @@ class Classifying(Task):
         front = self.recipe.model.get("padding") == "front"
         return pad(sequences, length=self._fixed_length(), front=front)
 
+    def places(self, tokens: int, width: int) -> slice:
+        """Where so many tokens of a text are among all places of a row, padding among them."""
+        front = self.recipe.model.get("padding") == "front"
+        return slice(width - tokens, width) if front else slice(tokens)
+
     def _fixed_length(self) -> int | None:
         counts = self.recipe.model.get("padding", "excluded") != "excluded"
         return self.model.fixed_length or (self.recipe.data.longest if counts else None)

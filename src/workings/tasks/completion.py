@@ -17,6 +17,9 @@ from workings.models.language import LanguageModel
 Generator: TypeAlias = Callable[[Tensor, int, Sampling], Iterator[tuple[Tensor, Tensor]]]
 
 
+BEFORE = 4  # tokens behind which the next ones are decoded
+
+
 @dataclass(frozen=True)
 class Told:
     """A token of a completion: the text it adds, itself, how likely it was, and what else was."""
@@ -47,7 +50,7 @@ def stream(
         how = replace(how, never=absent(tokenizer))
     begin = tokenizer.encode(prompt) or [tokenizer.start]  # something has to be read first
     ids = torch.tensor([begin], device=next(model.parameters()).device)
-    # Decoded behind the last tokens whose text is settled: behind all, a book would take for ever.
+    # Decoded behind some tokens whose text is settled: behind all, a book would take for ever.
     before, waiting = begin, list[int]()
     settled, text, given = "", "", 0
     for token, scores in by(ids, tokens, how):
@@ -67,7 +70,8 @@ def stream(
         if end >= 0:
             return
         if new and not new.endswith("\ufffd"):  # else it may be half a character
-            before, waiting, settled = waiting, [], text
+            # A word's own form may depend on some words before it: don, ' and t are don't.
+            before, waiting, settled = [*before, *waiting][-BEFORE:], [], text
     if given < len(text):
         yield Told(text[given:], "", 1.0, ())
 

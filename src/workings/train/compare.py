@@ -79,6 +79,24 @@ def _baseline(name: str, recipe: ClassifyRecipe) -> dict[str, Any]:
     return {"name": name, **measured, "peak_memory_mb": peak_memory()}
 
 
+def waited_for(command: Sequence[str]) -> int:
+    """Run ourselves to the end, and tell how it went.
+
+    Ctrl-C reaches both processes: the training writes a checkpoint before it ends, and has the
+    time it needs for that.
+    """
+    interrupted = False
+    with subprocess.Popen(command) as process:  # noqa: S603 - ourselves
+        while process.poll() is None:
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                interrupted = True
+    if interrupted or process.returncode == 130:
+        raise KeyboardInterrupt
+    return process.returncode
+
+
 def _trained(
     recipe: Recipe,
     path: str,
@@ -95,12 +113,7 @@ def _trained(
         begun = (folder / "config.toml").is_file()
         verb = ["resume", str(folder)] if begun else ["train", path, "--out", str(folder), *changes]
         with_threads = [] if threads is None else ["--threads", str(threads)]
-        done = subprocess.run(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "workings", *verb, *with_threads], check=False
-        )
-        if done.returncode == 130:
-            raise KeyboardInterrupt
-        if done.returncode != 0:
+        if waited_for([sys.executable, "-m", "workings", *verb, *with_threads]) != 0:
             raise UserError(f"{path}: the training failed (see above)")
     else:
         say(f"{folder}: trained already")

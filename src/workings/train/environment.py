@@ -30,9 +30,14 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "packages": packages,
-        "command": ["workings", *sys.argv[1:]],
+        "command": ["workings", *(_in_utf8(word) for word in sys.argv[1:])],
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _in_utf8(word: str) -> str:
+    """A word of the command line, whose bytes need not be UTF-8."""
+    return word.encode("utf-8", "replace").decode()
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -10,16 +10,18 @@ import torch
 from workings.config import build, load_table, override, to_table, to_toml
 from workings.crew import Crew, am_chief, assembled, launch, restarted
 from workings.data.captions import caption_set_names
+from workings.data.pair_files import side
 from workings.data.pairs import pair_set_names
 from workings.data.sets import set_names
 from workings.data.texts import text_names
-from workings.errors import UserError, shown
+from workings.errors import UserError
 from workings.files import check_inside
 from workings.locks import Taken, locked
 from workings.recipes import (
     CaptionRecipe,
     ClassifyRecipe,
     Recipe,
+    TranslateRecipe,
     read_recipe,
 )
 from workings.storage import (
@@ -55,8 +57,13 @@ ASKED_BY = {
     "language": "complete",
     "translate": "translate",
 }
+NAMES: dict[str, Any] = {
+    "caption": caption_set_names,
+    "classify": set_names,
+    "language": text_names,
+    "translate": pair_set_names,
+}
 Kind = TypeVar("Kind", bound=Task)
-MOST_THREADS = 4096  # no machine has more to offer
 
 
 def train(
@@ -72,14 +79,19 @@ def train(
 
 def at_home(recipe: Recipe) -> Recipe:
     """Write the whole path of its data into a recipe: a run is asked from elsewhere, too."""
-    named = (*set_names(), *text_names(), *pair_set_names(), *caption_set_names())
-    paths = {"data.set": None if recipe.data.set in named else recipe.data.set}
+    paths = {"data.set": None if recipe.data.set in NAMES[recipe.task]() else recipe.data.set}
     if isinstance(recipe, CaptionRecipe):
         paths["data.images"] = recipe.data.images
-    found = {key: Path(path) for key, path in paths.items() if path and Path(path).exists()}
+    found = {key: Path(path) for key, path in paths.items() if path and _is_there(path, recipe)}
     changes = [word for key, path in found.items() for word in (f"--{key}", str(path.absolute()))]
     changed: Recipe = build(type(recipe), override(to_table(recipe), changes))
     return changed
+
+
+def _is_there(path: str, recipe: Recipe) -> bool:
+    """Whether a path leads to data: a file, a folder, or two files of pairs that begin so."""
+    pairs = isinstance(recipe, TranslateRecipe) and side(Path(path), recipe.data.source)
+    return bool(pairs) or Path(path).exists()
 
 
 def resume(
@@ -151,19 +163,6 @@ def recipe_of(folder: Path) -> Recipe:
     check_inside(folder / "config.toml", folder)
     _mark(folder)
     return read_recipe(folder / "config.toml")
-
-
-def as_it_was(folder: Path) -> list[str]:
-    """Compute with as many threads as a run did; say what else is not as it was then."""
-    recipe_of(folder)
-    before = read_json(folder / "environment.json")
-    threads = before.get("threads")
-    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
-        raise Damaged(f"{folder / 'environment.json'}: threads = {shown(threads)}: not a run's")
-    torch.set_num_threads(threads)
-    now = environment() | {key: before[key] for key in ("data", "went_on") if key in before}
-    went_on = [f"it went on from {before['went_on']}"] if "went_on" in before else []
-    return differences(before, now) + went_on
 
 
 def _mark(folder: Path) -> str:
@@ -318,7 +317,8 @@ def _claimed(folder: Path) -> Iterator[None]:
 
 def _expect_data_of(run: Path, task: Task) -> None:
     """See that a run's data is what it was, unless other data was asked for."""
-    same = recipe_of(run).data == task.recipe.data
+    before, now = recipe_of(run), task.recipe
+    same = (before.data, before.seed) == (now.data, now.seed)  # the seed says what is held out
     if same and read_json(run / "environment.json").get("data") != task.data_told:
         raise UserError(f"{task.recipe.data.set} is not what {run} was trained on: it has changed")
 
@@ -381,6 +381,7 @@ def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
             **measured,
         },
     )
+    best.model.cpu()  # where a run that is loaded is, and all that looks into one works
     write_report(folder, best)
     said = told(measured) or "nothing was held out: there is nothing to measure on"
     log.say(f"{said}\n{folder / 'report.html'}")

@@ -60,6 +60,8 @@ def random_state(device: torch.device) -> dict[str, Tensor]:
     states = {"torch": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        states["mps"] = torch.mps.get_rng_state()
     return states
 
 
@@ -72,3 +74,5 @@ def set_random_state(states: Mapping[str, Tensor], crew: Crew, seed: int) -> Non
     torch.set_rng_state(states[own])
     if f"{crew.rank}.cuda" in states and crew.device.type == "cuda":
         torch.cuda.set_rng_state(states[f"{crew.rank}.cuda"], crew.device)
+    elif f"{crew.rank}.mps" in states and crew.device.type == "mps":
+        torch.mps.set_rng_state(states[f"{crew.rank}.mps"])

@@ -185,8 +185,8 @@ def _absent(problem: Problem) -> list[told.Absent]:
     """List what might be given, too, with numbers that leave everything as it is."""
     found, given = [], problem.given
     for name, (down, across) in problem.kind.matrices.items():
-        last = name.rpartition("_")[2]
-        if name in given or name in ("X", "Q", "K", "V") or last in given:
+        needless = name in {f"W_{made}" for made in ("Q", "K", "V") if made in given}
+        if name in given or name in ("X", "Q", "K", "V") or needless:
             continue
         if name == "context" and ("X" not in given or {"K", "V"} & set(given)):
             continue

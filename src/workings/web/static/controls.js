@@ -50,9 +50,13 @@ function mask(store, chosen, worked, set) {
     (value) => set(value === "own" ? start() : value));
 }
 
+// Whoever looks at whom, in whatever kind of problem: a block's are attention.scores.
+export function scoresOf(worked) {
+  return worked.steps.find((step) => /(^|\.)scores(\.|$)/.test(step.key));
+}
+
 function blankMask(worked) {
-  const scores = worked.steps.find((step) => step.key.startsWith("scores"));
-  return scores.texts.map((row) => row.map(() => "1"));
+  return scoresOf(worked).texts.map((row) => row.map(() => "1"));
 }
 
 function number(name, value, set) {

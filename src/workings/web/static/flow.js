@@ -120,7 +120,7 @@ function depths(givens, steps) {
     const before = step.sources.filter((key) => found.has(key)).map((key) => found.get(key) + 1);
     found.set(step.key, Math.max(0, ...before));
   }
-  const readers = (key) => steps.filter((step) => step.sources.includes(key) || (key === "mask" && step.key.startsWith("masked")));
+  const readers = (key) => steps.filter((step) => step.sources.includes(key) || (key === "mask" && /(^|\.)masked(\.|$)/.test(step.key)));
   const given = givens.map(({ matrix: shown }) => shown.key);
   const others = given.filter((key) => !INPUTS.includes(key)).map((key) => [key, Math.min(...readers(key).map((step) => found.get(step.key)), 99) - 1]);
   const inputs = others.some(([, depth]) => depth === -1) ? -2 : -1;

@@ -58,7 +58,7 @@ function restore(state, name, value) {
   const [, group, key] = /^(set|given|claim)\.(.*)$/s.exec(name) ?? [];
   if (group === "set") {
     const words = plain();
-    table.settings[key] = key === "mask" && value.includes(",") ? cells(value) : NUMBER.test(words) ? Number(words) : words;
+    table.settings[key] = key === "mask" && words !== "none" && words !== "causal" ? cells(value) : NUMBER.test(words) ? Number(words) : words;
   } else if (group === "given") table.given[key] = cells(value);
   else if (group === "claim") {
     const [step, again] = key.split("~");

@@ -37,6 +37,12 @@ export class Store {
     return { table, decimals };
   }
 
+  // The same without its claims, which may be of other steps or sizes than what is being changed.
+  get unclaimed() {
+    const { table, decimals } = this.state;
+    return { table: { ...table, claims: [] }, decimals };
+  }
+
   // Change a copy of the state; `live` changes become one, up to and with the next that is not.
   change(edit, { live = false } = {}) {
     const state = this.state;

@@ -1,7 +1,7 @@
 // The screen Work: a problem to change, and every step of it following.
 
 import { get, latest } from "./api.js";
-import { downloads, lectures, redraw, sizes, toggles } from "./controls.js";
+import { downloads, lectures, redraw, scoresOf, sizes, toggles } from "./controls.js";
 import { button, h } from "./dom.js";
 import { Model } from "./model.js";
 import { paste } from "./paste.js";
@@ -51,7 +51,7 @@ class Work {
       parts.status, parts.shown);
     const leave = solution.render({ model: this.#shown, el: parts.shown });
     for (const [name, take] of Object.entries({
-      asked: (cell) => this.#askCell("/api/cell", { ...store.asked, ...cell }),
+      asked: (cell) => this.#askCell("/api/cell", { ...store.unclaimed, ...cell }),
       edited: (edited) => this.#edit(edited),
       pasted: ({ key, text }) => this.#read(key, text).catch((error) => this.#refuse(error.message)),
       wanted: ({ key, what }) => (what === "paste" ? this.#paste(key) : this.#remove(key)),
@@ -62,7 +62,7 @@ class Work {
   }
 
   #changed() {
-    this.#ask("/api/work", this.#store.asked);
+    this.#ask("/api/work", this.#store.unclaimed);
   }
 
   #refuse(line) {
@@ -123,7 +123,7 @@ function held(state, key) {
 }
 
 function maskMatrix(worked, table) {
-  const scores = worked.steps.find((step) => step.key.startsWith("scores"));
+  const scores = scoresOf(worked);
   const cells = table.settings.mask;
   return {
     ...scores, key: "mask", name: "mask", formula: null, role: "", sources: [], texts: cells, values: cells,
@@ -132,13 +132,22 @@ function maskMatrix(worked, table) {
   };
 }
 
-// Names of tokens in one line, a space between them.
+// Names of tokens in one line: a space between them, or a comma where a name has a space itself.
 function words(store, name, label) {
-  const input = h("input", { type: "text", "aria-label": `${label}, one word each`, spellcheck: "false", placeholder: "numbers",
-    onchange: () => store.change((state) => { state.table[name] = input.value.trim() ? input.value.trim().split(/\s+/) : null; }) });
+  const input = h("input", { type: "text", "aria-label": `${label}, one word each, or commas between them`, spellcheck: "false", placeholder: "numbers",
+    onchange: () => store.change((state) => { state.table[name] = named(input.value); }) });
   const el = h("label", { class: "words" }, `${label} `, input);
   return { el, show(list, there) {
     el.hidden = !there;
-    if (document.activeElement !== input) input.value = (list ?? []).join(" ").slice(0, 2000);
+    if (document.activeElement !== input) input.value = joined(list ?? []).slice(0, 2000);
   } };
+}
+
+function named(text) {
+  const names = text.split(text.includes(",") ? "," : /\s+/).map((name) => name.trim()).filter((name) => name);
+  return names.length ? names : null;
+}
+
+function joined(names) {
+  return names.some((name) => /\s/.test(name)) ? names.map((name) => `${name},`).join(" ") : names.join(" ");
 }
