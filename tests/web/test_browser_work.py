@@ -141,3 +141,36 @@ def test_downloads_are_what_they_say(visit: Open, tmp_path: Path) -> None:
     ]
     assert "\\begin{document}" in kept("latex")
     assert re.search("<main class=.workings.>", kept("html"))
+
+
+def test_a_lectures_claims_do_not_stop_what_is_changed(visit: Open) -> None:
+    page = visit()
+    lecture(page, "L2-self", "figure[data-key=W_V]")
+    page.locator('input[name="heads"][value="3"]').check()
+    page.wait_for_selector('figure[data-key="weights.3"]')
+    assert page.locator(".status").first.inner_text() == ""
+
+
+def test_names_may_have_spaces(visit: Open) -> None:
+    page = visit()
+    lecture(page, "L2-self", "figure[data-key=W_V]")
+    names = page.get_by_label("Tokens, one word each, or commas between them")
+    assert names.input_value() == "Input 1, Input 2, Input 3,"
+    names.fill("The first, Input 2, Input 3")
+    names.press("Enter")
+    page.wait_for_selector('figure[data-key=X] th:has-text("The first")')
+
+
+@pytest.mark.parametrize(
+    ("problem", "key"),
+    [
+        ("kind=block&set.mask=1,0;1,1&given.X=1,0;0,2&given.W_1=1;1&given.W_2=1,1", "attention"),
+        ("set.mask=1;1&given.Q=1;1&given.K=2&given.V=3", "weights"),  # a mask of one column
+    ],
+)
+def test_a_mask_of_ones_own_comes_back_with_its_address(
+    visit: Open, problem: str, key: str
+) -> None:
+    page = visit(f"#work?{problem}")
+    page.wait_for_selector("figure[data-key=mask]")
+    assert page.locator(f'figure[data-key^="{key}"]').count()
