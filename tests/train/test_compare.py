@@ -64,6 +64,14 @@ def test_different_data_cannot_be_compared(toy, tmp_path):
         compare([paths[0], paths[0]], [], tmp_path / "out", threads=1, say=print)
 
 
+def test_what_would_be_tested_on_different_texts_cannot_be_compared(toy, tmp_path):
+    paths = [recipe_file(tmp_path, name, toy, "ngrams") for name in ("a", "b")]
+    (tmp_path / "b.toml").write_text("seed = 4\n" + (tmp_path / "b.toml").read_text())
+    with pytest.raises(UserError, match="tested on different examples"):
+        compare(paths, [], tmp_path / "out", threads=1, say=print)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
 def test_a_training_that_is_interrupted_has_the_time_to_end(tmp_path):
     """Both processes are told at once, as by a terminal; one of them needs a while."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from workings.config import to_table
-from workings.data import load_set
+from workings.data import Splits, load_pairs, load_set
 from workings.errors import UserError, extra_of
-from workings.recipes import ClassifyRecipe, Recipe, read_recipe
+from workings.recipes import ClassifyRecipe, Recipe, TranslateRecipe, read_recipe
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, measure
 from workings.train.environment import peak_memory
@@ -41,6 +41,7 @@ def compare(
             f"these recipes learn from different data ({', '.join(sorted(sets))}): "
             "--data.set NAME gives all of them the same"
         )
+    _expect_one_test(list(recipes.values()))
     out.mkdir(parents=True, exist_ok=True)
     first = next(iter(recipes.values()))
     rows = _baselines(first, say) if isinstance(first, ClassifyRecipe) else []
@@ -49,6 +50,41 @@ def compare(
     compared = {"data": sets.pop(), "rows": rows}
     write_json(out / "compare.json", compared)
     return compared
+
+
+def _expect_one_test(recipes: Sequence[Recipe]) -> None:
+    """See that all are measured on the same: where a set holds nothing out, the seed chooses."""
+    keys = ("text", "label", "source", "target")
+    ways = {(r.seed, *(getattr(r.data, key, None) for key in keys)): r for r in recipes}
+    if len(ways) == 1:
+        return  # nothing to compare, and nothing to read
+    first, *others = map(_test_part, ways.values())
+    if any(other != first for other in others):
+        raise UserError(
+            "these recipes would be tested on different examples of the same data: "
+            "--seed N gives all of them the same"
+        )
+
+
+def _test_part(recipe: Recipe) -> Any:
+    """What a recipe holds out for the test, where its seed or its columns may change that."""
+    if isinstance(recipe, ClassifyRecipe):
+        return _splits(recipe).test
+    if isinstance(recipe, TranslateRecipe):
+        data = recipe.data
+        return load_pairs(data.set, source=data.source, target=data.target, seed=recipe.seed).test
+    return None
+
+
+def _splits(recipe: ClassifyRecipe) -> Splits:
+    data = recipe.data
+    return load_set(
+        data.set,
+        validation=data.validation,
+        seed=recipe.seed,
+        text=data.text,
+        label=data.label,
+    )
 
 
 def _baselines(recipe: ClassifyRecipe, say: Say) -> list[dict[str, Any]]:
@@ -66,16 +102,8 @@ def _baselines(recipe: ClassifyRecipe, say: Say) -> list[dict[str, Any]]:
 
 
 def _baseline(name: str, recipe: ClassifyRecipe) -> dict[str, Any]:
-    data = recipe.data
-    splits = load_set(
-        data.set,
-        validation=data.validation,
-        seed=recipe.seed,
-        text=data.text,
-        label=data.label,
-    )
     characters = recipe.tokenizer.kind == "characters"
-    measured = measure(name, splits, characters=characters)
+    measured = measure(name, _splits(recipe), characters=characters)
     return {"name": name, **measured, "peak_memory_mb": peak_memory()}
 
 
