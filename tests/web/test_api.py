@@ -137,6 +137,20 @@ def test_slides_and_problem_files_are_opened(client: TestClient) -> None:
         )
 
 
+def test_fractions_are_right_on_the_page_as_well(client: TestClient) -> None:
+    text = '[given]\nX = [["1/6", "1/2"]]\n[claim]\nQ = [["1/6", "1/2"]]\n'
+    table = client.post("/api/open", json={"text": text}).json()
+    assert table["given"]["X"] == [["1/6", "0.5"]]
+    assert client.post("/api/check", json={"table": table}).json()["verdict"] == "right"
+
+
+def test_all_that_might_be_given_is_offered(client: TestClient) -> None:
+    text = 'kind = "additive"\n[given]\ns = [[1, 0]]\nH = [[1, 2], [0, 1]]\nv = [1, 1]\n'
+    table = client.post("/api/open", json={"text": text}).json()
+    worked = client.post("/api/work", json={"table": table}).json()
+    assert "W_s" in [absent["name"] for absent in worked["absent"]]
+
+
 @pytest.mark.parametrize("file", LECTURES, ids=lambda file: file.stem)
 def test_what_is_kept_as_a_file_is_the_same_problem(client: TestClient, file: Path) -> None:
     table = client.get(f"/api/lecture/{file.stem}").json()

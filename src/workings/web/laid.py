@@ -1,6 +1,7 @@
 """Problems and solutions laid out for the page."""
 
 import math
+from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
@@ -23,6 +24,7 @@ _LABELS = {
     "o": "output", "h": "hidden", "f": "hidden",
 }  # fmt: skip
 _AS_GIVEN = 12  # decimals
+_LARGEST = 1000  # denominator of a fraction that somebody may have written
 MOST_SIDE = 64  # rows or columns of a matrix on the page
 
 
@@ -127,8 +129,20 @@ def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
 
 
 def written(numbers: Any) -> list[list[str]]:
-    """Write numbers as they were given."""
-    return [[decimal(float(value), _AS_GIVEN) for value in row] for row in numbers]
+    """Write numbers as they were given: as a decimal number, or as a fraction that none can say.
+
+    >>> written([[0.5, 1 / 6]])
+    [['0.5', '1/6']]
+    """
+    return [[_as_given(float(value)) for value in row] for row in numbers]
+
+
+def _as_given(value: float) -> str:
+    short = decimal(value, _AS_GIVEN)
+    if float(short) == value:
+        return short
+    ratio = Fraction(value).limit_denominator(_LARGEST)
+    return str(ratio) if float(ratio) == value else short
 
 
 def exactly(value: float | None) -> str:
