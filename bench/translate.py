@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from apart import clock, in_turn, serve
 from report import ratio, save_parts
-from searching import AT_ONCE, SEARCHES, searcher, sources
+from searching import AT_ONCE, SEARCHES, joey_model, searcher, sources
 from workings.models.translators import Sentences, Translator, build_translator
 from workings.tasks.translate import Translating
 from workings.train.runs import load_as
