@@ -336,6 +336,19 @@ def gone(_task):
     raise UserError("the data are elsewhere")
 
 
+def test_a_result_says_how_much_of_its_test_was_trained_on(pairs, tmp_path):
+    header, *lines = pairs.read_text().splitlines()
+    known = {"train": lines[:90], "test": lines[60:100]}  # thirty of them in both
+    for part, some in known.items():
+        (tmp_path / f"{part}.tsv").write_text("\n".join([header, *some]) + "\n")
+    train(recipe_for(tmp_path, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    learned = {(p.source, p.target) for p in load(tmp_path / "run").learned_from()}
+    both = sum(tuple(line.split("\t")) in learned for line in known["test"])
+    assert 20 < both <= 30
+    assert (result["test_pairs"], result["test_pairs_learned"]) == (40, both)
+
+
 def test_pairs_that_came_later_were_not_learned_from(pairs, tmp_path):
     data = tmp_path / "pairs.tsv"
     data.write_text(pairs.read_text())
@@ -417,6 +430,11 @@ def test_what_is_shown_was_searched_for_as_asked(run, capsys):
     assert main(["translate", str(run), "ten one cat", *wild, "--show", "--format", "json"]) == 0
     *rows, _ = json.loads(capsys.readouterr().out)["rows"]
     assert [row.strip() for row in rows] == drawn.split()
+
+
+def test_nothing_has_no_alignment(run, capsys):
+    assert main(["translate", str(run), " ", "--show"]) == 2
+    assert "an empty text" in capsys.readouterr().err
 
 
 def test_whoever_writes_to_a_file_is_not_asked(run, monkeypatch, capsys):

@@ -54,6 +54,7 @@ def test_rows_and_columns_may_differ():
     assert any(line.startswith(" estamos ▓▓▒▒") for line in lines)
     assert any(line.startswith("comiendo     ██") for line in lines)
     assert "4 bread" in said
+    assert "A row for each token that is written" in said
 
 
 def test_tokens_do_no_harm():

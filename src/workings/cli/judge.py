@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", metavar="DATA", help="other pairs (default: what the first run held out)"
     )
     parser.add_argument("--format", choices=PICTURED, help="default: as --out ends, or text")
-    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.add_argument("--out", metavar="FILE", help="draw it, or write it, to a file, too")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--out is of one sentence: give it, or look at them here without --out")
     numbers, endings = count(1), (*_ENDINGS, task.recipe.data.source, task.recipe.data.target)
     if arguments.show:
-        for source in _asked() if asks else _one(arguments.texts, endings):
+        for source in filter(str.strip, _asked()) if asks else _one(arguments.texts, endings):
             (found,) = task.translate([source], how, sampling, by)
             _show(task, source, found[0].text, arguments)
         return 0

@@ -30,6 +30,8 @@ def alignment(
     Without a `target`, that of the model's own translation. `whole_words` joins pieces of words:
     what is looked at adds up, what looks is averaged.
     """
+    if not source.strip():
+        raise UserError("an empty text: there is nothing to look at")
     words, model = task.words, task.model
     if target is None:
         target = next(task.best([source]))

@@ -176,6 +176,7 @@ class Translating(Writing):
             "test_bleu": scores.bleu.score,
             "test_chrf": scores.chrf.score,
             "test_pairs": len(found),
+            **self._learned_of_the_test(),
             "signature": scores.bleu.signature,
         }
         with suppress(UserError):  # Moses does not know every language
@@ -184,6 +185,12 @@ class Translating(Writing):
             measured["test_tokenised_bleu"] = tokenised.score
             measured["tokenised_signature"] = tokenised.signature
         return measured
+
+    def _learned_of_the_test(self) -> dict[str, int]:
+        """How many of the test pairs were trained on, if any: somebody else may have split them."""
+        known = set(self.pairs["train"])
+        learned = sum(pair in known for pair in self.pairs["test"])
+        return {"test_pairs_learned": learned} if learned else {}
 
     def remark(self) -> dict[str, Any]:
         """How the first of the validation pairs are translated by now."""

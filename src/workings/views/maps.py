@@ -75,7 +75,7 @@ def body(told: Told) -> str:
 def heading(told: Told, most: int = 60) -> str:
     """Say what the maps are of, in so many letters at most."""
     text = one_line(" ".join(told.title.split()))
-    what = "Who looks at whom" if list(told.rows) == list(told.columns) else "Alignment"
+    what = "Who looks at whom" if _reads_itself(told) else "Alignment"
     return f"{what}: {text[:most].rstrip()}{'…' if len(text) > most else ''}"
 
 
@@ -87,7 +87,12 @@ def legend(told: Told) -> str:
 def how_to_read(told: Told, more: str = "") -> str:
     """Say what rows and columns are, and what was not read."""
     cut = f"; the last {told.cut:,} characters were not read" if told.cut else ""
-    return f"A row for each token that looks, a column for each that is looked at{more}{cut}"
+    row = "looks" if _reads_itself(told) else "is written"
+    return f"A row for each token that {row}, a column for each that is looked at{more}{cut}"
+
+
+def _reads_itself(told: Told) -> bool:
+    return list(told.rows) == list(told.columns)
 
 
 def label(token: str) -> str:
