@@ -145,7 +145,7 @@ def test_downloads_are_what_they_say(visit: Open, tmp_path: Path) -> None:
 
 def test_a_lectures_claims_do_not_stop_what_is_changed(visit: Open) -> None:
     page = visit()
-    lecture(page, "L2-self", "figure[data-key=W_V]")
+    lecture(page, "L2-self", 'figure[data-key=X] th:has-text("Input 1")')
     page.locator('input[name="heads"][value="3"]').check()
     page.wait_for_selector('figure[data-key="weights.3"]')
     assert page.locator(".status").first.inner_text() == ""
@@ -153,7 +153,7 @@ def test_a_lectures_claims_do_not_stop_what_is_changed(visit: Open) -> None:
 
 def test_names_may_have_spaces(visit: Open) -> None:
     page = visit()
-    lecture(page, "L2-self", "figure[data-key=W_V]")
+    lecture(page, "L2-self", 'figure[data-key=X] th:has-text("Input 1")')
     names = page.get_by_label("Tokens, one word each, or commas between them")
     assert names.input_value() == "Input 1, Input 2, Input 3,"
     names.fill("The first, Input 2, Input 3")
