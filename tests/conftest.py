@@ -13,13 +13,24 @@ from jaxtyping import install_import_hook
 ROOMS = ["workings.attention", "workings.layers", "workings.trace"]
 install_import_hook(ROOMS, "beartype.beartype")
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
+
 import torch  # noqa: E402
 
-torch.set_num_threads(1)
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
 DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def pytest_runtest_setup() -> None:
+    """One thread for each test: a verb that one before it called may have chosen all cores.
+
+    The threads of two workers, spinning while they wait for each other, would take several times
+    as long.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

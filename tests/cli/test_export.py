@@ -60,11 +60,13 @@ def test_an_empty_prompt_begins_as_their_texts_do(run, capsys):
     assert "training never had" not in capsys.readouterr().err
 
 
-def test_there_and_back(foreign, run, tmp_path):
+def test_there_and_back(foreign, run, tmp_path, capsys):
     assert main(["export", str(run), "--to", "gpt2", "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'out'}: {run}, for gpt2\n"
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "out" / name).read_bytes() == (foreign / name).read_bytes()
     assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "again")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'again'}: a run, of {tmp_path / 'out'}\n"
     assert load(tmp_path / "again").tokenizer == load(run).tokenizer
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from workings.data import Pair, load_pairs, load_part, rows
 from workings.data.pair_files import read_columns, read_parallel
+from workings.data.pairs import load_test
 from workings.errors import UserError
 
 BREAD = [Pair("Brot", "bread"), Pair("roter Wein", "red wine"), Pair("", "nothing")]
@@ -95,6 +96,7 @@ def test_what_is_wrong_with_parallel_files(
     ("name", "content", "said"),
     [
         ("a.tsv", "de\tfr\na\tb\n", "line 2: no column 'en': there are de, fr"),
+        ("a.tsv", "Brot\tbread\nWein\twine\n", "if that is no header: .* are numbers, from 1"),
         ("a.jsonl", '{"de": "a", "en": null}', "line 1: 'en' is not text but null"),
         ("a.csv", "", "empty"),
         ("a.csv", "de,en\n", "empty"),
@@ -169,6 +171,35 @@ def test_a_folder_with_one_pair_of_files_or_with_columns(tmp_path: Path) -> None
     put(tmp_path / "columns" / "dev.jsonl", '{"de": "x", "en": "y"}')
     splits = load_pairs(tmp_path / "columns", source="de", target="en")
     assert [len(p) for p in (splits.train, splits.validation, splits.test)] == [38, 1, 2]
+
+
+def test_no_part_of_a_folder_is_passed_over(tmp_path: Path) -> None:
+    for part, count in (("train", 9), ("val", 2)):
+        for ending in ("de", "en"):
+            put(tmp_path / f"{part}.{ending}", "".join(f"{part} {k}\n" for k in range(count)))
+    put(tmp_path / "train.txt", "no pair\n")  # the pictures that are described, say
+    put(tmp_path / "test.tsv", "de\ten\nBrot\tbread\n")
+    splits = load_pairs(tmp_path, source="de", target="en")
+    assert [len(part) for part in (splits.train, splits.validation)] == [9, 2]
+    assert splits.test == (Pair("Brot", "bread"),)
+    put(tmp_path / "test.csv", "de,en\nBrot,bread\n")
+    with pytest.raises(UserError, match="more than one file for test: which one"):
+        load_pairs(tmp_path, source="de", target="en")
+    (tmp_path / "test.csv").unlink()
+    (tmp_path / "val.en").unlink()
+    with pytest.raises(UserError, match=r"val\.de, but no val\.en"):
+        load_pairs(tmp_path, source="de", target="en")
+
+
+def test_files_are_nearer_than_a_set_of_their_folders_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "multi30k").mkdir()
+    for ending, text in (("de", "Brot"), ("en", "bread")):
+        put(tmp_path / "multi30k" / f"mine.{ending}", f"{text}\n")
+    found = load_test("multi30k/mine", source="de", target="en", fetch=False)
+    assert found == (Pair("Brot", "bread"),)
 
 
 def test_a_folder_keeps_to_itself(tmp_path: Path) -> None:

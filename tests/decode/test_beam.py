@@ -67,6 +67,19 @@ def test_it_does_not_stop_early_and_says_true_probabilities(seed, beams, strengt
 
 
 @settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), strength=st.sampled_from([0.0, 1.0, 3.0, -0.5]))
+def test_one_beam_takes_the_likeliest_token_whatever_the_penalty(seed, strength):
+    model, found = toy.Toy(seed=seed, vocabulary=5), []
+    scores, state = model.start(torch.tensor([1]))
+    while len(found) < 6 and (token := int(scores.argmax())) != STOP:
+        found.append(token)
+        scores, state = model.step(torch.tensor([token]), state)
+    options = {"stop": STOP, "longest": 6, "beams": 1, "length_penalty": strength}
+    ((only,),) = beam_search(model, torch.tensor([1]), **options)
+    assert only.tokens == tuple(found)
+
+
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     beams=st.integers(1, 4),

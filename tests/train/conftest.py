@@ -1,10 +1,11 @@
-"""A small set that the tests of training share: texts of three words, fruit or metal."""
+"""What tests of training share: texts of three words, fruit or metal; words in reverse order."""
 
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+import reversing
 
 from workings.cli import main
 from workings.config import build, override
@@ -96,3 +97,23 @@ def place(tmp_path_factory):
 @pytest.fixture
 def recipe(place):
     return str(place / "toy.toml")
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory):
+    """A language whose words come in reverse order."""
+    return reversing.write_pairs(tmp_path_factory.mktemp("pairs") / "pairs.tsv")
+
+
+@pytest.fixture(scope="session")
+def few_pairs(tmp_path_factory):
+    """Too few of them to learn it, enough to see what a training does."""
+    return reversing.write_pairs(tmp_path_factory.mktemp("pairs") / "pairs.tsv", 200)
+
+
+@pytest.fixture(scope="session")
+def reverser(pairs, tmp_path_factory):
+    """A run that has learned it."""
+    folder = tmp_path_factory.mktemp("runs") / "reversed"
+    train(reversing.recipe_for(pairs), folder, mode="quiet")
+    return folder

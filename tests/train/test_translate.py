@@ -1,23 +1,22 @@
 """Translators through the engine: a language whose words come in reverse order."""
 
-import io
 import json
-import random
 import shutil
 
 import pytest
 import torch
+from reversing import recipe_for
 
 from workings.cli import main
 from workings.config import build, override, to_table
 from workings.crew import Crew
 from workings.data.byte_pair import BytePair
 from workings.data.pairs import load_pairs
+from workings.data.pieces import Pieces
 from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sample import Sampling
 from workings.errors import UserError
 from workings.lens.alignments import alignment
-from workings.lens.judging import judge
 from workings.models.translators import PAD, START
 from workings.recipes import ClassifyRecipe, SearchConfig, TranslateRecipe
 from workings.tasks.alignment import cross_weights
@@ -27,44 +26,18 @@ from workings.tasks.writing import Written
 from workings.train.runs import load, resume, train
 
 LOOSELY = ("--tokenizer.dropout", "0.3")
-WORDS = {"one": "un", "two": "deux", "six": "six", "ten": "dix", "cat": "chat", "dog": "chien"}
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
-    """Sentences of two to five words, and their words translated, the last one first."""
-    draw, path = random.Random(0), tmp_path_factory.mktemp("pairs") / "pairs.tsv"  # noqa: S311
-    some = {tuple(draw.choices(list(WORDS), k=draw.randint(2, 5))) for _ in range(1200)}
-    lines = [f"{' '.join(s)}\t{' '.join(WORDS[w] for w in reversed(s))}" for s in sorted(some)]
-    draw.shuffle(lines)
-    path.write_text("\n".join(["en\tfr", *lines]) + "\n")
-    return path
-
-
-def recipe_for(pairs, *changes):
-    table = {
-        "task": "translate",
-        "seed": 1,
-        "data": {"set": str(pairs), "source": "en", "target": "fr"},
-        "tokenizer": {"kind": "words", "joint": False},
-        "model": {"kind": "recurrent", "embedding": 24, "hidden": 32, "dropout": 0.0},
-        "search": {"beams": 3},
-        "train": {"epochs": 12, "batch": 200, "rate": 0.01, "schedule": "cosine"},
-    }
-    return build(TranslateRecipe, override(table, changes))
-
-
-@pytest.fixture(scope="module")
-def run(pairs, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "reversed"
-    train(recipe_for(pairs), folder, mode="quiet")
-    return folder
+def run(reverser):
+    return reverser
 
 
 def test_it_learns_the_language(run):
     result = json.loads((run / "result.json").read_text())
     assert result["test_bleu"] > 90
     assert result["signature"].startswith("nrefs:1|case:lc")  # words have no capitals
+    assert result["chrf_signature"].startswith("nrefs:1|case:lc|eff:yes|nc:6")
     assert list(load(run).best(["one cat two", "ten six"])) == ["deux chat un", "six dix"]
 
 
@@ -108,6 +81,28 @@ def test_the_best_and_their_scores(run):
     assert len({t.text for t in found}) == len(found) == 4
 
 
+def test_an_alignment_is_of_the_tokens_that_were_written(pairs):
+    """A model may spell a word otherwise than its tokenizer does."""
+    changes = ("--tokenizer.kind", "byte-pair", "--tokenizer.size", "300")
+    task = Translating.from_recipe(recipe_for(pairs, *changes))
+    words = task.words.target
+    letters = tuple(token for letter in "chat" for token in words.encode(letter))
+    assert len(words.encode("chat")) < len(letters) == 4
+    found = alignment(task, "cat", Written("chat", letters, -1.0, -1.0))
+    assert found.rows == ["c", "h", "a", "t", "</s>"]
+    assert len(found.maps[0].weights) == 5
+    assert len(alignment(task, "cat", "chat").rows) == len(words.encode("chat")) + 1
+    best = task.written("cat")
+    assert len(alignment(task, "cat").rows) == len(best.tokens) + 1
+
+
+def test_a_translation_that_looks_like_its_source_is_aligned_all_the_same(run):
+    found = alignment(load(run), "six", "six")
+    assert found.rows == found.columns
+    assert found.aligned
+    assert "columns: 1" in found.to_text(width=60)
+
+
 def test_order_and_empty_sentences(run):
     task = load(run)
     texts = ["one two ten", "", "dog", "cat cat six ten", "  "]
@@ -141,7 +136,7 @@ def test_without_held_out_pairs_the_last_weights_are_kept(pairs, tmp_path):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["best_epoch"] == 3
 
 
-def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
+def test_ten_thousand_words_are_translated_in_stretches(run):
     task, words = load(run), ["one", "two", "six", "ten", "cat"] * 2000
     parts = stretches(task.words, " ".join(words))
     assert max(len(task.words.read(part)) for part in parts) <= LONGEST + 1
@@ -155,8 +150,20 @@ def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
     assert max(len(bytes_.read(part)) for part in parts) <= LONGEST + 1
     unbroken = stretches(task.words, "x" * 100_000)
     assert "".join(unbroken) == "x" * 100_000
-    assert main(["translate", str(run), " ".join(words[:600]), "--beams", "1", "--show"]) == 2
-    assert "an alignment is drawn of 512 at most" in capsys.readouterr().err
+    blank = next(task.translate([" " * 300 + " ".join(words[:300]) + " " * 600]))
+    assert len(blank) == task.recipe.search.beams
+    assert blank[0].text == blank[0].text.strip()
+
+
+def test_every_stretch_begins_with_the_language_that_is_asked_for():
+    scored = [("▁", -2.0), ("▁abc", -3.0), ("▁def", -2.5)]
+    pieces = Pieces(["▁abc", "▁def", "▁", ">>fr<<"], scored=scored)
+    words = Vocabularies(pieces, pieces)
+    parts = stretches(words, ">>fr<< " + "abc def " * 400)
+    assert len(parts) > 3
+    assert all(words.source.tokens(part)[0] == ">>fr<<" for part in parts)
+    assert max(len(words.read(part)) for part in parts) <= LONGEST + 1
+    assert " ".join(part.removeprefix(">>fr<<") for part in parts).split() == ["abc", "def"] * 400
 
 
 @pytest.mark.parametrize(
@@ -169,8 +176,8 @@ def test_ten_thousand_words_are_translated_in_stretches(run, capsys):
         ("--tokenizer.lower", "true", "--train.average", "last", "--train.smoothing", "0.1"),
     ],
 )  # fmt: skip
-def test_every_kind_trains_and_resumes(pairs, tmp_path, changes):
-    recipe = recipe_for(pairs, "--train.epochs", "2", *changes)
+def test_every_kind_trains_and_resumes(few_pairs, tmp_path, changes):
+    recipe = recipe_for(few_pairs, "--train.epochs", "2", *changes)
     train(recipe, tmp_path / "run", mode="quiet")
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     newest = max((tmp_path / "run" / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
@@ -211,15 +218,16 @@ def test_words_fall_apart_in_training_only(pairs, joint):
     assert loose.loss_on("validation", Crew(cpu)) == usual.loss_on("validation", Crew(cpu))
 
 
-def test_words_fall_apart_the_same_in_the_middle_of_an_epoch(pairs, tmp_path):
+def test_words_fall_apart_the_same_in_the_middle_of_an_epoch(few_pairs, tmp_path):
     """Taken up there, a run goes on with the pieces of that epoch."""
     changes = ("--tokenizer.kind", "byte-pair", "--tokenizer.size", "270", *LOOSELY)
-    recipe = recipe_for(pairs, "--train.epochs", "2", "--train.save_every", "3", *changes)
+    recipe = recipe_for(few_pairs, "--train.epochs", "2", "--train.save_every", "3", *changes)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train(recipe, whole, mode="quiet")
     train(recipe, broken, mode="quiet")
     kept = sorted((broken / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
-    assert int(kept[0].name[5:]) % 3 == 0  # not an epoch's end
+    log = [json.loads(line) for line in (broken / "log.jsonl").read_text().splitlines()]
+    assert int(kept[0].name[5:]) not in [m["step"] for m in log if m["kind"] == "epoch"]
     for later in kept[1:]:
         shutil.rmtree(later)
     resume(broken, mode="quiet")
@@ -227,116 +235,7 @@ def test_words_fall_apart_the_same_in_the_middle_of_an_epoch(pairs, tmp_path):
     assert weights[0] == weights[1]
 
 
-def test_the_command_line(run, tmp_path, capsys):
-    file = tmp_path / "some.txt"
-    file.write_text("one two\n\ncat dog\r\n")
-    assert main(["translate", str(run), "ten one", str(file)]) == 0
-    assert capsys.readouterr().out.splitlines() == ["un dix", "deux un", "", "chien chat"]
-    assert main(["translate", str(run), "ten one cat", "--n-best", "2"]) == 0
-    first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
-    assert (first[0], second[0], first[2]) == ("1", "1", "chat un dix")
-    assert float(first[1]) > float(second[1])
-    assert main(["translate", str(run), "ten one cat", "--show"]) == 0
-    assert "chat" in capsys.readouterr().out
-    assert main(["translate", str(run), "ten one cat", "--show", "--out", f"{tmp_path}/a.svg"]) == 0
-    assert "<svg" in (tmp_path / "a.svg").read_text()
-    assert capsys.readouterr().out == "chat un dix\n"
-    assert main(["evaluate", str(run), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
-
-
-def test_a_sentence_stays_on_its_line_and_as_it_is(run, monkeypatch, capsys):
-    broken = Written("one\ntwo\tthree\u2028می\u200cخواهم\u00a0!", (), 0.0, -1.0)
-    monkeypatch.setattr(Translating, "translate", lambda *_: iter([[broken]]))
-    for options, fields in (((), 1), (("--n-best", "1"), 3)):
-        assert main(["translate", str(run), "cat", *options]) == 0
-        (line,) = capsys.readouterr().out.splitlines()
-        assert len(line.split("\t")) == fields
-        assert line.endswith("می\u200cخواهم\u00a0!")
-
-
-def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
-    typed = iter(["ten one", "", "cat dog"])
-
-    def answer(prompt):
-        assert prompt == "> "
-        try:
-            return next(typed)
-        except StopIteration:
-            raise EOFError from None
-
-    for stream in ("stdin", "stdout"):
-        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", answer)
-    assert main(["translate", str(run)]) == 0
-    assert capsys.readouterr().out.splitlines() == ["un dix", "", "chien chat", ""]
-    typed = iter(["ten one", "cat dog"])
-    assert main(["translate", str(run), "--show"]) == 0
-    told = capsys.readouterr().out
-    assert "ten one → un dix" in told
-    assert "cat dog → chien chat" in told
-    typed = iter(["ten one", "cat dog"])
-    assert main(["translate", str(run), "--n-best", "1"]) == 0
-    assert [line[:2] for line in capsys.readouterr().out.splitlines()] == ["1\t", "2\t", ""]
-    assert main(["translate", str(run), "--show", "--out", "map.svg"]) == 2
-    assert "--out is of one sentence" in capsys.readouterr().err
-
-
-def test_judging_two(run, pairs, tmp_path, capsys):
-    weaker = tmp_path / "weaker"
-    train(recipe_for(pairs, "--train.epochs", "2", "--model.context", "none"), weaker, mode="quiet")
-    assert main(["judge", str(weaker), str(run), "--format", "json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)["verdicts"]
-    own = json.loads((run / "result.json").read_text())["test_bleu"]
-    assert second["scores"]["bleu"]["score"] == pytest.approx(own)
-    lead = second["against_first"]["difference"]
-    assert lead["low"] > 0
-    assert lead["value"] == pytest.approx(own - first["scores"]["bleu"]["score"])
-    assert sum(b["sentences"] for b in second["buckets"]) == second_count(run)
-    for form in ("text", "html"):
-        assert main(["judge", str(weaker), str(run), "--format", form]) == 0
-        assert "weaker" in capsys.readouterr().out
-    assert main(["judge", str(run), str(weaker), "--out", str(tmp_path / "lengths.svg")]) == 0
-    assert "words of the source" in (tmp_path / "lengths.svg").read_text()
-    assert "over the first" in capsys.readouterr().out
-    assert main(["judge", str(run), str(run)]) == 2
-    assert "named twice" in capsys.readouterr().err
-    alike = tmp_path / "elsewhere" / "weaker"
-    shutil.copytree(weaker, alike)
-    assert main(["judge", str(weaker), str(alike), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)["verdicts"]
-    assert [verdict["name"] for verdict in told] == [str(weaker), str(alike)]
-
-
-def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, monkeypatch):
-    lines = pairs.read_text().splitlines()
-    (tmp_path / "known.tsv").write_text("\n".join(lines[:60]) + "\n")
-    (tmp_path / "new.tsv").write_text("en\tfr\nten ten ten ten ten ten\tdix dix dix dix dix dix\n")
-    assert main(["judge", str(run), "--data", str(tmp_path / "known.tsv")]) == 0
-    known = {(p.source, p.target) for p in load(run).learned_from()}
-    learned = sum(tuple(line.split("\t")) in known for line in lines[1:60])
-    assert 0 < learned < 59
-    assert f"trained on {learned} of these 59 pairs" in capsys.readouterr().out
-    assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
-    assert "trained on" not in capsys.readouterr().out
-    shutil.copy(pairs, tmp_path / "copied.tsv")  # other data by its name alone
-    other, few = tmp_path / "other", ("--train.epochs", "1", "--seed", "2")
-    train(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
-    assert main(["judge", str(run), str(other)]) == 0
-    told = capsys.readouterr().out
-    assert "other was trained on" in told
-    assert "reversed was trained on" not in told
-    monkeypatch.setattr(Translating, "learned_from", gone)
-    assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
-    assert "trained on is not there" in capsys.readouterr().out
-
-
-def gone(_task):
-    raise UserError("the data are elsewhere")
-
-
-def test_a_result_says_how_much_of_its_test_was_trained_on(pairs, tmp_path):
+def test_a_result_says_how_much_of_its_test_was_trained_on(pairs, tmp_path, capsys):
     header, *lines = pairs.read_text().splitlines()
     known = {"train": lines[:90], "test": lines[60:100]}  # thirty of them in both
     for part, some in known.items():
@@ -347,6 +246,15 @@ def test_a_result_says_how_much_of_its_test_was_trained_on(pairs, tmp_path):
     both = sum(tuple(line.split("\t")) in learned for line in known["test"])
     assert 20 < both <= 30
     assert (result["test_pairs"], result["test_pairs_learned"]) == (40, both)
+    assert main(["evaluate", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["test_pairs_learned"] == both
+    assert main(["judge", str(tmp_path / "run")]) == 0
+    assert f"trained on {both} of these 40 pairs" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    (tmp_path / "train.tsv").write_text("\n".join([header, *lines[200:290]]) + "\n")
+    other = str(tmp_path / "test.tsv")  # what was learned from is gone
+    assert main(["evaluate", str(tmp_path / "run"), "--data", other, "--json"]) == 0
+    assert "test_pairs_learned" not in json.loads(capsys.readouterr().out)
 
 
 def test_pairs_that_came_later_were_not_learned_from(pairs, tmp_path):
@@ -365,110 +273,11 @@ def test_no_blanks_before_a_translation(run):
     assert spelt(load(run).model, Vocabularies(words, words), "le chat", found) == "the cat"
 
 
-def second_count(run):
-    return json.loads((run / "result.json").read_text())["test_pairs"]
-
-
-def test_a_file_that_is_not_there_is_no_sentence_but_a_folders_name_may_be_one(
-    run, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cat").mkdir()
-    assert main(["translate", str(run), "cat", "i.e.", "Node.js", "and/or"]) == 0
-    assert capsys.readouterr().out.startswith("chat")
-    assert main(["translate", str(run), "cat/" + "x" * 300 + "/dog"]) == 0  # too long for a name
-    capsys.readouterr()
-    for missing in ("some.txt", "TEST.FR", "data/test.en.gz", "cat/test", "cat/"):
-        assert main(["translate", str(run), missing]) == 2
-        assert f"{missing}: no such file" in capsys.readouterr().err
-
-
-def test_bad_input(run, pairs, tmp_path, capsys):
-    assert main(["translate", str(run), "a", "b", "--show"]) == 2
-    assert "one sentence" in capsys.readouterr().err
-    assert main(["translate", str(run), "ten", "--n-best", "0"]) == 2
-    assert "--n-best" in capsys.readouterr().err
-    with pytest.raises(UserError, match="one vocabulary"):
-        recipe_for(pairs, "--model.shared", "true")
-    with pytest.raises(UserError, match="recurrent"):
-        recipe_for(pairs, "--model.kind", "transformer", "--forcing.student", "0.5")
-    train(recipe_for(pairs, "--train.epochs", "1", "--model.context", "none"), tmp_path / "none",
-          mode="quiet")  # fmt: skip
-    assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
-    assert "looks at nothing" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--n-best", "2", "--temperature", "1"], "--temperature makes one"),
-        (["--n-best", "2", "--show"], "--show makes one"),
-        (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
-        (["--layer", "1"], "--layer is of the alignment"),
-        (["--words"], "--words is of the alignment"),
-        (
-            ["--show", "--out", "map.pdf"],
-            "map.pdf: a name ends in .html, .svg, .png, .json or .txt",
-        ),
-        (["--temperature", "1", "--beams", "3"], "--beams is of a search"),
-        (["--seed", "3"], "--temperature T asks for"),
-        (["--length-penalty", "nan"], "length_penalty = nan: a number from -10 to 10"),
-        (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(run, options, told, capsys):
-    assert main(["translate", str(run), "ten one", *options]) == 2
-    assert told in capsys.readouterr().err
-
-
-def test_what_is_shown_was_searched_for_as_asked(run, capsys):
-    """A wild draw that is another translation than the best."""
-    wild = ["--temperature", "50", "--seed", "3"]
-    assert main(["translate", str(run), "ten one cat", *wild]) == 0
-    drawn = capsys.readouterr().out.strip()
-    assert drawn != "chat un dix"
-    assert main(["translate", str(run), "ten one cat", *wild, "--show", "--format", "json"]) == 0
-    *rows, _ = json.loads(capsys.readouterr().out)["rows"]
-    assert [row.strip() for row in rows] == drawn.split()
-
-
-def test_nothing_has_no_alignment(run, capsys):
-    assert main(["translate", str(run), " ", "--show"]) == 2
-    assert "an empty text" in capsys.readouterr().err
-
-
-def test_whoever_writes_to_a_file_is_not_asked(run, monkeypatch, capsys):
-    """The prompts would stand in it."""
-    lines = io.TextIOWrapper(io.BytesIO(b"ten one\n"))
-    lines.isatty = lambda: True
-    monkeypatch.setattr("sys.stdin", lines)
-    assert main(["translate", str(run)]) == 0
-    assert capsys.readouterr().out == "un dix\n"
-
-
 def test_what_no_text_has_is_not_drawn(run):
     task = load(run)
     hot = Sampling(temperature=1e6, seed=1)
     found = [t for some in task.translate(["one two ten cat dog"] * 20, sampling=hot) for t in some]
     assert not {PAD, START} & {token for t in found for token in t.tokens}
-
-
-def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_path, capsys):
-    other = tmp_path / "other"
-    train(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
-    assert main(["judge", str(run), str(other)]) == 2
-    assert "other held out other sentences" in capsys.readouterr().err
-    assert main(["judge", str(run), str(other), "--data", str(pairs)]) == 0
-
-
-def test_nor_by_a_sets_name():
-    tasks = {
-        name: Translating.from_recipe(recipe_for("emoji-names", "--seed", seed))
-        for name, seed in (("one", "0"), ("other", "1"))
-    }
-    for data in (None, "emoji-names"):
-        with pytest.raises(UserError, match="other held out other sentences of emoji-names"):
-            judge(tasks, data)
 
 
 def test_gradients_are_on_while_a_translation_waits(run):

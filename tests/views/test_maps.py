@@ -27,13 +27,15 @@ class Some:
     columns: list
     maps: list = field(default_factory=list)
     cut: int = 0
+    aligned: bool = False
 
 
 def alignment():
     """What a translator would show: three words that look at four."""
     weights = [[0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.0, 0.8]]
     rows, columns = ["estamos", "comiendo", "pan"], ["we", "are", "eating", "bread"]
-    return Some("we are eating bread", rows, columns, [One("attention", weights)])
+    maps = [One("attention", weights)]
+    return Some("we are eating bread", rows, columns, maps, aligned=True)
 
 
 def nasty():
@@ -93,7 +95,8 @@ def long(size, count=1):
     """A sentence of so many words by one of a word less, each looking at the next."""
     rows, columns = [f"r{k}" for k in range(size)], [f"c{k}" for k in range(size - 1)]
     weights = [[float(j == (i + 1) % (size - 1)) for j in range(size - 1)] for i in range(size)]
-    return Some("x", rows, columns, [One(f"head {k}", weights) for k in range(count)])
+    maps = [One(f"head {k}", weights) for k in range(count)]
+    return Some("x", rows, columns, maps, aligned=True)
 
 
 def test_a_long_sentence_by_itself_has_its_words_beside_it():

@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.tasks.language import Modelling
     from workings.tasks.translate import Translating
     from workings.train.runs import load
+    from workings.views.plain import printable
 
     task, folder = load(arguments.run_folder), Path(arguments.out)
     if isinstance(task, Translating):
@@ -38,4 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{arguments.run_folder}: no language model, and no translator")
     for note in notes:
         sys.stderr.write(f"workings: note: {note}\n")
+    sys.stdout.write(printable(f"{folder}: {arguments.run_folder}, for {arguments.to}") + "\n")
     return 0

@@ -14,9 +14,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the model and write the run."""
+    import sys
     from pathlib import Path
 
     from workings.hub.folders import adopt
+    from workings.views.plain import printable
 
     adopt(Path(arguments.folder), Path(arguments.out))
+    sys.stdout.write(printable(f"{arguments.out}: a run, of {arguments.folder}") + "\n")
     return 0

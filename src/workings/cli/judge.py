@@ -23,13 +23,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Translate, score, and show."""
     from pathlib import Path
 
-    from workings.cli.output import expect_place, show
+    from workings.cli.output import expect_place, show, wanted_form
     from workings.errors import UserError
     from workings.lens.judging import judge
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
 
     expect_place(arguments.out)
+    form = wanted_form(arguments.format, arguments.out)
     names = [Path(run).name or str(run) for run in arguments.runs]
     if len(set(names)) < len(names):  # a/model and b/model, say
         names = [str(Path(run)) for run in arguments.runs]
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("a run is named twice: it cannot be better than itself")
     tasks = dict(zip(names, (load_as(Translating, r) for r in arguments.runs), strict=True))
     judged = judge(tasks, arguments.data)
-    show(judged, arguments.format, arguments.out)
+    show(judged, form, arguments.out)
     if arguments.out is not None:
         show(judged, "text", None)
     return 0

@@ -80,14 +80,22 @@ def on_a_line(text: str) -> str:
     return "".join(c if c in JOINERS else one_line(c) for c in text)
 
 
-def show(found: Written, form: str | None, out: str | None) -> None:
-    """Write what was found in a format; None: the one that the file's name ends in, or text."""
+def wanted_form(form: str | None, out: str | None) -> str:
+    """Which format to write: as asked, or the one that the file's name ends in, or text."""
     if form is None:
         ending = Path(out or "").suffix.lower().removeprefix(".")
         if ending not in (*PICTURED, *PLAIN):
             forms = ", ".join(f".{ending}" for ending in PICTURED if ending != "text")
             raise UserError(f"--out {out}: a name ends in {forms} or .txt; or --format says which")
         form = ending if ending in PICTURED else "text"
+    if form == "png" and out is None:
+        raise UserError("a PNG is nothing for a terminal: --out FILE")
+    return form
+
+
+def show(found: Written, form: str | None, out: str | None) -> None:
+    """Write what was found in a format; None: the one that the file's name ends in, or text."""
+    form = wanted_form(form, out)
     if form == "json":
         deliver(json.dumps(found.to_table()), out)
     elif form == "html":
@@ -115,8 +123,7 @@ def deliver(given: str | bytes, out: str | None) -> None:
     if out is None and isinstance(given, str):
         sys.stdout.write(given)
         return
-    if out is None:
-        raise UserError("a PNG is nothing for a terminal: --out FILE")
+    assert out is not None
     given = given.encode("utf-8", "replace") if isinstance(given, str) else given
     path = Path(out)
     if not path.name or path.is_dir():

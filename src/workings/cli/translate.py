@@ -2,8 +2,13 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from workings.cli.output import PICTURED, add_layers_and_heads, add_search
+
+if TYPE_CHECKING:
+    from workings.tasks.translate import Translating
+    from workings.tasks.writing import Written
 
 HELP = "translate sentences"
 _ENDINGS = ("txt", "tsv", "csv", "json", "jsonl", "md")
@@ -34,8 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.cli.output import on_a_line, wanted_search
     from workings.errors import UserError
     from workings.hub.fast import FastestSearch
+    from workings.lens.alignments import expect_a_sentence
     from workings.tasks.translate import Translating
     from workings.train.runs import load_as
+    from workings.views.plain import printable
 
     _expect_sense(arguments)
     task = load_as(Translating, arguments.run_folder)
@@ -47,8 +54,14 @@ def run(arguments: argparse.Namespace) -> int:
     numbers, endings = count(1), (*_ENDINGS, task.recipe.data.source, task.recipe.data.target)
     if arguments.show:
         for source in filter(str.strip, _asked()) if asks else _one(arguments.texts, endings):
-            (found,) = task.translate([source], how, sampling, by)
-            _show(task, source, found[0].text, arguments)
+            try:
+                expect_a_sentence(task, source)
+                (found,) = task.translate([source], how, sampling, by)
+                _show(task, source, found[0], arguments)
+            except UserError as error:  # the next sentence may be a better one
+                if not asks:
+                    raise
+                sys.stderr.write(f"workings: {printable(str(error))}\n")
         return 0
     # Whoever sits at a terminal wants an answer to each sentence; others are faster together.
     given = ([line] for line in _asked()) if asks else (_sentences(arguments.texts, endings),)
@@ -91,14 +104,16 @@ def _one(texts: list[str], endings: Sequence[str]) -> list[str]:
     return found
 
 
-def _show(task: object, source: str, target: str, arguments: argparse.Namespace) -> None:
+def _show(
+    task: "Translating", source: str, target: "Written", arguments: argparse.Namespace
+) -> None:
     import sys
 
     from workings.cli.output import on_a_line, show
     from workings.lens.alignments import alignment
 
     found = alignment(
-        task,  # type: ignore[arg-type]
+        task,
         source,
         target,
         layers=arguments.layer,
@@ -107,7 +122,7 @@ def _show(task: object, source: str, target: str, arguments: argparse.Namespace)
     )
     show(found, arguments.format, arguments.out)
     if arguments.out is not None:
-        sys.stdout.write(on_a_line(target) + "\n")
+        sys.stdout.write(on_a_line(target.text) + "\n")
 
 
 def _sentences(texts: list[str], endings: Sequence[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from workings.errors import UserError, brief
 from workings.files import check_inside
 
 _BREAKS = re.compile(r"[^\S\r\n]*[\r\n]\s*")
+_NO_HEADER = "; if that is no header: data.source and data.target are numbers, from 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,10 @@ def read_columns(path: Path, source: str, target: str) -> Iterator[Pair]:
         raise UserError(f"{name_of(path)}: its name tells no format: expected .tsv, .csv or .jsonl")
     form = "tsv" if form == "text" else form  # a line of plain text holds no pair, but a tab may
     numbered = form != "jsonl" and _is_number(source) and _is_number(target)
+    advice = "" if numbered or form == "jsonl" else _NO_HEADER
     for row in rows(path, format=form, numbered=numbered):
-        yield Pair(_line(text_of(row, source)), _line(text_of(row, target)))
+        one, other = (text_of(row, column, advice) for column in (source, target))
+        yield Pair(_line(one), _line(other))
 
 
 def _is_number(column: str) -> bool:
@@ -105,12 +108,38 @@ def folder_parts(folder: Path, source: str, target: str) -> dict[str, Iterator[P
     if "train" not in found and len(stems) == 1:
         found = {"train": stems[0]}
     if "train" in found:
-        return {p: parallel_part(folder / stem, source, target) for p, stem in found.items()}
+        parts = {p: parallel_part(folder / stem, source, target) for p, stem in found.items()}
+        missing = {"validation", "test"} - set(parts)
+        return parts | _beside_parallel(folder, source, target, missing)
     places = part_places(folder)
     if not places["train"].is_file():
         both = brief(f"train.{source} and train.{target}")
         raise UserError(f"{folder}: expected {both} in it, or train.tsv, train.csv or train.jsonl")
     return {part: read_columns(place, source, target) for part, place in places.items()}
+
+
+def _beside_parallel(
+    folder: Path, source: str, target: str, missing: set[str]
+) -> dict[str, Iterator[Pair]]:
+    """Find parts that are files with columns, and refuse one side of two: it would be passed over.
+
+    What else there is, the names of the pictures say, has nothing to do with the pairs.
+    """
+    found: dict[str, Iterator[Pair]] = {}
+    for place in sorted(folder.iterdir()):
+        stem, _, ending = place.name.removesuffix(".gz").partition(".")
+        part = "test" if stem.startswith("test") else part_of(stem)
+        if part not in missing or not place.is_file():
+            continue
+        if ending in (source, target):
+            other = target if ending == source else source
+            raise UserError(f"{folder}: {brief(place.name)}, but no {brief(f'{stem}.{other}')}")
+        if ending in ("tsv", "csv", "jsonl") and part_of(stem) == part:
+            if part in found:
+                raise UserError(f"{folder}: more than one file for {part}: which one?")
+            check_inside(place, folder)
+            found[part] = read_columns(place, source, target)
+    return found
 
 
 def parallel_stems(folder: Path, source: str, target: str) -> list[str]:

@@ -18,7 +18,9 @@ from workings.errors import UserError
 SHORT = 3
 """Words that a shorter side counts for at least when sides are compared: "Help!", "À l'aide !"."""
 
-_WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\s\u3040-\u30ff\u3400-\u9fff]+")
+SIGNS = "\u3040-\u30ff\u3400-\u9fff"
+"""Those of Chinese and Japanese, which are written without blanks between words."""
+_WORD = re.compile(f"[{SIGNS}]|[^\\s{SIGNS}]+")
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ def load_test(
     or all pairs of a file, or of two that begin so.
     """
     name, _, part = str(data).partition("/")
-    if name in NAMED_PAIRS and (part or "test" in NAMED_PAIRS[name].parts):
+    of_a_folder = part and side(Path(data), source)  # one that is called as the set is
+    if name in NAMED_PAIRS and (part or "test" in NAMED_PAIRS[name].parts) and not of_a_folder:
         return load_part(name, part or "test", source=source, target=target, fetch=fetch)
     if str(data) in pair_set_names():  # what a recipe that says no more would hold out
         return load_pairs(data, source=source, target=target, fetch=fetch).test

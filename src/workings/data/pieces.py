@@ -58,14 +58,18 @@ class Pieces(Tokenizer):
     def join(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").strip()
 
+    def language(self, text: str) -> str:
+        return text[: text.find("<<") + 2] if text.startswith(">>") and "<<" in text else ""
+
     def _split(self, text: str) -> list[tuple[str, Span]]:
-        begin = text.find("<<") + 2 if text.startswith(">>") and "<<" in text else 0
+        asked_for = self.language(text)
+        begin = len(asked_for)
         folded = self.folding.fold(whole(text[begin:]))
         found = self._engine.encode(folded.text)
         ends = ((folded.spans[a][0], folded.spans[b - 1][1]) for a, b in found.offsets)
         spans = ((first + begin, last + begin) for first, last in ends)
-        language = [(text[:begin], (0, begin))] if begin else []
-        return [*language, *zip(found.tokens, spans, strict=True)]
+        first = [(asked_for, (0, begin))] if asked_for else []
+        return [*first, *zip(found.tokens, spans, strict=True)]
 
     def to_table(self) -> dict[str, Any]:
         return super().to_table() | {

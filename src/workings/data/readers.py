@@ -89,23 +89,23 @@ def _examples(
             yield Example(content, names.get(given, given))
 
 
-def text_of(row: Row, name: str) -> str:
-    """Take the text of a column, or say that it is none.
+def text_of(row: Row, name: str, advice: str = "") -> str:
+    """Take the text of a column, or say that it is none, with advice on what columns there are.
 
     >>> text_of(Row("a.csv, line 2", {"en": "bread"}), "en")
     'bread'
     """
     content = row.fields.get(name)
     if not isinstance(content, str):
-        _field(row, name)  # which complains, if the column is not there at all
+        _field(row, name, advice)  # which complains, if the column is not there at all
         raise UserError(f"{row.where}: {name!r} is not text but {_shown(content)}")
     return content
 
 
-def _field(row: Row, name: str) -> Any:
+def _field(row: Row, name: str, advice: str = "") -> Any:
     if name not in row.fields:
         there = brief(", ".join(islice(row.fields, 20)), 200) or "none"
-        raise UserError(f"{row.where}: no column {name!r}: there are {there}")
+        raise UserError(f"{row.where}: no column {name!r}: there are {there}{advice}")
     return row.fields[name]
 
 

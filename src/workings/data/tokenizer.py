@@ -58,6 +58,10 @@ class Tokenizer(ABC):
     def join(self, tokens: Sequence[str]) -> str:
         """Put tokens of the vocabulary together into a text."""
 
+    def language(self, text: str) -> str:  # noqa: ARG002 - ours know of none
+        """What a text begins with that says which language is asked for, where that is a token."""
+        return ""
+
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids, without start and stop."""
         known, unknown = self._ids.get, self.unknown

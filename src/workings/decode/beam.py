@@ -66,13 +66,14 @@ def beam_search(
     source may have a `longest` of its own, so that it does not matter what it is searched with.
 
     A sequence ends where its stop is among the `beams` best continuations: one that is not was
-    never a candidate, and a single beam takes the likeliest token. A source is done when no
-    unfinished sequence can still come to rank among its finished ones. What has not stopped at
-    `longest` tokens counts as it is.
+    never a candidate. A source is done when no unfinished sequence can still come to rank among
+    its finished ones. What has not stopped at `longest` tokens counts as it is. A single beam takes
+    the likeliest token each time, and ends where that is the stop.
     """
     if beams < 1:
         raise UserError(f"beams = {beams}: there must be at least 1")
     count = min(best or beams, beams)
+    looked_at = 2 * beams if beams > 1 else 1  # enough, if every beam has its stop among them
     scores, state = model.start(condition)
     finished: list[list[Hypothesis]] = [[] for _ in scores]
     limits = limit_of_each(longest, len(scores))
@@ -81,7 +82,7 @@ def beam_search(
     totals = scores.new_zeros(len(scores), 1)  # log probabilities: [active, beams]
     written = torch.zeros(len(scores), 1, 0, dtype=torch.long, device=scores.device)
     for length in range(1, max(limits, default=0) + 1):
-        rows, tokens, values = candidates(scores, totals, 2 * beams)
+        rows, tokens, values = candidates(scores, totals, looked_at)
         ends = (ending == length).expand_as(tokens)
         if stop is not None:
             ends = ends | (tokens == stop)

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _NOTHING = 1e-30
 """A length penalty that changes no score, but is none of 0: with that, the engine stops early."""
-_BIAS = 0.5
-"""Towards a prefix, of which there is none: with it, the engine searches with one beam, too."""
 _MARGIN, _STEP = 12, 8
 """Tokens more than the source has, at which a search is looked at first, rounded up to eights."""
 
@@ -132,7 +130,7 @@ class TranslationEngine:
         names = _names(source)
         limits = limit_of_each(longest, len(names))
         # By likelihood alone it ends when nothing likelier can come, as ours: one search is enough.
-        likeliest = best == 1 and length_penalty == 0
+        likeliest = beams == 1 or (best == 1 and length_penalty == 0)
         lengths = [
             limit if likeliest else _likely(len(tokens), limit)
             for tokens, limit in zip(names, limits, strict=True)
@@ -162,7 +160,6 @@ class TranslationEngine:
             patience=most,  # to stop only then
             num_hypotheses=beams * most,
             length_penalty=_NOTHING,
-            prefix_bias_beta=_BIAS if beams == 1 else 0,
             max_decoding_length=most,
         )
 

@@ -8,18 +8,20 @@ from workings.data.tokenizer import STOP
 from workings.errors import UserError
 from workings.lens.attention_maps import AttentionMaps, chosen_heads, head_map
 from workings.lens.pieces import joined_columns, joined_rows, read_pieces, words_of
+from workings.lens.targets import target_of
 from workings.models.translators import START
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
-from workings.tasks.translation import sentences
+from workings.tasks.translation import LONGEST, sentences, stretches
+from workings.tasks.writing import Written
 
-MOST = 512  # tokens of either side
+MOST = 2 * LONGEST  # tokens of a translation
 
 
 def alignment(
     task: Translating,
     source: str,
-    target: str | None = None,
+    target: Written | str | None = None,
     *,
     layers: Collection[int] = (),
     heads: Collection[int] = (),
@@ -30,17 +32,18 @@ def alignment(
     Without a `target`, that of the model's own translation. `whole_words` joins pieces of words:
     what is looked at adds up, what looks is averaged.
     """
-    if not source.strip():
-        raise UserError("an empty text: there is nothing to look at")
+    expect_a_sentence(task, source)
     words, model = task.words, task.model
     if target is None:
-        target = next(task.best([source]))
-    read, wrote = words.read(source), words.wrote(target)
-    if max(len(read), len(wrote)) > MOST:
-        told = f"{len(read):,} tokens and {len(wrote):,} of its translation"
+        target = task.written(source)
+    elif isinstance(target, str):
+        target = words.cased(target)
+    wrote, read = target_of(words.target, target), words.read(source)
+    if len(wrote.tokens) > MOST:
+        told = f"{len(wrote.tokens):,} tokens of a translation"
         raise UserError(f"{told}: an alignment is drawn of {MOST} at most")
     device = next(model.parameters()).device
-    ids = torch.tensor([[START, *wrote]], device=device)
+    ids = torch.tensor([[START, *wrote.tokens]], device=device)
     found = [w[0].float().cpu() for w in cross_weights(model, sentences([read], model), ids)]
     if not found:
         raise UserError(
@@ -51,12 +54,22 @@ def alignment(
     if not layers and not heads:
         name = "attention" if len(maps) == 1 else f"mean of {len(maps)} heads"
         maps = {name: torch.stack(list(maps.values())).mean(0)}
-    source_read, target_read = words.cased(source), words.cased(target)
     stop = f" {STOP}" if whole_words else STOP  # a word of its own
-    columns = [*read_pieces(source_read, words.source.spans(source_read)[: len(read) - 1]), stop]
-    rows = [*read_pieces(target_read, words.target.spans(target_read)[: len(wrote)]), stop]
+    small = words.cased(source)
+    columns = [*read_pieces(small, words.source.spans(small)), stop]
+    rows = [*wrote.pieces, stop]
     if whole_words:
         maps = {n: joined_columns(joined_rows(w, rows), columns) for n, w in maps.items()}
         rows, columns = words_of(rows), words_of(columns)
     named = [head_map(name, weights) for name, weights in maps.items()]
-    return AttentionMaps(f"{source} → {target}", rows, columns, named)
+    return AttentionMaps(f"{source} → {wrote.text}", rows, columns, named, aligned=True)
+
+
+def expect_a_sentence(task: Translating, source: str) -> None:
+    """Refuse what has no alignment: nothing, and what is translated in stretches."""
+    if not source.strip():
+        raise UserError("an empty text: there is nothing to look at")
+    if len(stretches(task.words, source)) > 1:
+        count = len(task.words.read(source)) - 1
+        told = f"{count:,} tokens, which are translated in stretches"
+        raise UserError(f"{told}: an alignment is drawn of {LONGEST} at most")

@@ -38,6 +38,8 @@ class AttentionMaps:
     maps: Sequence[HeadMap]
     cut: int = 0
     """how many characters at the end of the text were not read"""
+    aligned: bool = False
+    """whether the rows are of another text than the columns, written about it"""
 
     def to_table(self) -> dict[str, Any]:
         """Take it apart into what JSON can hold."""

@@ -11,7 +11,9 @@ from torch import nn
 from workings.data.tokenizer import PAD, STOP
 from workings.data.tokenizer import START as BEGIN
 from workings.errors import UserError, brief, near
+from workings.lens.alignments import expect_a_sentence
 from workings.lens.glances import Photo
+from workings.lens.targets import target_of
 from workings.models.captioners import Pictures, TransformerCaptioner
 from workings.models.classifiers import TransformerClassifier
 from workings.models.language import TransformerLanguageModel
@@ -22,6 +24,7 @@ from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.translate import Translating
 from workings.tasks.translation import sentences
+from workings.tasks.writing import Written
 from workings.views.maps import label
 
 MOST = 512  # tokens
@@ -49,7 +52,7 @@ class Place:
     causal: bool = False
 
 
-def place_of(task: object, given: Given, part: str | None, target: str | None) -> Place:
+def place_of(task: object, given: Given, part: str | None, target: Written | str | None) -> Place:
     """Find the layers of a part of a run's model, and have it read a text or see a picture."""
     if part is not None and part not in PARTS:
         raise UserError(f"part {part!r}: {near(part, PARTS)}")
@@ -113,7 +116,7 @@ def _of_language_model(task: Modelling, text: str) -> Place:
     )
 
 
-def _of_translator(task: Translating, text: str, part: str, target: str | None) -> Place:
+def _of_translator(task: Translating, text: str, part: str, target: Written | str | None) -> Place:
     model, words = task.model, task.words
     if not isinstance(model, TransformerTranslator):
         raise UserError("this translator has no attention heads: its kind is not transformer")
@@ -125,24 +128,27 @@ def _of_translator(task: Translating, text: str, part: str, target: str | None) 
         paths = [f"encoder.{k}.attention" for k in range(len(model.encoder))]
         return Place(model, part, paths, lambda: model.read(source), brief(text), read)
     if target is None:
-        target = next(task.best([text]))
-    small = words.cased(target)
-    wrote = [label(small[a:b]) for a, b in words.target.spans(small)]
-    if len(wrote) >= MOST:
-        raise UserError(f"a target of {len(wrote):,} tokens: at most {MOST - 1} can be shown")
-    ids = torch.tensor([[START, *words.wrote(target)]], device=source.ids.device)
+        expect_a_sentence(task, text)
+        target = task.written(text)
+    elif isinstance(target, str):
+        target = words.cased(target)
+    wrote = target_of(words.target, target)
+    if len(wrote.tokens) >= MOST:
+        told = f"a target of {len(wrote.tokens):,} tokens"
+        raise UserError(f"{told}: at most {MOST - 1} can be shown")
+    ids = torch.tensor([[START, *wrote.tokens]], device=source.ids.device)
     return Place(
         model,
         *_of_decoder(part, len(model.decoder)),
         lambda: model.features(source, ids),
-        f"{brief(text)} → {brief(target)}",
-        [BEGIN, *wrote],
+        f"{brief(text)} → {brief(wrote.text)}",
+        [BEGIN, *map(label, wrote.names)],
         read if part == "cross" else None,
         causal=part == "decoder",
     )
 
 
-def _of_captioner(task: Captioning, given: Given, part: str, target: str | None) -> Place:
+def _of_captioner(task: Captioning, given: Given, part: str, target: Written | str | None) -> Place:
     """As of a translator; what is looked at are the places of a grid, named by row and column."""
     model = task.model
     if isinstance(given, str):
@@ -150,16 +156,16 @@ def _of_captioner(task: Captioning, given: Given, part: str, target: str | None)
     if not isinstance(model, TransformerCaptioner):
         raise UserError("this captioner has no attention heads: its kind is not transformer")
     if target is None:
-        target = next(task.caption([given]))[0].text
-    about = pictured([given], model)
-    ids = torch.tensor([[START, *task.tokenizer.encode(target)]], device=about.of.device)
+        target = next(task.caption([given]))[0]
+    said, about = target_of(task.tokenizer, target), pictured([given], model)
+    ids = torch.tensor([[START, *said.tokens]], device=about.of.device)
     places = None if part == "decoder" else _places(model, about)
     return Place(
         model,
         *_of_decoder(part, len(model.decoder)),
         lambda: model.features(about, ids),
-        brief(target),
-        [BEGIN, *(label(target[a:b]) for a, b in task.tokenizer.spans(target))],
+        brief(said.text),
+        [BEGIN, *map(label, said.names)],
         places,
         causal=part == "decoder",
     )

@@ -25,6 +25,7 @@ from workings.problems.numbers import LARGEST_SIDE
 from workings.problems.problem import Problem
 from workings.problems.reading import LARGEST_FILE
 from workings.problems.solve import NOTED, Solution, axis_names
+from workings.tasks.writing import Written
 from workings.trace import Trace
 from workings.views.derived import Derived, Elsewhere
 from workings.views.notation import Text, decimal, typeset
@@ -196,7 +197,7 @@ def problem_from_head(
     head: int,
     *,
     part: str | None = None,
-    target: str | None = None,
+    target: Written | str | None = None,
     projected: bool = False,
 ) -> Problem:
     """Turn a head of a run's model, reading a text, into a problem; see `read_head`."""
@@ -211,7 +212,7 @@ def read_head(
     head: int,
     *,
     part: str | None = None,
-    target: str | None = None,
+    target: Written | str | None = None,
     projected: bool = False,
     top: int = 5,
     decimals: int = 4,

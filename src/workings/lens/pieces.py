@@ -1,5 +1,6 @@
 """Pieces of words, joined to words, with what they look at."""
 
+import re
 from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 
@@ -7,7 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from workings.data.pair_splits import SIGNS
 from workings.data.tokenizer import Span, Tokenizer
+
+_HALF = "\ufffd"  # how a part of a letter is written
+_SIGN = re.compile(f"[{SIGNS}]")
 
 
 def read_pieces(text: str, spans: Sequence[Span]) -> list[str]:
@@ -20,18 +25,25 @@ def read_pieces(text: str, spans: Sequence[Span]) -> list[str]:
 
 
 def written_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
-    """What each token adds to the text that is written."""
-    # Half of a letter is written as a mark, which the other half takes the place of.
-    texts = [tokenizer.decode(tokens[:k]).rstrip("\ufffd") for k in range(len(tokens))]
-    texts.append(tokenizer.decode(tokens))
-    return [after[len(before) :] for before, after in pairwise(texts)]
+    """What each token adds to the text that is written, as `read_pieces` tells it of a text."""
+    found, before, first = [""] * len(tokens), "", 0
+    for k in range(1, len(tokens) + 1):
+        text = tokenizer.decode(tokens[:k])
+        half = text.endswith(_HALF) and k < len(tokens)  # which another token makes whole
+        added = text.rstrip(_HALF)[len(before) :] if half else text[len(before) :]
+        if added:
+            found[first] = added
+            before += added
+        if added or not half:
+            first = k
+    return found
 
 
 def words_of(pieces: Sequence[str]) -> list[str]:
     """The words that the pieces are of.
 
-    >>> words_of(["a", " flow", "er"])
-    ['a', 'flower']
+    >>> words_of(["a", " flow", "er"]), words_of(["猫", "が好き", "。"])
+    (['a', 'flower'], ['猫', 'が好き', '。'])
     """
     together = groupby(zip(_numbers(pieces), pieces, strict=True), lambda item: item[0])
     return ["".join(piece for _, piece in some).strip() for _, some in together]
@@ -61,9 +73,11 @@ def _summed(weights: Tensor, numbers: Sequence[int], dimension: int) -> Tensor:
 
 
 def _numbers(pieces: Sequence[str]) -> list[int]:
-    """Which word each piece belongs to."""
-    found, word = [], -1
-    for k, piece in enumerate(pieces):
-        word += k == 0 or piece[:1].isspace()
+    """Which word each piece belongs to; where no blanks part words, each piece is one."""
+    found, word, before = [], -1, ""
+    for piece in pieces:
+        begins = piece[:1].isspace() or _SIGN.match(piece) or _SIGN.match(before)
+        word += word < 0 or bool(piece and begins)  # what has nothing ends a letter
         found.append(word)
+        before = piece[-1:] or before
     return found

@@ -17,6 +17,7 @@ from workings.models.language import LanguageModel
 from workings.models.transformer_translator import TransformerTranslator
 from workings.tasks.caption import Captioning
 from workings.tasks.translate import Translating
+from workings.tasks.writing import Written
 from workings.trace import Trace
 from workings.views.maps import label
 
@@ -55,10 +56,11 @@ class Stack:
             for head, weights in enumerate(heads, start=1)
             if only in (None, (layer, head))
         ]
-        return AttentionMaps(title, self.rows, self.columns, found)
+        aligned = self.part in (ALIGNMENT, "cross")
+        return AttentionMaps(title, self.rows, self.columns, found, aligned=aligned)
 
 
-def stacks(task: object, given: Given, target: str | None = None) -> list[Stack]:
+def stacks(task: object, given: Given, target: Written | str | None = None) -> list[Stack]:
     """Where every head of a run's model looks while it reads a text, and writes a target.
 
     A translator has its alignment, the mean of all heads, first. A captioner is given a picture.
@@ -68,7 +70,7 @@ def stacks(task: object, given: Given, target: str | None = None) -> list[Stack]
         return [_stack(task, given, part, target) for part in ("cross", "decoder") if heads]
     if not isinstance(task, Translating) or not isinstance(given, str):  # a picture is refused
         return [_stack(task, given, None, None)]
-    target = next(task.best([given])) if target is None else target
+    target = task.written(given) if target is None else target
     found = alignment(task, given, target)
     weights = torch.tensor([list(row) for row in found.maps[0].weights])
     rows, columns = ([label(token) for token in some] for some in (found.rows, found.columns))
@@ -78,7 +80,7 @@ def stacks(task: object, given: Given, target: str | None = None) -> list[Stack]
 
 
 @torch.no_grad()
-def _stack(task: object, given: Given, part: str | None, target: str | None) -> Stack:
+def _stack(task: object, given: Given, part: str | None, target: Written | str | None) -> Stack:
     place = place_of(task, given, part, target)
     paths = [f"{path}.weights" for path in place.layers]
     with Trace(place.model, only=paths) as trace:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -178,6 +179,7 @@ class Translating(Writing):
             "test_pairs": len(found),
             **self._learned_of_the_test(),
             "signature": scores.bleu.signature,
+            "chrf_signature": scores.chrf.signature,
         }
         with suppress(UserError):  # Moses does not know every language
             language = self.recipe.data.target
@@ -212,12 +214,22 @@ class Translating(Writing):
 
     def best(self, texts: Iterable[str], how: SearchConfig | None = None) -> Iterator[str]:
         """The best translation of each text."""
+        return (found.text for found in self._best(texts, how))
+
+    def written(self, text: str) -> Written:
+        """The best translation of a text, with the tokens that it is made of."""
+        return next(self._best([text]))
+
+    def _best(self, texts: Iterable[str], how: SearchConfig | None = None) -> Iterator[Written]:
         by = partial(beam_search, self.model, best=1)
-        return (found[0].text if found else "" for found in self.translate(texts, how, by=by))
+        nothing = Written("", (), -math.inf, -math.inf)  # of scores that are no numbers
+        return (found[0] if found else nothing for found in self.translate(texts, how, by=by))
 
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
         """Score the test part of a set, or all pairs of a file; None: the recipe's test part."""
         self._take("test", self.test_pairs(data))
+        with suppress(UserError):  # they may be gone: then nobody can tell what was learned
+            self.pairs["train"] = self.learned_from()
         return self.test(Crew(next(self.model.parameters()).device))
 
     def learned_from(self) -> tuple[Pair, ...]:

@@ -118,17 +118,22 @@ def _translated(
 
 
 def stretches(words: Vocabularies, text: str) -> list[str]:
-    """Cut a text into parts of at most LONGEST tokens, between words where there are any."""
-    parts = []
-    while len(text.encode("utf-8", "replace")) > LONGEST:  # a token is a byte at least
-        spans = words.source.spans(text[: LONGEST * LETTERS])
-        if len(spans) <= LONGEST and len(text) <= LONGEST * LETTERS:
+    """Cut a text into parts of at most LONGEST tokens, between words where there are any.
+
+    Each begins with the language that is asked for, if one is.
+    """
+    language = words.source.language(text)
+    rest, room, parts = text[len(language) :], LONGEST - bool(language), []
+    while len(rest.encode("utf-8", "replace")) > room:  # a token is a byte at least
+        spans = words.source.spans(rest[: LONGEST * LETTERS])
+        if len(spans) <= room and len(rest) <= LONGEST * LETTERS:
             break
-        cut = spans[LONGEST][0] if len(spans) > LONGEST else LONGEST * LETTERS
-        space = max((k for k in range(cut // 2, cut) if text[k].isspace()), default=cut)
-        parts.append(text[:space])
-        text = text[space:].lstrip()
-    return [*parts, text]
+        cut = spans[room][0] if len(spans) > room else LONGEST * LETTERS
+        space = max((k for k in range(cut // 2, cut) if rest[k].isspace()), default=cut)
+        parts.append(rest[:space])
+        rest = rest[space:].lstrip()
+    parts.append(rest)
+    return [language + part for part in parts if part.strip()] or [text]
 
 
 def _together(parts: list[list[Written]]) -> list[Written]:

@@ -71,8 +71,9 @@ def _lengths(told: Told) -> Rows:
 
 
 def _notes(told: Told) -> list[str]:
-    signature = told["verdicts"][0]["scores"]["bleu"]["signature"]
-    notes = [f"{told['sentences']:,} sentences; BLEU {signature}"]
+    scores = told["verdicts"][0]["scores"]
+    notes = [f"{told['sentences']:,} sentences; BLEU {scores['bleu']['signature']}"]
+    notes.append(f"chrF {scores['chrf']['signature']}")
     notes.append("by length, of as many words in a row as there are, up to four (eff:yes)")
     if len(told["verdicts"]) > 1:
         notes.append("p: the share of resampled test sets on which the better one is not better")

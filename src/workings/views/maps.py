@@ -49,6 +49,8 @@ class Told(Protocol):
     def maps(self) -> Sequence[ToldMap]: ...
     @property
     def cut(self) -> int: ...
+    @property
+    def aligned(self) -> bool: ...
 
 
 def page(told: Told) -> str:
@@ -75,7 +77,7 @@ def body(told: Told) -> str:
 def heading(told: Told, most: int = 60) -> str:
     """Say what the maps are of, in so many letters at most."""
     text = one_line(" ".join(told.title.split()))
-    what = "Who looks at whom" if _reads_itself(told) else "Alignment"
+    what = "Alignment" if told.aligned else "Who looks at whom"
     return f"{what}: {text[:most].rstrip()}{'…' if len(text) > most else ''}"
 
 
@@ -87,12 +89,8 @@ def legend(told: Told) -> str:
 def how_to_read(told: Told, more: str = "") -> str:
     """Say what rows and columns are, and what was not read."""
     cut = f"; the last {told.cut:,} characters were not read" if told.cut else ""
-    row = "looks" if _reads_itself(told) else "is written"
+    row = "is written" if told.aligned else "looks"
     return f"A row for each token that {row}, a column for each that is looked at{more}{cut}"
-
-
-def _reads_itself(told: Told) -> bool:
-    return list(told.rows) == list(told.columns)
 
 
 def label(token: str) -> str:

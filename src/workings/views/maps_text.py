@@ -26,7 +26,7 @@ def text(told: Told, *, width: int | None = None, color: bool = False, theme: st
     cell = _width_of_a_cell(told, columns - _LONGEST - 1)
     margin = max(map(visible, labels)) + 1 if cell else 0
     room = columns - margin
-    numbered = cell > 0 and list(told.columns) != list(told.rows)
+    numbered = cell > 0 and told.aligned
     above = [_ruler(len(told.columns), cell)] if numbered else []
     if cell:
         drawn = [[_row(row, pen, theme, cell) for row in one.weights] for one in told.maps]

@@ -24,6 +24,7 @@ from workings.tasks.classify import Classifying
 from workings.tasks.language import Modelling
 from workings.tasks.task import Task
 from workings.tasks.translate import Translating
+from workings.tasks.writing import Written
 from workings.views.captioned import FINEST, Captioned, Look
 from workings.views.maps import label
 from workings.views.notation import typeset
@@ -44,11 +45,16 @@ class Answer:
     tokens: Sequence[str] = ()
     names: Callable[[int], str] = str
     chances: Float[Tensor, " names"] | None = None
-    text: str | None = None
+    written: Written | None = None
     note: str = ""
     photo: Photo | None = None
     pictured: Pictured | None = None
     notes: Sequence[str] = ()
+
+    @property
+    def text(self) -> str | None:
+        """What was written, if anything."""
+        return None if self.written is None else self.written.text
 
     def read(self, given: asked.Look) -> Given:
         """What the model was given: a text, or a picture."""
@@ -62,7 +68,7 @@ def attention_of(task: Task, given: asked.Look, found: Answer) -> tuple[list[Sta
     if not layers_of(task.model) and not isinstance(task, Translating):
         return [], []
     try:
-        return stacks(task, found.read(given), found.text), []
+        return stacks(task, found.read(given), found.written), []
     except UserError as error:
         return [], [str(error)]
 
@@ -116,7 +122,7 @@ def _translated(task: Translating, given: asked.Look) -> Answer:
     return Answer(
         says="The translation that it finds best",
         tokens=[label(token) for token in task.words.source.tokens(given.text)],
-        text=best.text,
+        written=best,
         note=typeset_all(f"log-probability {best.log_probability:.3f}, {each:.3f} a token"),
     )
 
@@ -128,7 +134,7 @@ def _captioned(task: Captioning, given: asked.Look) -> Answer:
     each = best.log_probability / max(len(best.tokens), 1)
     return Answer(
         says="What it says of the picture",
-        text=best.text,
+        written=best,
         note=typeset_all(f"log-probability {best.log_probability:.3f}, {each:.3f} a token"),
         photo=pixels,
         pictured=pictured(told),

@@ -128,7 +128,7 @@ class Looks:
                 given.layer,
                 given.head,
                 part=given.part,
-                target=found.text,
+                target=found.written,
             )
             whole = head()
             cell = whole.cell("weights", given.row + 1, given.column + 1)
