@@ -111,6 +111,15 @@ def test_a_long_sentence_by_itself_has_its_words_beside_it():
     assert "head 5" in many
 
 
+def test_a_title_has_both_sides_however_long_they_are():
+    told = alignment()
+    told.title = f"{'we are eating bread ' * 9}→{' estamos comiendo pan' * 9}"
+    said = maps.heading(told)
+    assert said.startswith("Alignment: we are eating bread")
+    assert "… → estamos comiendo pan" in said
+    assert len(said) < 80
+
+
 def test_columns_are_counted_where_they_have_other_names_than_rows():
     lines = maps_text.text(long(12), width=80).splitlines()
     ruler = next(line for line in lines if line.split() == ["5", "10"])

@@ -7,8 +7,8 @@ import torch
 from workings.data.tokenizer import STOP
 from workings.errors import UserError
 from workings.lens.attention_maps import AttentionMaps, chosen_heads, head_map
-from workings.lens.pieces import joined_columns, joined_rows, read_pieces, words_of
-from workings.lens.targets import target_of
+from workings.lens.pieces import joined_columns, joined_rows, names_of, read_pieces, words_of
+from workings.lens.targets import translation_of
 from workings.models.translators import START
 from workings.tasks.alignment import cross_weights
 from workings.tasks.translate import Translating
@@ -34,11 +34,7 @@ def alignment(
     """
     expect_a_sentence(task, source)
     words, model = task.words, task.model
-    if target is None:
-        target = task.written(source)
-    elif isinstance(target, str):
-        target = words.cased(target)
-    wrote, read = target_of(words.target, target), words.read(source)
+    wrote, read = translation_of(task, source, target), words.read(source)
     if len(wrote.tokens) > MOST:
         told = f"{len(wrote.tokens):,} tokens of a translation"
         raise UserError(f"{told}: an alignment is drawn of {MOST} at most")
@@ -54,13 +50,16 @@ def alignment(
     if not layers and not heads:
         name = "attention" if len(maps) == 1 else f"mean of {len(maps)} heads"
         maps = {name: torch.stack(list(maps.values())).mean(0)}
-    stop = f" {STOP}" if whole_words else STOP  # a word of its own
     small = words.cased(source)
-    columns = [*read_pieces(small, words.source.spans(small)), stop]
-    rows = [*wrote.pieces, stop]
+    seen, written = read_pieces(small, words.source.spans(small)), wrote.pieces
     if whole_words:
-        maps = {n: joined_columns(joined_rows(w, rows), columns) for n, w in maps.items()}
-        rows, columns = words_of(rows), words_of(columns)
+        stop = f" {STOP}"  # a word of its own
+        parts, looked_at = [*written, stop], [*seen, stop]
+        maps = {n: joined_columns(joined_rows(w, parts), looked_at) for n, w in maps.items()}
+        rows, columns = words_of(parts), words_of(looked_at)
+    else:
+        rows = [*names_of(words.target, written), STOP]
+        columns = [*names_of(words.source, seen), STOP]
     named = [head_map(name, weights) for name, weights in maps.items()]
     return AttentionMaps(f"{source} → {wrote.text}", rows, columns, named, aligned=True)
 

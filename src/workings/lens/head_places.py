@@ -13,7 +13,8 @@ from workings.data.tokenizer import START as BEGIN
 from workings.errors import UserError, brief, near
 from workings.lens.alignments import expect_a_sentence
 from workings.lens.glances import Photo
-from workings.lens.targets import target_of
+from workings.lens.pieces import names_of, read_pieces
+from workings.lens.targets import target_of, translation_of
 from workings.models.captioners import Pictures, TransformerCaptioner
 from workings.models.classifiers import TransformerClassifier
 from workings.models.language import TransformerLanguageModel
@@ -121,18 +122,15 @@ def _of_translator(task: Translating, text: str, part: str, target: Written | st
     if not isinstance(model, TransformerTranslator):
         raise UserError("this translator has no attention heads: its kind is not transformer")
     small = words.cased(text)
-    read = [label(small[a:b]) for a, b in words.source.spans(small)]
-    read = [*_bounded(read, MOST - 1), STOP]
+    pieces = read_pieces(small, words.source.spans(small))
+    read = [*_bounded([*map(label, names_of(words.source, pieces))], MOST - 1), STOP]
     source = sentences([words.read(text)], model)
     if part == "encoder":
         paths = [f"encoder.{k}.attention" for k in range(len(model.encoder))]
         return Place(model, part, paths, lambda: model.read(source), brief(text), read)
     if target is None:
         expect_a_sentence(task, text)
-        target = task.written(text)
-    elif isinstance(target, str):
-        target = words.cased(target)
-    wrote = target_of(words.target, target)
+    wrote = translation_of(task, text, target)
     if len(wrote.tokens) >= MOST:
         told = f"a target of {len(wrote.tokens):,} tokens"
         raise UserError(f"{told}: at most {MOST - 1} can be shown")
@@ -142,7 +140,7 @@ def _of_translator(task: Translating, text: str, part: str, target: Written | st
         *_of_decoder(part, len(model.decoder)),
         lambda: model.features(source, ids),
         f"{brief(text)} → {brief(wrote.text)}",
-        [BEGIN, *map(label, wrote.names)],
+        [BEGIN, *map(label, names_of(words.target, wrote.pieces))],
         read if part == "cross" else None,
         causal=part == "decoder",
     )
@@ -165,7 +163,7 @@ def _of_captioner(task: Captioning, given: Given, part: str, target: Written | s
         *_of_decoder(part, len(model.decoder)),
         lambda: model.features(about, ids),
         brief(said.text),
-        [BEGIN, *map(label, said.names)],
+        [BEGIN, *map(label, names_of(task.tokenizer, said.pieces))],
         places,
         causal=part == "decoder",
     )

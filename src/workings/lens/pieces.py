@@ -10,6 +10,7 @@ from torch import Tensor
 
 from workings.data.pair_splits import SIGNS
 from workings.data.tokenizer import Span, Tokenizer
+from workings.data.words import Words
 
 _HALF = "\ufffd"  # how a part of a letter is written
 _SIGN = re.compile(f"[{SIGNS}]")
@@ -37,6 +38,11 @@ def written_pieces(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
         if added or not half:
             first = k
     return found
+
+
+def names_of(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[str]:
+    """What the tokens of pieces are called: words have no part of the blanks between them."""
+    return [piece.strip() if isinstance(tokenizer, Words) else piece for piece in pieces]
 
 
 def words_of(pieces: Sequence[str]) -> list[str]:

@@ -4,21 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workings.data.tokenizer import Tokenizer
-from workings.data.words import Words
 from workings.lens.pieces import read_pieces, written_pieces
+from workings.tasks.translate import Translating
 from workings.tasks.writing import Written
 
 
 @dataclass(frozen=True)
 class Target:
-    """A translation or a caption, and its tokens: their ids, and where they stand in the text.
-
-    `names` has the tokens themselves, `pieces` what they add: the blanks before words, too.
-    """
+    """A translation or a caption: its tokens, and what each of them adds to the text."""
 
     text: str
     tokens: Sequence[int]
-    names: Sequence[str]
     pieces: Sequence[str]
 
 
@@ -27,10 +23,13 @@ def target_of(tokenizer: Tokenizer, given: Written | str) -> Target:
 
     The two can differ: a model may spell a word otherwise than its tokenizer would.
     """
+    if isinstance(given, Written):
+        return Target(given.text, given.tokens, written_pieces(tokenizer, given.tokens))
+    return Target(given, tokenizer.encode(given), read_pieces(given, tokenizer.spans(given)))
+
+
+def translation_of(task: Translating, source: str, given: Written | str | None) -> Target:
+    """A translation to look into: the model's own, where none is given."""
     if isinstance(given, str):
-        spans = tokenizer.spans(given)
-        names = [given[a:b] for a, b in spans]
-        return Target(given, tokenizer.encode(given), names, read_pieces(given, spans))
-    pieces = written_pieces(tokenizer, given.tokens)
-    names = [piece.lstrip() for piece in pieces] if isinstance(tokenizer, Words) else pieces
-    return Target(given.text, given.tokens, names, pieces)
+        given = task.words.cased(given)
+    return target_of(task.words.target, task.written(source) if given is None else given)

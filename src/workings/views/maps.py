@@ -11,6 +11,7 @@ from workings.views.picture import Picture
 from workings.views.plain import one_line
 
 COLOUR = "c2"
+_INTO = " → "  # between a text and what was made of it
 _EDGE, _GAP = 16, 20
 _TITLE, _NAME, _LABEL = 16, 12, 11  # sizes of text
 _WIDEST = 1140  # pixels; what has no room beside goes below
@@ -75,10 +76,15 @@ def body(told: Told) -> str:
 
 
 def heading(told: Told, most: int = 60) -> str:
-    """Say what the maps are of, in so many letters at most."""
+    """Say what the maps are of, in about so many letters at most, a translation's among them."""
     text = one_line(" ".join(told.title.split()))
     what = "Alignment" if told.aligned else "Who looks at whom"
-    return f"{what}: {text[:most].rstrip()}{'…' if len(text) > most else ''}"
+    sides = text.split(_INTO) if told.aligned else [text]
+    return f"{what}: {_INTO.join(_cut(side, most // len(sides)) for side in sides)}"
+
+
+def _cut(text: str, most: int) -> str:
+    return f"{text[:most].rstrip()}…" if len(text) > most else text
 
 
 def legend(told: Told) -> str:
