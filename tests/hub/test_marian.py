@@ -282,7 +282,8 @@ def test_a_folder_becomes_a_run_that_translates(opus, tmp_path, capsys):
     texts = ["the cat", "cats", "le chat the cats"]
     found = list(task.translate(texts))
     assert all(not {0, 1} & set(t.tokens) for some in found for t in some)  # nothing but text
-    capsys.readouterr()
+    assert main(["evaluate", str(run)]) == 2
+    assert "imported has nothing to be tested on: --data FILE" in capsys.readouterr().err
     assert main(["translate", str(run), *texts]) == 0
     assert capsys.readouterr().out.splitlines() == [some[0].text for some in found]
     shown = alignment(task, "the cats", "le chat")

@@ -34,6 +34,7 @@ def test_a_bucket_is_scored_as_its_sentences_are(lengths, ends):
             [hypotheses[i] for i in inside], [[references[i] for i in inside]]
         )
         assert len(inside) == bucket.sentences
+        assert bucket.mean == pytest.approx(sum(lengths[i] for i in inside) / len(inside))
         assert bucket.score == alone.score
 
 

@@ -99,6 +99,17 @@ def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_pat
     assert main(["judge", str(run), str(other), "--data", str(pairs)]) == 0
 
 
+def test_columns_by_number_are_of_any_language(run, pairs, tmp_path, capsys):
+    bare = tmp_path / "bare.tsv"
+    bare.write_text("\n".join(pairs.read_text().splitlines()[1:300]) + "\n")
+    columns = ("--data.source", '"1"', "--data.target", '"2"', "--train.epochs", "1")
+    train(recipe_for(bare, *columns), tmp_path / "other", mode="quiet")
+    few = tmp_path / "few.tsv"
+    few.write_text("en\tfr\none two\tdeux un\nten cat\tchat dix\n")
+    assert main(["judge", str(run), str(tmp_path / "other"), "--data", str(few)]) == 0
+    assert "2 sentences are few" in capsys.readouterr().out
+
+
 def test_nor_by_a_sets_name():
     tasks = {
         name: Translating.from_recipe(recipe_for("emoji-names", "--seed", seed))

@@ -148,6 +148,10 @@ def test_ten_thousand_words_are_translated_in_stretches(run):
     parts = stretches(bytes_, "日本" * 125)  # three tokens each: no sentence any more
     assert "".join(parts) == "日本" * 125
     assert max(len(bytes_.read(part)) for part in parts) <= LONGEST + 1
+    told = "A cat, a dog! Two 3.5 m cats? Six… " * 60
+    sentences_of = ["A cat, a dog!", "Two 3.5 m cats?", "Six…"] * 60
+    assert stretches(task.words, told) == sentences_of
+    assert stretches(task.words, told[:200]) == [told[:200]]  # short enough to be translated whole
     unbroken = stretches(task.words, "x" * 100_000)
     assert "".join(unbroken) == "x" * 100_000
     blank = next(task.translate([" " * 300 + " ".join(words[:300]) + " " * 600]))

@@ -61,7 +61,9 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", answer)
     assert main(["translate", str(run)]) == 0
-    assert capsys.readouterr().out.splitlines() == ["un dix", "", "chien chat", ""]
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["un dix", "", "chien chat", ""]
+    assert told.err == "en → fr, a sentence a line; Ctrl-D ends\n"
     typed = iter(["ten one", "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
     told = capsys.readouterr().out
@@ -75,7 +77,7 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     typed = iter(["ten " * 400, "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
     told = capsys.readouterr()
-    assert "400 tokens, which are translated in stretches" in told.err
+    assert "400 tokens: an alignment is drawn of one sentence" in told.err
     assert "cat dog → chien chat" in told.out  # the next one is answered
 
 
@@ -113,6 +115,7 @@ def test_bad_input(run, pairs, tmp_path, capsys):
     [
         (["--n-best", "2", "--temperature", "1"], "--temperature makes one"),
         (["--n-best", "2", "--show"], "--show makes one"),
+        (["--n-best", "3", "--beams", "2"], "--n-best 3 of --beams 2: there are at most as many"),
         (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
         (["--layer", "1"], "--layer is of the alignment"),
         (["--words"], "--words is of the alignment"),
@@ -145,7 +148,7 @@ def test_what_is_shown_was_searched_for_as_asked(run, capsys):
 def test_what_has_no_alignment_is_not_translated_first(run, monkeypatch, capsys):
     monkeypatch.setattr(Translating, "translate", None)
     assert main(["translate", str(run), "one cat " * 300, "--show"]) == 2
-    assert "600 tokens, which are translated in stretches: an alignment" in capsys.readouterr().err
+    assert "600 tokens: an alignment is drawn of one sentence" in capsys.readouterr().err
 
 
 def test_nothing_has_no_alignment(run, capsys):

@@ -156,6 +156,9 @@ def wanted_search(how: "Search", arguments: "Namespace") -> "tuple[Search, Sampl
     if arguments.n_best is not None:
         if arguments.n_best < 1:
             raise UserError(f"--n-best {arguments.n_best}: at least 1")
+        if arguments.beams is not None and arguments.beams < arguments.n_best:
+            told = f"--n-best {arguments.n_best} of --beams {arguments.beams}"
+            raise UserError(f"{told}: there are at most as many as beams")
         for other in ("temperature", "show"):
             if getattr(arguments, other) not in (None, False):
                 raise UserError(f"--n-best lists several, --{other} makes one: which?")

@@ -51,6 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     asks = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
     if asks and arguments.out is not None:
         raise UserError("--out is of one sentence: give it, or look at them here without --out")
+    if asks:
+        way = f"{task.recipe.data.source} → {task.recipe.data.target}"
+        sys.stderr.write(f"{printable(way)}, a sentence a line; Ctrl-D ends\n")
     numbers, endings = count(1), (*_ENDINGS, task.recipe.data.source, task.recipe.data.target)
     if arguments.show:
         for source in filter(str.strip, _asked()) if asks else _one(arguments.texts, endings):
@@ -79,7 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _asked() -> Iterator[str]:
     """Sentences that are typed, until the end of input."""
     import sys
+    from contextlib import suppress
 
+    with suppress(ImportError):  # not on Windows: it lets one edit the line, and go back to others
+        import readline  # noqa: F401
     while True:
         try:
             yield input("> ")

@@ -13,7 +13,7 @@ from workings.errors import UserError, brief
 from workings.files import check_inside
 
 _BREAKS = re.compile(r"[^\S\r\n]*[\r\n]\s*")
-_NO_HEADER = "; if that is no header: data.source and data.target are numbers, from 1"
+_NO_HEADER = '; if that is no header, give it one, or train by numbers: source = "1"'
 
 
 @dataclass(frozen=True, slots=True)

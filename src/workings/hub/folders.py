@@ -35,7 +35,7 @@ from workings.storage import (
     write_tensors,
     write_text,
 )
-from workings.tasks.translate import Translating
+from workings.tasks.translate import ELSEWHERE, Translating
 from workings.tasks.translation import Vocabularies
 from workings.tasks.writing import stop_of
 from workings.train.environment import environment
@@ -121,7 +121,7 @@ def _adopt_translator(folder: Path, config: dict[str, Any], run: Path) -> None:
     source, target = vocabularies.languages
     recipe = TranslateRecipe(
         title=folder.resolve().name,
-        data=PairConfig(set="elsewhere", source=source, target=target),
+        data=PairConfig(set=ELSEWHERE, source=source, target=target),
         tokenizer=vocabularies.told(words),
         model=marian.table,
     )
@@ -137,7 +137,7 @@ def _adopt_language_model(folder: Path, config: dict[str, Any], run: Path) -> No
     model = read_gpt2(folder)
     recipe = LanguageRecipe(
         title=folder.resolve().name,
-        data=TextConfig(set="elsewhere", window=table["length"]),
+        data=TextConfig(set=ELSEWHERE, window=table["length"]),
         tokenizer=TextTokenizerConfig(kind="byte-pair", size=rows),
         model=table,
     )
@@ -150,7 +150,7 @@ def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Mod
     """Write what makes a run of a folder that has its task's files."""
     write_text(folder / "config.toml", to_toml(to_table(recipe)))
     sums = file_sums(folder, ("config.toml", *files))
-    told = {"data": {"set": "elsewhere"}, "processes": 1, "files": sums}
+    told = {"data": {"set": ELSEWHERE}, "processes": 1, "files": sums}
     write_json(folder / "environment.json", {**environment(), **told})
     write_tensors(folder / "model.safetensors", model.state_dict(), table_sum(sums))
 

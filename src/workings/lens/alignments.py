@@ -65,10 +65,10 @@ def alignment(
 
 
 def expect_a_sentence(task: Translating, source: str) -> None:
-    """Refuse what has no alignment: nothing, and what is translated in stretches."""
+    """Refuse what has no alignment: nothing, and what is translated in several parts."""
     if not source.strip():
         raise UserError("an empty text: there is nothing to look at")
     if len(stretches(task.words, source)) > 1:
         count = len(task.words.read(source)) - 1
-        told = f"{count:,} tokens, which are translated in stretches"
-        raise UserError(f"{told}: an alignment is drawn of {LONGEST} at most")
+        told = f"an alignment is drawn of one sentence, {LONGEST} at most"
+        raise UserError(f"{count:,} tokens: {told}")

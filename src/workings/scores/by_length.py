@@ -19,10 +19,11 @@ FEW, FEWEST = 5, 10  # buckets of a set that is too small for that, and sentence
 
 @dataclass(frozen=True)
 class Bucket:
-    """The sentences whose sources have from `fewest` to `most` words, both included."""
+    """The sentences whose sources have from `fewest` to `most` words, both included; the mean."""
 
     fewest: int
     most: int
+    mean: float
     sentences: int
     score: float
 
@@ -59,7 +60,8 @@ def by_length(
         inside = (lengths > before) & (lengths <= most)
         if inside.any():
             score = counts.score_of(counts.rows[inside].sum(0)).score
-            buckets.append(Bucket(before + 1, most, int(inside.sum()), score))
+            mean = float(lengths[inside].mean())
+            buckets.append(Bucket(before + 1, most, mean, int(inside.sum()), score))
     return buckets
 
 

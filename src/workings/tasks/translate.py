@@ -32,6 +32,7 @@ from workings.tasks.weights import with_weights
 from workings.tasks.writing import Writing, Written, framed, stop_of
 
 PARTS = ("train", "validation", "test")
+ELSEWHERE = "elsewhere"  # where an imported model was trained
 GREEDILY = SearchConfig(beams=1, length_penalty=0.0)
 SHOWN = 2  # translations that are logged after an epoch
 
@@ -248,6 +249,8 @@ class Translating(Writing):
     def test_pairs(self, data: str | None = None) -> tuple[Pair, ...]:
         """What to test on: a set's test part, all pairs of a file, or what the recipe held out."""
         wanted = self.recipe.data
+        if data is None and wanted.set == ELSEWHERE:
+            raise UserError("a model that was imported has nothing to be tested on: --data FILE")
         if data is None or (data == wanted.set and data in pair_set_names()):
             pairs = self._as_they_were(_loaded(self.recipe)).test
         else:

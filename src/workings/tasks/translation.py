@@ -1,5 +1,6 @@
 """Sentences in, translations out: searched for, spelt, and unknown words taken from the source."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ AT_ONCE = 2**14  # tokens of sources and beams in a batch
 WAITING = 2000  # sentences that are sorted by length together
 LONGEST = 256  # tokens of a sentence: whoever writes more on a line writes no sentence
 LETTERS = 32  # in a token, at most, when a text is cut
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 
 
 @dataclass(frozen=True)
@@ -118,22 +120,32 @@ def _translated(
 
 
 def stretches(words: Vocabularies, text: str) -> list[str]:
-    """Cut a text into parts of at most LONGEST tokens, between words where there are any.
+    """Cut a text of more than LONGEST tokens into its sentences, and what is longer between words.
 
     Each begins with the language that is asked for, if one is.
     """
     language = words.source.language(text)
-    rest, room, parts = text[len(language) :], LONGEST - bool(language), []
-    while len(rest.encode("utf-8", "replace")) > room:  # a token is a byte at least
-        spans = words.source.spans(rest[: LONGEST * LETTERS])
-        if len(spans) <= room and len(rest) <= LONGEST * LETTERS:
-            break
-        cut = spans[room][0] if len(spans) > room else LONGEST * LETTERS
-        space = max((k for k in range(cut // 2, cut) if rest[k].isspace()), default=cut)
-        parts.append(rest[:space])
-        rest = rest[space:].lstrip()
-    parts.append(rest)
-    return [language + part for part in parts if part.strip()] or [text]
+    rest, room = text[len(language) :], LONGEST - bool(language)
+    if _beginning(words, rest, room) == len(rest):
+        return [text]
+    parts = []
+    for sentence in _SENTENCE_ENDS.split(rest):
+        while sentence.strip():
+            end = _beginning(words, sentence, room)
+            parts.append(language + sentence[:end])
+            sentence = sentence[end:].lstrip()
+    return parts or [text]
+
+
+def _beginning(words: Vocabularies, text: str, room: int) -> int:
+    """How many letters of a text have at most so many tokens, whole words where there are any."""
+    if len(text.encode("utf-8", "replace")) <= room:  # a token is a byte at least
+        return len(text)
+    spans = words.source.spans(text[: LONGEST * LETTERS])
+    if len(spans) <= room and len(text) <= LONGEST * LETTERS:
+        return len(text)
+    cut = spans[room][0] if len(spans) > room else LONGEST * LETTERS
+    return max((k for k in range(cut // 2, cut) if text[k].isspace()), default=cut)
 
 
 def _together(parts: list[list[Written]]) -> list[Written]:

@@ -10,6 +10,7 @@ from workings.views.report import STYLE
 from workings.views.table import html_table, text_table
 
 Told: TypeAlias = Mapping[str, Any]
+FEW = 50  # sentences, of which resampling says little
 Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -25,7 +26,7 @@ def picture(told: Told) -> Picture:
     series = [
         Series(
             verdict["name"],
-            [((b["fewest"] + b["most"]) / 2, b["score"]) for b in verdict["buckets"]],
+            [(b["mean"], b["score"]) for b in verdict["buckets"]],
         )
         for verdict in told["verdicts"]
     ]
@@ -77,6 +78,8 @@ def _notes(told: Told) -> list[str]:
     notes.append("by length, of as many words in a row as there are, up to four (eff:yes)")
     if len(told["verdicts"]) > 1:
         notes.append("p: the share of resampled test sets on which the better one is not better")
+        if told["sentences"] < FEW:
+            notes.append(f"{told['sentences']} sentences are few: interval and p mean little")
     for verdict in told["verdicts"]:
         if verdict["learned"] is None:
             notes.append(f"what {verdict['name']} was trained on is not there to be compared")

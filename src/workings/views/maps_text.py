@@ -6,7 +6,7 @@ from functools import cache
 from itertools import zip_longest
 
 from workings.views.blocks import half_blocks, shaded
-from workings.views.colours import scale, step
+from workings.views.colours import ramp
 from workings.views.drawing import Pen, visible
 from workings.views.maps import Told, heading, label, legend, opacity, pooled
 from workings.views.plain import clip, one_line, right, wrap
@@ -98,12 +98,10 @@ def _row(weights: Sequence[float], pen: Pen, theme: str, cell: int = 2) -> str:
 
 
 def _colour(weight: float, theme: str) -> str:
-    return _channels(theme)[step(opacity(weight), 1.0)]
+    channels = _channels(theme)
+    return channels[round(opacity(weight) * (len(channels) - 1))]
 
 
 @cache
-def _channels(theme: str) -> dict[str, str]:
-    return {
-        name: ";".join(str(int(colour[k : k + 2], 16)) for k in (1, 3, 5))
-        for name, colour in scale(theme).items()
-    }
+def _channels(theme: str) -> list[str]:
+    return [";".join(str(int(c[k : k + 2], 16)) for k in (1, 3, 5)) for c in ramp(theme)]
