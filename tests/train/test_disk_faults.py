@@ -53,6 +53,18 @@ def disk(tmp_path):
     subprocess.run(["umount", str(made.folder)], check=True)
 
 
+@pytest.fixture
+def saved_at_once(monkeypatch):
+    """Checkpoints are waited for: else a disk that fills up later may be full for them, too."""
+    save = Checkpoints.save
+
+    def save_at_once(checkpoints, *arguments):
+        save(checkpoints, *arguments)
+        checkpoints.wait()
+
+    monkeypatch.setattr(Checkpoints, "save", save_at_once)
+
+
 @pytest.mark.parametrize("step", [2, 3, 9])
 def test_a_full_disk_during_a_checkpoint(recipe, place, disk, capsys, monkeypatch, step):
     run = disk.folder / "run"
@@ -81,6 +93,7 @@ def test_a_full_disk_during_the_first_checkpoint(recipe, place, disk, capsys, mo
     expect_to_go_on(disk.folder / "run", place)
 
 
+@pytest.mark.usefixtures("saved_at_once")
 def test_a_full_disk_during_the_log(recipe, place, disk, capsys, monkeypatch):
     run = disk.folder / "run"
     with before(monkeypatch, Log, "epoch", disk.fill):
@@ -100,22 +113,17 @@ def test_a_full_disk_during_the_log(recipe, place, disk, capsys, monkeypatch):
         ("workings.train.report.write_text", "report.html"),
     ],
 )
+@pytest.mark.usefixtures("saved_at_once")
 def test_a_full_disk_during_anything_else(recipe, place, disk, capsys, monkeypatch, function, name):
     run = disk.folder / "run"
     module, _, attribute = function.rpartition(".")
     original = getattr(sys.modules[module], attribute)
-    save = Checkpoints.save
 
     def on_a_full_disk(*arguments):
         disk.fill()
         return original(*arguments)
 
-    def save_at_once(checkpoints, *arguments):  # or the disk may be full for this one, too
-        save(checkpoints, *arguments)
-        checkpoints.wait()
-
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", save_at_once)
         patch.setattr(function, on_a_full_disk)
         line = told(capsys, "train", recipe, "--out", run)
     assert f"{run / name}: No space left on device: make room" in line
