@@ -152,6 +152,7 @@ def test_ten_thousand_words_are_translated_in_stretches(run):
     sentences_of = ["A cat, a dog!", "Two 3.5 m cats?", "Six…"] * 60
     assert stretches(task.words, told) == sentences_of
     assert stretches(task.words, told[:200]) == [told[:200]]  # short enough to be translated whole
+    assert "".join(stretches(bytes_, " " * 900 + "x" * 300)) == "x" * 300  # no part is blank
     unbroken = stretches(task.words, "x" * 100_000)
     assert "".join(unbroken) == "x" * 100_000
     blank = next(task.translate([" " * 300 + " ".join(words[:300]) + " " * 600]))

@@ -129,8 +129,8 @@ def stretches(words: Vocabularies, text: str) -> list[str]:
     if _beginning(words, rest, room) == len(rest):
         return [text]
     parts = []
-    for sentence in _SENTENCE_ENDS.split(rest):
-        while sentence.strip():
+    for sentence in map(str.strip, _SENTENCE_ENDS.split(rest)):
+        while sentence:
             end = _beginning(words, sentence, room)
             parts.append(language + sentence[:end])
             sentence = sentence[end:].lstrip()
