@@ -175,7 +175,7 @@ class Bert(TextClassifier):
 def contestants(case: Case) -> dict[str, tuple[ClassificationRecipe, TextClassifier]]:
     """Fresh models, all of one size; the padded one reads padding like any token."""
     recipe = recipe_for(case.model)
-    notes = replace(recipe, model={**recipe.model, "padding": "unmasked"})
+    notes = replace(recipe, model=replace(recipe.model, padding="unmasked"))
     found: dict[str, tuple[ClassificationRecipe, TextClassifier]] = {}
     for name, its in (("workings", recipe), ("padded", notes)):
         torch.manual_seed(0)

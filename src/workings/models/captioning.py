@@ -3,7 +3,7 @@
 They are translators' decoders, looking at the places of a grid instead of the words of a sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +21,7 @@ from workings.models.seq2seq import (
 )
 from workings.models.vision import VisionEncoder, build_vision_encoder
 from workings.recipes import (
+    CaptionerVariant,
     RecurrentCaptionerConfig,
     TransformerCaptionerConfig,
     parse_captioner_config,
@@ -134,7 +135,11 @@ Captioner = ConditionalDecoder[ImageBatch]
 
 
 def build_captioner(
-    table: dict[str, Any], vocab_size: int, *, pixels: int = 64, pretrained: bool = False
+    model: CaptionerVariant | Mapping[str, Any],
+    vocab_size: int,
+    *,
+    pixels: int = 64,
+    pretrained: bool = False,
 ) -> Captioner:
     """Make the model that a recipe's `[model]` section describes, with fresh weights.
 
@@ -145,12 +150,12 @@ def build_captioner(
         "recurrent": RecurrentCaptioner,
         "transformer": TransformerCaptioner,
     }
-    kind, config = parse_captioner_config(table)
+    config = parse_captioner_config(model)
     try:
         eye = build_vision_encoder(
             config, pixels=pixels, pretrained=pretrained and config.pretrained
         )
-        return kinds[kind](config, vocab_size, eye)
+        return kinds[config.kind](config, vocab_size, eye)
     except (RuntimeError, MemoryError) as error:
         told = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: it cannot be made like this: {told}") from None

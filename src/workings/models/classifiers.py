@@ -1,7 +1,7 @@
 """What every text classifier is to the task that trains it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.recipes import (
     ClassifierConfig,
+    ClassifierVariant,
     ConvolutionConfig,
     NgramConfig,
     PerceptronConfig,
@@ -312,11 +313,13 @@ CLASSIFIERS: dict[str, Callable[[Any, int, int], TextClassifier]] = {
 }
 
 
-def build_classifier(table: dict[str, Any], vocab_size: int, num_classes: int) -> TextClassifier:
+def build_classifier(
+    model: ClassifierVariant | Mapping[str, Any], vocab_size: int, num_classes: int
+) -> TextClassifier:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
-    kind, config = parse_classifier_config(table)
+    config = parse_classifier_config(model)
     try:
-        return CLASSIFIERS[kind](config, vocab_size, num_classes)
+        return CLASSIFIERS[config.kind](config, vocab_size, num_classes)
     except (RuntimeError, MemoryError) as error:
         told = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: it cannot be made like this: {told}") from None

@@ -5,7 +5,7 @@ one pass, then a token at a time, with a state that remembers what was read.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -22,6 +22,7 @@ from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.recipes import (
     LanguageModelConfig,
+    LanguageModelVariant,
     RecurrentLanguageModelConfig,
     TransformerLanguageModelConfig,
     parse_language_model_config,
@@ -249,11 +250,13 @@ LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
 }
 
 
-def build_language_model(table: dict[str, Any], vocab_size: int) -> LanguageModel:
+def build_language_model(
+    model: LanguageModelVariant | Mapping[str, Any], vocab_size: int
+) -> LanguageModel:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
-    kind, config = parse_language_model_config(table)
+    config = parse_language_model_config(model)
     try:
-        return LANGUAGE_MODELS[kind](config, vocab_size)
+        return LANGUAGE_MODELS[config.kind](config, vocab_size)
     except (RuntimeError, MemoryError) as error:
         told = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: it cannot be made like this: {told}") from None

@@ -1,6 +1,6 @@
 """Translators: a source in, scores of the next token of its translation out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +25,7 @@ from workings.recipes import (
     RecurrentTranslatorConfig,
     TransformerTranslatorConfig,
     TranslatorConfig,
+    TranslatorVariant,
     parse_translator_config,
 )
 
@@ -62,7 +63,7 @@ class Translator(ConditionalDecoder[SentenceBatch]):
 
 
 def build_translator(
-    table: dict[str, Any], source_vocab_size: int, target_vocab_size: int
+    model: TranslatorVariant | Mapping[str, Any], source_vocab_size: int, target_vocab_size: int
 ) -> Translator:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
     # Each kind is a module of its own, which knows this one.
@@ -73,11 +74,11 @@ def build_translator(
         "recurrent": RecurrentTranslator,
         "transformer": TransformerTranslator,
     }
-    kind, config = parse_translator_config(table)
+    config = parse_translator_config(model)
     if config.share_embeddings and source_vocab_size != target_vocab_size:
         raise UserError("model.share_embeddings = true: one embedding needs one vocabulary")
     try:
-        return kinds[kind](config, source_vocab_size, target_vocab_size)
+        return kinds[config.kind](config, source_vocab_size, target_vocab_size)
     except (RuntimeError, MemoryError) as error:
         told = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: it cannot be made like this: {told}") from None

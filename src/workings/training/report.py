@@ -24,6 +24,7 @@ from workings.render.training_report import (
     render_report_page,
     samples_html,
 )
+from workings.recipes import CaptionerConfig
 from workings.storage import read_json, write_text
 from workings.tasks.base import Task
 from workings.tasks.captioning import Captioning
@@ -71,7 +72,7 @@ def build_mistake_sections(task: Classification, split: str) -> list[tuple[str, 
 
 
 def _render_mistake(task: Classification, split: str, index: int, truth: str) -> str:
-    how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
+    how = "attention" if task.recipe.model.kind == "transformer" else "occlusion"
     explanation = explain(task, task.examples[split][index].text, methods=[how])
     return (
         f'<div class="wrong-one"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
@@ -115,7 +116,7 @@ def write_report(folder: Path, task: Task) -> None:
     curves = [r for r in records if r["kind"] == "epoch"]
     result, recipe = read_json(folder / "result.json"), task.recipe
     report = TrainingReport(
-        title=recipe.title or recipe.model["kind"],
+        title=recipe.title or recipe.model.kind,
         lead=_write_lead(task, result),
         headline_metrics=format_result(result),
         notes=[f"{name}: {word}" for name, word in list_signatures(result)],
@@ -140,9 +141,10 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, told = task.recipe.model, task.data_info
-    began = f"from {model['encoder']}'s weights" if model.get("pretrained") else "from scratch"
+    pretrained = isinstance(model, CaptionerConfig) and model.pretrained
+    began = f"from {model.encoder}'s weights" if pretrained else "from scratch"
     return (
-        f"{result['parameters']:,} parameters ({model['kind']}), trained {began} on "
+        f"{result['parameters']:,} parameters ({model.kind}), trained {began} on "
         f"{told['train']:,} {task.data_unit} of {told['set']} in {result['minutes']:.1f} minutes on "
         f"{_pluralize(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )
