@@ -44,8 +44,8 @@ class TranslationDataConfig(BoundedConfig):
 class TranslationTokenizerConfig(TokenizerConfig):
     """How sentences are split into tokens."""
 
-    kind: Literal["words", "characters", "byte-pair", "imported"] = "byte-pair"  # type: ignore[assignment] # one more
-    """byte-pair, words (lowercased) or characters; imported: the tokenizer of an imported model"""
+    kind: Literal["words", "characters", "byte-pair", "pretrained"] = "byte-pair"  # type: ignore[assignment] # one more
+    """byte-pair, words (lowercased) or characters; pretrained: the tokenizers of an imported model"""
     vocab_size: int = 4000
     """largest number of tokens, special ones included; of each language, without shared_vocab"""
     shared_vocab: bool = True
@@ -135,8 +135,8 @@ class TranslationRecipe(BaseRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scheduled_sampling.check_model(self.model.kind)
-        # The two tokenizers of an imported model may use one vocabulary.
-        one_vocabulary = self.tokenizer.shared_vocab or self.tokenizer.kind == "imported"
+        # The two tokenizers of an imported model may share one vocabulary.
+        one_vocabulary = self.tokenizer.shared_vocab or self.tokenizer.kind == "pretrained"
         if self.model.share_embeddings and not one_vocabulary:
             raise UserError(
                 "model.share_embeddings = true: one embedding needs one vocabulary: "
