@@ -76,8 +76,9 @@ def variants(union: Any) -> dict[str, Any]:
 
 def build_variant(kinds: Mapping[str, type[V]], table: Any, where: str) -> V:
     """Build the variant that a table selects by `kind` and `size`."""
-    if isinstance(table, tuple(kinds.values())):
-        return table
+    for variant in kinds.values():
+        if isinstance(table, variant):
+            return table
     if not isinstance(table, Mapping):
         raise UserError(f"{where} must be a table: [{where}]")
     kind = check_choice(f"{where}.kind", table.get("kind", next(iter(kinds))), kinds)

@@ -155,7 +155,7 @@ def test_every_place_of_a_grid_is_told_apart():
 
 @pytest.mark.parametrize("eye", ["residual", "vgg"])
 def test_an_eye_sees_a_picture_alone_as_among_others(eye):
-    _, config = parse_captioner_config({"encoder": eye, "channels": [4, 8, 16]})
+    config = parse_captioner_config({"encoder": eye, "channels": [4, 8, 16]})
     body, pixels = (
         build_vision_encoder(config, pixels=16, pretrained=False).train(),
         pictures(0, 1, 2).pixels,

@@ -33,7 +33,7 @@ from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.io import existing_path
 from workings.models.classifiers import TextClassifier, build_classifier
-from workings.recipes import ClassificationRecipe
+from workings.recipes import ClassificationRecipe, ClassifierConfig, Padding
 from workings.storage import CorruptFileError, read_json, write_json
 from workings.tasks.base import BatchLoss, Task, build_from_file, oom_hint
 
@@ -101,6 +101,12 @@ class Classification(Task):
         counts = {part: len(getattr(splits, part)) for part in SPLIT_NAMES}
         task.data_info = {"set": data.set, **counts, "sha256": splits.checksum}
         return task
+
+    @property
+    def padding(self) -> Padding:
+        """How the model reads padding; n-gram models have none to read."""
+        model = self.recipe.model
+        return model.padding if isinstance(model, ClassifierConfig) else "masked"
 
     def encode_splits(self, splits: Splits, names: Sequence[str] = SPLIT_NAMES) -> None:
         """Encode the examples of the parts."""
@@ -303,16 +309,16 @@ class Classification(Task):
         return ids.to(device), lengths.to(device), targets.to(device)
 
     def _pad(self, sequences: Sequence[IdSequence]) -> tuple[Tensor, Tensor]:
-        front = self.recipe.model.get("padding") == "left"
+        front = self.padding == "left"
         return pad(sequences, length=self._fixed_length(), pad_left=front)
 
     def token_slice(self, num_tokens: int, width: int) -> slice:
         """Where so many tokens of a text are among all places of a row, padding among them."""
-        front = self.recipe.model.get("padding") == "left"
+        front = self.padding == "left"
         return slice(width - num_tokens, width) if front else slice(num_tokens)
 
     def _fixed_length(self) -> int | None:
-        counts = self.recipe.model.get("padding", "masked") != "masked"
+        counts = self.padding != "masked"
         return self.model.fixed_length or (self.recipe.data.max_length if counts else None)
 
     # -- the run folder --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
 from workings.models.summary import summarize
+from workings.recipes import CaptionerConfig
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -24,7 +25,6 @@ from workings.render.training_report import (
     render_report_page,
     samples_html,
 )
-from workings.recipes import CaptionerConfig
 from workings.storage import read_json, write_text
 from workings.tasks.base import Task
 from workings.tasks.captioning import Captioning
