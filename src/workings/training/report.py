@@ -141,8 +141,9 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, told = task.recipe.model, task.data_info
-    pretrained = isinstance(model, CaptionerConfig) and model.pretrained
-    began = f"from {model.encoder}'s weights" if pretrained else "from scratch"
+    began = "from scratch"
+    if isinstance(model, CaptionerConfig) and model.pretrained:
+        began = f"from {model.encoder}'s weights"
     return (
         f"{result['parameters']:,} parameters ({model.kind}), trained {began} on "
         f"{told['train']:,} {task.data_unit} of {told['set']} in {result['minutes']:.1f} minutes on "
