@@ -176,9 +176,9 @@ def test_hidden_features_have_a_share_to_drop_of_their_own(fill, waves):
     for kind in (EncoderBlock, DecoderBlock):
         given = inputs[: 1 if kind is EncoderBlock else 2]
         undropped = fill(kind(WIDTH, HEADS, HIDDEN))
-        none = fill(kind(WIDTH, HEADS, HIDDEN, dropout=1.0, hidden_dropout=0.0))
+        none = fill(kind(WIDTH, HEADS, HIDDEN, dropout=1.0, activation_dropout=0.0))
         torch.testing.assert_close(none.feed_forward(given[0]), undropped.feed_forward(given[0]))
-        every = fill(kind(WIDTH, HEADS, HIDDEN, hidden_dropout=1.0))
+        every = fill(kind(WIDTH, HEADS, HIDDEN, activation_dropout=1.0))
         bare = every.feed_forward.outer.bias.expand_as(given[0])
         torch.testing.assert_close(every.feed_forward(given[0]), bare)
         torch.testing.assert_close(every.eval()(*given), undropped(*given))

@@ -142,10 +142,10 @@ def test_dropout_is_for_training_only(fill, waves):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"d_model": 8, "heads": 3}, "3 heads do not divide a width of 8"),
-        ({"d_model": 8, "heads": 0}, "0 heads do not divide"),
-        ({"d_model": 8, "heads": 4, "kv_heads": 3}, "3 shared heads do not divide 4 heads"),
-        ({"d_model": 8, "heads": 4, "kv_heads": 0}, "0 shared heads do not divide"),
+        ({"d_model": 8, "heads": 3}, "heads = 3: must divide d_model = 8"),
+        ({"d_model": 8, "heads": 0}, "heads = 0: must divide"),
+        ({"d_model": 8, "heads": 4, "kv_heads": 3}, "kv_heads = 3: must divide heads = 4"),
+        ({"d_model": 8, "heads": 4, "kv_heads": 0}, "kv_heads = 0: must divide"),
     ],
 )
 def test_heads_that_do_not_divide_are_refused(arguments, message):

@@ -139,7 +139,7 @@ def test_what_is_not_plain_is_left_to_torch(options):
 def test_cells_that_remember_to_begin_with():
     """For one to so many steps, as many of them ten times as long; and input gates let less in."""
     torch.manual_seed(0)
-    layer = RecurrentLayer("lstm", 3, 4000, chrono_steps=100).layer
+    layer = RecurrentLayer("lstm", 3, 4000, chrono_init=100).layer
     take, keep = torch.sigmoid(layer.bias_ih_l0).chunk(4)[:2]
     steps = 1 / (1 - keep)  # of a geometric decay: 1 + e^bias
     assert 2 <= steps.min() < 2.1
@@ -150,8 +150,8 @@ def test_cells_that_remember_to_begin_with():
 
 @pytest.mark.parametrize("cell", ["rnn", "gru"])
 def test_only_an_lstm_has_cells_to_remember(cell):
-    with pytest.raises(UserError, match="for an lstm's cells"):
-        RecurrentLayer(cell, 3, 4, chrono_steps=10)
+    with pytest.raises(UserError, match="only for an lstm"):
+        RecurrentLayer(cell, 3, 4, chrono_init=10)
 
 
 @pytest.mark.parametrize("cell", CELLS)
