@@ -46,7 +46,9 @@ def keys(kind):
 def recipes(draw):
     """A recipe with a few of its keys set to anything, and most of them to what might be right."""
     kind = draw(st.sampled_from(list(CLASSIFIER_KINDS)))
-    table = {"model": {"kind": kind, "size": draw(st.sampled_from(list(CLASSIFIER_KINDS[kind].sizes)))}}
+    table = {
+        "model": {"kind": kind, "size": draw(st.sampled_from(list(CLASSIFIER_KINDS[kind].sizes)))}
+    }
     sensible = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=3)
     for key in draw(st.lists(st.sampled_from(keys(kind)), max_size=6)):
         section, name = key.split(".")

@@ -128,7 +128,7 @@ def test_every_kind_has_a_configuration_and_a_class():
 
 def test_ngrams_lean_as_naive_bayes_counts_them():
     texts, labels = [[5, 6], [5, 7], [8, 6], [8, 7]], [0, 0, 1, 1]
-    model = NgramClassifier(NgramConfig(max_n=2, min_count=1), 10, 2)
+    model = NgramClassifier(10, 2, max_n=2, min_count=1)
     model.prepare(texts, labels)
     five, six = model.featurize([5])[0], model.featurize([6])[0]
     # Of 8 kinds of n-gram, each class has 6 with a count; one is added to each count.
@@ -141,19 +141,19 @@ def test_ngrams_lean_as_naive_bayes_counts_them():
 
 
 def test_ngrams_come_back_from_a_file():
-    model = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    model = NgramClassifier(10, 2, min_count=1)
     model.prepare([[5, 6], [8, 7]], [0, 1])
     torch.nn.init.normal_(model.weights)
-    again = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    again = NgramClassifier(10, 2, min_count=1)
     again.load_state_dict(model.state_dict())
     ids = torch.from_numpy(model.featurize([5, 6])).unsqueeze(0)
     torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
-    with pytest.raises(UserError, match="too long"):
-        NgramClassifier(NgramConfig(max_n=9), 10_000, 2)
+    with pytest.raises(UserError, match="would not fit"):
+        NgramClassifier(10_000, 2, max_n=9)
 
 
 def test_too_few_texts_for_ngrams_are_told_by_their_number():
-    model = NgramClassifier(NgramConfig(min_count=2), 10, 2)
+    model = NgramClassifier(10, 2, min_count=2)
     with pytest.raises(UserError, match="too few texts to learn from, 2 with 4 tokens"):
         model.prepare([[5, 6], [8, 7]], [0, 1])
 

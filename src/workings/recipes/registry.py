@@ -83,7 +83,7 @@ def list_settings(recipe: Recipe) -> list[Setting]:
     """
     model = recipe.model
     stated = {k: v for k, v in to_table(model).items() if k in ("kind", "size")}
-    table = to_table(recipe) | {"model": stated | model.all_settings()}
+    table = to_table(recipe) | {"model": stated | model.full_table()}
     described = [*describe(type(recipe)), *describe(type(model), "model.")]
     fields = {field.key: field for field in described}
     return [_build_setting(key, value, fields.get(key)) for key, value in flatten_table(table)]

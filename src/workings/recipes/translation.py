@@ -45,7 +45,7 @@ class TranslationTokenizerConfig(TokenizerConfig):
     """How sentences are split into tokens."""
 
     kind: Literal["words", "characters", "byte-pair", "pretrained"] = "byte-pair"  # type: ignore[assignment] # one more
-    """byte-pair, words (lowercased) or characters; pretrained: the tokenizers of an imported model"""
+    """byte-pair, words (lowercased) or characters; pretrained: those of an imported model"""
     vocab_size: int = 4000
     """largest number of tokens, special ones included; of each language, without shared_vocab"""
     shared_vocab: bool = True
