@@ -20,6 +20,8 @@ import torch  # noqa: E402
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
+pytest_plugins = ["trained_runs"]  # runs that test files share
+
 DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

@@ -1,4 +1,4 @@
-"""What can happen to a run's files: truncated, flipped, zeroed, swapped, of another version."""
+"""Ways to damage the files of a run: truncated, changed, zeroed, swapped, of another version."""
 
 import random
 import shutil
@@ -12,120 +12,120 @@ from workings import storage
 from workings.errors import UserError
 from workings.storage import read_json, read_tensors, write_json, write_tensors
 
-LOADED = ("config.toml", "environment.json", "tokenizer.json", "labels.json", "model.safetensors")
+# The files that `load` reads.
+RUN_FILES = (
+    "config.toml",
+    "environment.json",
+    "tokenizer.json",
+    "labels.json",
+    "model.safetensors",
+)
 
 Damage = Callable[[Path, Path, random.Random], None]
 
 
-def _pick(folder: Path, draw: random.Random) -> Path:
-    return draw.choice(sorted(p for p in folder.iterdir() if p.is_file()))
-
-
-def _pick_tensors(folder: Path, draw: random.Random) -> Path:
-    return draw.choice(sorted(p for p in folder.glob("*.safetensors") if read_tensors(p)))
-
-
-def truncate(file: Path, draw: random.Random) -> None:
+def truncate(file: Path, rng: random.Random) -> None:
     with file.open("r+b") as opened:
-        opened.truncate(draw.randrange(file.stat().st_size))
+        opened.truncate(rng.randrange(file.stat().st_size))
 
 
-def change_a_byte(file: Path, draw: random.Random) -> None:
+def change_a_byte(file: Path, rng: random.Random) -> None:
     content = bytearray(file.read_bytes())
-    content[draw.randrange(len(content))] ^= draw.randrange(1, 256)
+    content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
     file.write_bytes(content)
 
 
-def flip_a_bit(file: Path, draw: random.Random) -> None:
+def flip_a_bit(file: Path, rng: random.Random) -> None:
     content = bytearray(file.read_bytes())
-    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
     file.write_bytes(content)
 
 
-def insert_garbage(file: Path, draw: random.Random) -> None:
+def insert_garbage(file: Path, rng: random.Random) -> None:
     content = file.read_bytes()
-    place = draw.choice([0, len(content), draw.randrange(len(content))])
-    file.write_bytes(content[:place] + draw.randbytes(draw.randint(1, 20)) + content[place:])
+    offset = rng.choice([0, len(content), rng.randrange(len(content))])
+    file.write_bytes(content[:offset] + rng.randbytes(rng.randint(1, 20)) + content[offset:])
 
 
-def zero_a_page(file: Path, draw: random.Random) -> None:
-    """What a crashed system leaves: a stretch that was never written."""
+def zero_a_page(file: Path, rng: random.Random) -> None:
+    """Zero 512 bytes, as a crashed system may leave pages that were never written."""
     content = bytearray(file.read_bytes())
-    start = draw.randrange(len(content))
-    zeros = bytes(len(content[start : start + 512]))
-    same = content[start : start + 512] == zeros
-    content[start : start + 512] = b"\xff" * len(zeros) if same else zeros
+    start = rng.randrange(len(content))
+    page = content[start : start + 512]
+    zeros = bytes(len(page))
+    content[start : start + 512] = b"\xff" * len(page) if page == zeros else zeros
     file.write_bytes(content)
 
 
-OF_A_FILE = (truncate, change_a_byte, flip_a_bit, insert_garbage, zero_a_page)
+FILE_DAMAGES = (truncate, change_a_byte, flip_a_bit, insert_garbage, zero_a_page)
 
 
-def any_file(folder: Path, other: Path, draw: random.Random) -> None:
-    draw.choice(OF_A_FILE)(_pick(folder, draw), draw)
+def damage_any_file(folder: Path, other: Path, rng: random.Random) -> None:
+    rng.choice(FILE_DAMAGES)(_pick_file(folder, rng), rng)
 
 
-def missing(folder: Path, other: Path, draw: random.Random) -> None:
-    _pick(folder, draw).unlink()
+def remove_a_file(folder: Path, other: Path, rng: random.Random) -> None:
+    _pick_file(folder, rng).unlink()
 
 
-def extra(folder: Path, other: Path, draw: random.Random) -> None:
-    (folder / f"more.{draw.choice(['safetensors', 'json', 'pkl'])}").write_bytes(draw.randbytes(40))
+def add_a_file(folder: Path, other: Path, rng: random.Random) -> None:
+    suffix = rng.choice(["safetensors", "json", "pkl"])
+    (folder / f"more.{suffix}").write_bytes(rng.randbytes(40))
 
 
-def of_another(folder: Path, other: Path, draw: random.Random) -> None:
-    """A whole file, but of another checkpoint."""
+def swap_a_file(folder: Path, other: Path, rng: random.Random) -> None:
+    """Replace a file by an intact one of another checkpoint."""
     names = [p.name for p in folder.iterdir() if p.read_bytes() != (other / p.name).read_bytes()]
-    name = draw.choice(sorted(names))
+    name = rng.choice(sorted(names))
     shutil.copy(other / name, folder / name)
 
 
-def wrong_tensor(folder: Path, other: Path, draw: random.Random) -> None:
-    """A whole file with a tensor of another name, shape, kind or value."""
-    file = _pick_tensors(folder, draw)
+def change_a_tensor(folder: Path, other: Path, rng: random.Random) -> None:
+    """Write an intact file with a tensor of another name, shape, type or value."""
+    file = rng.choice(sorted(p for p in folder.glob("*.safetensors") if read_tensors(p)))
     tensors = {name: t.clone() for name, t in read_tensors(file).items()}
-    name = draw.choice(sorted(tensors))
+    name = rng.choice(sorted(tensors))
     t = tensors[name]
-    way = draw.choice(["name", "shape", "kind", "value", "gone", "more"])
-    if way == "name":
+    change = rng.choice(["name", "shape", "type", "value", "missing", "additional"])
+    if change == "name":
         tensors[f"{name}x"] = tensors.pop(name)
-    elif way == "shape":
+    elif change == "shape":
         tensors[name] = t.reshape(1, *t.shape)
-    elif way == "kind":
+    elif change == "type":
         tensors[name] = t.double() if t.dtype != torch.float64 else t.float()
-    elif way == "value":
+    elif change == "value":
         tensors[name] = t + 1
-    elif way == "gone":
+    elif change == "missing":
         del tensors[name]
     else:
         tensors["one.more"] = t.clone()
     write_tensors(file, tensors)
 
 
-def wrong_version(folder: Path, other: Path, draw: random.Random) -> None:
-    """A state that says it is of another format, with a checksum that is right."""
+def change_the_version(folder: Path, other: Path, rng: random.Random) -> None:
+    """Write a state of another format version, with a correct checksum."""
     state = read_json(folder / "state.json")
-    before, storage.FORMAT_VERSION = storage.FORMAT_VERSION, draw.choice([0, 1, 99])
+    version, storage.FORMAT_VERSION = storage.FORMAT_VERSION, rng.choice([0, 1, 99])
     try:
         write_json(folder / "state.json", state)
     finally:
-        storage.FORMAT_VERSION = before
+        storage.FORMAT_VERSION = version
 
 
-OF_A_CHECKPOINT: tuple[Damage, ...] = (
-    any_file, any_file, any_file, missing, extra, of_another, wrong_tensor, wrong_version
+CHECKPOINT_DAMAGES: tuple[Damage, ...] = (
+    damage_any_file, damage_any_file, damage_any_file, remove_a_file, add_a_file, swap_a_file,
+    change_a_tensor, change_the_version,
 )  # fmt: skip
 
 
-def steps(run):
-    found = (p for p in (run / "checkpoints").iterdir() if p.name[5:].isdigit())
-    return sorted(found, key=lambda p: int(p.name[5:]))
+def _pick_file(folder: Path, rng: random.Random) -> Path:
+    return rng.choice(sorted(p for p in folder.iterdir() if p.is_file()))
 
 
-def refused(reading, *arguments):
-    """What an error says, which must be one line of a UserError's and nothing else."""
+def error_message(function, *arguments):
+    """Call a function that must raise a UserError of one line; return its message."""
     with pytest.raises(UserError) as caught:
-        reading(*arguments)
+        function(*arguments)
     message = str(caught.value)
     assert len(message.splitlines()) == 1, message
     assert len(message) < 600

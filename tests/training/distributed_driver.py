@@ -1,10 +1,10 @@
-"""Trains what a plan says, step by step on record: for test_crew.py, by torchrun or alone.
+"""Runs the trainings of a plan and records the loss of each step: for test_distributed.py.
 
-`torchrun … crew_runs.py PLAN`: PLAN is a JSON file, a list of trainings that one crew does one
-after the other (starting processes takes longer than training a toy). Each has a `folder` and
-either a `recipe` (a table) or none, to resume, perhaps in another way (`how`: ddp, fsdp);
-`stop_at` has the last process alone asked to stop at a step. Beside the folder, FOLDER.steps.json
-gets the loss of every step.
+`torchrun … distributed_driver.py PLAN`: PLAN is a JSON file with a list of trainings that the same
+processes do one after the other, since starting processes takes longer than training a toy. Each
+has a `folder` and a `recipe` (a table), or none to resume, perhaps with another `parallelism`;
+`stop_at` is a step at which the last process alone gets a signal to stop. The losses are written
+to FOLDER.steps.json.
 """
 
 import json
@@ -27,36 +27,35 @@ def main(plan: str) -> None:
 
 
 def run(
-    folder: str, recipe: dict | None = None, stop_at: int | None = None, how: str | None = None
+    folder: str,
+    recipe: dict | None = None,
+    stop_at: int | None = None,
+    parallelism: str | None = None,
 ) -> list[float]:
-    """Train or resume in a folder; give back the losses of the steps."""
-    from workings.config import build
-    from workings.recipes.registry import RECIPES
+    """Train or resume in a folder; return the losses of the steps."""
+    from workings.recipes import build_recipe
     from workings.training import report, runs
     from workings.training.trainer import Trainer, TrainingInterrupt
 
     losses: list[float] = []
     original, write_report = Trainer._step, report.write_report
 
-    def step(self, group):
-        if (
-            self.progress.step + 1 == stop_at
-            and self.process_group.rank == self.process_group.world_size - 1
-        ):
+    def step(self, micro_batches):
+        group = self.process_group
+        if self.progress.step + 1 == stop_at and group.rank == group.world_size - 1:
             self._received_signal = signal.SIGTERM
         before = self.progress.sums.get("loss", 0.0), self.progress.num_items
-        original(self, group)
+        original(self, micro_batches)
         after = self.progress.sums["loss"], self.progress.num_items
         losses.append((after[0] - before[0]) / (after[1] - before[1]))
 
     Trainer._step = step
-    report.write_report = lambda *_: None  # it takes longer than the training
+    report.write_report = lambda *_: None  # takes longer than the training
     try:
         if recipe is None:
-            runs.resume(folder, mode="quiet", parallelism=how)
+            runs.resume(folder, mode="quiet", parallelism=parallelism)
         else:
-            kind, _ = RECIPES[recipe.get("task", "classify")]
-            runs.train(build(kind, recipe), folder, mode="quiet")
+            runs.train(build_recipe(recipe), folder, mode="quiet")
     except TrainingInterrupt as stopped:
         if stopped.exit_status != 143:
             raise

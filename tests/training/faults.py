@@ -1,13 +1,14 @@
-"""What the tests of faults share: a fault at a moment, and a run that goes on all the same."""
+"""Faults at a chosen moment of a training, and the check that its run can be resumed after them."""
 
 from contextlib import contextmanager
 
+from toys import log_without_times, weights
+
 from workings.cli import main
-from workings.training.logging import read_log
 
 
-def told(capsys, *arguments, status=2):
-    """Run the command line: the one line that it ends with."""
+def error_line(capsys, *arguments, status=2):
+    """Run a command that must fail; return the one line that it prints."""
     assert main([str(a) for a in (*arguments, "--quiet")]) == status
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1, lines
@@ -15,29 +16,26 @@ def told(capsys, *arguments, status=2):
     return lines[0]
 
 
-def expect_nothing_half_written(run):
+def check_no_partial_files(run):
     assert [p for p in run.rglob("*") if p.name.startswith(".") and p.name != ".lock"] == []
 
 
-def expect_to_go_on(run, place):
-    """The run is resumed, to the same weights and the same log as if nothing had happened."""
+def check_resumes(run, undisturbed):
+    """Resume a run; its weights and log must be those of the undisturbed run."""
     assert main(["resume", str(run), "--quiet"]) == 0
-    whole = place / "whole"
-    assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    whole = undisturbed / "whole"
+    assert weights(run) == weights(whole)
     newest = "checkpoints/step-28/model.safetensors"
     assert (run / newest).read_bytes() == (whole / newest).read_bytes()
-    logs = [
-        [{k: v for k, v in r.items() if "seconds" not in k} for r in read_log(f / "log.jsonl")]
-        for f in (run, whole)
-    ]
-    assert logs[0] == logs[1]
-    assert [r["kind"] for r in logs[0]] == ["epoch"] * 4 + ["test"]
-    expect_nothing_half_written(run)
+    log = log_without_times(run)
+    assert log == log_without_times(whole)
+    assert [r["kind"] for r in log] == ["epoch"] * 4 + ["test"]
+    check_no_partial_files(run)
 
 
 @contextmanager
-def before(monkeypatch, cls, method, fault, when=lambda _self: True):
-    """Let something happen just before a method does its work, once."""
+def fault_before(monkeypatch, cls, method, fault, when=lambda _self: True):
+    """Call `fault` once before a method, when a condition holds."""
     original, done = getattr(cls, method), []
 
     def with_fault(self, *arguments, **options):
@@ -53,4 +51,5 @@ def before(monkeypatch, cls, method, fault, when=lambda _self: True):
 
 
 def at_step(number):
+    """Return the condition that a trainer's next step has this number."""
     return lambda trainer: trainer.progress.step + 1 == number

@@ -1,0 +1,320 @@
+"""The training loop: schedule, resuming to the same weights, signals, kills, memory."""
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import toys
+from faults import at_step, check_resumes, fault_before
+
+from workings.cli import main
+from workings.errors import UserError
+from workings.recipes import parse_classifier_config
+from workings.storage import read_json
+from workings.tasks.classification import Classification
+from workings.tasks.translation import Translation
+from workings.training import trainer as trainer_module
+from workings.training.logging import Log
+from workings.training.optimizers import learning_rate_at
+from workings.training.runs import resume, train
+from workings.training.trainer import Trainer, TrainingInterrupt, keep_freed_memory
+
+
+def stop_at(patch, step):
+    """Stop trainings as by a signal, after so many steps."""
+    original = Trainer._step
+
+    def stopping(self, micro_batches):
+        original(self, micro_batches)
+        self._stop_signal = 2 * (self.progress.step == step)
+
+    patch.setattr(Trainer, "_step", stopping)
+
+
+def check_resumes_exactly(recipe, folder, step):
+    """A training that is stopped and resumed ends with the weights and log of a whole one."""
+    train(recipe, folder / "whole", mode="quiet")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(TrainingInterrupt):
+        stop_at(patch, step)
+        train(recipe, folder / "stopped", mode="quiet")
+    resume(folder / "stopped", mode="quiet")
+    assert toys.weights(folder / "whole") == toys.weights(folder / "stopped")
+    assert toys.log_without_times(folder / "whole") == toys.log_without_times(folder / "stopped")
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return toys.write_corpus(tmp_path / "text.txt")
+
+
+# -- the schedule ----------------------------------------------------------------------------------
+
+
+class DroppingBatches(Classification):
+    """Texts whose epochs differ in length: 11, 10, 9, … batches."""
+
+    def batches(self, epoch):
+        return super().batches(epoch)[epoch:]
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_schedule_fits_epochs_of_different_lengths(texts, tmp_path, monkeypatch, accumulate):
+    overrides = ("--train.schedule", "linear", "--train.warmup", "0.1")
+    recipe = toys.texts_recipe(texts, *overrides, "--train.accumulate", str(accumulate))
+    rates, total_steps = [], []
+
+    def record(step, steps, config):
+        rates.append(learning_rate_at(step, steps, config))
+        return rates[-1]
+
+    monkeypatch.setattr(trainer_module, "learning_rate_at", record)
+    monkeypatch.setattr(Log, "log_step", lambda _self, _progress, steps: total_steps.append(steps))
+    task = DroppingBatches.from_recipe(recipe)
+    log = Log(None, "quiet")
+    Trainer(task, recipe.train, tmp_path, log, recipe.seed, task.local_group).train()
+    lengths = [-(-len(task.batches(epoch)) // accumulate) for epoch in range(3)]
+    assert len(set(lengths)) > 1
+    assert len(rates) == len(total_steps) == sum(lengths)
+    assert total_steps[-1] == sum(lengths)
+    # Each epoch is a third of the schedule, whatever its length; the last step is right before 0.
+    starts = [sum(lengths[:k]) for k in range(3)]
+    for epoch, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        for k in range(length):
+            expected = learning_rate_at(epoch * length + k, 3 * length, recipe.train)
+            assert rates[start + k] == expected
+    assert 0 < rates[-1] < recipe.train.learning_rate / lengths[-1]
+
+
+def test_number_of_batches_of_translations_differs_between_epochs(few_pairs):
+    """BPE-dropout is where epochs differ in practice."""
+    overrides = ("--tokenizer.kind", "byte-pair", "--tokenizer.vocab_size", "270")
+    overrides += ("--tokenizer.dropout", "0.3", "--train.batch_size", "60")
+    recipe = toys.pairs_recipe(few_pairs, *overrides)
+    task = Translation.from_recipe(recipe)
+    assert len({len(task.batches(epoch)) for epoch in range(6)}) > 1
+
+
+# -- resuming --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", ["none", "ema", "last"])
+def test_resume_continues_with_the_same_weights(texts, tmp_path, average):
+    recipe = toys.texts_recipe(texts, "--train.average", average)
+    check_resumes_exactly(recipe, tmp_path, step=14)  # in the middle of the second epoch
+
+
+@pytest.mark.parametrize(
+    ("cell", "overrides"),
+    [
+        (None, ()),
+        (None, ("--train.optimizer", "muon")),
+        ("lstm", ("--data.stateful", "true")),
+        ("gru", ("--scheduled_sampling.rate", "0.5")),
+    ],
+)
+def test_resume_continues_language_models_with_the_same_weights(corpus, tmp_path, cell, overrides):
+    if cell is None:
+        recipe = toys.corpus_recipe(corpus, "--train.epochs", "2", *overrides)
+    else:
+        recipe = toys.recurrent_recipe(corpus, "--train.epochs", "2", *overrides, cell=cell)
+    check_resumes_exactly(recipe, tmp_path, step=17)  # in the middle of the second epoch
+
+
+def test_resume_continues_captioners_with_the_same_weights(squares, tmp_path):
+    overrides = ("--train.epochs", "2", "--data.augment", "true", "--model.dropout", "0.1")
+    check_resumes_exactly(toys.squares_recipe(squares, *overrides), tmp_path, step=11)
+
+
+def test_resume_continues_in_the_middle_of_an_epoch_with_its_bpe_dropout(few_pairs, tmp_path):
+    overrides = ("--tokenizer.kind", "byte-pair", "--tokenizer.vocab_size", "270")
+    overrides += ("--tokenizer.dropout", "0.3", "--train.epochs", "2")
+    check_resumes_exactly(toys.pairs_recipe(few_pairs, *overrides), tmp_path, step=13)
+
+
+def test_equal_metrics_are_compared_by_the_loss(texts_run):
+    epochs = [r for r in toys.log_without_times(texts_run) if r["kind"] == "epoch"]
+    best = max(epochs, key=lambda r: (r["validation_accuracy"], -r["validation_loss"]))
+    assert toys.result(texts_run)["best_epoch"] == best["epoch"]
+
+
+def test_without_validation_data_the_last_weights_are_saved(few_pairs, tmp_path):
+    recipe = toys.pairs_recipe(few_pairs, "--data.validation", "0", "--train.epochs", "3")
+    train(recipe, tmp_path / "run", mode="quiet")
+    assert toys.result(tmp_path / "run")["best_epoch"] == 3
+
+
+def test_bfloat16_learns_where_the_device_supports_it(texts, tmp_path):
+    recipe = toys.texts_recipe(texts, "--train.precision", "bfloat16")
+    if not torch.cpu._is_avx512_bf16_supported():
+        with pytest.raises(UserError, match="float32"):
+            train(recipe, tmp_path / "run", mode="quiet")
+        return
+    train(recipe, tmp_path / "run", mode="quiet")
+    assert toys.result(tmp_path / "run")["test_accuracy"] > 0.9
+
+
+@pytest.mark.slow  # compiling takes half a minute
+def test_a_compiled_model_learns_the_same(texts, tmp_path):
+    recipe = toys.texts_recipe(texts, "--model.dropout", "0", "--train.epochs", "1")
+    small = parse_classifier_config({"kind": "transformer", "size": "small"})
+    recipe = replace(recipe, model=small)
+    plain = train(recipe, tmp_path / "plain", mode="quiet")
+    recipe = replace(recipe, train=replace(recipe.train, compile=True))
+    compiled = train(recipe, tmp_path / "compiled", mode="quiet")
+    texts = ["iron tin", "fig"]
+    torch.testing.assert_close(compiled.predict(texts), plain.predict(texts), atol=1e-3, rtol=1e-3)
+
+
+# -- signals ---------------------------------------------------------------------------------------
+
+
+def test_sigterm_stops_after_the_current_step(recipe, undisturbed, tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+
+    def terminate(_trainer):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with fault_before(monkeypatch, Trainer, "_step", terminate, at_step(11)):
+        assert main(["train", recipe, "--out", str(run)]) == 143
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert last_line == f"stopped; continue with: workings resume {run}"
+    assert (run / "checkpoints" / "step-11").is_dir()
+    check_resumes(run, undisturbed)
+
+
+def test_a_signal_during_the_last_evaluation_stops_before_the_test(texts, tmp_path, monkeypatch):
+    recipe, evaluate = toys.texts_recipe(texts, "--train.epochs", "1"), Classification.evaluate
+
+    def interrupted(self, process_group):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(self, process_group)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Classification, "evaluate", interrupted)
+        with pytest.raises(TrainingInterrupt):
+            train(recipe, tmp_path / "run", mode="quiet")
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert resume(tmp_path / "run", mode="quiet").data_info["train"]
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
+def test_exit_status_of_a_process_that_is_stopped(recipe, tmp_path, number, status):
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "workings", "train", recipe, "--out", str(run)]
+    process = subprocess.Popen(
+        [*command, "--train.epochs", "100000"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not (run / "checkpoints").is_dir() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, printed = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == status
+    assert f"workings resume {run}" in printed
+    assert "Traceback" not in printed
+    assert any((run / "checkpoints").iterdir())
+
+
+# -- kills -----------------------------------------------------------------------------------------
+
+
+KILL_RECIPE = """
+seed = 5
+[data]
+set = "{data}"
+[model]
+kind = "recurrent"
+d_model = 8
+hidden_size = 8
+dropout = 0.3
+[train]
+epochs = 4
+batch_size = 8
+average = "ema"
+ema_decay = 0.9
+schedule = "cosine"
+save_every = 3
+"""
+
+
+def check_kills(tmp_path, rounds, kills):
+    """Runs that are killed and resumed end with the log, result and weights of a whole one."""
+    data = toys.write_texts(tmp_path / "texts.jsonl", words=4, last_words=4)
+    (tmp_path / "recipe.toml").write_text(KILL_RECIPE.format(data=data))
+    driver = Path(__file__).with_name("kill_driver.py")
+    arguments = [tmp_path / "recipe.toml", tmp_path, rounds, kills]
+    done = subprocess.run(
+        [sys.executable, driver, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    expected = final_state(tmp_path / "whole")
+    assert len(expected[0]) == 5  # four epochs and a test
+    for name in counts:
+        assert final_state(tmp_path / name) == expected, name
+    return sum(counts.values())
+
+
+def final_state(run):
+    result = read_json(run / "result.json")
+    for key in ("minutes", "peak_memory_mb"):
+        del result[key]
+    return toys.log_without_times(run), result, toys.weights(run)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_killed_runs_resume_to_the_same_end(tmp_path):
+    assert check_kills(tmp_path, rounds=2, kills=4) >= 8
+
+
+@pytest.mark.slow
+def test_runs_killed_two_hundred_times_resume_to_the_same_end(tmp_path):
+    assert check_kills(tmp_path, rounds=15, kills=8) >= 200
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+PAGE_FAULTS = """
+import resource
+import numpy as np
+from workings.training.trainer import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    np.empty(2**26, dtype=np.uint8).fill(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(keep_freed_memory(), faults(), faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+def test_freed_memory_is_kept():
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    command = [sys.executable, "-c", PAGE_FAULTS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    is_kept, first, second = done.stdout.split()
+    assert is_kept == "True"
+    assert int(second) < int(first) / 10
+
+
+def test_settings_of_the_allocator_are_left_alone(monkeypatch):
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
+    assert not keep_freed_memory()
