@@ -226,7 +226,7 @@ def test_the_vocabulary_is_that_of_the_part_learned_from(tmp_path):
 @pytest.mark.parametrize("kind", ["characters", "byte-pair"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_is_held_out_begins_where_the_vocabulary_ends(tmp_path, monkeypatch, kind, turned):
-    monkeypatch.setattr("workings.data.corpora.PIECE", 100)
+    monkeypatch.setattr("workings.data.corpora.CHUNK_CHARACTERS", 100)
     plain, odd = "the cat sat on the mat\n" * 40, "Zyx9! wvU8? tsR7;\n" * 8
     text = odd + plain if turned else plain + odd  # in few tokens, or in many, at the end
     (tmp_path / "text.txt").write_text(text)

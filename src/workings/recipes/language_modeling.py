@@ -141,9 +141,9 @@ class LanguageRecipe(BoundedConfig):
                 "data.stateful and scheduled_sampling.rate: a student begins every window anew"
             )
         learned = getattr(model, "positions", "none") == "learned"
-        if learned and self.data.context_length > model.length:
+        if learned and self.data.context_length > model.max_positions:
             raise UserError(
-                f"data.context_length = {self.data.context_length}: model.length has {model.length} positions"
+                f"data.context_length = {self.data.context_length}: model.max_positions has {model.max_positions} positions"
             )
 
 

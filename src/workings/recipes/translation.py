@@ -42,8 +42,8 @@ class TranslationDataConfig(BoundedConfig):
 class TranslationTokenizerConfig(TokenizerConfig):
     """How sentences become tokens."""
 
-    kind: Literal["words", "characters", "byte-pair", "borrowed"] = "byte-pair"  # type: ignore[assignment] # one more
-    """byte-pair, words (small letters) or characters; borrowed: an imported model's own"""
+    kind: Literal["words", "characters", "byte-pair", "pretrained"] = "byte-pair"  # type: ignore[assignment] # one more
+    """byte-pair, words (small letters) or characters; pretrained: the tokenizers of an imported model"""
     vocab_size: int = 4000
     """at most so many tokens, the specials among them; in each language, if they are not joint"""
     shared_vocab: bool = True
@@ -125,11 +125,11 @@ class TranslationRecipe(BoundedConfig):
         object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and self.scheduled_sampling.rate:
             raise UserError(f"forcing is for recurrent models, not a {kind}")
-        # What is borrowed may be two ways to split into the pieces of one vocabulary.
+        # Pretrained tokenizers may be two ways to split into the pieces of one vocabulary.
         if (
             model.share_embeddings
             and not self.tokenizer.shared_vocab
-            and self.tokenizer.kind != "borrowed"
+            and self.tokenizer.kind != "pretrained"
         ):
             raise UserError(
                 "model.share_embeddings = true: one embedding needs one vocabulary: tokenizer.shared_vocab = true, "
