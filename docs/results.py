@@ -72,15 +72,15 @@ def cells() -> str:
     for path in sorted(RESULTS.glob("cells-*.json")):
         found = json.loads(path.read_text())
         for one in found["properties"]:
-            best = one["best"][0]
+            best = one["neurons"][0]
             rows.append(
                 (
                     path.stem.removeprefix("cells-"),
-                    one["what"],
-                    f"{found['cells']:,}",
-                    f"{found['scored_on']:,}",
-                    f"{one['measure']} **{best['score']:.3f}**",
-                    f"{one['chance']:.2f}",
+                    one["description"],
+                    f"{found['num_neurons']:,}",
+                    f"{found['num_scoring_tokens']:,}",
+                    f"{one['metric']} **{best['score']:.3f}**",
+                    f"{one['chance_level']:.2f}",
                 )
             )
     head = ("text", "property", "cells tried", "characters scored on", "score", "by chance below")

@@ -51,8 +51,8 @@ def test_json_and_standard_input(run, capsys, monkeypatch):
     told = json.loads(capsys.readouterr().out)
     assert told["text"] == "plum\nfig é"
     assert [token["text"] for token in told["tokens"]] == ["plum", "fig", "é"]
-    assert [shares["method"] for shares in told["shares"]] == ["gradient"]
-    values = told["shares"][0]["values"]
+    assert [shares["method"] for shares in told["token_attributions"]] == ["gradient"]
+    values = told["token_attributions"][0]["values"]
     assert values[0] > 0 < values[1]
 
 

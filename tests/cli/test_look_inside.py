@@ -40,10 +40,10 @@ def run(*arguments):
 def test_cells_are_found_in_what_was_held_out(folder, capsys):
     assert run("cells", folder / "lstm", "--top", "2", "--format", "json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["cells"] == 16
-    assert told["chosen_on"] + told["scored_on"] < 0.1 * 200 * len(TEXT)
+    assert told["num_neurons"] == 16
+    assert told["num_selection_tokens"] + told["num_scoring_tokens"] < 0.1 * 200 * len(TEXT)
     assert [found["name"] for found in told["properties"]] == ["quotes", "brackets", "line"]
-    assert all(len(found["best"]) == 2 for found in told["properties"])
+    assert all(len(found["neurons"]) == 2 for found in told["properties"])
 
 
 def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
