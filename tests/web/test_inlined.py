@@ -23,11 +23,9 @@ MAP = asdict(weights_map("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]
 MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(palette(k)) for k in ("light", "dark")}}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
-    "flow.js": ({"givens": [], "steps": WORKED["steps"]}, "figure[data-key=mixed]"),
     "dock.js": ({"working": WORKING}, "math"),
-    "finding.js": ({"findings": REPORT["findings"], "claimed": {}}, ".finding code"),
-    "map.js": ({"map": MAP}, "td[data-row]"),
-    "maps.js": ({"told": MAPS}, "button.thumb"),
+    "heatmap.js": ({"map": MAP}, "td[data-row]"),
+    "heatmap_groups.js": ({"told": MAPS}, "button.thumb"),
     "solution.js": ({"told": WORKED}, "figure[data-key=mixed]"),
     "report.js": ({"told": REPORT}, ".finding code"),
     "widget.js": ({"shown": "report", "told": REPORT}, ".finding code"),
@@ -43,7 +41,6 @@ RENDERED = """async ([text, state, shows]) => {
   };
   const el = document.querySelector('main');
   (await import(link)).default.render({ model, el });
-  if (state.steps) model.set('steps', state.steps);
   return el.querySelectorAll(shows).length;
 }"""
 

@@ -58,7 +58,7 @@ def _interactive(found: Part, workings: dict[str, Any]) -> str:
 <noscript>{found.static}</noscript>
 <script type="application/json" id="told">{_data(state=state, workings=workings)}</script>
 """
-    return whole_page(found.title, body, style=rules() + _STYLE, script=inlined("file.js"))
+    return whole_page(found.title, body, style=rules() + _STYLE, script=inlined("standalone.js"))
 
 
 def _data(**given: Any) -> str:
