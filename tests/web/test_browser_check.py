@@ -57,7 +57,7 @@ def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
     problem = make_sheet("masked", (3, 3), 3, 1).exercises[0].problem
     page = visit("#check")
     lecture(page, "L2-self", ".finding")  # whose steps have the same sizes and other formulas
-    page.get_by_role("button", name="New problem sheet").click()
+    page.get_by_role("button", name="Problem sheet").click()
     page.get_by_role("button", name="Create sheet").click()
     page.wait_for_selector("figure[data-key=masked]")
     assert shown(page, "X") == numbers(problem, "X")

@@ -70,6 +70,20 @@ def test_hover_shows_a_head_and_click_keeps_it(visit: Open, runs: dict[str, Path
     page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
 
 
+def test_each_screen_has_its_own_undo_history(visit: Open) -> None:
+    page = visit(look("gpt"))
+    undo = page.get_by_role("button", name="Undo")
+    page.locator('.thumb[data-layer="1"][data-head="2"]').click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 2"]')
+    page.get_by_role("link", name="Work", exact=True).click()
+    page.wait_for_selector("figure[data-key=weights]")
+    assert undo.get_attribute("aria-disabled") == "true"
+    page.get_by_role("link", name="Inspect").click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 2"]')
+    undo.click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
+
+
 def test_every_bar_is_pythons(visit: Open, runs: dict[str, Path]) -> None:
     task: Any = load(runs["gpt"])
     page = visit(look("gpt"))
@@ -104,7 +118,7 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
     page.get_by_role("button", name="Open this head in Work").press("Enter")
     page.wait_for_selector("figure[data-key=weights]")
     page.wait_for_selector(".dock .formula")
-    assert page.locator(".dock .who").inner_text() == "i attends to s"
+    assert page.locator(".dock .tokens").inner_text() == "i attends to s"
     exact = page.locator(
         'figure[data-key=weights] td[data-row="5"][data-column="3"]'
     ).get_attribute("title")

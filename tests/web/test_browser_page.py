@@ -70,7 +70,7 @@ def test_axe_finds_nothing_serious(visit: Open, scheme: str) -> None:
     page.wait_for_selector(".empty")
     lecture(page, "L2-self", ".finding")
     assert violations(page) == []
-    page.get_by_role("button", name="New problem sheet").click()
+    page.get_by_role("button", name="Problem sheet").click()
     assert violations(page) == []
 
 

@@ -87,7 +87,7 @@ class Check {
       this.#sheet.replaceChildren(...(isOpen ? [] : [problemSheet((table) => this.#open(table, true), showError)]));
       sheetButton.setAttribute("aria-expanded", String(!isOpen));
     };
-    const sheetButton = button("New problem sheet", toggleSheet, { "aria-expanded": "false" });
+    const sheetButton = button("Problem sheet", toggleSheet, { "aria-expanded": "false" });
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Check a worked solution"),
       h(

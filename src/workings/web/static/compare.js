@@ -21,7 +21,7 @@ const MODES = [
 /** @type {[string, string][]} */
 const ORDERS = [
   ["reversed", "reversed"],
-  ["swapped", "first two swapped"],
+  ["swapped", "swapped"],
   ["shuffled", "shuffled"],
 ];
 /** @type {[string, string][]} */

@@ -274,7 +274,7 @@ export class AttributionSection extends Extra {
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Attribution to the input’s tokens", API.attribution, input, onError);
+    super("Attribution to input tokens", API.attribution, input, onError);
     this.el.open = true;
   }
 
