@@ -62,7 +62,9 @@ def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
     page.wait_for_selector("figure[data-key=masked]")
     assert shown(page, "X") == numbers(problem, "X")
     assert shown(page, "W_K") == numbers(problem, "W_K")
-    headings = [one.get_attribute("alttext") for one in page.locator(".checked-steps h2 math").all()]
+    headings = [
+        one.get_attribute("alttext") for one in page.locator(".checked-steps h2 math").all()
+    ]
     assert headings[-2:] == ["weights = softmax(masked)", "mixed = weights V"]
     assert page.get_by_text("exact", exact=True).first.is_hidden()
     hints = page.locator(".hints").first

@@ -94,7 +94,10 @@ def test_a_charts_numbers_are_behind_it(visit: Open, open_file: Open, tmp_path: 
 
 @pytest.mark.parametrize(
     ("where", "answer"),
-    [("#compare?a=fruit&mode=inputs&text=fig", "table.pairs"), ("#inspect?run=fruit", "table.bars")],
+    [
+        ("#compare?a=fruit&mode=inputs&text=fig", "table.pairs"),
+        ("#inspect?run=fruit", "table.bars"),
+    ],
 )
 def test_what_was_typed_last_is_answered_in_the_file(
     visit: Open, open_file: Open, tmp_path: Path, where: str, answer: str
