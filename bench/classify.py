@@ -32,31 +32,40 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from workings.threads import choose
+from workings.threads import set_num_threads
 
-CHOSEN = choose() if __name__ == "__main__" else 1  # before torch is loaded, as the program does
+CHOSEN = (
+    set_num_threads() if __name__ == "__main__" else 1
+)  # before torch is loaded, as the program does
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from report import environment, peak_mib, run_apart, save, show  # noqa: E402
-from workings.data import (  # noqa: E402
+from workings.data import (
     Example,
     Splits,
     Tokenizer,
-    Words,
-    batches,
-    load_set,
+    WordTokenizer,
+    load_dataset,
+    make_batches,
     train_tokenizer,
 )
-from workings.layers.convolution import real  # noqa: E402
-from workings.models.classifiers import build_classifier  # noqa: E402
-from workings.models.text_classifier import TextClassifier  # noqa: E402
-from workings.recipes import ClassifyRecipe, DataConfig, TokenizerConfig, TrainConfig  # noqa: E402
-from workings.tasks.classify import Classifying  # noqa: E402
-from workings.train.log import Log  # noqa: E402
-from workings.train.loop import Trainer  # noqa: E402
+from workings.layers.convolution import padding_mask  # noqa: E402
+from workings.models.classifiers import (
+    TextClassifier,
+    build_classifier,
+)
+from workings.recipes import (  # noqa: E402
+    ClassificationDataConfig,
+    ClassificationRecipe,
+    TokenizerConfig,
+    TrainConfig,
+)
+from workings.tasks.classification import Classification  # noqa: E402
+from workings.training.logging import Log  # noqa: E402
+from workings.training.trainer import Trainer  # noqa: E402
 
 BATCH, POOL, LONGEST, VOCABULARY = 64, 50, 500, 20_000
 TURN = 10  # batches: cheap ones would else wait for memory that another has taken from the cache
@@ -95,13 +104,13 @@ CASES = {
 # -- the contestants -----------------------------------------------------------------------------
 
 
-def recipe_for(model: dict[str, Any]) -> ClassifyRecipe:
+def recipe_for(model: dict[str, Any]) -> ClassificationRecipe:
     """The program's defaults: AdamW, gradients clipped."""
-    return ClassifyRecipe(
-        data=DataConfig(set="imdb", validation=0.0, longest=LONGEST),
-        tokenizer=TokenizerConfig(size=VOCABULARY, min_count=3),
+    return ClassificationRecipe(
+        data=ClassificationDataConfig(set="imdb", validation=0.0, max_length=LONGEST),
+        tokenizer=TokenizerConfig(vocab_size=VOCABULARY, min_count=3),
         model={"embedding": 128, **model},
-        train=TrainConfig(batch=BATCH, device="cpu"),
+        train=TrainConfig(batch_size=BATCH, device="cpu"),
     )
 
 
@@ -158,16 +167,16 @@ class Bert(TextClassifier):
         self.bert = BertForSequenceClassification(config)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        mask = real(lengths, ids.shape[1]).long()
+        mask = padding_mask(lengths, ids.shape[1]).long()
         scores: Tensor = self.bert(input_ids=ids, attention_mask=mask).logits
         return scores
 
 
-def contestants(case: Case) -> dict[str, tuple[ClassifyRecipe, TextClassifier]]:
+def contestants(case: Case) -> dict[str, tuple[ClassificationRecipe, TextClassifier]]:
     """Fresh models, all of one size; the padded one reads padding like any token."""
     recipe = recipe_for(case.model)
-    notes = replace(recipe, model={**recipe.model, "padding": "counts"})
-    found: dict[str, tuple[ClassifyRecipe, TextClassifier]] = {}
+    notes = replace(recipe, model={**recipe.model, "padding": "unmasked"})
+    found: dict[str, tuple[ClassificationRecipe, TextClassifier]] = {}
     for name, its in (("workings", recipe), ("padded", notes)):
         torch.manual_seed(0)
         found[name] = its, build_classifier(its.model, VOCABULARY, 2)
@@ -179,11 +188,11 @@ def contestants(case: Case) -> dict[str, tuple[ClassifyRecipe, TextClassifier]]:
     return found
 
 
-def trainer_for(task: Classifying, folder: Path) -> Trainer:
+def trainer_for(task: Classification, folder: Path) -> Trainer:
     """The program's own training loop around a task."""
     task.model.train()
     log = Log(folder / "log.jsonl", "quiet")
-    return Trainer(task, task.recipe.train, folder, log, task.recipe.seed, task.alone)
+    return Trainer(task, task.recipe.train, folder, log, task.recipe.seed, task.local_group)
 
 
 # -- the examples --------------------------------------------------------------------------------
@@ -201,7 +210,9 @@ class Sample:
 def draw(examples: Sequence[Example]) -> Sample:
     """Learn the vocabulary of all examples; draw a pool of them at random, the same every time."""
     wanted = recipe_for({}).tokenizer
-    words = train_tokenizer(wanted.kind, (e.text for e in examples), wanted.size, wanted.min_count)
+    words = train_tokenizer(
+        wanted.kind, (e.text for e in examples), wanted.vocab_size, wanted.min_count
+    )
     order = np.random.RandomState(0).permutation(len(examples))
     drawn = tuple(examples[i] for i in order[: POOL * BATCH])
     lengths = [min(len(words.encode(e.text)), LONGEST) for e in drawn]
@@ -242,7 +253,7 @@ class Measured:
 
 def measure(case: Case, sample: Sample, rounds: int) -> dict[str, Measured]:
     """Let the contestants take turns of a few batches; who is first changes, too."""
-    pool = batches(sample.lengths, BATCH, seed=0, pool=POOL)
+    pool = make_batches(sample.lengths, BATCH, seed=0, pool=POOL)
     by_length = spread(pool, sample.lengths, case.batches)
     at_random = mixed(by_length)
     examples = sum(map(len, by_length))
@@ -251,8 +262,8 @@ def measure(case: Case, sample: Sample, rounds: int) -> dict[str, Measured]:
     measured: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, (recipe, model) in contestants(case).items():
-            task = Classifying(recipe, sample.tokenizer, sample.splits.labels, model)
-            task.take(sample.splits)
+            task = Classification(recipe, sample.tokenizer, sample.splits.labels, model)
+            task.encode_splits(sample.splits)
             trainers[name] = trainer_for(task, Path(folder))
             work[name] = by_length if name in BY_LENGTH else at_random
             fixed = LONGEST if name in PADDED else None
@@ -307,10 +318,10 @@ def print_peak(name: str, who: str) -> None:
     """Print the peak of a step on 64 texts of 500 tokens, in MiB."""
     recipe, model = contestants(CASES[name])[who]
     words = [f"w{i}" for i in range(VOCABULARY - 3)]
-    task = Classifying(recipe, Words(words), ("neg", "pos"), model)
+    task = Classification(recipe, WordTokenizer(words), ("neg", "pos"), model)
     texts = [" ".join(np.random.RandomState(i).choice(words, LONGEST)) for i in range(BATCH)]
     examples = tuple(Example(text, task.labels[i % 2]) for i, text in enumerate(texts))
-    task.take(Splits("random", examples, (), ()))
+    task.encode_splits(Splits("random", examples, (), ()))
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_for(task, Path(folder))
         trainer._step([[0, 1]])  # whatever is set up once
@@ -344,7 +355,7 @@ def main() -> None:
     if not find_spec("transformers"):
         print("Hugging Face is left out: pip install '.[bench]'", file=sys.stderr)
 
-    sample = draw(load_set("imdb", validation=0.0).train)
+    sample = draw(load_dataset("imdb", validation=0.0).train)
     rows: list[dict[str, Any]] = []
     chosen = [name for name in CASES if name.startswith(options.only)]
     for threads in options.threads:

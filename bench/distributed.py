@@ -25,7 +25,7 @@ from typing import Any
 HEAVY = {"kind": "transformer", "size": "large"}  # width 256, 4 layers
 LENGTH, VOCABULARY, CLASSES = 128, 2000, 4
 EACH, SHARED = 8, 32  # examples in a step: of every process, and of all together
-HOW = ("apart", "replicated", "sharded")
+HOW = ("apart", "ddp", "fsdp")
 CORES = os.cpu_count() or 1
 ONE, THREADS = "one process", f"one process, {CORES} threads"
 DISTURBED = 0.1  # cores
@@ -65,55 +65,55 @@ class Generated:
         import torch
         import torch.nn.functional as F
 
-        from workings.tasks.task import Losses
+        from workings.tasks.base import BatchLoss
 
         some = list(batch)
         scores = self.model(self.ids[some], torch.full((len(some),), LENGTH))
-        return Losses(F.cross_entropy(scores, self.targets[some]))
+        return BatchLoss(F.cross_entropy(scores, self.targets[some]))
 
 
 def serve() -> None:
     """Answer each question on the chief's standard input: `how examples steps`."""
     import torch
 
-    from workings.crew import Crew, assembled
+    from workings.distributed import ProcessGroup, init_process_group
     from workings.recipes import TrainConfig
-    from workings.train.log import Log
-    from workings.train.loop import Trainer
+    from workings.training.logging import Log
+    from workings.training.trainer import Trainer
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    with assembled() as crew, tempfile.TemporaryDirectory() as folder:
-        alone = Crew(torch.device("cpu"))
+    with init_process_group() as crew, tempfile.TemporaryDirectory() as folder:
+        alone = ProcessGroup(torch.device("cpu"))
         trainers = {
             how: Trainer(
                 Generated(),
-                TrainConfig(crew="sharded" if how == "sharded" else "replicated"),
+                TrainConfig(parallelism="fsdp" if how == "fsdp" else "ddp"),
                 Path(folder),
                 Log(None, "quiet"),
                 0,
                 alone if how == "apart" else crew,
             )
-            for how in (HOW if crew.size > 1 else HOW[:1])
+            for how in (HOW if crew.world_size > 1 else HOW[:1])
         }
         parameters = sum(p.numel() for p in trainers["apart"].task.model.parameters())
         told: Any = {"parameters": parameters, "all_reduce": all_reduce_ms(crew, parameters)}
         while True:
-            if crew.is_chief:
+            if crew.is_main_process:
                 print(json.dumps(told), flush=True)
-            question = crew.chiefs(sys.stdin.readline() if crew.is_chief else "")
+            question = crew.broadcast_object(sys.stdin.readline() if crew.is_main_process else "")
             if not question:
                 return
             how, examples, steps = question.split()
             trainer = trainers[how]
-            batch = range(int(examples) // (crew.size if how == "apart" else 1))
+            batch = range(int(examples) // (crew.world_size if how == "apart" else 1))
             trainer._step([batch])
-            crew.wait()
+            crew.barrier()
             begun, worked = time.perf_counter(), time.process_time()
             for _ in range(int(steps)):
                 trainer._step([batch])
-            crew.wait()
+            crew.barrier()
             seconds = time.perf_counter() - begun
-            cores = sum(crew.everyones((time.process_time() - worked) / seconds))
+            cores = sum(crew.all_gather_object((time.process_time() - worked) / seconds))
             told = {"step": 1e3 * seconds / int(steps), "seconds": seconds, "cores": cores}
 
 

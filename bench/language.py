@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from apart import in_turn, serve
 from report import ratio, save_parts
-from workings.decode.sample import generate
+from workings.decode.sampling import generate
 from workings.models.language import LanguageModel, build_language_model
 
 ROOT = Path(__file__).parents[1]
@@ -180,9 +180,9 @@ def generator(name: str) -> Callable[[], int]:
         model = ours(layers, heads, width, ROOM).eval()
         return lambda: sum(1 for _ in generate(model, prompt, TOKENS))
     if name == "workings, CTranslate2":
-        from workings.hub.ctranslate2 import Engine
+        from workings.interop.ctranslate2 import GenerationEngine
 
-        engine = Engine(ours(layers, heads, width, ROOM).eval())
+        engine = GenerationEngine(ours(layers, heads, width, ROOM).eval())
         return lambda: sum(1 for _ in engine.generate(prompt, TOKENS))
     theirs = PEERS[name][0](layers, heads, width, ROOM).eval()
     if name == "Hugging Face":

@@ -30,7 +30,7 @@ def contestants(
     time_first = nn.MultiheadAttention(width, heads)
     with torch.no_grad():
         for layer in (theirs, time_first):
-            layer.in_proj_weight.copy_(ours.project.weight)
+            layer.in_proj_weight.copy_(ours.qkv.weight)
             layer.out_proj.weight.copy_(ours.output.weight)
     x = torch.randn(batch, length, width, requires_grad=True)
     x_time_first = x.detach().transpose(0, 1).contiguous().requires_grad_()

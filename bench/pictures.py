@@ -19,8 +19,8 @@ import torch
 from report import environment, save, show
 from workings.errors import UserError
 from workings.recipes import read_recipe
-from workings.tasks.caption import Captioning
-from workings.train.optimise import optimiser
+from workings.tasks.captioning import Captioning
+from workings.training.optimizers import build_optimizer
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 NAMES = ("flickr8k-attention", "flickr8k-vector", "scenes")
@@ -31,7 +31,7 @@ def measured(path: Path, steps: int) -> dict[str, Any]:
     began = time.perf_counter()
     task, device = Captioning.from_recipe(read_recipe(path)), torch.device("cpu")
     opened = time.perf_counter() - began
-    update = optimiser(task.model.train(), task.recipe.train)
+    update = build_optimizer(task.model.train(), task.recipe.train)
     waited = whole = 0.0
     batches = task.batches(0)[: steps + 1]
     for number, batch in enumerate(batches):
@@ -39,7 +39,7 @@ def measured(path: Path, steps: int) -> dict[str, Any]:
         about, target, following = task.collate("train", batch, device)
         there = time.perf_counter()
         update.zero_grad(set_to_none=True)
-        loss = task.model(about, target, following, task.recipe.train.smoothing)
+        loss = task.model(about, target, following, task.recipe.train.label_smoothing)
         torch.autograd.backward(loss / task.weight(batch))
         update.step()
         if number:  # the first one is for warming up

@@ -18,12 +18,12 @@ import torch
 
 from report import environment, save, show
 from workings.config import build
-from workings.crew import Crew
 from workings.data import Example, Splits
-from workings.recipes import ClassifyRecipe
-from workings.tasks.classify import Classifying
-from workings.train.log import Log
-from workings.train.loop import Trainer
+from workings.distributed import ProcessGroup
+from workings.recipes import ClassificationRecipe
+from workings.tasks.classification import Classification
+from workings.training.logging import Log
+from workings.training.trainer import Trainer
 
 EVERY = 20  # steps between checkpoints
 
@@ -37,13 +37,13 @@ def trainer_in(folder: Path) -> Trainer:
     )
     table = {
         "data": {"set": "random words"},
-        "model": {"kind": "transformer", "embedding": 256, "layers": 2, "heads": 4, "hidden": 512},
-        "train": {"batch": 8, "average": "ema", "epochs": 10**6},
+        "model": {"kind": "transformer", "d_model": 256, "layers": 2, "heads": 4, "d_ff": 512},
+        "train": {"batch_size": 8, "average": "ema", "epochs": 10**6},
     }
-    recipe = build(ClassifyRecipe, table)
-    task = Classifying.from_recipe(recipe, splits=Splits("random words", examples, (), ()))
+    recipe = build(ClassificationRecipe, table)
+    task = Classification.from_recipe(recipe, splits=Splits("random words", examples, (), ()))
     log = Log(folder / "log.jsonl", "quiet")
-    return Trainer(task, recipe.train, folder, log, 0, Crew(torch.device("cpu")))
+    return Trainer(task, recipe.train, folder, log, 0, ProcessGroup(torch.device("cpu")))
 
 
 def stretch(trainer: Trainer, batches: list[list[int]], saving: bool) -> dict[str, float]:
@@ -83,7 +83,7 @@ def main() -> None:
             start = time.perf_counter()
             trainer.checkpoints.wait()
             writing.append(time.perf_counter() - start)
-        newest = trainer.checkpoints.all()[-1]
+        newest = trainer.checkpoints.list_folders()[-1]
         size = sum(p.stat().st_size for p in newest.iterdir())
         trainer.checkpoints.close()
         trainer.log.close()

@@ -10,28 +10,28 @@ from torch import Tensor, nn
 
 from workings.data.batching import pad
 from workings.decode.beam import beam_search
-from workings.hub.fast import FastestSearch
-from workings.hub.marian import write_marian
-from workings.layers.norms import LayerNorm
-from workings.models.translators import PAD, START, Sentences, Translator
-from workings.tasks.translate import Translating
-from workings.train.runs import load_as
+from workings.interop.ctranslate2 import AcceleratedBeamSearch
+from workings.interop.marian import write_marian
+from workings.layers.transformer import LayerNorm
+from workings.models.translation import PAD, START, SentenceBatch, Translator
+from workings.tasks.translation import Translation
+from workings.training.runs import load_as
 
 Ids = Sequence[int]
-Search = Callable[[Sentences], list[list[int]]]
+Search = Callable[[SentenceBatch], list[list[int]]]
 BEAMS, UNKNOWN, STOP = 5, 2, 3
 # Sentences in a batch, of like length: with which each was fastest.
 AT_ONCE = {"workings": 64, "workings, CTranslate2": 64, "Hugging Face": 16, "JoeyNMT": 32}
 
 
-def sources(task: Translating, count: int) -> list[list[int]]:
+def sources(task: Translation, count: int) -> list[list[int]]:
     """The first so many sources of the test part."""
-    return [task.words.read(pair.source) for pair in task.test_pairs()[:count]]
+    return [task.tokenizers.encode_source(pair.source) for pair in task.load_test_pairs()[:count]]
 
 
 def searcher(name: str, run: Path, count: int) -> Callable[[], list[list[int]]]:
     """Make something that translates a run's test part."""
-    task = load_as(Translating, run)
+    task = load_as(Translation, run)
     some = sources(task, count)
     longest = 2 * max(map(len, some)) + 10
     search = SEARCHES[name](task.model, run, longest)
@@ -42,24 +42,24 @@ def searcher(name: str, run: Path, count: int) -> Callable[[], list[list[int]]]:
         for begin in range(0, len(order), AT_ONCE[name]):
             batch = order[begin : begin + AT_ONCE[name]]
             ids, lengths = pad([some[k] for k in batch])
-            found |= dict(zip(batch, search(Sentences(ids, lengths)), strict=True))
+            found |= dict(zip(batch, search(SentenceBatch(ids, lengths)), strict=True))
         return [found[k] for k in range(len(some))]
 
     return translated
 
 
 def ours(model: Translator, _: Path, longest: int) -> Search:
-    def search(source: Sentences) -> list[list[int]]:
-        found = beam_search(model, source, stop=STOP, longest=longest, beams=BEAMS, best=1)
+    def search(source: SentenceBatch) -> list[list[int]]:
+        found = beam_search(model, source, stop=STOP, max_length=longest, beams=BEAMS, num_best=1)
         return [list(some[0].tokens) for some in found]
 
     return search
 
 
 def by_ctranslate2(model: Translator, _: Path, longest: int) -> Search:
-    fast = FastestSearch(model)
+    fast = AcceleratedBeamSearch(model)
 
-    def search(source: Sentences) -> list[list[int]]:
+    def search(source: SentenceBatch) -> list[list[int]]:
         found = fast(source, stop=STOP, longest=longest, beams=BEAMS, length_penalty=0.0)
         return [list(some[0].tokens) for some in found]
 
@@ -82,7 +82,7 @@ def hugging_face(model: Translator, run: Path, longest: int) -> Search:
         "forced_eos_token_id": None,
     }
 
-    def search(source: Sentences) -> list[list[int]]:
+    def search(source: SentenceBatch) -> list[list[int]]:
         mask = (source.ids != PAD).long()
         found = theirs.generate(input_ids=source.ids, attention_mask=mask, **how)
         return [until_stop(row[1:]) for row in found.tolist()]
@@ -181,7 +181,7 @@ def joey(model: Translator, _: Path, longest: int) -> Search:
         if isinstance(module, nn.LayerNorm):
             module.eps = eps
 
-    def search(source: Sentences) -> list[list[int]]:
+    def search(source: SentenceBatch) -> list[list[int]]:
         mask = (source.ids != PAD).unsqueeze(1)
         given = {"src": source.ids, "src_length": source.lengths, "src_mask": mask}
         states, _, _, _ = theirs(return_type="encode", **given)

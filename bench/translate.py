@@ -37,9 +37,9 @@ from torch import Tensor, nn
 from apart import clock, in_turn, serve
 from report import ratio, save_parts
 from searching import AT_ONCE, SEARCHES, joey_model, searcher, sources
-from workings.models.translators import Sentences, Translator, build_translator
-from workings.tasks.translate import Translating
-from workings.train.runs import load_as
+from workings.models.translation import SentenceBatch, Translator, build_translator
+from workings.tasks.translation import Translation
+from workings.training.runs import load_as
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS = 9000, 128, 256, 4, 4
 PAD, START, STOP = 0, 1, 3
@@ -49,7 +49,7 @@ Step = Callable[[], None]
 ROOT = Path(__file__).parents[1]
 
 
-def batch() -> tuple[Sentences, Tensor]:
+def batch() -> tuple[SentenceBatch, Tensor]:
     """Sources and targets of 14 to 20 tokens, the targets with their stop."""
     draw = torch.Generator().manual_seed(0)
     rows = TOKENS // LONGEST
@@ -62,7 +62,7 @@ def batch() -> tuple[Sentences, Tensor]:
         return ids, lengths
 
     target, _ = some()
-    return Sentences(*some()), target
+    return SentenceBatch(*some()), target
 
 
 def shifted(target: Tensor) -> Tensor:
@@ -202,9 +202,16 @@ PACKAGES = {
     "Hugging Face": "transformers",
     "JoeyNMT": "joeynmt",
 }
-SHAPE = ["--tokenizer.size", str(VOCABULARY), "--model.norm", "post", "--model.dropout", "0.1"]
+SHAPE = [
+    "--tokenizer.vocab_size",
+    str(VOCABULARY),
+    "--model.norm",
+    "post",
+    "--model.dropout",
+    "0.1",
+]
 SHAPE += ["--model.hidden", str(HIDDEN), "--tokenizer.dropout", "0"]
-BRIEFLY = ["--train.epochs", "1", "--train.batch", "1024", "--train.average", "none"]
+BRIEFLY = ["--train.epochs", "1", "--train.batch_size", "1024", "--train.average", "none"]
 TIE = 1e-3  # nats, below which rounding decides
 
 
@@ -223,7 +230,7 @@ def decode_part(rounds: int, run: Path, count: int) -> list[dict[str, Any]]:
         name: [__file__, *given, "--serve", name] for name in SEARCHES if find_spec(PACKAGES[name])
     }
     times, found = in_turn(commands, rounds)
-    task = load_as(Translating, run)
+    task = load_as(Translation, run)
     some = sources(task, count)
     rows = []
     for name, taken in times.items():
@@ -250,7 +257,7 @@ def decode_part(rounds: int, run: Path, count: int) -> list[dict[str, Any]]:
 @torch.inference_mode()
 def is_tie(model: Translator, source: list[int], *translations: list[int]) -> bool:
     """Whether translations are so equally likely that rounding decides between them."""
-    ids = Sentences(torch.tensor([source]), torch.tensor([len(source)]))
+    ids = SentenceBatch(torch.tensor([source]), torch.tensor([len(source)]))
     logs = []
     for text in translations:
         wanted = torch.tensor([[*text, STOP]])

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from workings.problems import Problem, Report
-from workings.problems.check import First
-from workings.views.notation import decimal
+from workings.problems.check import WrongCell
+from workings.problems.notation import format_decimal
 
 HERE = Path(__file__).parent
 TITLE = """\
@@ -72,7 +72,7 @@ def _section(file: Path, report: Report) -> str:
             "|---|---|--:|--:|--:|---|",
         ]
         told.append("\n".join([*head, *rows]) + "\n")
-        told += [_finding(first) for first in report.findings]
+        told += [_finding(first) for first in report.wrong_cells]
     else:
         told.append("Every printed number is right, or rounded.\n")
     return "\n".join(told)
@@ -90,22 +90,22 @@ def _comment(file: Path) -> str:
 
 def _rows(report: Report, index: int) -> list[str]:
     """A row of the table for each cell that is wrong or follows."""
-    panel, one = report.worked().steps[index], report.steps[index]
-    carried = report.problem.turn(one.carried.mid)
-    exact = report.problem.turn(report.problem.exact[one.step.key].mid)
+    panel, one = report.to_worked_problem().steps[index], report.steps[index]
+    carried = report.problem.orient(one.carried_matrix.mid)
+    exact = report.problem.orient(report.problem.exact_matrices[one.step.key].mid)
     return [
-        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} | {decimal(float(exact[i, j]), 6)} "
-        f"| {decimal(float(carried[i, j]), 6)} | {cell.mark} |"
+        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} | {format_decimal(float(exact[i, j]), 6)} "
+        f"| {format_decimal(float(carried[i, j]), 6)} | {cell.mark} |"
         for i, row in enumerate(panel.cells)
         for j, cell in enumerate(row)
         if cell.mark in ("wrong", "follows")
     ]
 
 
-def _finding(first: First) -> str:
+def _finding(first: WrongCell) -> str:
     row, column = first.cell
-    causes = "; ".join(f"`{c.name}` ({c.reproduces}): {c.says}" for c in first.causes)
-    again = " (reprint)" if first.again else ""
+    causes = "; ".join(f"`{c.name}` ({c.reproduced_share}): {c.description}" for c in first.causes)
+    again = " (reprint)" if first.reprint else ""
     return f"- **{first.key}{again}** at {row + 1}, {column + 1}: {causes}.\n"
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from workings.cli import main as workings
-from workings.web.server import running
+from workings.web.server import serve_in_background
 
 DOCS = Path(__file__).resolve().parent / "screens"
 SIZES = {320: 720, 768: 1000, 1440: 900, 2560: 1300}
@@ -27,7 +27,7 @@ COLOURS = 128  # of a picture for the docs: a fifth of its bytes, and nobody see
 def main() -> None:
     """Take all of them."""
     folder, runs = Path(sys.argv[1]), [Path(run).resolve() for run in sys.argv[2:]]
-    with running(runs) as address, sync_playwright() as playwright:
+    with serve_in_background(runs) as address, sync_playwright() as playwright:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         if folder.name == "docs":

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workings.views.picture import Picture
+from workings.render.picture import Picture
 
 BOX, GAP, STEP = 36, 12, 64  # of a box: its side, the room to the next; and from row to row
 # name, what goes in at each step, what comes out (None: nothing does)
@@ -28,8 +28,8 @@ def main() -> None:
     left = 12.0
     for (name, where, taken, given), width in zip(SHAPES, widths, strict=True):
         middle = left + width / 2
-        picture.text(middle, 16, name, bold=True, anchor="middle")
-        picture.text(middle, 32, where, "soft", size=11, anchor="middle")
+        picture.add_text(middle, 16, name, bold=True, anchor="middle")
+        picture.add_text(middle, 32, where, "soft", size=11, anchor="middle")
         draw(picture, middle, taken, given)
         left += width + 24
     picture.save(Path(__file__).with_name("shapes.svg"))
@@ -44,15 +44,15 @@ def draw(
     for k, (into, out) in enumerate(zip(taken, given, strict=True)):
         x = middle - wide / 2 + k * (BOX + GAP)
         state = top + STEP
-        picture.rectangle(x, state, BOX, BOX, "c3")
+        picture.add_rectangle(x, state, BOX, BOX, "c3")
         if k:
             arrow(picture, x - GAP, state + BOX / 2, x, state + BOX / 2)
         for word, y, colour in ((out, top, "c2"), (into, top + 2 * STEP, "c1")):
             if word is None:
                 continue
-            picture.rectangle(x, y, BOX, BOX, colour, opacity=0.25)
+            picture.add_rectangle(x, y, BOX, BOX, colour, opacity=0.25)
             size = min(12, 52 / len(word))
-            picture.text(x + BOX / 2, y + BOX / 2 + 4, word, size=size, anchor="middle")
+            picture.add_text(x + BOX / 2, y + BOX / 2 + 4, word, size=size, anchor="middle")
         if out is not None:
             arrow(picture, x + BOX / 2, state, x + BOX / 2, top + BOX)
         if into is not None:
@@ -61,10 +61,10 @@ def draw(
 
 def arrow(picture: Picture, x: float, y: float, to_x: float, to_y: float) -> None:
     """Draw an arrow, across or upwards."""
-    picture.line([(x, y), (to_x, to_y)], "soft")
+    picture.add_line([(x, y), (to_x, to_y)], "soft")
     across = y == to_y
     sides = ((-5, -3), (-5, 3)) if across else ((-3, 5), (3, 5))
-    picture.polygon([(to_x, to_y), *((to_x + a, to_y + b) for a, b in sides)], "soft")
+    picture.add_polygon([(to_x, to_y), *((to_x + a, to_y + b) for a, b in sides)], "soft")
 
 
 if __name__ == "__main__":

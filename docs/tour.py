@@ -47,7 +47,7 @@ MODELS = (
     ),
     Stop(
         "An LSTM reads Python's own library, letter by letter.",
-        f"train recipes/python-lstm.toml --train.epochs 2 --data.held_out 0.02 --out {PYTHON}",
+        f"train recipes/python-lstm.toml --train.epochs 2 --data.validation 0.02 --out {PYTHON}",
     ),
     Stop(
         "It goes on with a line of code: the likeliest letter each time.",

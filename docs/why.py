@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from workings.why import QUESTIONS, ask
-from workings.why.finding import Finding
+from workings.experiments import QUESTIONS, ask
+from workings.experiments.finding import Finding
 
 HERE = Path(__file__).parent
 PAGE = HERE / "why.md"
@@ -64,7 +64,7 @@ def section(name: str, found: Finding) -> str:
 
 ![{found.picture.title}](why/{name}.svg)
 
-What would change it: {found.otherwise} ([the experiment](../src/workings/why/{name}.py))
+What would change it: {found.caveats} ([the experiment](../src/workings/why/{name}.py))
 """
 
 

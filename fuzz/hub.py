@@ -5,16 +5,20 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 
 from readers import JSON, TEXTS, Reader, desk
-from workings.data import BytePair
-from workings.data.borrowed import Borrowed
-from workings.hub.gpt2 import read_config, read_gpt2, write_gpt2
-from workings.hub.gpt2_tokens import read_tokens, write_tokens
-from workings.hub.marian import read_marian, write_marian
-from workings.hub.marian_tokens import read_vocabularies
+from workings.data import BytePairTokenizer
+from workings.interop.gpt2 import (
+    read_config,
+    read_gpt2,
+    read_gpt2_tokenizer,
+    write_gpt2,
+    write_tokenizer,
+)
+from workings.interop.marian import read_marian, read_vocabularies, write_marian
 from workings.models.language import build_language_model
-from workings.models.translators import Sentences, build_translator
+from workings.models.translation import SentenceBatch, build_translator
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "vocab.json", "merges.txt")
 ROWS = 300
@@ -28,10 +32,10 @@ def made() -> dict[str, bytes]:
     folder.mkdir()
     table = {"embedding": 2, "layers": 1, "heads": 1, "positions": "learned", "length": 4}
     write_gpt2(build_language_model(table, ROWS), folder)
-    pairs = BytePair.train(TEXTS * 3, size=ROWS - 10)
-    vocabulary = [*pairs.to_table()["vocabulary"], "<|endoftext|>"]
-    tokens = Borrowed(vocabulary, merges=pairs.merges, parting=len(vocabulary) - 1)
-    write_tokens(tokens, folder)
+    pairs = BytePairTokenizer.train(TEXTS * 3, vocab_size=ROWS - 10)
+    vocabulary = [*pairs.to_dict()["vocabulary"], "<|endoftext|>"]
+    tokens = GPT2Tokenizer(vocabulary, merges=pairs.merges, end_of_text_id=len(vocabulary) - 1)
+    write_tokenizer(tokens, folder)
     (folder / "vocab.json").write_text(json.dumps({t: k for k, t in enumerate(vocabulary)}))
     merges = "\n".join(" ".join(pair) for pair in pairs.merges)
     (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
@@ -56,7 +60,7 @@ def _gpt2(data: bytes) -> None:
         return
     if changed != "tokenizer.json":
         (folder / "tokenizer.json").unlink()
-    tokens = read_tokens(folder, {}, ROWS)
+    tokens = read_gpt2_tokenizer(folder, {}, ROWS)
     assert len(tokens) == ROWS
     assert all(0 <= k < ROWS for text in TEXTS for k in tokens.encode(text))
 
@@ -99,14 +103,14 @@ def _marian(data: bytes) -> None:
         (folder / name).write_bytes(data[1:] if name == changed else whole)
     config = read_config(folder)
     vocabularies = read_vocabularies(folder, config)
-    marian = read_marian(folder, config, vocabularies.unknown)
-    words = vocabularies.words(marian.source, marian.target)
+    marian = read_marian(folder, config, vocabularies.unk_id)
+    words = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
     for text in TEXTS:
-        ids = torch.tensor([words.read(text)])
+        ids = torch.tensor([words.encode_source(text)])
         assert int(ids.max()) < len(words.source)
-        words.source.spans(text)
+        words.source.find_spans(text)
     with torch.no_grad():
-        marian.model(Sentences(ids, torch.tensor([ids.shape[1]])), ids[:, :1])
+        marian.model(SentenceBatch(ids, torch.tensor([ids.shape[1]])), ids[:, :1])
 
 
 HUB_READERS = {

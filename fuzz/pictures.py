@@ -8,8 +8,8 @@ import numpy as np
 from PIL import Image
 
 from readers import JSON, Reader, desk
-from workings.data.caption_files import caption_parts
-from workings.data.pictures import prepared
+from workings.data.caption_files import read_caption_splits
+from workings.data.images import preprocess_image
 
 CAPTIONS = ("a.jsonl", "a.json", "a.txt")
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
@@ -22,7 +22,7 @@ def _captions(data: bytes) -> None:
     place.mkdir()
     path = place / CAPTIONS[data[0] % len(CAPTIONS) if data else 0]
     path.write_bytes(data[1:])
-    parts = caption_parts(path)
+    parts = read_caption_splits(path)
     assert any(parts.values())
     for pictures in parts.values():
         for picture in pictures:
@@ -51,7 +51,7 @@ def _captions_seeds() -> list[bytes]:
 
 
 def _picture(data: bytes) -> None:
-    pixels, _ = prepared(data, 8, "a.jpg")
+    pixels, _ = preprocess_image(data, 8, "a.jpg")
     assert pixels.shape == (8, 8, 3)
     assert pixels.dtype == np.uint8
 

@@ -18,22 +18,23 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import workings.data.lines as lines_module
+from workings.data.tokenizers.byte_pair import GPT2Tokenizer
+
+import workings.data.readers as lines_module
 from workings.data import (
-    BytePair,
-    Characters,
-    Words,
+    BytePairTokenizer,
+    CharacterTokenizer,
+    WordTokenizer,
+    load_dataset,
+    load_pair_split,
     load_pairs,
-    load_part,
-    load_set,
     load_tokenizer,
-    read,
-    rows,
+    read_examples,
+    read_records,
 )
 from workings.data.archives import unpack
-from workings.data.borrowed import Borrowed
 from workings.errors import UserError
-from workings.problems.from_text import problem_from_text
+from workings.problems.documents.problem_text import parse_problem_text
 from workings.problems.problem import Problem
 
 ROOT = Path(__file__).parents[1]
@@ -101,25 +102,27 @@ LINES = "\n".join(
 
 def _of_format(name: str) -> Callable[[bytes], None]:
     def taken(data: bytes) -> None:
-        for example in read(io.BytesIO(data), format=name):
+        for example in read_examples(io.BytesIO(data), format=name):
             example.text.encode("utf-8")
             assert example.label is None or example.label.strip()
         if name in ("csv", "tsv"):
-            list(rows(io.BytesIO(data), format=name, columns=("a", "b")))
+            list(read_records(io.BytesIO(data), format=name, columns=("a", "b")))
 
     return taken
 
 
 def _gzip(data: bytes) -> None:
     """Where a megabyte is a bomb already, so that bombs are small enough to be found."""
-    before = lines_module.FREE_EXPANSION
-    lines_module.FREE_EXPANSION = 2**20
+    before = lines_module.FREE_EXPANSION_BYTES
+    lines_module.FREE_EXPANSION_BYTES = 2**20
     try:
         for form in ("text", "jsonl"):
-            seen = sum(len(e.text) for e in read(io.BytesIO(data), format=form, label=None))
+            seen = sum(
+                len(e.text) for e in read_examples(io.BytesIO(data), format=form, label=None)
+            )
             assert seen <= 2**21 + 200 * len(data)
     finally:
-        lines_module.FREE_EXPANSION = before
+        lines_module.FREE_EXPANSION_BYTES = before
 
 
 def _gzip_seeds() -> list[bytes]:
@@ -156,9 +159,9 @@ def _folder(data: bytes) -> None:
                     file.write(gzip.compress(content) if name[:1] == b"g" else content)
         except (OSError, ValueError):
             continue
-    for example in read(place):
+    for example in read_examples(place):
         assert example.text != "secret"
-    splits = load_set(place)
+    splits = load_dataset(place)
     assert all(e.text != "secret" for e in (*splits.train, *splits.validation, *splits.test))
 
 
@@ -184,7 +187,7 @@ def _pairs(data: bytes) -> None:
         (place / "train.de").write_bytes(one)
         (place / "train.en").write_bytes(other)
         splits = load_pairs(place / "train", source="de", target="en", validation=0.2, test=0.2)
-        assert load_part(place, "train", source="de", target="en")
+        assert load_pair_split(place, "train", source="de", target="en")
     else:
         name = {b"t": "a.tsv", b"c": "a.csv"}.get(kind, "a.jsonl")
         (place / name).write_bytes(content)
@@ -223,7 +226,7 @@ def _archive(data: bytes) -> None:
     shutil.rmtree(out, ignore_errors=True)
     before = sorted(p.name for p in desk().iterdir())
     try:
-        unpack(path, out, largest=10**6, most=100)
+        unpack(path, out, max_bytes=10**6, max_members=100)
     finally:
         after = sorted(p.name for p in desk().iterdir() if p.name != "out")
         assert after == before, "something was left outside"
@@ -274,8 +277,11 @@ TEXTS = ['It\'s a "great" film!<br /><br />I loved it (twice).', "naïve 🙂 <p
 
 
 @cache
-def _tokenizers() -> list[Words | Characters | BytePair]:
-    return [kind.train(TEXTS * 3, size=300) for kind in (Words, Characters, BytePair)]
+def _tokenizers() -> list[WordTokenizer | CharacterTokenizer | BytePairTokenizer]:
+    return [
+        kind.train(TEXTS * 3, size=300)
+        for kind in (WordTokenizer, CharacterTokenizer, BytePairTokenizer)
+    ]
 
 
 def _texts(data: bytes) -> None:
@@ -283,7 +289,7 @@ def _texts(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     for tokenizer in _tokenizers():
         ids = tokenizer.encode(text)
-        assert len(tokenizer.spans(text)) == len(ids)
+        assert len(tokenizer.find_spans(text)) == len(ids)
         assert tokenizer.encode_batch([text]) == [ids]
         tokenizer.decode(ids)
 
@@ -300,7 +306,7 @@ def _tokenizer(data: bytes) -> None:
 def _tokenizer_seeds() -> list[bytes]:
     tables = []
     pairs = _tokenizers()[-1]
-    borrowed = Borrowed(pairs.to_table()["vocabulary"], merges=pairs.merges, parting=0)
+    borrowed = GPT2Tokenizer(pairs.to_dict()["vocabulary"], merges=pairs.merges, end_of_text_id=0)
     for tokenizer in (*_tokenizers(), borrowed):
         tokenizer.save(desk() / "seed.json")
         tables.append((desk() / "seed.json").read_bytes())
@@ -318,7 +324,7 @@ def _problem_seeds() -> list[bytes]:
 
 
 def _slide(data: bytes) -> None:
-    problem_from_text(data.decode("utf-8", "replace")).solve()
+    parse_problem_text(data.decode("utf-8", "replace")).solve()
 
 
 def _slide_seeds() -> list[bytes]:

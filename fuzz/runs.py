@@ -20,20 +20,20 @@ from safetensors import safe_open
 from readers import JSON, TOML, Reader, desk, put
 from workings import storage
 from workings.config import build, to_table, to_toml
-from workings.crew import Crew
+from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
-from workings.models.translators import build_translator
-from workings.recipes import ClassifyRecipe, LanguageRecipe, read_recipe
-from workings.storage import file_sums, read_json, read_tensors, tensors_sum, write_json
-from workings.tasks.language import Modelling
-from workings.train.checkpoints import Checkpoints
-from workings.train.log import Log, read_log
-from workings.train.loop import Progress, Trainer
-from workings.train.runs import TASKS, load, train
-from workings.train.watch import Watched
-from workings.views.report import curve_chart, measures
+from workings.models.translation import build_translator
+from workings.recipes import ClassificationRecipe, LanguageRecipe, read_recipe
+from workings.render.training_report import curve_chart, measure_names
+from workings.storage import file_checksums, read_json, read_tensors, tensors_checksum, write_json
+from workings.tasks.language_modeling import LanguageModeling
+from workings.training.checkpoints import Checkpoints
+from workings.training.logging import Log, read_log
+from workings.training.monitor import TrainingStatus
+from workings.training.runs import TASKS, load, train
+from workings.training.trainer import Trainer, TrainingProgress
 
 ROOT = Path(__file__).parents[1]
 LOADED = ("config.toml", "environment.json", "tokenizer.json", "labels.json", "model.safetensors")
@@ -51,10 +51,10 @@ def made() -> Path:
     ]  # fmt: skip
     table = {
         "data": {"set": str(put("toy.jsonl", "\n".join(lines).encode()))},
-        "model": {"kind": "recurrent", "embedding": 2, "hidden": 2},
-        "train": {"epochs": 2, "batch": 16, "average": "last", "last": 2},
+        "model": {"kind": "recurrent", "d_model": 2, "hidden_size": 2},
+        "train": {"epochs": 2, "batch_size": 16, "average": "last", "average_last": 2},
     }
-    train(build(ClassifyRecipe, table), desk() / "made", mode="quiet")
+    train(build(ClassificationRecipe, table), desk() / "made", mode="quiet")
     return desk() / "made"
 
 
@@ -65,9 +65,14 @@ def carrying() -> Path:
     text = "the fig and the pear and the plum\n" * 40
     table = {
         "task": "language",
-        "data": {"set": str(put("toy.txt", text.encode())), "window": 8, "steps": 3, "carry": True},
-        "model": {"kind": "recurrent", "cell": "lstm", "embedding": 2, "hidden": 2},
-        "train": {"epochs": 2, "batch": 4, "average": "last", "last": 2},
+        "data": {
+            "set": str(put("toy.txt", text.encode())),
+            "context_length": 8,
+            "eval_every": 3,
+            "stateful": True,
+        },
+        "model": {"kind": "recurrent", "cell": "lstm", "d_model": 2, "hidden_size": 2},
+        "train": {"epochs": 2, "batch_size": 4, "average": "last", "average_last": 2},
     }
     with own_cache():
         train(build(LanguageRecipe, table), desk() / "carrying", mode="quiet")
@@ -84,7 +89,7 @@ def _recipe(data: bytes) -> None:
     again = read_recipe(put("again.toml", to_toml(to_table(recipe)).encode()))
     assert again == recipe
     with torch.device("meta"):
-        if isinstance(recipe, ClassifyRecipe):
+        if isinstance(recipe, ClassificationRecipe):
             build_classifier(recipe.model, 100, 3)
         elif isinstance(recipe, LanguageRecipe):
             build_language_model(recipe.model, 100)
@@ -99,12 +104,18 @@ def _recipe_seeds() -> list[bytes]:
 
 def _log(data: bytes) -> None:
     records = read_log(put("log.jsonl", data))
-    watched = Watched(records, 3)
-    for what in watched.measures():
-        curve_chart(watched.curves, what, while_training=watched.means(what)).svg()
-    _ = watched.best(), watched.state(1.0), watched.left, watched.speed, watched.share
+    watched = TrainingStatus(records, 3)
+    for what in watched.list_metrics():
+        curve_chart(watched.curves, what, train_points=watched.train_curve(what)).svg()
+    _ = (
+        watched.best_metrics(),
+        watched.state(1.0),
+        watched.seconds_left,
+        watched.speed,
+        watched.fraction_done,
+    )
     curves = [r for r in records if r["kind"] == "epoch"]
-    if curves and (found := measures(curves)):
+    if curves and (found := measure_names(curves)):
         curve_chart(curves, found[0]).svg()
 
 
@@ -126,7 +137,7 @@ def _with_its_sum(data: bytes) -> bytes:
     try:
         with safe_open(put("sum.safetensors", data), framework="pt") as file:
             before = (file.metadata() or {})["sha256"].partition(" ")[0]
-            found = tensors_sum({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+            found = tensors_checksum({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
     except Exception:  # whatever it says: this is only to help
         return data
     return data.replace(before.encode(), found.encode(), 1) if len(before) == 64 else data
@@ -146,7 +157,7 @@ def _trainer(run: Path) -> Trainer:
     atexit.register(log.close)
     with own_cache():
         task = TASKS[recipe.task].from_recipe(recipe)
-    trainer = Trainer(task, recipe.train, folder, log, 0, Crew(torch.device("cpu")))
+    trainer = Trainer(task, recipe.train, folder, log, 0, ProcessGroup(torch.device("cpu")))
     trainer.checkpoints = Checkpoints(folder, 3)
     log.record(kind="epoch", epoch=1, filler="x" * 2000)
     return trainer
@@ -174,14 +185,14 @@ def _checkpoint(run: Callable[[], Path], data: bytes) -> None:
         file = newest / part.name
         file.write_bytes(_with_its_sum(content))
         try:
-            state["tensors"][part.stem] = storage._noted(file).partition(" ")[0]
+            state["tensors"][part.stem] = storage._read_checksum(file).partition(" ")[0]
         except UserError:
             state["tensors"][part.stem] = "0"
     write_json(newest / "state.json", state)
-    trainer.average.restore({}, trainer.task.model)
-    trainer.checkpoints.newest(trainer._take_up, lambda _line: None)
-    trainer.optimiser.zero_grad()
-    trainer.progress = Progress()
+    trainer.average.load_state_dict({}, trainer.task.model)
+    trainer.checkpoints.read_newest_valid(trainer._load_checkpoint, lambda _line: None)
+    trainer.optimizer.zero_grad()
+    trainer.progress = TrainingProgress()
     # And what was taken up can be trained: not by the first batch, which carries nothing on.
     trainer._step([trainer.task.batches(0)[1]])
 
@@ -228,13 +239,13 @@ def _run(run: Callable[[], Path], data: bytes) -> None:
         (folder / name).write_bytes(_with_its_sum(content) if "safe" in name else content)
     if name != "environment.json" and first < 128:
         environment = read_json(folder / "environment.json")
-        environment["files"] = file_sums(folder, environment["files"])
+        environment["files"] = file_checksums(folder, environment["files"])
         write_json(folder / "environment.json", environment)
     weights = read_tensors(folder / "model.safetensors") if first < 128 else None
     if weights is not None:  # without a mark, which would have to be another one now
         storage.write_tensors(folder / "model.safetensors", weights)
     task = load(folder)
-    if isinstance(task, Modelling):
+    if isinstance(task, LanguageModeling):
         task.complete("the fig", 3)
     else:
         task.predict(["fig pear", ""])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from workings.attention import attend, dot, scaled_dot
 from workings.errors import UserError
-from workings.layers import Additive, General
+from workings.layers import AdditiveSimilarity, GeneralSimilarity
 from workings.trace import Trace
 
 LECTURES = Path(__file__).parents[1] / "lectures"
@@ -128,7 +128,7 @@ def test_an_additive_mask_is_added_to_the_scaled_scores(
 
 def test_additive_similarity_is_a_small_mlp() -> None:
     query, key, value = draw(5, 4, seed=1), draw(7, 6, seed=2), draw(7, 3, seed=3)
-    similarity = Additive(4, 6, hidden=5).double()
+    similarity = AdditiveSimilarity(4, 6, hidden_size=5).double()
     W_q, W_k, v = (layer.weight.tolist() for layer in similarity.children())
 
     def score(q: Vector, k: Vector) -> float:
@@ -141,15 +141,20 @@ def test_additive_similarity_is_a_small_mlp() -> None:
 
 def test_general_similarity_goes_through_a_matrix() -> None:
     query, key, value = draw(5, 4, seed=1), draw(7, 6, seed=2), draw(7, 3, seed=3)
-    similarity = General(4, 6).double()
-    W = similarity.bridge.weight.tolist()
+    similarity = GeneralSimilarity(4, 6).double()
+    W = similarity.projection.weight.tolist()
     expected = written_out(query, key, value, lambda q, k: inner([inner(row, q) for row in W], k))
     torch.testing.assert_close(attend(query, key, value, similarity=similarity), expected)
 
 
 def test_similarities_in_batches_and_groups_of_heads() -> None:
     query, key, value = draw(2, 4, 5, 8, seed=1), draw(2, 2, 7, 8, seed=2), draw(2, 2, 7, 3, seed=3)
-    for similarity in (dot, scaled_dot, General(8, 8).double(), Additive(8, 8, 6).double()):
+    for similarity in (
+        dot,
+        scaled_dot,
+        GeneralSimilarity(8, 8).double(),
+        AdditiveSimilarity(8, 8, 6).double(),
+    ):
         together = attend(query, key, value, similarity=similarity)
         for batch in range(2):
             for head in range(4):
@@ -291,7 +296,9 @@ def test_mistakes_are_named_in_one_line(
 
 
 def test_other_similarities_may_compare_different_widths() -> None:
-    assert attend(draw(5, 4), draw(6, 3), draw(6, 2), similarity=General(4, 3).double()).shape == (
+    assert attend(
+        draw(5, 4), draw(6, 3), draw(6, 2), similarity=GeneralSimilarity(4, 3).double()
+    ).shape == (
         5,
         2,
     )

@@ -183,7 +183,7 @@ def test_a_cached_layer_gives_what_one_causal_pass_gives(
 ) -> None:
     """Token by token, or in blocks of any length; 40 steps outgrow the cache's first room."""
     torch.manual_seed(time)
-    layer = MultiHeadAttention(8, 4, shared_heads=shared_heads).double()
+    layer = MultiHeadAttention(8, 4, kv_heads=shared_heads).double()
     x = torch.randn(2, time, 8, dtype=torch.float64)
     cache, outputs, start = KeyValueCache(), [], 0
     token_by_token = data.draw(st.booleans())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.config import build, describe, keys, load_table, override, to_table, to_toml
+from workings.config import build, describe, key_types, load_table, override, to_table, to_toml
 from workings.errors import UserError
 
 
@@ -101,18 +101,18 @@ def test_a_wrong_change_is_a_users_mistake(arguments):
 )
 def test_a_wrong_change_is_told_what_would_be_right(arguments, told):
     with pytest.raises(UserError) as caught:
-        override({"name": "a"}, arguments, keys(Outer))
+        override({"name": "a"}, arguments, key_types(Outer))
     assert told in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["1", "true", "2026-11-16", "[1]", "en"])
 def test_what_is_to_be_text_is_text_on_the_command_line(text):
-    assert build(Outer, override({}, ["--name", text], keys(Outer))).name == text
+    assert build(Outer, override({}, ["--name", text], key_types(Outer))).name == text
 
 
 def test_every_key_that_is_described_can_be_changed():
     described = {f.key for f in describe(Outer)}
-    assert described < set(keys(Outer)) == described | {"inner"}
+    assert described < set(key_types(Outer)) == described | {"inner"}
 
 
 def test_every_field_has_its_docstring_as_help():

@@ -24,10 +24,10 @@ def twins(
     with torch.no_grad():
         for parameter in ours.parameters():
             nn.init.normal_(parameter, std=0.5)  # torch starts biases at zero, which hides mistakes
-        theirs.in_proj_weight.copy_(ours.project.weight)
+        theirs.in_proj_weight.copy_(ours.qkv.weight)
         theirs.out_proj.weight.copy_(ours.output.weight)
         if bias:
-            theirs.in_proj_bias.copy_(ours.project.bias)
+            theirs.in_proj_bias.copy_(ours.qkv.bias)
             theirs.out_proj.bias.copy_(ours.output.bias)
     return ours, theirs
 
@@ -43,7 +43,7 @@ def gradients(output: Tensor, *wanted: Tensor | None) -> list[Tensor]:
 
 
 def parameters_of_ours(layer: MultiHeadAttention) -> tuple[Tensor | None, ...]:
-    return layer.project.weight, layer.project.bias, layer.output.weight, layer.output.bias
+    return layer.qkv.weight, layer.qkv.bias, layer.output.weight, layer.output.bias
 
 
 def parameters_of_theirs(layer: nn.MultiheadAttention) -> tuple[Tensor | None, ...]:
@@ -140,7 +140,7 @@ def test_the_comparison_notices_an_inverted_mask_and_swapped_projections() -> No
     expected, _ = theirs(x, x, x, attn_mask=~seen(KEYS, KEYS))
     assert not torch.allclose(ours(x, mask=~seen(KEYS, KEYS)), expected, rtol=0.1)
     with torch.no_grad():
-        ours.project.weight.copy_(ours.project.weight.roll(WIDTH, 0))
+        ours.qkv.weight.copy_(ours.qkv.weight.roll(WIDTH, 0))
     assert not torch.allclose(ours(x, mask=seen(KEYS, KEYS)), expected, rtol=0.1)
 
 
@@ -167,15 +167,15 @@ def test_the_snippet_of_the_notes() -> None:
 @pytest.mark.parametrize("shared_heads", [1, 2])
 def test_shared_heads_are_whole_heads_that_repeat(shared_heads: int) -> None:
     _, theirs = twins(WIDTH, HEADS)
-    ours = MultiHeadAttention(WIDTH, HEADS, shared_heads=shared_heads).double()
+    ours = MultiHeadAttention(WIDTH, HEADS, kv_heads=shared_heads).double()
     with torch.no_grad():
         for parameter in ours.parameters():
             nn.init.normal_(parameter, std=0.5)
         for mine, whole in (
-            (ours.project.weight, theirs.in_proj_weight),
-            (ours.project.bias, theirs.in_proj_bias),
+            (ours.qkv.weight, theirs.in_proj_weight),
+            (ours.qkv.bias, theirs.in_proj_bias),
         ):
-            query, key, value = torch.split(mine, ours._widths())
+            query, key, value = torch.split(mine, ours._split_sizes())
             repeated = [
                 rows.unflatten(0, (shared_heads, -1))
                 .repeat_interleave(HEADS // shared_heads, dim=0)
@@ -202,8 +202,8 @@ def test_each_projection_starts_as_a_square_matrix_would() -> None:
     torch.manual_seed(0)
     ours = MultiHeadAttention(256, 4)
     bound = math.sqrt(6 / (256 + 256))  # Glorot's, uniform
-    for weight in (*ours.project.weight.chunk(3), ours.output.weight):
+    for weight in (*ours.qkv.weight.chunk(3), ours.output.weight):
         assert weight.abs().max().item() == pytest.approx(bound, rel=0.01)
         assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
-    assert (ours.project.bias == 0).all()
+    assert (ours.qkv.bias == 0).all()
     assert (ours.output.bias == 0).all()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from workings.attention import attend
 from workings.errors import UserError
 from workings.layers import EncoderBlock, MultiHeadAttention
-from workings.trace import Trace, _traces, tap, wanted
+from workings.trace import Trace, _active_traces, is_tapped, tap
 
 
 class Encoder(nn.Module):
@@ -82,11 +82,11 @@ def test_a_trace_that_wants_no_weights_leaves_the_fused_path_alone(
     model: Encoder, x: Tensor
 ) -> None:
     with Trace(only=["*.mixed", "blocks.1.*.weights"]):
-        assert not wanted("weights")  # outside of blocks.1
+        assert not is_tapped("weights")  # outside of blocks.1
 
         class Asks(nn.Module):
             def forward(self) -> bool:
-                return wanted("scores", "weights")
+                return is_tapped("scores", "weights")
 
         model.blocks[0].attention, model.blocks[1].attention = Asks(), Asks()
         model.forward = lambda: [block.attention() for block in model.blocks[:2]]
@@ -281,7 +281,7 @@ def test_a_trace_closed_in_another_context_keeps_nothing_more() -> None:
     first = Trace()
     contextvars.copy_context().run(first.__enter__)
     here = contextvars.copy_context()
-    here.run(_traces.set, (first,))
+    here.run(_active_traces.set, (first,))
     first.__exit__(None, None, None)
 
     def go_on() -> None:

@@ -11,7 +11,7 @@ from torch.nn.modules import module as hooks
 
 import workings.trace
 from workings.layers import EncoderBlock, MultiHeadAttention
-from workings.trace import Trace, tap, wanted
+from workings.trace import Trace, is_tapped, tap
 
 WEIGHTS = ["0.attention.weights", "1.attention.weights"]
 
@@ -43,11 +43,11 @@ def x() -> Tensor:
 @pytest.fixture(autouse=True)
 def _nothing_is_left_open() -> Iterator[None]:
     yield
-    assert workings.trace._open == 0
-    assert workings.trace._traces.get() == ()
-    assert workings.trace._before_module not in hooks._global_forward_pre_hooks.values()
-    assert workings.trace._after_module not in hooks._global_forward_hooks.values()
-    assert not wanted("anything")
+    assert workings.trace._num_open == 0
+    assert workings.trace._active_traces.get() == ()
+    assert workings.trace._forward_pre_hook not in hooks._global_forward_pre_hooks.values()
+    assert workings.trace._forward_hook not in hooks._global_forward_hooks.values()
+    assert not is_tapped("anything")
 
 
 # -- several traces ------------------------------------------------------------------------------

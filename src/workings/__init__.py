@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from workings.errors import UserError
-from workings.lazy import fetch
+from workings.lazy import import_attribute
 
 __version__ = "0.1.0"
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from workings.attention import attend
     from workings.problems import Problem, Report, Solution
     from workings.trace import Trace, tap
-    from workings.train.runs import load
-    from workings.web.one_file import page
+    from workings.training.runs import load
+    from workings.web.standalone_page import page
     from workings.web.widget import widget
 
 # Loaded when first asked for, so that `import workings` needs neither torch nor numpy.
-_HOME = {
+_LAZY_MODULES = {
     "Problem": "problems",
     "Report": "problems",
     "Solution": "problems",
     "attend": "attention",
-    "load": "train.runs",
-    "page": "web.one_file",
+    "load": "training.runs",
+    "page": "web.standalone_page",
     "Trace": "trace",
     "tap": "trace",
     "widget": "web.widget",
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    return fetch(__name__, _HOME, name)
+    return import_attribute(__name__, _LAZY_MODULES, name)
 
 
 def __dir__() -> list[str]:

@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from workings.errors import UserError, near
-from workings.trace import tap, wanted
+from workings.errors import UserError, did_you_mean
+from workings.trace import is_tapped, tap
 
 Mask: TypeAlias = Bool[Tensor, "..."] | Float[Tensor, "..."]
 Normalizer: TypeAlias = Literal["softmax", "sigmoid", "sum"]
 NORMALIZERS: tuple[str, ...] = get_args(Normalizer)
-AT_ONCE = 2**18  # weights that a core's cache holds
+CHUNK_WEIGHTS = 2**18  # weights that a core's cache holds
 
 
 @runtime_checkable
@@ -94,22 +94,22 @@ def attend(
         similarity is None
         and softcap is None
         and normalizer == "softmax"
-        and not wanted("scores", "scaled", "masked", "weights")
+        and not is_tapped("scores", "scaled", "masked", "weights")
     )
     if usual and (dropout == 0.0 or query.is_cuda):
         mixed = _fused(query, key, value, mask, causal, scale, dropout)
     elif usual:  # on the CPU the kernel is slower than the formula once it has to drop weights
-        mixed = _by_parts(query, key, value, mask, causal, scale, dropout)
+        mixed = _chunked(query, key, value, mask, causal, scale, dropout)
     else:
-        key, value = _for_all(query, key, value)
+        key, value = _repeat_kv(query, key, value)
         scores = tap("scores", (similarity or dot)(query, key))
         scaled = tap("scaled", scores * scale)
         if softcap is not None:
             scaled = tap("capped", softcap * torch.tanh(scaled / softcap))
-        masked = tap("masked", _masked(scaled, mask, causal))
+        masked = tap("masked", _apply_mask(scaled, mask, causal))
         # A trace or a similarity may hide keys, too.
-        hides = masked is not scaled or similarity is not None or wanted("scores", "scaled")
-        weights = tap("weights", _normalise(masked, normalizer, hides))
+        hides = masked is not scaled or similarity is not None or is_tapped("scores", "scaled")
+        weights = tap("weights", _normalize(masked, normalizer, hides))
         mixed = (F.dropout(weights, dropout) if dropout else weights) @ value
     return tap("mixed", mixed)
 
@@ -171,16 +171,20 @@ def _fused(
     square = causal and mask is None and queries == keys
     if causal and not square and (mask is not None or queries > 1):
         allowed = causal_mask(queries, keys, query.device)
-        mask = allowed if mask is None else _masked(_additive(mask, query), allowed, causal=False)
+        mask = (
+            allowed
+            if mask is None
+            else _apply_mask(_to_additive(mask, query), allowed, causal=False)
+        )
     if mask is not None:
-        mask = _additive(mask, query)
+        mask = _to_additive(mask, query)
         mask = mask if mask.dim() > 1 else mask.reshape(1, -1)
     # The kernel wants keys and values of one width; zeros change neither inner products nor sums.
     width = max(query.shape[-1], d_v)
     query, key, value = _widen(query, width), _widen(key, width), _widen(value, width)
     lead: Sequence[int] = query.shape[:-2]
     if mask is not None or query.dim() != 4 or key.dim() != 4 or len(query) != len(key):
-        lead, query, key, value, mask = _in_four(query, key, value, mask)
+        lead, query, key, value, mask = _to_4d(query, key, value, mask)
     mixed = F.scaled_dot_product_attention(
         query,
         key,
@@ -196,7 +200,7 @@ def _fused(
     return mixed if len(lead) == 2 else mixed.reshape(*lead, queries, d_v)
 
 
-def _by_parts(
+def _chunked(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -208,17 +212,21 @@ def _by_parts(
     """Write out the softmax formula, so many sequences at a time that their weights stay cached."""
     queries, keys = query.shape[-2], key.shape[-2]
     if mask is not None:
-        mask = _additive(mask, query)
+        mask = _to_additive(mask, query)
     if causal:
         allowed = causal_mask(queries, keys, query.device)
-        mask = _additive(allowed, query) if mask is None else _masked(mask, allowed, causal=False)
+        mask = (
+            _to_additive(allowed, query)
+            if mask is None
+            else _apply_mask(mask, allowed, causal=False)
+        )
     # Only a row that is hidden altogether needs more than a softmax.
     hides = mask is not None and bool((mask == -math.inf).all(-1).any())
     if mask is not None and mask.dim() < 2:
         mask = mask.reshape(1, -1)
-    key, value = _for_all(query, key, value)
-    lead, query, key, value, mask = _in_four(query * scale, key, value, mask)
-    size = max(1, AT_ONCE // max(1, query.shape[1] * queries * keys))
+    key, value = _repeat_kv(query, key, value)
+    lead, query, key, value, mask = _to_4d(query * scale, key, value, mask)
+    size = max(1, CHUNK_WEIGHTS // max(1, query.shape[1] * queries * keys))
     parts = [torch.split(t, size) for t in (query, key.transpose(-2, -1), value)]
     masks: Sequence[Tensor | None] = [mask] * len(parts[0])
     if mask is not None and mask.dim() == 4:
@@ -226,14 +234,14 @@ def _by_parts(
     mixed = []
     for q, k, v, m in zip(*parts, masks, strict=True):
         scores = q @ k if m is None else (q @ k).add_(m)
-        weights = _normalise(scores, "softmax", hides)
+        weights = _normalize(scores, "softmax", hides)
         mixed.append(F.dropout(weights, dropout) @ v)
     return torch.cat(mixed).reshape(*lead, queries, value.shape[-1])
 
 
-def _for_all(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def _repeat_kv(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Repeat keys and values that serve groups of query heads."""
-    heads, shared = _heads(query), _heads(key)
+    heads, shared = _num_heads(query), _num_heads(key)
     if shared in (1, heads):
         return key, value
     return tuple(t.repeat_interleave(heads // shared, dim=-3) for t in (key, value))  # type: ignore[return-value]
@@ -246,7 +254,7 @@ def _widen(t: Tensor, width: int) -> Tensor:
     return t if t.stride(-1) == 1 else t.contiguous()
 
 
-def _in_four(
+def _to_4d(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[list[int], Tensor, Tensor, Tensor, Tensor | None]:
     """Bring all into the kernel's `[batch, heads, …]`; say what the result has in its place."""
@@ -262,8 +270,14 @@ def _in_four(
         return t.expand(*batch, *shape).reshape(math.prod(batch), *shape)
 
     if mask is not None and mask.dim() > 2:
-        mask = four(mask, _heads(mask))
-    return lead, four(query, heads), four(key, _heads(key)), four(value, _heads(value)), mask
+        mask = four(mask, _num_heads(mask))
+    return (
+        lead,
+        four(query, heads),
+        four(key, _num_heads(key)),
+        four(value, _num_heads(value)),
+        mask,
+    )
 
 
 def _broadcast(*shapes: Sequence[int]) -> list[int]:
@@ -272,14 +286,14 @@ def _broadcast(*shapes: Sequence[int]) -> list[int]:
     return [max(sizes) if min(sizes) else 0 for sizes in aligned][::-1]
 
 
-def _additive(mask: Tensor, like: Tensor) -> Tensor:
+def _to_additive(mask: Tensor, like: Tensor) -> Tensor:
     """Write a boolean mask as 0 and −∞: the kernel copies a boolean one at a cost in memory."""
     if mask.dtype != torch.bool:
         return mask.to(like.dtype)
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(~mask, -math.inf)
 
 
-def _masked(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+def _apply_mask(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     """Put −∞ where a query may not look; the scores themselves where it may look everywhere."""
     if mask is not None:
         scores = (
@@ -293,11 +307,11 @@ def _masked(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
     return scores
 
 
-def _normalise(masked: Tensor, normalizer: str, hides: bool) -> Tensor:
+def _normalize(masked: Tensor, normalizer: str, may_be_masked: bool) -> Tensor:
     """Turn each row of scores into weights; `hides`: some may be −∞, in some rows perhaps all."""
     if normalizer == "sigmoid":
         return torch.sigmoid(masked)
-    if not hides:
+    if not may_be_masked:
         if normalizer == "softmax":
             return torch.softmax(masked, dim=-1)
         return masked / masked.sum(-1, keepdim=True)
@@ -309,7 +323,7 @@ def _normalise(masked: Tensor, normalizer: str, hides: bool) -> Tensor:
     return shown / shown.sum(-1, keepdim=True).masked_fill(empty, 1)
 
 
-def _heads(t: Tensor) -> int:
+def _num_heads(t: Tensor) -> int:
     return t.shape[-3] if t.dim() > 2 else 1
 
 
@@ -322,7 +336,7 @@ def _check(
     dot_product: bool,
 ) -> None:
     if normalizer not in NORMALIZERS:
-        raise UserError(f"normalizer {normalizer!r}: {near(normalizer, NORMALIZERS)}")
+        raise UserError(f"normalizer {normalizer!r}: {did_you_mean(normalizer, NORMALIZERS)}")
     if key.shape[:-1] != value.shape[:-1]:
         raise UserError(
             f"keys of shape {tuple(key.shape)} but values of shape {tuple(value.shape)}: "
@@ -333,7 +347,7 @@ def _check(
             f"queries of width {query.shape[-1]} but keys of width {key.shape[-1]}: "
             "an inner product needs one width"
         )
-    heads, shared = _heads(query), _heads(key)
+    heads, shared = _num_heads(query), _num_heads(key)
     if shared == 0 or heads % shared:
         raise UserError(
             f"{heads} query heads cannot share {shared} key heads: the second must divide the first"

@@ -15,11 +15,11 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from workings.errors import UserError, brief, near, nearest, shown
-from workings.files import at_most, parse_toml
+from workings.errors import UserError, closest_match, did_you_mean, safe_repr, truncate
+from workings.io import parse_toml, read_limited
 
 T = TypeVar("T")
-LARGEST_FILE = 1_000_000  # bytes
+MAX_FILE_BYTES = 1_000_000  # bytes
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ def load_table(path: str | Path) -> dict[str, Any]:
     """Read a TOML file."""
     path = Path(path)
     with path.open("rb") as file:
-        raw = at_most(file, LARGEST_FILE, path)
+        raw = read_limited(file, MAX_FILE_BYTES, path)
     try:
         return parse_toml(raw.decode("utf-8").removeprefix("\ufeff"))
     except ValueError as error:  # of TOML, of UTF-8, or a number that Python refuses to read
-        raise UserError(f"{path}: not TOML: {brief(str(error), 150)}") from None
+        raise UserError(f"{path}: not TOML: {truncate(str(error), 150)}") from None
 
 
 def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
@@ -59,8 +59,8 @@ def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     for key in table:
         if key not in known:
-            raise UserError(f"{where}{brief(key)}: no such key: {near(key, known)}")
-    values = {key: _value(hints[key], value, f"{where}{key}") for key, value in table.items()}
+            raise UserError(f"{where}{truncate(key)}: no such key: {did_you_mean(key, known)}")
+    values = {key: _convert(hints[key], value, f"{where}{key}") for key, value in table.items()}
     for name, field in known.items():
         if name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise UserError(f"{where}{name} is missing")
@@ -70,7 +70,7 @@ def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
         raise UserError(f"{where}{error}") from None
 
 
-def _value(kind: Any, value: Any, where: str) -> Any:
+def _convert(kind: Any, value: Any, where: str) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         if isinstance(value, kind):
             return value
@@ -85,18 +85,20 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         errors = []
         for option in options:
             try:
-                return _value(option, value, where)
+                return _convert(option, value, where)
             except UserError as error:
                 errors.append(error)
         raise errors[0]
     if origin is Literal:
         if value not in arguments:
             word = value if isinstance(value, str) else ""
-            raise UserError(f"{where} = {shown(value)}: {near(word, [str(a) for a in arguments])}")
+            raise UserError(
+                f"{where} = {safe_repr(value)}: {did_you_mean(word, [str(a) for a in arguments])}"
+            )
         return value
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
-        return tuple(_value(arguments[0], item, where) for item in items)
+        return tuple(_convert(arguments[0], item, where) for item in items)
     if origin is dict or kind is dict:
         if not isinstance(value, Mapping):
             raise UserError(f"{where} must be a table: [{where}]")
@@ -107,17 +109,17 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         raise UserError(f"{where} = {value}: it must be a finite number")
     if isinstance(value, kind) and not (kind in (int, float) and isinstance(value, bool)):
         return value
-    raise UserError(f"{where} = {shown(value)}: it must be {_WORDS.get(kind, str(kind))}")
+    raise UserError(f"{where} = {safe_repr(value)}: it must be {_TYPE_NAMES.get(kind, str(kind))}")
 
 
-def _as_float(whole: int) -> float:
+def _as_float(number: int) -> float:
     try:
-        return float(whole)
+        return float(number)
     except OverflowError:
         return math.inf
 
 
-_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def override(
@@ -131,7 +133,7 @@ def override(
     >>> override({"train": {"epochs": 1, "batch": 8}}, ["--train.epochs", "3"])
     {'train': {'epochs': 3, 'batch': 8}}
     """
-    changed = _copied(table)
+    changed = _copy_table(table)
     rest = list(arguments)
     while rest:
         flag = rest.pop(0)
@@ -139,9 +141,9 @@ def override(
             raise UserError(f"{flag!r}: expected --section.key VALUE")
         key, equals, text = flag[2:].partition("=")
         if any("\ud800" <= letter <= "\udfff" for word in (flag, *rest[:1]) for letter in word):
-            raise UserError(f"--{brief(key)}: not UTF-8")
+            raise UserError(f"--{truncate(key)}: not UTF-8")
         if known is not None and key not in known:
-            raise UserError(f"--{brief(key)}: no such key: {_meant(key, known)}")
+            raise UserError(f"--{truncate(key)}: no such key: {_suggest_key(key, known)}")
         if not equals:
             if not rest or rest[0].startswith("--"):
                 raise UserError(f"{flag} needs a value: {flag} VALUE")
@@ -152,25 +154,25 @@ def override(
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise UserError(f"{flag}: {section} is not a section")
-        value = _from_text(text)
+        value = _parse_value(text)
         wants_text = known is not None and known[key] is str
         place[name] = text if wants_text and not isinstance(value, str) else value
     return changed
 
 
-def _meant(key: str, known: Mapping[str, Any]) -> str:
+def _suggest_key(key: str, known: Mapping[str, Any]) -> str:
     """Say what would be right: the nearest key, or the one that has the same name elsewhere."""
     named = {k.rpartition(".")[2]: k for k in known}
-    close = nearest(key, known) or named.get(key.rpartition(".")[2])
+    close = closest_match(key, known) or named.get(key.rpartition(".")[2])
     right = "expected --section.key VALUE, of those in workings train --help"
     return f"did you mean --{close} VALUE?" if close else right
 
 
-def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _copied(v) if isinstance(v, Mapping) else v for k, v in table.items()}
+def _copy_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _copy_table(v) if isinstance(v, Mapping) else v for k, v in table.items()}
 
 
-def _from_text(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """Read a value as TOML would, and as plain text where TOML would not."""
     if "\n" in text or "#" in text.split('"')[0]:  # TOML would take the rest for a comment
         return text
@@ -180,19 +182,19 @@ def _from_text(text: str) -> Any:
         return text
 
 
-def keys(cls: type, prefix: str = "") -> dict[str, Any]:
+def key_types(cls: type, prefix: str = "") -> dict[str, Any]:
     """The keys of a configuration and its sections, with what kind of value each takes."""
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(cls).items():
         found[f"{prefix}{name}"] = kind
         if is_dataclass(kind) and isinstance(kind, type):
-            found |= keys(kind, f"{prefix}{name}.")
+            found |= key_types(kind, f"{prefix}{name}.")
     return found
 
 
 def describe(cls: type, prefix: str = "") -> Iterator[Field]:
     """List the keys of a configuration with their help."""
-    helps, hints = _docstrings(cls), get_type_hints(cls)
+    helps, hints = _field_docstrings(cls), get_type_hints(cls)
     for field in fields(cls):
         kind, key = hints[field.name], f"{prefix}{field.name}"
         if is_dataclass(kind) and isinstance(kind, type):
@@ -203,19 +205,19 @@ def describe(cls: type, prefix: str = "") -> Iterator[Field]:
             default = field.default_factory()
         yield Field(
             key,
-            _named(kind),
+            _type_name(kind),
             None if default is MISSING else default,
             helps[field.name],
         )
 
 
-def _named(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(str(a) for a in get_args(kind))
     return getattr(kind, "__name__", str(kind).replace("typing.", ""))
 
 
-def _docstrings(cls: type) -> dict[str, str]:
+def _field_docstrings(cls: type) -> dict[str, str]:
     """The string under each field, for this class and those it inherits from."""
     found = {f.name: "" for f in fields(cls)}
     for base in reversed(cls.__mro__[:-1]):

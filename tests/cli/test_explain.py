@@ -8,8 +8,8 @@ import pytest
 
 from workings.cli import main
 from workings.config import build
-from workings.recipes import ClassifyRecipe
-from workings.train.runs import train
+from workings.recipes import ClassificationRecipe
+from workings.training.runs import train
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,9 @@ def run(tmp_path_factory):
     table = {
         "data": {"set": str(folder / "toy.jsonl")},
         "model": {"kind": "ngrams", "min_count": 1},
-        "train": {"epochs": 4, "batch": 8, "rate": 0.1},
+        "train": {"epochs": 4, "batch_size": 8, "learning_rate": 0.1},
     }
-    train(build(ClassifyRecipe, table), folder / "run", mode="quiet")
+    train(build(ClassificationRecipe, table), folder / "run", mode="quiet")
     return str(folder / "run")
 
 

@@ -5,20 +5,20 @@ import sys
 
 import pytest
 import torch
+from workings.data.tokenizers.byte_pair import BytePairTokenizer
 
 from workings.cli import main
-from workings.data.byte_pair import BytePair
-from workings.hub.gpt2 import write_gpt2
+from workings.interop.gpt2 import write_gpt2
 from workings.models.language import build_language_model
-from workings.train.runs import load
+from workings.training.runs import load
 
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
     """A GPT-2 of somebody else's, as it lies on a disk."""
     folder = tmp_path_factory.mktemp("foreign")
-    pairs = BytePair.train(["low lower lowest, naïve 🙂"] * 10, size=290)
-    vocabulary = [*pairs.to_table()["vocabulary"], "<|endoftext|>"]
+    pairs = BytePairTokenizer.train(["low lower lowest, naïve 🙂"] * 10, vocab_size=290)
+    vocabulary = [*pairs.to_dict()["vocabulary"], "<|endoftext|>"]
     (folder / "vocab.json").write_text(json.dumps({t: k for k, t in enumerate(vocabulary)}))
     merges = "\n".join(" ".join(pair) for pair in pairs.merges)
     (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
@@ -28,7 +28,7 @@ def foreign(tmp_path_factory):
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
-    write_gpt2(model, folder, start=len(vocabulary) - 1, stop=len(vocabulary) - 1)
+    write_gpt2(model, folder, bos_id=len(vocabulary) - 1, eos_id=len(vocabulary) - 1)
     return folder
 
 
@@ -50,7 +50,7 @@ def test_an_imported_run_writes_the_same_with_and_without_ctranslate2(
     options, run, capsys, monkeypatch
 ):
     by_engine = completed(run, capsys, *options).out
-    monkeypatch.setattr("workings.hub.fast.find_spec", lambda _: None)
+    monkeypatch.setattr("workings.interop.ctranslate2.find_spec", lambda _: None)
     assert completed(run, capsys, *options).out == by_engine
     assert by_engine.startswith("low")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from workings.cli import main
-from workings.problems.make import make_sheet
+from workings.problems.sheets import make_sheet
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from workings.cli import main
 from workings.config import build
 from workings.recipes import LanguageRecipe
-from workings.train.runs import train
+from workings.training.runs import train
 
 TEXT = 'She said "well, well" and\nwent on. "Yes," he (who else) said.\n\n'
 SHORT = {"epochs": 1, "batch": 4}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workings.cli import main
-from workings.problems.make.plan import KINDS
+from workings.problems.sheets.plan import SHEET_KINDS
 
 
 def test_it_makes_a_folder_and_says_where(
@@ -47,4 +47,4 @@ def test_help_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["make", "--help"])
     told = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
-    assert all(kind in told for kind in KINDS)
+    assert all(kind in told for kind in SHEET_KINDS)

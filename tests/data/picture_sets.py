@@ -7,13 +7,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from workings.data.caption_files import Picture
-from workings.data.captions import (
-    CaptionSet,
-)
+from workings.data.caption_files import CaptionedImage
+from workings.data.captions import CaptionDataset
 
 NAMES = [f"{k}.png" for k in range(10)]
-SAID = [Picture(name, (f"a picture , of {name}", f"{name} again")) for name in NAMES]
+SAID = [CaptionedImage(name, (f"a picture , of {name}", f"{name} again")) for name in NAMES]
 
 
 def png(colour: int, mode: str = "RGB", size: tuple[int, int] = (12, 10)) -> bytes:
@@ -37,7 +35,7 @@ def put_zip(path: Path, inside: str = "") -> Path:
     return path
 
 
-def json_lines(path: Path, said: list[Picture] = SAID, splits: str = "") -> Path:
+def json_lines(path: Path, said: list[CaptionedImage] = SAID, splits: str = "") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     words = {"t": "train", "d": "dev", "e": "test", "u": "unused"}
     rows = [{"image": p.name, "captions": p.captions} for p in said]
@@ -47,11 +45,11 @@ def json_lines(path: Path, said: list[Picture] = SAID, splits: str = "") -> Path
     return path
 
 
-def check(found: CaptionSet) -> None:
+def check(found: CaptionDataset) -> None:
     """Every picture has the colour that its name says, and belongs to one part."""
-    names = [picture.name for some in found.pictures.values() for picture in some]
+    names = [picture.name for some in found.images.values() for picture in some]
     assert len(set(names)) == len(names)
-    for part, some in found.pictures.items():
+    for part, some in found.images.items():
         assert found.pixels[part].shape == (len(some), 8, 8, 3)
         assert not found.pixels[part].flags.writeable
         for picture, pixels in zip(some, found.pixels[part], strict=True):

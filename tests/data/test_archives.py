@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.data.archives import members, safe_name, unpack
+from workings.data.archives import check_member_name, iter_members, unpack
 from workings.errors import UserError
 
 GOOD = {"set/a.txt": b"one", "set/deep/b.txt": b"two" * 1000, "c.txt": b""}
@@ -47,7 +47,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_unpacks_whatever_the_name(tmp_path: Path, make: object) -> None:
     archive = make(tmp_path / "archive.bin", GOOD)  # type: ignore[operator]
     assert contents(unpack(archive, tmp_path / "new" / "out")) == GOOD
-    assert {m.name: m.read() for m in members(archive)} == GOOD
+    assert {m.name: m.read() for m in iter_members(archive)} == GOOD
 
 
 def test_unpacks_plain_tar_with_folders(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_unpacks_plain_tar_with_folders(tmp_path: Path) -> None:
             info.type = tarfile.DIRTYPE
             archive.addfile(info)
     with pytest.raises(StopIteration):
-        next(iter(members(tmp_path / "a.tar")))
+        next(iter(iter_members(tmp_path / "a.tar")))
 
 
 @pytest.mark.parametrize("name", [n for n in BAD_NAMES if "\0" not in n])
@@ -73,13 +73,13 @@ def test_nothing_leaves_the_folder(tmp_path: Path, make: object, name: str) -> N
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_bad_names(name: str) -> None:
     with pytest.raises(UserError, match="would leave"):
-        safe_name(name)
+        check_member_name(name)
 
 
 @given(st.text(alphabet="ab./\\:~ ", max_size=12))
 def test_a_safe_name_stays_inside(name: str) -> None:
     try:
-        safe = safe_name(name)
+        safe = check_member_name(name)
     except UserError:
         return
     inside = Path("/box") / safe
@@ -115,11 +115,11 @@ def test_no_links_in_zips(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [tar, zipped])
 def test_limits(tmp_path: Path, make: object) -> None:
     archive = make(tmp_path / "a", {"a": b"0" * 5000, "b": b"1" * 5000})  # type: ignore[operator]
-    assert unpack(archive, tmp_path / "fits", largest=10_000, most=2)
+    assert unpack(archive, tmp_path / "fits", max_bytes=10_000, max_members=2)
     with pytest.raises(UserError, match="more than 9,999 bytes"):
-        unpack(archive, tmp_path / "out", largest=9_999)
+        unpack(archive, tmp_path / "out", max_bytes=9_999)
     with pytest.raises(UserError, match="more than 1 files"):
-        unpack(archive, tmp_path / "out", most=1)
+        unpack(archive, tmp_path / "out", max_members=1)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "fits"]
 
 
@@ -128,12 +128,12 @@ def test_a_zip_whose_header_lies(tmp_path: Path) -> None:
     raw = archive.read_bytes()
     archive.write_bytes(raw.replace((100_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
     with pytest.raises(UserError):
-        unpack(archive, tmp_path / "out", largest=50_000)
+        unpack(archive, tmp_path / "out", max_bytes=50_000)
 
 
 def test_a_gzip_bomb_in_a_tar_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tar(tmp_path / "a.tar.gz", {"a": bytes(3_000_000)})
-    monkeypatch.setattr("workings.data.lines.FREE_EXPANSION", 1_000_000)
+    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION", 1_000_000)
     with pytest.raises(UserError, match="times its size"):
         unpack(archive, tmp_path / "out")
 
@@ -190,7 +190,7 @@ def test_sparse_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_zip_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = zipped(tmp_path / "a.zip", {"a": bytes(3_000_000)})
-    monkeypatch.setattr("workings.data.lines.FREE_EXPANSION", 1_000_000)
+    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION", 1_000_000)
     with pytest.raises(UserError, match="holds more than"):
         unpack(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()

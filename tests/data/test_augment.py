@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workings.data.augment import Changes, changed, draw_changes, mirrored_captions
+from workings.data.augmentation import (
+    ImageAugmentation,
+    augment_images,
+    mirror_captions,
+    sample_augmentation,
+)
 
 SAID = (
     "a man to his the left right Left RIGHT left-hand rightmost hand arm side of on dog , . lEft "
@@ -17,9 +22,9 @@ WORDS = st.sampled_from(SAID.split())
 PIXELS = np.random.default_rng(1).integers(0, 256, (4, 12, 12, 3), dtype=np.uint8)
 
 
-def still(count: int, mirrored: bool = False) -> Changes:
+def still(count: int, mirrored: bool = False) -> ImageAugmentation:
     zeros = np.zeros(count, dtype=int)
-    return Changes(np.full(count, mirrored), zeros, zeros, np.ones(count))
+    return ImageAugmentation(np.full(count, mirrored), zeros, zeros, np.ones(count))
 
 
 @pytest.mark.parametrize(
@@ -55,20 +60,20 @@ def still(count: int, mirrored: bool = False) -> Changes:
     ],
 )
 def test_left_and_right_are_changed_round_or_the_picture_stays(caption, expected) -> None:
-    assert mirrored_captions([caption]) == (None if expected is None else (expected,))
+    assert mirror_captions([caption]) == (None if expected is None else (expected,))
 
 
 def test_one_doubtful_caption_keeps_the_picture_as_it_is() -> None:
-    assert mirrored_captions(["a dog", "a dog right behind a cat"]) is None
-    assert mirrored_captions(["a dog", "on the left"]) == ("a dog", "on the right")
+    assert mirror_captions(["a dog", "a dog right behind a cat"]) is None
+    assert mirror_captions(["a dog", "on the left"]) == ("a dog", "on the right")
 
 
 @given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), min_size=1, max_size=3))
 @settings(max_examples=300)
 def test_mirroring_twice_is_as_before(captions: list[str]) -> None:
-    mirrored = mirrored_captions(captions)
+    mirrored = mirror_captions(captions)
     if mirrored is not None:
-        assert mirrored_captions(mirrored) == tuple(captions)
+        assert mirror_captions(mirrored) == tuple(captions)
         both = " ".join(captions).lower(), " ".join(mirrored).lower()
         assert both[0].count("left") + both[0].count("right") == sum(
             both[1].count(word) for word in ("left", "right")
@@ -76,31 +81,34 @@ def test_mirroring_twice_is_as_before(captions: list[str]) -> None:
 
 
 def test_pixels_mirrored_twice_are_as_before() -> None:
-    once = changed(PIXELS, still(4, mirrored=True))
+    once = augment_images(PIXELS, still(4, mirrored=True))
     assert np.array_equal(once, PIXELS[:, :, ::-1])
-    assert np.array_equal(changed(once, still(4, mirrored=True)), PIXELS)
-    assert np.array_equal(changed(PIXELS, still(4)), PIXELS)
+    assert np.array_equal(augment_images(once, still(4, mirrored=True)), PIXELS)
+    assert np.array_equal(augment_images(PIXELS, still(4)), PIXELS)
 
 
 def test_a_picture_is_moved_and_its_edge_repeated() -> None:
-    moves = Changes(np.zeros(4, dtype=bool), np.full(4, 2), np.full(4, -3), np.ones(4))
-    moved = changed(PIXELS, moves)
+    moves = ImageAugmentation(np.zeros(4, dtype=bool), np.full(4, 2), np.full(4, -3), np.ones(4))
+    moved = augment_images(PIXELS, moves)
     assert np.array_equal(moved[:, 2:, :-3], PIXELS[:, :-2, 3:])
     assert np.array_equal(moved[:, 0, :-3], PIXELS[:, 0, 3:])
     assert np.array_equal(moved[:, :, -1], moved[:, :, -4])
 
 
 def test_brightness_stays_in_range() -> None:
-    lit = Changes(np.zeros(4, dtype=bool), *[np.zeros(4, dtype=int)] * 2, np.full(4, 1.5))
-    bright, dark = changed(PIXELS, lit), changed(PIXELS, replace(lit, brightness=np.full(4, 0.5)))
+    lit = ImageAugmentation(np.zeros(4, dtype=bool), *[np.zeros(4, dtype=int)] * 2, np.full(4, 1.5))
+    bright, dark = (
+        augment_images(PIXELS, lit),
+        augment_images(PIXELS, replace(lit, brightness=np.full(4, 0.5))),
+    )
     assert np.abs(bright.astype(int) - np.minimum(255, PIXELS * 1.5)).max() <= 0.5
     assert np.abs(dark.astype(int) - PIXELS * 0.5).max() <= 0.5
 
 
 def test_changes_are_a_matter_of_seed_epoch_and_picture() -> None:
     def drawn(pictures, seed=1, epoch=2, may=True) -> np.ndarray:
-        made = draw_changes(pictures, [may] * len(pictures), 64, seed=seed, epoch=epoch)
-        return np.stack([made.mirrored, made.down, made.right, made.brightness])
+        made = sample_augmentation(pictures, [may] * len(pictures), 64, seed=seed, epoch=epoch)
+        return np.stack([made.flip, made.offset_y, made.offset_x, made.brightness])
 
     some = drawn(range(200))
     assert np.array_equal(drawn([7, 3]), some[:, [7, 3]])  # in whatever batch

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.data import batches, pad, pair_batches
+from workings.data import make_batches, make_pair_batches, pad
 from workings.errors import UserError
 
 LENGTHS = st.lists(st.integers(0, 400), max_size=300)
@@ -25,14 +25,14 @@ def test_every_example_exactly_once(
 ) -> None:
     size, tokens = bounds
     settings: Any = {"tokens": tokens, "seed": seed, "pool": pool, "shuffle": shuffle}
-    found = batches(lengths, size, epoch=epoch, **settings)
+    found = make_batches(lengths, size, epoch=epoch, **settings)
     assert sorted(chain(*found)) == list(range(len(lengths)))
     assert all(found)
     for batch in found:
         assert size is None or len(batch) <= size
         longest = max(lengths[i] for i in batch)
         assert tokens is None or len(batch) == 1 or longest * len(batch) <= tokens
-    assert found == batches(lengths, size, epoch=epoch, **settings)
+    assert found == make_batches(lengths, size, epoch=epoch, **settings)
     if tokens is None:
         assert sum(len(batch) < size for batch in found) <= 1  # type: ignore[operator]
 
@@ -44,40 +44,40 @@ def padding(lengths: np.ndarray[Any, Any], found: list[list[int]]) -> float:
 
 def test_buckets_save_padding() -> None:
     lengths = np.random.RandomState(0).lognormal(5.4, 0.6, 8000).astype(int)
-    mixed = padding(lengths, batches(lengths, 64, seed=0, pool=1))
-    pooled = padding(lengths, batches(lengths, 64, seed=0))
+    mixed = padding(lengths, make_batches(lengths, 64, seed=0, pool=1))
+    pooled = padding(lengths, make_batches(lengths, 64, seed=0))
     assert pooled < 1.2 < 2.5 < mixed
 
 
 def test_seed_and_epoch_change_the_order() -> None:
     lengths = list(range(200))
-    one = batches(lengths, 8, seed=1, epoch=0)
-    assert one != batches(lengths, 8, seed=1, epoch=1)
-    assert one != batches(lengths, 8, seed=2, epoch=0)
+    one = make_batches(lengths, 8, seed=1, epoch=0)
+    assert one != make_batches(lengths, 8, seed=1, epoch=1)
+    assert one != make_batches(lengths, 8, seed=2, epoch=0)
     longest = [max(batch) for batch in one]
     assert longest != sorted(longest)
 
 
 def test_the_stream_is_frozen() -> None:
-    found = batches([3, 1, 4, 1, 5, 9, 2, 6], 2, seed=0, epoch=0, pool=2)
+    found = make_batches([3, 1, 4, 1, 5, 9, 2, 6], 2, seed=0, epoch=0, pool=2)
     assert found == [[3, 6], [1, 2], [0, 5], [4, 7]]  # a run that is resumed must find them so
 
 
 def test_in_order_of_length() -> None:
     lengths = [5, 2, 9, 1]
-    found = batches(lengths, 1, seed=0, shuffle=False)
+    found = make_batches(lengths, 1, seed=0, shuffle=False)
     assert [lengths[i] for (i,) in found] == [1, 2, 5, 9]
 
 
 def test_batches_of_nothing() -> None:
-    assert batches([], 4, seed=0) == []
-    assert batches([], tokens=4, seed=0) == []
+    assert make_batches([], 4, seed=0) == []
+    assert make_batches([], max_tokens=4, seed=0) == []
 
 
 @pytest.mark.parametrize("wrong", [{}, {"size": 0}, {"tokens": 0}, {"size": 2, "pool": 0}])
 def test_wrong_sizes(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError, match=r"at least|a size, or a number of tokens"):
-        batches([1, 2], seed=0, **wrong)  # type: ignore[arg-type]
+        make_batches([1, 2], seed=0, **wrong)  # type: ignore[arg-type]
 
 
 BOUND = st.none() | st.integers(1, 15)
@@ -88,7 +88,7 @@ SEQUENCES = st.lists(st.lists(st.integers(0, 99), max_size=12), min_size=1, max_
 def test_padding(
     sequences: list[list[int]], value: int, length: int | None, longest: int | None
 ) -> None:
-    ids, lengths = pad(sequences, value, length=length, longest=longest)
+    ids, lengths = pad(sequences, value, length=length, max_length=longest)
     bound = min(b for b in (length, longest, 99) if b is not None)
     cut = [sequence[:bound] for sequence in sequences]
     assert lengths.tolist() == [len(sequence) for sequence in cut]
@@ -113,11 +113,11 @@ def test_padding_that_cannot_be() -> None:
     with pytest.raises(UserError, match="length = 0"):
         pad([[1]], length=0)
     with pytest.raises(UserError, match="longest = 0"):
-        pad([[1]], longest=0)
+        pad([[1]], max_length=0)
 
 
 def test_neighbours_of_like_length_meet() -> None:
-    found = batches([1, 100] * 50, 10, seed=3)
+    found = make_batches([1, 100] * 50, 10, seed=3)
     assert all(a == b for batch in found for a, b in pairwise(i % 2 for i in batch))
 
 
@@ -133,27 +133,27 @@ def test_every_pair_exactly_once(
 ) -> None:
     sides = [[both[side] for both in lengths] for side in (0, 1)]
     settings: Any = {"seed": seed, "epoch": 3, "pool": pool, "shuffle": shuffle}
-    found = pair_batches(*sides, tokens, **settings)
+    found = make_pair_batches(*sides, tokens, **settings)
     assert sorted(chain(*found)) == list(range(len(lengths)))
     for batch, side in product(found, sides):
         assert len(batch) == 1 or len(batch) * max(side[i] for i in batch) <= tokens
-    assert found == pair_batches(*map(np.array, sides), tokens, **settings)
+    assert found == make_pair_batches(*map(np.array, sides), tokens, **settings)
 
 
 def test_pairs_of_like_length_on_both_sides_meet() -> None:
     draw = np.random.RandomState(0)
     source = draw.lognormal(2.4, 0.5, 8000).astype(int) + 1
     target = np.maximum((source * draw.normal(1, 0.15, 8000)).astype(int), 1)
-    pooled = pair_batches(source, target, 1024, seed=0)
-    mixed = pair_batches(source, target, 1024, seed=0, pool=1)
+    pooled = make_pair_batches(source, target, 1024, seed=0)
+    mixed = make_pair_batches(source, target, 1024, seed=0, pool=1)
     for side in (source, target):
         assert padding(side, pooled) < 1.15 < 1.8 < padding(side, mixed)
-    assert pooled != pair_batches(source, target, 1024, seed=0, epoch=1)
+    assert pooled != make_pair_batches(source, target, 1024, seed=0, epoch=1)
 
 
 def test_sides_of_unequal_number() -> None:
     with pytest.raises(UserError, match="2 sources, but 1 targets"):
-        pair_batches([1, 2], [1], seed=0)
+        make_pair_batches([1, 2], [1], seed=0)
     with pytest.raises(UserError, match="tokens = 0"):
-        pair_batches([1, 2], [1, 2], 0, seed=0)
-    assert pair_batches([], [], seed=0) == []
+        make_pair_batches([1, 2], [1, 2], 0, seed=0)
+    assert make_pair_batches([], [], seed=0) == []

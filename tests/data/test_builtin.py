@@ -3,16 +3,16 @@ from collections import Counter
 
 import pytest
 
-from workings.data import Splits, emoji_languages, load_set, shared_texts
-from workings.data.builtin import LANGUAGES, family
-from workings.data.builtin import _names as names
-from workings.data.splits import fraction
+from workings.data import Splits, find_text_overlap, load_dataset, load_emoji_languages
+from workings.data.datasets import LANGUAGES, emoji_family
+from workings.data.datasets import _collect_emoji_names as names
+from workings.data.splits import hash_to_unit_interval
 from workings.errors import UserError
 
 
 @pytest.fixture(scope="module")
 def splits() -> Splits:
-    return emoji_languages()
+    return load_emoji_languages()
 
 
 def test_a_dozen_languages_and_thousands_of_strings(splits: Splits) -> None:
@@ -38,17 +38,19 @@ def test_nothing_leaks(splits: Splits) -> None:
     parts = (splits.train, splits.validation, splits.test)
     for one in range(3):
         for other in range(one):
-            assert not shared_texts(parts[one], parts[other]).texts
+            assert not find_text_overlap(parts[one], parts[other]).texts
     places = {example: part for part, examples in enumerate(parts) for example in examples}
     families: dict[str, set[int]] = {}
     for character, example in names():
-        families.setdefault(family(character), set()).add(places[example])
+        families.setdefault(emoji_family(character), set()).add(places[example])
     assert {len(where) for where in families.values()} == {1}
 
 
 def test_variants_stay_together() -> None:
-    assert family("🏃") == family("🏃‍♂️") == family("🏃‍♀️") == family("🏃‍♀️‍➡️")
-    assert fraction(family("👨‍🚀")) == fraction(family("👩‍🚀"))
+    assert emoji_family("🏃") == emoji_family("🏃‍♂️") == emoji_family("🏃‍♀️") == emoji_family("🏃‍♀️‍➡️")
+    assert hash_to_unit_interval(emoji_family("👨‍🚀")) == hash_to_unit_interval(
+        emoji_family("👩‍🚀")
+    )
 
 
 def test_no_skin_tones() -> None:
@@ -56,10 +58,10 @@ def test_no_skin_tones() -> None:
 
 
 def test_by_name_and_always_the_same(splits: Splits) -> None:
-    assert load_set("emoji-languages") == splits
+    assert load_dataset("emoji-languages") == splits
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "emoji", None)
     with pytest.raises(UserError, match=r'emoji-languages needs emoji: .* "workings\[data\]"'):
-        emoji_languages()
+        load_emoji_languages()

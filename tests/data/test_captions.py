@@ -11,18 +11,17 @@ import pytest
 from picture_sets import NAMES, SAID, check, json_lines, png, put_pictures, put_zip
 from PIL import Image
 
-from workings.data.caption_files import Picture, caption_parts
+from workings.data.caption_files import CaptionedImage, read_caption_splits
 from workings.data.captions import (
-    CaptionSet,
-    caption_set_names,
-    load_caption_test,
+    CaptionDataset,
+    list_caption_datasets,
     load_captions,
-    read_picture,
+    load_test_captions,
+    read_image,
 )
-from workings.data.picture_files import PictureFiles
-from workings.data.scene_drawing import draw
-from workings.data.scenes import scenes
-from workings.data.sets import cache_folder
+from workings.data.datasets import cache_folder
+from workings.data.images import ImageStore
+from workings.data.scenes import draw_scene, generate_scenes
 from workings.errors import UserError
 
 
@@ -32,7 +31,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORKINGS_DATA", raising=False)
 
 
-def coco(path: Path, said: list[Picture] = SAID) -> Path:
+def coco(path: Path, said: list[CaptionedImage] = SAID) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     images = [{"id": 100 + k, "file_name": p.name} for k, p in enumerate(said)]
     notes = [{"image_id": 100 + k, "caption": c} for k, p in enumerate(said) for c in p.captions]
@@ -65,41 +64,41 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_captions(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(TABLES[name])
-    assert caption_parts(tmp_path / name) == {"train": SAID}
+    assert read_caption_splits(tmp_path / name) == {"train": SAID}
     packed = tmp_path / f"{name}.gz"
     packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + TABLES[name].encode()))
-    assert caption_parts(packed) == {"train": SAID}
+    assert read_caption_splits(packed) == {"train": SAID}
 
 
 def test_json_lines_tell_parts(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "a.jsonl", splits="ttttddeeu")
-    parts = caption_parts(path)
+    parts = read_caption_splits(path)
     assert parts == {
         "train": SAID[:4],
         "validation": SAID[4:6],
         "test": SAID[6:8],
         "unused": SAID[8:],
     }
-    assert caption_parts(json_lines(tmp_path / "b.jsonl")) == {"train": SAID}
+    assert read_caption_splits(json_lines(tmp_path / "b.jsonl")) == {"train": SAID}
 
 
 def test_cocos_json_and_its_two_files(tmp_path: Path) -> None:
-    whole = caption_parts(coco(tmp_path / "a.json"))
+    whole = read_caption_splits(coco(tmp_path / "a.json"))
     assert {p.name: set(p.captions) for p in whole["train"]} == {
         p.name: set(p.captions) for p in SAID
     }
     train = coco(tmp_path / "annotations" / "captions_train2017.json", SAID[:6])
     coco(tmp_path / "annotations" / "captions_val2017.json", SAID[6:])
     put_zip(tmp_path / "pictures.zip", "train2017/")
-    both = load_captions(tmp_path, size=8, test=0.2)
-    assert {part: len(some) for part, some in both.pictures.items()} == {
+    both = load_captions(tmp_path, image_size=8, test=0.2)
+    assert {part: len(some) for part, some in both.images.items()} == {
         "train": 5,
         "validation": 4,
         "test": 1,
     }
     coco(tmp_path / "annotations" / "captions_val2017.json", SAID[5:])
     with pytest.raises(UserError, match=r"val2017\.json: 5\.png is in captions_train2017"):
-        caption_parts(train)
+        read_caption_splits(train)
 
 
 def test_flickrs_lists_of_names(tmp_path: Path) -> None:
@@ -107,7 +106,7 @@ def test_flickrs_lists_of_names(tmp_path: Path) -> None:
     tokens.write_text(TABLES[tokens.name])
     for part, names in {"train": NAMES[:5], "dev": NAMES[5:7], "test": NAMES[7:9]}.items():
         (tmp_path / f"Flickr_8k.{part}Images.txt").write_text("\n".join(names) + "\n")
-    parts = caption_parts(tokens)
+    parts = read_caption_splits(tokens)
     assert parts["train"] == SAID[:5]
     assert parts["validation"] == SAID[5:7]
     assert parts["test"] == SAID[7:9]
@@ -149,7 +148,7 @@ def test_what_is_wrong_with_a_file_of_captions(
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(UserError, match=told) as refused:
-        caption_parts(path)
+        read_caption_splits(path)
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -166,36 +165,36 @@ def test_pictures_are_found(tmp_path: Path, where: str) -> None:
         zipfile.ZipFile(tmp_path / "set" / "a.zip", "w").close()  # which has none of them
         images = put if where == "told zip" else None
     for data in (captions, captions.parent):
-        found = load_captions(data, size=8, validation=0.2, test=0.3, images=images)
+        found = load_captions(data, image_size=8, validation=0.2, test=0.3, images=images)
         check(found)
-        assert [len(found.pictures[part]) for part in ("train", "validation", "test")] == [5, 2, 3]
-        assert found.skipped.told() == "10 pictures; none left out"
-    all_of_it = load_caption_test(captions, size=8, images=images)
-    assert all_of_it.pictures == {"test": tuple(SAID)}
+        assert [len(found.images[part]) for part in ("train", "validation", "test")] == [5, 2, 3]
+        assert found.image_stats.describe() == "10 pictures; none left out"
+    all_of_it = load_test_captions(captions, image_size=8, images=images)
+    assert all_of_it.images == {"test": tuple(SAID)}
     check(all_of_it)
 
 
 def test_the_seed_holds_out_and_most_is_the_most(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "a.jsonl")
     put_pictures(tmp_path)
-    one, again, other = (load_captions(path, size=8, test=0.4, seed=s) for s in (1, 1, 2))
-    assert one.pictures == again.pictures
+    one, again, other = (load_captions(path, image_size=8, test=0.4, seed=s) for s in (1, 1, 2))
+    assert one.images == again.images
     assert one.sha256 == again.sha256 != other.sha256
-    assert one.pictures["test"] != other.pictures["test"]
-    few = load_captions(path, size=8, test=0.4, seed=1, most=2)
-    assert few.pictures["test"] == one.pictures["test"]
-    assert len(few.pictures["train"]) == 2
-    assert set(few.pictures["train"]) < set(one.pictures["train"])
+    assert one.images["test"] != other.images["test"]
+    few = load_captions(path, image_size=8, test=0.4, seed=1, max_images=2)
+    assert few.images["test"] == one.images["test"]
+    assert len(few.images["train"]) == 2
+    assert set(few.images["train"]) < set(one.images["train"])
     reversed_ = json_lines(tmp_path / "b.jsonl", SAID[::-1])
-    there = load_captions(reversed_, size=8, test=0.4, seed=1)
-    assert set(there.pictures["test"]) == set(one.pictures["test"])
+    there = load_captions(reversed_, image_size=8, test=0.4, seed=1)
+    assert set(there.images["test"]) == set(one.images["test"])
 
 
 def test_two_pictures_of_a_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     for folder, k in (("a", 1), ("b", 2)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.png").write_bytes(png(k))
-    files = PictureFiles(tmp_path)
+    files = ImageStore(tmp_path)
     assert files.read("b/x.png") == png(2)
     assert "x.png" not in files
 
@@ -205,9 +204,9 @@ def test_pictures_are_decoded_once(tmp_path: Path) -> None:
     put_pictures(tmp_path)
     calls: list[tuple[int, int]] = []
 
-    def load(size: int = 8) -> CaptionSet:
+    def load(size: int = 8) -> CaptionDataset:
         calls.clear()
-        return load_captions(path, size=size, progress=lambda *done: calls.append(done))
+        return load_captions(path, image_size=size, progress=lambda *done: calls.append(done))
 
     first = load()
     assert calls == [(k, 10) for k in range(1, 11)]
@@ -228,27 +227,27 @@ def test_pictures_are_decoded_once(tmp_path: Path) -> None:
         assert len(calls) == 8
         assert file.read_bytes() == whole
     (tmp_path / "0.png").write_bytes(png(0, "L"))  # which is noticed
-    assert load().skipped.counts == {"grey": 1}
+    assert load().image_stats.counts == {"grey": 1}
 
 
 def test_scenes_are_drawn_and_captioned_alike() -> None:
-    found = load_captions("scenes", size=16, most=12, seed=3)
+    found = load_captions("scenes", image_size=16, max_images=12, seed=3)
     assert repr(found) == "CaptionSet('scenes': 12 train, 500 validation, 1,000 test)"
-    for k, scene in zip(range(12), scenes("train", 3), strict=False):
-        assert found.pictures["train"][k].captions == (scene.caption,)
-        assert np.array_equal(found.pixels["train"][k], draw(scene, 16))
-    test = load_caption_test("scenes", size=16, seed=3)
-    assert test.pictures == {"test": found.pictures["test"]}
+    for k, scene in zip(range(12), generate_scenes("train", 3), strict=False):
+        assert found.images["train"][k].captions == (scene.caption,)
+        assert np.array_equal(found.pixels["train"][k], draw_scene(scene, 16))
+    test = load_test_captions("scenes", image_size=16, seed=3)
+    assert test.images == {"test": found.images["test"]}
     assert np.array_equal(test.pixels["test"], found.pixels["test"])
-    new = load_caption_test("scenes/combinations", size=16)
-    assert list(new.pictures) == ["test"]
+    new = load_test_captions("scenes/combinations", image_size=16)
+    assert list(new.images) == ["test"]
     assert new.pixels["test"].shape == (500, 16, 16, 3)
     with pytest.raises(UserError, match="no part 'combination': did you mean 'combinations'"):
-        load_caption_test("scenes/combination")
+        load_test_captions("scenes/combination")
 
 
 def test_names_and_numbers_are_checked(tmp_path: Path) -> None:
-    assert caption_set_names() == ("flickr8k", "scenes")
+    assert list_caption_datasets() == ("flickr8k", "scenes")
     for wrong, told in (
         ({"size": 0}, "from 1 to 1,024"),
         ({"validation": 0.5, "test": 0.5}, "nothing is left"),
@@ -268,13 +267,13 @@ def test_flickr8k_itself(data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     if not (data / "flickr8k").is_dir():
         pytest.skip("no flickr8k")
     monkeypatch.setenv("WORKINGS_DATA", str(data))
-    test = load_caption_test("flickr8k", size=32)
-    assert len(test.pictures["test"]) == 1000
-    assert {len(picture.captions) for picture in test.pictures["test"]} == {5}
-    first = test.pictures["test"][0]
+    test = load_test_captions("flickr8k", image_size=32)
+    assert len(test.images["test"]) == 1000
+    assert {len(picture.captions) for picture in test.images["test"]} == {5}
+    first = test.images["test"][0]
     with zipfile.ZipFile(data / "flickr8k" / "images128.zip") as archive:
         (tmp_path / first.name).write_bytes(archive.read(first.name))
-    assert np.array_equal(read_picture(tmp_path / first.name, 32), test.pixels["test"][0])
+    assert np.array_equal(read_image(tmp_path / first.name, 32), test.pixels["test"][0])
 
 
 def test_two_folders_alike_but_for_their_pixels_are_told_apart(tmp_path: Path) -> None:
@@ -285,7 +284,7 @@ def test_two_folders_alike_but_for_their_pixels_are_told_apart(tmp_path: Path) -
         for name in NAMES:  # of one size, and of one time, as archives unpack them
             Image.new("RGB", (12, 10), colour).save(folder / name, "BMP")
             os.utime(folder / name, (10**9, 10**9))
-        loaded = load_captions(json_lines(folder / "captions.jsonl"), size=8)
+        loaded = load_captions(json_lines(folder / "captions.jsonl"), image_size=8)
         seen.append(loaded.pixels["train"][0, 0, 0].tolist())
     assert seen == [[255, 0, 0], [0, 0, 255]]
 
@@ -293,12 +292,12 @@ def test_two_folders_alike_but_for_their_pixels_are_told_apart(tmp_path: Path) -
 def test_a_table_may_tell_parts(tmp_path: Path) -> None:
     table = tmp_path / "captions.csv"
     table.write_text('image,caption,split\na.jpg,"a dog, running",train\nb.jpg,a cat,dev\n')
-    parts = caption_parts(table)
-    assert parts["train"] == [Picture("a.jpg", ("a dog, running",))]
-    assert parts["validation"] == [Picture("b.jpg", ("a cat",))]
+    parts = read_caption_splits(table)
+    assert parts["train"] == [CaptionedImage("a.jpg", ("a dog, running",))]
+    assert parts["validation"] == [CaptionedImage("b.jpg", ("a cat",))]
     table.write_text("image,caption,split\na.jpg,a dog, running,train\n")
     with pytest.raises(UserError, match="line 2: not a picture and a caption"):
-        caption_parts(table)
+        read_caption_splits(table)
 
 
 def test_pictures_may_lie_in_several_archives(tmp_path: Path) -> None:
@@ -310,15 +309,15 @@ def test_pictures_may_lie_in_several_archives(tmp_path: Path) -> None:
     coco(tmp_path / "annotations" / "captions_train2017.json", SAID[:6])
     coco(tmp_path / "annotations" / "captions_val2017.json", SAID[6:])
     for images in (None, tmp_path):
-        loaded = load_captions(tmp_path, size=8, images=images)
-        assert loaded.skipped.counts == {}
-        assert len(loaded.pictures["validation"]) == 4
+        loaded = load_captions(tmp_path, image_size=8, images=images)
+        assert loaded.image_stats.counts == {}
+        assert len(loaded.images["validation"]) == 4
 
 
 def test_without_a_test_part_all_of_a_file_is_tested_on(tmp_path: Path) -> None:
     put_pictures(tmp_path)
     file = json_lines(tmp_path / "captions.jsonl", splits="tttttddddu")
-    found = load_caption_test(file, size=16)
-    assert [p.name for p in found.pictures["test"]] == NAMES[:9]
+    found = load_test_captions(file, image_size=16)
+    assert [p.name for p in found.images["test"]] == NAMES[:9]
     only = json_lines(tmp_path / "held.jsonl", SAID[:3], splits="ddd")
-    assert len(load_caption_test(only, size=16).pictures["test"]) == 3
+    assert len(load_test_captions(only, image_size=16).images["test"]) == 3

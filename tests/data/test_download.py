@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workings.data.download import Mirror, download, is_good
+from workings.data.download import Mirror, download, matches_any_mirror
 from workings.errors import UserError
 
 CONTENT = random.Random(0).randbytes(300_000)  # noqa: S311
@@ -196,17 +196,17 @@ def test_a_part_that_is_whole_needs_no_request(server: Any, tmp_path: Path) -> N
 
 def test_is_good(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    assert not is_good(path, [mirror("")])
+    assert not matches_any_mirror(path, [mirror("")])
     path.write_bytes(CONTENT[:-1])
-    assert not is_good(path, [mirror("")])
+    assert not matches_any_mirror(path, [mirror("")])
     path.write_bytes(CONTENT)
-    assert is_good(path, [mirror("", b"other"), mirror("")])
+    assert matches_any_mirror(path, [mirror("", b"other"), mirror("")])
 
 
 HOLD = """
 import sys
 from pathlib import Path
-from workings.locks import locked
+from workings.io import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer as Engine
 from tokenizers import models
+from workings.data.tokenizers.bpe_dropout import BPEDropout
+from workings.data.tokenizers.byte_pair import BytePairTokenizer
 
 from workings.config import build
-from workings.data.byte_pair import BytePair
-from workings.data.loose_pairs import LoosePairs
 from workings.errors import UserError
-from workings.recipes import TranslateRecipe
+from workings.recipes import TranslationRecipe
 
 TEXTS = ["low lower lowest", "", "naïve 🙂 it's lower,  slowly\n", "lower"]
 
 
 @pytest.fixture(scope="module")
 def pieces():
-    return BytePair.train(TEXTS * 10, size=290)
+    return BytePairTokenizer.train(TEXTS * 10, vocab_size=290)
 
 
 def drawn(pieces, texts, share, seed=0, epoch=0):
-    return [ids.tolist() for ids in LoosePairs(pieces, texts, share, f"{seed}").drawn(epoch)]
+    return [ids.tolist() for ids in BPEDropout(pieces, texts, share, f"{seed}").sample_epoch(epoch)]
 
 
 def test_with_nothing_left_out_they_are_the_usual_ones(pieces):
@@ -58,15 +58,15 @@ def test_without_texts_there_is_nothing(pieces):
 @pytest.mark.parametrize("word", ["lower", "banana"])
 def test_words_fall_apart_as_often_as_by_another_program(word):
     """The engine has the same draw, but nothing to seed it with."""
-    pieces = BytePair.train([word] * 5 + ["low", "er", "an", "nan"] * 9, size=275)
-    vocabulary = {pieces.token(i): i for i in range(len(pieces))}
+    pieces = BytePairTokenizer.train([word] * 5 + ["low", "er", "an", "nan"] * 9, vocab_size=275)
+    vocabulary = {pieces.id_to_token(i): i for i in range(len(pieces))}
     theirs = Engine(models.BPE(vocab=vocabulary, merges=list(pieces.merges), dropout=0.3))
     count = 2000
     other = Counter(tuple(theirs.encode(word).ids) for _ in range(count))
 
     def apart(share):
-        loose = LoosePairs(pieces, [word], share, "odds")
-        ours = Counter(tuple(loose.drawn(epoch)[0].tolist()) for epoch in range(count))
+        loose = BPEDropout(pieces, [word], share, "odds")
+        ours = Counter(tuple(loose.sample_epoch(epoch)[0].tolist()) for epoch in range(count))
         return sum(abs(ours[ids] - other[ids]) for ids in {*ours, *other}) / (2 * count)
 
     assert len(other) > 5
@@ -76,8 +76,8 @@ def test_words_fall_apart_as_often_as_by_another_program(word):
 
 def test_every_epoch_is_drawn_anew(pieces):
     """No word that can fall apart is spared for good, however often it is read."""
-    loose = LoosePairs(pieces, ["low " * 100], 0.05, "0")
-    found = [loose.drawn(epoch)[0].tolist() for epoch in range(60)]
+    loose = BPEDropout(pieces, ["low " * 100], 0.05, "0")
+    found = [loose.sample_epoch(epoch)[0].tolist() for epoch in range(60)]
     usual = pieces.encode("low " * 100)
     assert sum(ids != usual for ids in found) / len(found) > 0.5
 
@@ -98,6 +98,6 @@ def test_each_word_is_drawn_on_its_own(pieces):
 def test_only_byte_pairs_fall_apart():
     told = r"^tokenizer\.dropout = 0\.1: only byte-pair merges anything; with words, 0$"
     with pytest.raises(UserError, match=told):
-        build(TranslateRecipe, {"tokenizer": {"kind": "words", "dropout": 0.1}})
+        build(TranslationRecipe, {"tokenizer": {"kind": "words", "dropout": 0.1}})
     with pytest.raises(UserError, match=r"^tokenizer\.dropout = 1\.5: from 0 to below 1$"):
-        build(TranslateRecipe, {"tokenizer": {"dropout": 1.5}})
+        build(TranslationRecipe, {"tokenizer": {"dropout": 1.5}})

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.data import Pair, load_pairs, load_part, rows
-from workings.data.pair_files import read_columns, read_parallel
-from workings.data.pairs import load_test
+from workings.data import SentencePair, load_pair_split, load_pairs, read_records
+from workings.data.parallel import load_test_pairs
+from workings.data.parallel_files import read_columns, read_parallel
 from workings.errors import UserError
 
-BREAD = [Pair("Brot", "bread"), Pair("roter Wein", "red wine"), Pair("", "nothing")]
+BREAD = [
+    SentencePair("Brot", "bread"),
+    SentencePair("roter Wein", "red wine"),
+    SentencePair("", "nothing"),
+]
 DE, EN = "Brot\nroter Wein\n\n", "bread\nred wine\nnothing\n"
 SENTENCES = st.lists(
     st.tuples(*[st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), max_size=9)] * 2),
@@ -36,7 +40,7 @@ def test_parallel_files_line_by_line(tmp_path: Path, end: str, bom: str) -> None
     assert list(read_parallel(german, english)) == BREAD
     put(german, bom + DE.replace("\n", end) + "Käse")  # whose line nobody ended
     put(english, EN + "cheese")
-    assert list(read_parallel(german, english)) == [*BREAD, Pair("Käse", "cheese")]
+    assert list(read_parallel(german, english)) == [*BREAD, SentencePair("Käse", "cheese")]
 
 
 def test_columns_by_name_and_by_number(tmp_path: Path) -> None:
@@ -44,7 +48,7 @@ def test_columns_by_name_and_by_number(tmp_path: Path) -> None:
     tabbed = "".join("\t".join(row) + "\r\n" for row in table)
     with_header = put(tmp_path / "a.tsv", tabbed)
     assert list(read_columns(with_header, "de", "en")) == BREAD
-    assert next(read_columns(with_header, "en", "de")) == Pair("bread", "Brot")
+    assert next(read_columns(with_header, "en", "de")) == SentencePair("bread", "Brot")
     bare = put(tmp_path / "b.txt", tabbed.split("\r\n", 1)[1])
     assert list(read_columns(bare, "2", "3")) == BREAD
     comma = put(
@@ -56,13 +60,13 @@ def test_columns_by_name_and_by_number(tmp_path: Path) -> None:
 
 
 def test_numbered_columns() -> None:
-    found = list(rows(io.BytesIO(b"a,b\nc,d\n"), format="csv", numbered=True))
+    found = list(read_records(io.BytesIO(b"a,b\nc,d\n"), format="csv", numbered_columns=True))
     assert [row.fields for row in found] == [{"1": "a", "2": "b"}, {"1": "c", "2": "d"}]
 
 
 def test_a_sentence_is_one_line(tmp_path: Path) -> None:
     path = put(tmp_path / "a.csv", 'de,en\n" zwei\r\n Zeilen","two\n\n lines\u202f!"\n')
-    assert list(read_columns(path, "de", "en")) == [Pair("zwei Zeilen", "two lines\u202f!")]
+    assert list(read_columns(path, "de", "en")) == [SentencePair("zwei Zeilen", "two lines\u202f!")]
 
 
 @pytest.mark.parametrize(
@@ -132,9 +136,9 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train\.de: one side of two: give .*/train$"):
         load_pairs(tmp_path / "train.de", source="de", target="en")
     with pytest.raises(UserError, match=r"no test\.de and test\.en in it"):
-        load_part(tmp_path, "test", source="de", target="en")
+        load_pair_split(tmp_path, "test", source="de", target="en")
     with pytest.raises(UserError, match="neither a folder nor a named set"):
-        load_part("multi3k", "test", source="de", target="en")
+        load_pair_split("multi3k", "test", source="de", target="en")
 
 
 def parallel(folder: Path, stem: str, count: int, *, mark: str = "") -> None:
@@ -152,8 +156,8 @@ def test_a_folder_with_parts(tmp_path: Path) -> None:
     parallel(tmp_path, "test_c", 1)
     splits = load_pairs(tmp_path, source="de", target="en")
     assert [len(p) for p in (splits.train, splits.validation, splits.test)] == [40, 3, 2]
-    assert load_part(tmp_path, "test_c", source="en", target="de") == (
-        Pair("test_c en 0", "test_c de 0"),
+    assert load_pair_split(tmp_path, "test_c", source="en", target="de") == (
+        SentencePair("test_c en 0", "test_c de 0"),
     )
     parallel(tmp_path, "test", 5)
     assert len(load_pairs(tmp_path, source="de", target="en").test) == 5
@@ -181,7 +185,7 @@ def test_no_part_of_a_folder_is_passed_over(tmp_path: Path) -> None:
     put(tmp_path / "test.tsv", "de\ten\nBrot\tbread\n")
     splits = load_pairs(tmp_path, source="de", target="en")
     assert [len(part) for part in (splits.train, splits.validation)] == [9, 2]
-    assert splits.test == (Pair("Brot", "bread"),)
+    assert splits.test == (SentencePair("Brot", "bread"),)
     put(tmp_path / "test.csv", "de,en\nBrot,bread\n")
     with pytest.raises(UserError, match="more than one file for test: which one"):
         load_pairs(tmp_path, source="de", target="en")
@@ -198,8 +202,8 @@ def test_files_are_nearer_than_a_set_of_their_folders_name(
     (tmp_path / "multi30k").mkdir()
     for ending, text in (("de", "Brot"), ("en", "bread")):
         put(tmp_path / "multi30k" / f"mine.{ending}", f"{text}\n")
-    found = load_test("multi30k/mine", source="de", target="en", fetch=False)
-    assert found == (Pair("Brot", "bread"),)
+    found = load_test_pairs("multi30k/mine", source="de", target="en", allow_download=False)
+    assert found == (SentencePair("Brot", "bread"),)
 
 
 def test_a_folder_keeps_to_itself(tmp_path: Path) -> None:
@@ -216,7 +220,7 @@ def test_every_form_reads_the_same(
     tmp_path_factory: pytest.TempPathFactory, some: list[tuple[str, str]]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    pairs = [Pair(*both) for both in some]
+    pairs = [SentencePair(*both) for both in some]
     one = put(folder / "a.x", "".join(f"{p.source}\n" for p in pairs))
     other = put(folder / "a.y", "".join(f"{p.target}\r\n" for p in pairs))
     tabbed = "".join(f"{p.source}\t{p.target}\n" for p in pairs)

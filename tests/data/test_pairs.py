@@ -9,18 +9,22 @@ from typing import Any
 import emoji
 import pytest
 
-from workings.data import Pair, PairSplits, load_pairs, load_part, pair_set_names
-from workings.data.builtin import SKIN_TONES, family, in_words
-from workings.data.download import Mirror, is_good
-from workings.data.emoji_pairs import _named as emoji_pairs
-from workings.data.emoji_pairs import emoji_names
-from workings.data.named_pairs import NAMED_PAIRS
-from workings.data.pair_splits import pair_keys
-from workings.data.pairs import load_test
+from workings.data import (
+    PairSplits,
+    SentencePair,
+    list_parallel_datasets,
+    load_pair_split,
+    load_pairs,
+)
+from workings.data.datasets import SKIN_TONES, clean_emoji_name, emoji_family
+from workings.data.download import Mirror, matches_any_mirror
+from workings.data.parallel import PARALLEL_DATASETS, load_emoji_names, load_test_pairs
+from workings.data.parallel import _collect_name_pairs as emoji_pairs
+from workings.data.parallel_splits import pair_keys
 from workings.errors import UserError
 
 
-def parts_of(splits: PairSplits) -> tuple[tuple[Pair, ...], ...]:
+def parts_of(splits: PairSplits) -> tuple[tuple[SentencePair, ...], ...]:
     return splits.train, splits.validation, splits.test
 
 
@@ -35,10 +39,10 @@ def shared(splits: PairSplits) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(("source", "target"), [("en", "fr"), ("de", "zh"), ("ja", "ar")])
 def test_names_of_emoji(source: str, target: str) -> None:
-    splits = load_pairs("emoji-names", source=source, target=target, fetch=False)
+    splits = load_pairs("emoji-names", source=source, target=target, allow_download=False)
     assert len(splits.train) > 3000
     assert min(len(splits.validation), len(splits.test)) > 70
-    assert splits.cleaned.kept == len(splits.train)
+    assert splits.filter_stats.num_kept == len(splits.train)
     assert not shared(splits)
     pairs = [pair for part in parts_of(splits) for pair in part]
     assert len(pairs) == len(set(pairs))
@@ -49,21 +53,23 @@ def test_names_of_emoji(source: str, target: str) -> None:
 def test_the_names_are_translations() -> None:
     splits = load_pairs("emoji-names", source="en", target="fr", validation=0.1, test=0.1)
     pairs = {pair for part in parts_of(splits) for pair in part}
-    assert Pair("grinning face with big eyes", "visage souriant avec de grands yeux") in pairs
+    assert (
+        SentencePair("grinning face with big eyes", "visage souriant avec de grands yeux") in pairs
+    )
     assert not [p for p in pairs if "drapeau" in p.target and "flag" not in p.source]
     back = load_pairs("emoji-names", source="fr", target="en", validation=0.1, test=0.1)
     assert len(back.test) == len(splits.test)
 
 
 def test_variants_of_an_emoji_stay_together() -> None:
-    parts = emoji_names("en", "fr", validation=0.2, test=0.2)
+    parts = load_emoji_names("en", "fr", validation=0.2, test=0.2)
     place = {pair: part for part, pairs in parts.items() for pair in pairs}
     families: dict[str, set[str]] = {}
     for character, data in emoji.EMOJI_DATA.items():
-        pair = Pair(in_words(data["en"]), in_words(data.get("fr", "")))
+        pair = SentencePair(clean_emoji_name(data["en"]), clean_emoji_name(data.get("fr", "")))
         if pair in place:
             bare = "".join(c for c in character if c not in SKIN_TONES)
-            families.setdefault(family(bare), set()).add(place[pair])
+            families.setdefault(emoji_family(bare), set()).add(place[pair])
     assert len(families) > 1000
     assert {len(where) for where in families.values()} == {1}
     assert not any("skin tone" in p.source for p in (*parts["validation"], *parts["test"]))
@@ -77,13 +83,13 @@ def test_couples_of_two_tones_are_with_those_of_none() -> None:
     others = [keys for pair, keys in toned.items() if pair.source.startswith(name)]
     assert len(others) == 25
     assert all(set(one) & set(keys) for keys in others)
-    assert family("👫") != family("👩‍🤝‍👨")  # what their spelling would say
+    assert emoji_family("👫") != emoji_family("👩‍🤝‍👨")  # what their spelling would say
 
 
 def test_languages_of_emoji() -> None:
     with pytest.raises(UserError, match=r"emoji-names: no language 'eng': did you mean 'en'"):
         load_pairs("emoji-names", source="eng", target="fr")
-    assert all(len(emoji_names("en", code)["train"]) > 3000 for code in ("ko", "tr"))
+    assert all(len(load_emoji_names("en", code)["train"]) > 3000 for code in ("ko", "tr"))
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,21 +108,21 @@ def test_train_alone_is_cleaned(tmp_path: Path) -> None:
         (tmp_path / f"{part}.de").write_text("".join(f"{one}\n" for one, _ in pairs))
         (tmp_path / f"{part}.en").write_text("".join(f"{other}\n" for _, other in pairs))
     splits = load_pairs(tmp_path, source="de", target="en")
-    assert splits.cleaned.told() == (
+    assert splits.filter_stats.describe() == (
         "50 pairs; left out: 1 empty, 1 longer than 100 words, 1 uneven"
     )
     assert [len(part) for part in parts_of(splits)] == [50, 5, 5]
-    assert splits.test[0] == Pair("", "x")
+    assert splits.test[0] == SentencePair("", "x")
 
 
 def test_the_test_does_not_depend_on_how_train_is_cleaned(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("".join(f"{'w ' * (i % 30)}{i}\t{i}\n" for i in range(200)))
     one = load_pairs(path, source="1", target="2")
-    other = load_pairs(path, source="1", target="2", longest=10, ratio=1.5)
+    other = load_pairs(path, source="1", target="2", max_length=10, ratio=1.5)
     assert (one.validation, one.test) == (other.validation, other.test)
-    assert other.cleaned.too_long + other.cleaned.too_uneven > 100
-    assert other.cleaned.longest == 10
+    assert other.filter_stats.num_too_long + other.filter_stats.num_uneven > 100
+    assert other.filter_stats.max_length == 10
     none = load_pairs(path, source="1", target="2", validation=0.0, test=0.0)
     assert (none.validation, none.test) == ((), ())
 
@@ -142,7 +148,7 @@ def test_wrong_settings(tmp_path: Path, wrong: dict[str, Any], said: str) -> Non
 def test_nothing_left_after_cleaning(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a b c\td\n" * 3)
     with pytest.raises(UserError, match="no pair is left to train on: 0 pairs; left out: 3 longer"):
-        load_pairs(tmp_path / "a.tsv", source="1", target="2", validation=0, test=0, longest=2)
+        load_pairs(tmp_path / "a.tsv", source="1", target="2", validation=0, test=0, max_length=2)
 
 
 # -- by name ---------------------------------------------------------------------------------------
@@ -157,7 +163,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_names() -> None:
-    assert pair_set_names() == ("emoji-names", "eng-fra", "multi30k")
+    assert list_parallel_datasets() == ("emoji-names", "eng-fra", "multi30k")
 
 
 def test_files_put_there_are_used(
@@ -166,10 +172,10 @@ def test_files_put_there_are_used(
     for place, word in ((tmp_path / "mine", "mine"), (cache, "cached")):
         (place / "eng-fra").mkdir(parents=True)
         (place / "eng-fra" / "fra.txt").write_text(f"{word}\tà moi\tby somebody\n" * 2)
-    assert load_part("eng-fra", "train", source="en", target="fr")[0].source == "cached"
+    assert load_pair_split("eng-fra", "train", source="en", target="fr")[0].source == "cached"
     monkeypatch.setenv("WORKINGS_DATA", str(tmp_path / "mine"))
-    found = load_part("eng-fra", "train", source="fr", target="en", fetch=False)
-    assert found == (Pair("à moi", "mine"),) * 2
+    found = load_pair_split("eng-fra", "train", source="fr", target="en", allow_download=False)
+    assert found == (SentencePair("à moi", "mine"),) * 2
 
 
 def test_files_are_downloaded_once(
@@ -181,15 +187,17 @@ def test_files_are_downloaded_once(
         len(server.content),
         f"md5:{hashlib.md5(server.content).hexdigest()}",  # noqa: S324
     )
-    chosen = NAMED_PAIRS["multi30k"]
+    chosen = PARALLEL_DATASETS["multi30k"]
     mirrors = dict.fromkeys(chosen.mirrors, mirror)
-    monkeypatch.setitem(NAMED_PAIRS, "multi30k", dataclasses.replace(chosen, mirrors=mirrors))
+    monkeypatch.setitem(PARALLEL_DATASETS, "multi30k", dataclasses.replace(chosen, mirrors=mirrors))
     seen: list[tuple[int, int]] = []
     for _ in range(2):
         splits = load_pairs(
             "multi30k", source="de", target="en", progress=lambda *p: seen.append(p)
         )
-        assert splits.train == splits.test == (Pair("one", "one"), Pair("two", "two"))
+        assert (
+            splits.train == splits.test == (SentencePair("one", "one"), SentencePair("two", "two"))
+        )
     assert len(server.requests) == 6
     assert seen[-1] == (len(server.content),) * 2
     assert (cache / "multi30k" / "train.de.gz").is_file()
@@ -197,8 +205,10 @@ def test_files_are_downloaded_once(
 
 def test_offline_the_error_says_what_to_put_where(cache: Path, server: Any) -> None:
     with pytest.raises(UserError, match=r"multi30k: train\.de is not on this machine") as error:
-        load_pairs("multi30k", source="de", target="en", fetch=False)
-    assert f"put train.de, gzip'd or not, from {NAMED_PAIRS['multi30k'].home}" in str(error.value)
+        load_pairs("multi30k", source="de", target="en", allow_download=False)
+    assert f"put train.de, gzip'd or not, from {PARALLEL_DATASETS['multi30k'].homepage}" in str(
+        error.value
+    )
     assert str(cache / "multi30k") in str(error.value)
     with pytest.raises(
         UserError, match=r"eng-fra: fra\.txt is not on this machine\nput[\s\S]*WORK"
@@ -221,13 +231,13 @@ def test_parts_and_languages_of_named_sets(cache: Path) -> None:
     ):
         load_pairs("multi30k", source="en", target="ru")
     with pytest.raises(UserError, match="no part 'test_2017_flicker': did you mean 'test_2017_fl"):
-        load_part("multi30k", "test_2017_flicker", source="en", target="de")
+        load_pair_split("multi30k", "test_2017_flicker", source="en", target="de")
     with pytest.raises(UserError, match=r"there is no test_2017_mscoco\.cs: not every part has"):
-        load_part("multi30k", "test_2017_mscoco", source="cs", target="de")
+        load_pair_split("multi30k", "test_2017_mscoco", source="cs", target="de")
 
 
 def test_digests_are_stated_for_every_mirror() -> None:
-    for chosen in NAMED_PAIRS.values():
+    for chosen in PARALLEL_DATASETS.values():
         for file, mirror in chosen.mirrors.items():
             method, _, digest = mirror.digest.partition(":")
             assert len(bytes.fromhex(digest)) == hashlib.new(method).digest_size
@@ -237,30 +247,30 @@ def test_digests_are_stated_for_every_mirror() -> None:
 
 
 def test_the_files_are_those_of_the_mirrors(data: Path) -> None:
-    for file, mirror in NAMED_PAIRS["multi30k"].mirrors.items():
-        assert is_good(data / "multi30k" / f"{file}.gz", [mirror])
+    for file, mirror in PARALLEL_DATASETS["multi30k"].mirrors.items():
+        assert matches_any_mirror(data / "multi30k" / f"{file}.gz", [mirror])
 
 
 @pytest.mark.usefixtures("named")
 def test_multi30k() -> None:
-    splits = load_pairs("multi30k", source="de", target="en", fetch=False)
+    splits = load_pairs("multi30k", source="de", target="en", allow_download=False)
     assert [len(part) for part in parts_of(splits)] == [29_000, 1_014, 1_000]
-    assert splits.cleaned.told() == "29,000 pairs; none left out"
-    assert splits.test[0] == Pair(
+    assert splits.filter_stats.describe() == "29,000 pairs; none left out"
+    assert splits.test[0] == SentencePair(
         "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt.",
         "A man in an orange hat starring at something.",
     )
     for part, count in (("test_2017_flickr", 1000), ("test_2017_mscoco", 461), ("test", 1000)):
-        assert len(load_part("multi30k", part, source="en", target="fr")) == count
+        assert len(load_pair_split("multi30k", part, source="en", target="fr")) == count
 
 
 @pytest.mark.usefixtures("named")
 def test_english_and_french_are_split_by_sentence() -> None:
-    splits = load_pairs("eng-fra", source="en", target="fr", fetch=False)
+    splits = load_pairs("eng-fra", source="en", target="fr", allow_download=False)
     assert [len(part) for part in parts_of(splits)[1:]] == [8_356, 8_356]
-    assert len(splits.train) + splits.cleaned.too_uneven == 167_130 - 2 * 8_356
+    assert len(splits.train) + splits.filter_stats.num_uneven == 167_130 - 2 * 8_356
     assert not shared(splits)
-    assert load_test("eng-fra", source="en", target="fr", fetch=False) == splits.test
+    assert load_test_pairs("eng-fra", source="en", target="fr", allow_download=False) == splits.test
 
 
 def test_two_files_come_before_a_folder_of_that_name(tmp_path):
@@ -277,10 +287,10 @@ def test_a_folder_to_train_on_is_no_test(tmp_path):
             (tmp_path / f"{stem}.{ending}").write_text(f"{ending} {stem}\n")
 
     put("news")  # alone: what else could be meant?
-    assert load_test(tmp_path, source="en", target="fr")[0].source == "en news"
+    assert load_test_pairs(tmp_path, source="en", target="fr")[0].source == "en news"
     for stem in ("train", "validation"):
         put(stem)
         with pytest.raises(UserError, match=r"nothing to test on: no test\.en and test\.fr"):
-            load_test(tmp_path, source="en", target="fr")
+            load_test_pairs(tmp_path, source="en", target="fr")
     put("test")
-    assert load_test(tmp_path, source="en", target="fr")[0].source == "en test"
+    assert load_test_pairs(tmp_path, source="en", target="fr")[0].source == "en test"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from workings.data import pictures
-from workings.data.pictures import Oddity, Unfit, prepared, read_picture
+from workings.data import images
+from workings.data.images import ImageIssue, UnusableImageError, preprocess_image, read_image
 from workings.errors import UserError
 
 # A picture whose four quarters and halves all differ, so that any turn shows.
@@ -42,17 +42,17 @@ def square(image: Image.Image, size: int = 20) -> np.ndarray:
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP"])
 def test_every_format_gives_the_square_in_the_middle(form: str) -> None:
-    pixels, oddity = prepared(saved(PHOTO, form), 20)
+    pixels, oddity = preprocess_image(saved(PHOTO, form), 20)
     assert pixels.shape == (20, 20, 3)
     assert pixels.dtype == np.uint8
-    assert oddity == Oddity(0)
+    assert oddity == ImageIssue(0)
     assert close(pixels, square(PHOTO))
 
 
 @pytest.mark.parametrize("size", [1, 20, 60, 128])
 def test_any_shape_fills_any_square(size: int) -> None:
     for shape in ((1, 1), (1, 500), (500, 1), (33, 64)):
-        pixels, _ = prepared(saved(Image.new("RGB", shape, (9, 99, 199)), "PNG"), size)
+        pixels, _ = preprocess_image(saved(Image.new("RGB", shape, (9, 99, 199)), "PNG"), size)
         assert np.array_equal(pixels, np.full((size, size, 3), (9, 99, 199)))
 
 
@@ -63,43 +63,43 @@ def test_the_way_a_camera_was_held(turn: int, form: str) -> None:
     exif[0x0112] = turn
     raw = saved(PHOTO, form, exif=exif)
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(raw)))
-    assert close(prepared(raw, 20)[0], square(upright))
+    assert close(preprocess_image(raw, 20)[0], square(upright))
 
 
 def test_a_large_jpeg_is_made_small_without_patterns() -> None:
     lines = np.zeros((1200, 1800, 3), dtype=np.uint8)
     lines[:, ::2] = 255
-    pixels, _ = prepared(saved(Image.fromarray(lines), "JPEG", quality=95), 32)
+    pixels, _ = preprocess_image(saved(Image.fromarray(lines), "JPEG", quality=95), 32)
     assert np.abs(pixels.astype(int) - 127).max() < 12
 
 
 @pytest.mark.parametrize(
     ("image", "oddity"),
     [
-        (PHOTO.convert("L"), Oddity.GREY),
-        (PHOTO.convert("1"), Oddity.GREY),
-        (PHOTO.convert("LA"), Oddity.GREY),
-        (PHOTO.convert("P"), Oddity(0)),
-        (PHOTO.convert("RGBA"), Oddity(0)),  # with an alpha that hides nothing
+        (PHOTO.convert("L"), ImageIssue.GRAYSCALE),
+        (PHOTO.convert("1"), ImageIssue.GRAYSCALE),
+        (PHOTO.convert("LA"), ImageIssue.GRAYSCALE),
+        (PHOTO.convert("P"), ImageIssue(0)),
+        (PHOTO.convert("RGBA"), ImageIssue(0)),  # with an alpha that hides nothing
     ],
 )
-def test_other_colours_become_red_green_and_blue(image: Image.Image, oddity: Oddity) -> None:
-    pixels, found = prepared(saved(image, "PNG"), 20)
+def test_other_colours_become_red_green_and_blue(image: Image.Image, oddity: ImageIssue) -> None:
+    pixels, found = preprocess_image(saved(image, "PNG"), 20)
     assert found == oddity
     if image.mode != "1":
         assert close(pixels, square(image.convert("RGB")), by=8)
 
 
 def test_cmyk_as_printers_have_it() -> None:
-    pixels, oddity = prepared(saved(PHOTO.convert("CMYK"), "JPEG", quality=95), 20)
-    assert oddity == Oddity(0)
+    pixels, oddity = preprocess_image(saved(PHOTO.convert("CMYK"), "JPEG", quality=95), 20)
+    assert oddity == ImageIssue(0)
     assert close(pixels, square(PHOTO), by=8)
 
 
 def test_sixteen_bits_of_grey_are_not_all_white() -> None:
     ramp = np.linspace(0, 65535, 64).astype(np.uint16).reshape(1, 64).repeat(64, 0)
-    pixels, oddity = prepared(saved(Image.fromarray(ramp), "PNG"), 64)
-    assert oddity == Oddity.GREY
+    pixels, oddity = preprocess_image(saved(Image.fromarray(ramp), "PNG"), 64)
+    assert oddity == ImageIssue.GRAYSCALE
     assert close(pixels[..., 0], (ramp >> 8).astype(np.uint8), by=1)
 
 
@@ -113,42 +113,45 @@ def test_what_is_transparent_lies_on_white(mode: str) -> None:
         raw = saved(image.quantize(8), "PNG")
     else:
         raw = saved(image.convert(mode), "PNG")
-    pixels, oddity = prepared(raw, 40)
-    assert oddity & Oddity.TRANSPARENT
-    assert bool(oddity & Oddity.GREY) == (mode == "LA")
+    pixels, oddity = preprocess_image(raw, 40)
+    assert oddity & ImageIssue.TRANSPARENT
+    assert bool(oddity & ImageIssue.GRAYSCALE) == (mode == "LA")
     assert (pixels[:, :19] == 0).all()
     assert (pixels[:, 21:] == 255).all()
 
 
 def test_the_bytes_tell_what_a_file_is() -> None:
     png, jpeg = saved(PHOTO, "PNG"), saved(PHOTO, "JPEG")
-    assert prepared(png, 8, "a.jpg")[1] == Oddity.MISNAMED
-    assert prepared(jpeg, 8, "a.PNG")[1] == Oddity.MISNAMED
+    assert preprocess_image(png, 8, "a.jpg")[1] == ImageIssue.MISNAMED
+    assert preprocess_image(jpeg, 8, "a.PNG")[1] == ImageIssue.MISNAMED
     for name in ("a.JPG", "a.jpeg", "a", "", "a.dat"):
-        assert prepared(jpeg, 8, name)[1] == Oddity(0)
+        assert preprocess_image(jpeg, 8, name)[1] == ImageIssue(0)
 
 
 @pytest.mark.parametrize(
     ("raw", "oddity"),
     [
-        (b"", Oddity.UNREADABLE),
-        (b"not a picture", Oddity.UNREADABLE),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", Oddity.UNREADABLE),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", Oddity.UNREADABLE),  # runs programs
-        (saved(PHOTO, "TIFF"), Oddity.UNREADABLE),
-        (saved(NOISE, "JPEG")[:-400], Oddity.TRUNCATED),
-        (saved(NOISE, "JPEG")[:30], Oddity.TRUNCATED),
-        (saved(NOISE, "PNG")[:-200], Oddity.TRUNCATED),
-        (saved(NOISE, "GIF")[:-500], Oddity.TRUNCATED),
-        (saved(NOISE, "BMP")[:-500], Oddity.TRUNCATED),
-        (saved(NOISE, "WEBP")[:-90], Oddity.UNREADABLE),
+        (b"", ImageIssue.UNREADABLE),
+        (b"not a picture", ImageIssue.UNREADABLE),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", ImageIssue.UNREADABLE),
+        (
+            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+            ImageIssue.UNREADABLE,
+        ),  # runs programs
+        (saved(PHOTO, "TIFF"), ImageIssue.UNREADABLE),
+        (saved(NOISE, "JPEG")[:-400], ImageIssue.TRUNCATED),
+        (saved(NOISE, "JPEG")[:30], ImageIssue.TRUNCATED),
+        (saved(NOISE, "PNG")[:-200], ImageIssue.TRUNCATED),
+        (saved(NOISE, "GIF")[:-500], ImageIssue.TRUNCATED),
+        (saved(NOISE, "BMP")[:-500], ImageIssue.TRUNCATED),
+        (saved(NOISE, "WEBP")[:-90], ImageIssue.UNREADABLE),
     ],
     ids=[*"abcdefghijk"],
 )
-def test_what_cannot_be_read_is_refused_by_kind(raw: bytes, oddity: Oddity) -> None:
-    with pytest.raises(Unfit) as refused:
-        prepared(raw, 20)
-    assert refused.value.oddity == oddity
+def test_what_cannot_be_read_is_refused_by_kind(raw: bytes, oddity: ImageIssue) -> None:
+    with pytest.raises(UnusableImageError) as refused:
+        preprocess_image(raw, 20)
+    assert refused.value.issue == oddity
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -164,29 +167,31 @@ def bomb(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("shape", [(8001, 8000), (10_000, 10_000), (60_000, 60_000)])
 def test_what_is_enormous_is_not_decoded(shape: tuple[int, int]) -> None:
-    with pytest.raises(Unfit, match="enormous: more than 64,000,000 pixels") as refused:
-        prepared(bomb(*shape), 20)
-    assert refused.value.oddity == Oddity.ENORMOUS
+    with pytest.raises(
+        UnusableImageError, match="enormous: more than 64,000,000 pixels"
+    ) as refused:
+        preprocess_image(bomb(*shape), 20)
+    assert refused.value.issue == ImageIssue.TOO_LARGE
 
 
 def test_a_file_of_too_many_bytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "LARGEST", 100)
-    with pytest.raises(Unfit, match="enormous: more than 100 bytes"):
-        prepared(saved(PHOTO, "PNG"), 20)
+    monkeypatch.setattr(images, "LARGEST", 100)
+    with pytest.raises(UnusableImageError, match="enormous: more than 100 bytes"):
+        preprocess_image(saved(PHOTO, "PNG"), 20)
 
 
 def test_damaged_metadata_does_not_spoil_a_picture() -> None:
     raw = saved(PHOTO, "JPEG", exif=b"Exif\0\0" + b"\xff" * 40)
-    assert close(prepared(raw, 20)[0], square(PHOTO))
+    assert close(preprocess_image(raw, 20)[0], square(PHOTO))
 
 
 def test_one_photo_by_its_path(tmp_path: Path) -> None:
     photo = tmp_path / "photo.jpg"
     photo.write_bytes(saved(PHOTO, "JPEG"))
-    assert np.array_equal(read_picture(photo, 20), prepared(photo.read_bytes(), 20)[0])
+    assert np.array_equal(read_image(photo, 20), preprocess_image(photo.read_bytes(), 20)[0])
     link = tmp_path / "link.jpg"
     link.symlink_to(photo)
-    assert np.array_equal(read_picture(link, 20), read_picture(photo, 20))
+    assert np.array_equal(read_image(link, 20), read_image(photo, 20))
     photo.write_bytes(b"text")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -198,11 +203,11 @@ def test_one_photo_by_its_path(tmp_path: Path) -> None:
     }
     for path, told in wrong.items():
         with pytest.raises(UserError, match=told) as refused:
-            read_picture(path, 20)
+            read_image(path, 20)
         assert len(str(refused.value).splitlines()) == 1
     for size in (0, -1, 5000):
         with pytest.raises(UserError, match="from 1 to 1,024 pixels"):
-            read_picture(photo, size)
+            read_image(photo, size)
 
 
 def test_without_pillow_a_line_says_what_to_install(tmp_path: Path) -> None:
@@ -211,7 +216,7 @@ def test_without_pillow_a_line_says_what_to_install(tmp_path: Path) -> None:
 import sys
 sys.modules["PIL"] = None
 from pathlib import Path
-from workings.data.pictures import read_picture
+from workings.data.images import read_picture
 try:
     read_picture(Path(sys.argv[1]), 8)
 except ValueError as error:
@@ -225,6 +230,6 @@ except ValueError as error:
 def test_a_damaged_png_is_told() -> None:
     raw = bytearray(saved(NOISE, "PNG"))
     raw[len(raw) // 2] ^= 0xFF
-    with pytest.raises(Unfit) as caught:
-        prepared(bytes(raw), 16, "a.png")
-    assert caught.value.oddity in (Oddity.UNREADABLE, Oddity.TRUNCATED)
+    with pytest.raises(UnusableImageError) as caught:
+        preprocess_image(bytes(raw), 16, "a.png")
+    assert caught.value.issue in (ImageIssue.UNREADABLE, ImageIssue.TRUNCATED)

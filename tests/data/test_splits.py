@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.data import Example, Splits, hold_out, load_set, shared_texts
-from workings.data.splits import fraction
+from workings.data import Example, Splits, find_text_overlap, hold_out, load_dataset
+from workings.data.splits import hash_to_unit_interval
 from workings.errors import UserError
 
 EXAMPLES = st.lists(
@@ -46,19 +46,19 @@ def test_shares_that_are_none(share: float) -> None:
 
 
 def test_fractions_are_even() -> None:
-    drawn = [fraction(str(i)) for i in range(10_000)]
+    drawn = [hash_to_unit_interval(str(i)) for i in range(10_000)]
     assert all(0 <= x < 1 for x in drawn)
     for edge in (0.1, 0.5, 0.9):
         assert abs(sum(x < edge for x in drawn) / len(drawn) - edge) < 0.02
-    assert 0 <= fraction("\ud800") < 1
+    assert 0 <= hash_to_unit_interval("\ud800") < 1
 
 
 def test_shared_texts() -> None:
     first = [Example("a", "x"), Example("b", "x"), Example("a", "y")]
     second = [Example("c", "x"), Example("a", "x")]
-    shared = shared_texts(first, second)
-    assert (shared.texts, shared.first, shared.second) == (("a",), (0, 2), (1,))
-    assert shared_texts(first, []).texts == ()
+    shared = find_text_overlap(first, second)
+    assert (shared.texts, shared.first_indices, shared.second_indices) == (("a",), (0, 2), (1,))
+    assert find_text_overlap(first, []).texts == ()
 
 
 def test_labels_and_looks() -> None:
@@ -69,7 +69,7 @@ def test_labels_and_looks() -> None:
 
 @pytest.mark.usefixtures("named")
 def test_imdb_holds_out_of_train_alone() -> None:
-    splits = load_set("imdb", fetch=False)
+    splits = load_dataset("imdb", allow_download=False)
     assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [
         22_500,
         2_500,
@@ -79,17 +79,17 @@ def test_imdb_holds_out_of_train_alone() -> None:
     for part, each in ((splits.train, 11_250), (splits.validation, 1_250), (splits.test, 12_500)):
         counts = Counter(e.label for e in part)
         assert abs(counts["negative"] - each) <= 3
-    assert not shared_texts(splits.train, splits.validation).texts
-    shared = shared_texts((*splits.train, *splits.validation), splits.test)
+    assert not find_text_overlap(splits.train, splits.validation).texts
+    shared = find_text_overlap((*splits.train, *splits.validation), splits.test)
     assert len(shared.texts) == 123
 
 
 @pytest.mark.usefixtures("named")
 def test_rt_polarity_is_split_by_text() -> None:
-    splits = load_set("rt-polarity", fetch=False)
+    splits = load_dataset("rt-polarity", allow_download=False)
     sizes = [len(part) for part in (splits.train, splits.validation, splits.test)]
     assert sum(sizes) == 10_662
     assert sizes[1] in range(1064, 1070)
     assert sizes[2] in range(1064, 1070)
-    assert not shared_texts(splits.train, (*splits.validation, *splits.test)).texts
-    assert not shared_texts(splits.validation, splits.test).texts
+    assert not find_text_overlap(splits.train, (*splits.validation, *splits.test)).texts
+    assert not find_text_overlap(splits.validation, splits.test).texts

@@ -5,11 +5,11 @@ import os
 
 import numpy as np
 import pytest
+from workings.data.tokenizers.characters import CharacterTokenizer
 
-from workings.data.characters import Characters
-from workings.data.sets import cache_folder
-from workings.data.texts import pieces, text_names
-from workings.data.token_file import mapped, text_checksum
+from workings.data.cache import compute_text_checksum, encode_cached
+from workings.data.corpora import list_corpora, read_corpus
+from workings.data.datasets import cache_folder
 from workings.errors import UserError
 
 
@@ -20,34 +20,34 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["python-prose", "python-source"])
 def test_what_is_built_in_is_long_and_the_same_every_time(name):
-    first = next(pieces(name))
+    first = next(read_corpus(name))
     assert len(first) > 500_000
-    assert first == next(pieces(name))
-    assert name in text_names()
+    assert first == next(read_corpus(name))
+    assert name in list_corpora()
 
 
 def test_python_source_is_source_and_prose_is_prose():
-    assert "def __init__(self" in next(pieces("python-source"))
-    prose = next(pieces("python-prose"))
+    assert "def __init__(self" in next(read_corpus("python-source"))
+    prose = next(read_corpus("python-prose"))
     assert prose.count("def ") < prose.count(" the ")
 
 
 def test_a_file_comes_in_pieces_that_make_it_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("workings.data.texts.PIECE", 50)
+    monkeypatch.setattr("workings.data.corpora.PIECE", 50)
     text = "".join(f"line {k}: élan\n" for k in range(40))
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(text.encode()))
-    some = list(pieces(str(path)))
+    some = list(read_corpus(str(path)))
     assert len(some) > 5
     assert "".join(some) == text
 
 
 def test_a_text_may_be_one_long_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("workings.data.lines.STRETCH", 7)  # which cuts characters in two
+    monkeypatch.setattr("workings.data.readers.STRETCH", 7)  # which cuts characters in two
     text = "élan vital " * 50 + "\nnaïve"
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert "".join(pieces(str(path))) == text
+    assert "".join(read_corpus(str(path))) == text
 
 
 @pytest.mark.parametrize(
@@ -63,31 +63,31 @@ def test_what_is_no_text_is_told(tmp_path, raw, said):
     path = tmp_path / "text.txt"
     path.write_bytes(raw)
     with pytest.raises(UserError, match=said):
-        list(pieces(str(path)))
+        list(read_corpus(str(path)))
 
 
 def test_what_is_not_there_is_told(monkeypatch):
     monkeypatch.delenv("WORKINGS_DATA", raising=False)
     with pytest.raises(UserError, match="did you mean 'python-source'"):
-        next(pieces("python-sorce"))
+        next(read_corpus("python-sorce"))
     with pytest.raises(UserError, match="WORKINGS_DATA"):
-        next(pieces("war-and-peace"))
+        next(read_corpus("war-and-peace"))
 
 
 def test_tokens_are_mapped_once_and_belong_to_their_tokenizer():
     text = ["abra", "cadabra"]
-    checksum, characters = text_checksum(text)
+    checksum, characters = compute_text_checksum(text)
     assert characters == 11
-    letters = Characters.train(text)
-    ids = mapped(text, letters, checksum)
+    letters = CharacterTokenizer.train(text)
+    ids = encode_cached(text, letters, checksum)
     assert isinstance(ids, np.memmap)
     assert ids.dtype == np.uint16
     assert letters.decode(ids.tolist()) == "abracadabra"
-    assert np.array_equal(mapped(iter(()), letters, checksum), ids)  # not read again
-    other = Characters.train(["abrcdx"])
-    assert other.decode(mapped(text, other, checksum).tolist()) == "abracadabra"
+    assert np.array_equal(encode_cached(iter(()), letters, checksum), ids)  # not read again
+    other = CharacterTokenizer.train(["abrcdx"])
+    assert other.decode(encode_cached(text, other, checksum).tolist()) == "abracadabra"
     with pytest.raises(UserError, match="empty"):
-        mapped([], letters, "another")
+        encode_cached([], letters, "another")
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_tokens_are_mapped_once_and_belong_to_their_tokenizer():
 )
 def test_a_damaged_file_of_tokens_is_written_again(damage):
     text = ["abra", "cadabra"]
-    letters = Characters.train(text)
-    mapped(text, letters, "sum")
+    letters = CharacterTokenizer.train(text)
+    encode_cached(text, letters, "sum")
     (path,) = (cache_folder() / "tokens").glob("*.uint16")
     raw = path.read_bytes()
     path.write_bytes(damage(raw))
-    assert letters.decode(mapped(text, letters, "sum").tolist()) == "abracadabra"
+    assert letters.decode(encode_cached(text, letters, "sum").tolist()) == "abracadabra"
     assert path.read_bytes() == raw
 
 
@@ -118,5 +118,5 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match=r"tokens.*No space left on device"):
-        mapped(["abra"], Characters.train(["abra"]), "sum")
+        encode_cached(["abra"], CharacterTokenizer.train(["abra"]), "sum")
     assert not list((cache_folder() / "tokens").glob("[!.]*"))

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workings.data import (
-    KINDS,
-    BytePair,
-    Characters,
+    TOKENIZERS,
+    BytePairTokenizer,
+    CharacterTokenizer,
     Tokenizer,
-    Words,
+    WordTokenizer,
     basic_english,
     load_tokenizer,
-    read,
+    read_examples,
     train_tokenizer,
 )
 from workings.errors import UserError
@@ -35,7 +35,7 @@ TRICKY = st.lists(
 
 
 def trained(kind: str, *, stop: bool = False) -> Tokenizer:
-    return train_tokenizer(kind, TEXTS * 3, size=300, stop=stop)
+    return train_tokenizer(kind, TEXTS * 3, vocab_size=300, with_eos=stop)
 
 
 def reference(text: str) -> list[str]:
@@ -59,13 +59,13 @@ def test_basic_english_is_what_is_documented(text: str) -> None:
 @given(TRICKY)
 def test_the_spans_of_words_hold_the_words(text: str) -> None:
     words = trained("words")
-    spans = words.spans(text)
-    assert len(spans) == len(words.tokens(text))
+    spans = words.find_spans(text)
+    assert len(spans) == len(words.tokenize(text))
     assert all(a < b <= len(text) for a, b in spans)
     assert all(b <= c for (_, b), (c, _) in pairwise(spans))
     if "Σ" not in text:  # whose lower case hangs on its neighbours
         found = [text[a:b].lower().replace('"', "") for a, b in spans]
-        assert found == words.tokens(text)
+        assert found == words.tokenize(text)
 
 
 def test_words_of_the_documentation() -> None:
@@ -77,24 +77,31 @@ def test_words_of_the_documentation() -> None:
 
 
 def test_the_vocabulary_of_words() -> None:
-    words = Words.train(["b b b a a a c c d"], size=6, min_count=2)
-    assert [words.token(i) for i in range(len(words))] == ["<pad>", "<s>", "<unk>", "a", "b", "c"]
-    assert len(Words.train(["b b b a a a c c d"], size=5, min_count=2)) == 5
-    assert len(Words.train(["b b b a a a c c d"], min_count=3)) == 5
+    words = WordTokenizer.train(["b b b a a a c c d"], vocab_size=6, min_count=2)
+    assert [words.id_to_token(i) for i in range(len(words))] == [
+        "<pad>",
+        "<s>",
+        "<unk>",
+        "a",
+        "b",
+        "c",
+    ]
+    assert len(WordTokenizer.train(["b b b a a a c c d"], vocab_size=5, min_count=2)) == 5
+    assert len(WordTokenizer.train(["b b b a a a c c d"], min_count=3)) == 5
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 @pytest.mark.parametrize("stop", [False, True])
 def test_the_interface(kind: str, stop: bool) -> None:
     tokenizer = trained(kind, stop=stop)
-    assert (tokenizer.pad, tokenizer.start, tokenizer.unknown) == (0, 1, 2)
-    assert tokenizer.stop == (3 if stop else None)
+    assert (tokenizer.pad_id, tokenizer.bos_id, tokenizer.unk_id) == (0, 1, 2)
+    assert tokenizer.eos_id == (3 if stop else None)
     assert tokenizer.specials == ("<pad>", "<s>", "<unk>", "</s>")[: 3 + stop]
     for text in [*TEXTS, "", "ξένος 𝔘nseen"]:
         ids = tokenizer.encode(text)
-        assert len(ids) == len(tokenizer.tokens(text)) == len(tokenizer.spans(text))
+        assert len(ids) == len(tokenizer.tokenize(text)) == len(tokenizer.find_spans(text))
         assert all(0 <= i < len(tokenizer) for i in ids)
-        padded = [tokenizer.start, *ids, *([3] if stop else []), 0, 0]
+        padded = [tokenizer.bos_id, *ids, *([3] if stop else []), 0, 0]
         assert tokenizer.decode(padded) == tokenizer.decode(ids)
     assert tokenizer.encode_batch(TEXTS) == [tokenizer.encode(text) for text in TEXTS]
     assert trained(kind, stop=stop) == tokenizer
@@ -102,15 +109,15 @@ def test_the_interface(kind: str, stop: bool) -> None:
     assert f"{len(tokenizer)} tokens" in repr(tokenizer)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_no_text_spells_a_special(kind: str) -> None:
-    tokenizer = train_tokenizer(kind, [SPELT] * 50, size=320, stop=True)
+    tokenizer = train_tokenizer(kind, [SPELT] * 50, vocab_size=320, with_eos=True)
     ids = tokenizer.encode(SPELT)
     assert not {0, 1, 3} & set(ids)
     assert tokenizer.decode(ids) == ("<unk> <unk> <unk> <unk>" if kind == "words" else SPELT)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_ids_that_are_none(kind: str) -> None:
     tokenizer = trained(kind)
     for wrong in (-1, len(tokenizer)):
@@ -119,22 +126,22 @@ def test_ids_that_are_none(kind: str) -> None:
 
 
 def test_characters() -> None:
-    tokenizer = Characters.train(["hello", "Hello"])
+    tokenizer = CharacterTokenizer.train(["hello", "Hello"])
     assert tokenizer.decode(tokenizer.encode("Hello")) == "Hello"
     assert tokenizer.decode(tokenizer.encode("Hex")) == "He<unk>"
-    assert tokenizer.spans("hé") == [(0, 1), (1, 2)]
-    assert len(Characters.train(["hello" * 9 + "x"], min_count=2)) == 3 + 4
+    assert tokenizer.find_spans("hé") == [(0, 1), (1, 2)]
+    assert len(CharacterTokenizer.train(["hello" * 9 + "x"], min_count=2)) == 3 + 4
 
 
-PIECES = BytePair.train(TEXTS * 5, size=320)
+PIECES = BytePairTokenizer.train(TEXTS * 5, vocab_size=320)
 
 
 @given(st.text())
 def test_byte_pairs_lose_nothing(text: str) -> None:
     assert PIECES.decode(PIECES.encode(text)) == text
     assert 2 not in PIECES.encode(text)
-    spans = PIECES.spans(text)
-    assert len(spans) == len(PIECES.encode(text)) == len(PIECES.tokens(text))
+    spans = PIECES.find_spans(text)
+    assert len(spans) == len(PIECES.encode(text)) == len(PIECES.tokenize(text))
     covered = {i for a, b in spans for i in range(a, b)}
     assert covered == set(range(len(text)))
 
@@ -145,32 +152,32 @@ def test_byte_pairs_of_many_texts_are_those_of_each(texts: list[str]) -> None:
 
 
 def test_byte_pairs_forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workings.data.byte_pair.MOST_KNOWN", 1)
+    monkeypatch.setattr("workings.data.tokenizers.byte_pair.MOST_KNOWN", 1)
     texts = TEXTS * 300
     assert PIECES.encode_batch(texts) == [PIECES.encode(text) for text in TEXTS] * 300
 
 
 def test_byte_pairs_learn() -> None:
     assert len(PIECES) == 320
-    assert " great" in PIECES.tokens("a great film")
-    assert PIECES.decode([PIECES.unknown, *PIECES.encode("x")]) == "<unk>x"
+    assert " great" in PIECES.tokenize("a great film")
+    assert PIECES.decode([PIECES.unk_id, *PIECES.encode("x")]) == "<unk>x"
 
 
 def test_half_a_character_is_replaced() -> None:
     assert PIECES.decode(PIECES.encode("a\ud800b")) == "a�b"
-    assert PIECES.spans("a\ud800b")[-1] == (2, 3)
-    broken = Characters.train(["a\ud800"])
+    assert PIECES.find_spans("a\ud800b")[-1] == (2, 3)
+    broken = CharacterTokenizer.train(["a\ud800"])
     assert broken.decode(broken.encode("a\ud800")) == "a\ud800"
 
 
 def test_byte_pairs_of_halves(tmp_path: Path) -> None:
-    assert len(BytePair.train(["\ud800"], size=260)) >= 259
-    broken = Characters.train(["a\ud800"])
+    assert len(BytePairTokenizer.train(["\ud800"], vocab_size=260)) >= 259
+    broken = CharacterTokenizer.train(["a\ud800"])
     broken.save(tmp_path / "t.json")
     assert load_tokenizer(tmp_path / "t.json") == broken
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 @pytest.mark.parametrize("stop", [False, True])
 def test_saved_and_loaded(tmp_path: Path, kind: str, stop: bool) -> None:
     tokenizer = trained(kind, stop=stop)
@@ -202,7 +209,7 @@ def test_saved_and_loaded(tmp_path: Path, kind: str, stop: bool) -> None:
 )
 def test_broken_files(tmp_path: Path, change: dict[str, object], said: str) -> None:
     path = tmp_path / "t.json"
-    path.write_text(json.dumps(trained("words").to_table() | change))
+    path.write_text(json.dumps(trained("words").to_dict() | change))
     with pytest.raises(UserError, match=said) as error:
         load_tokenizer(path)
     assert str(path) in str(error.value)
@@ -219,10 +226,10 @@ def test_broken_files(tmp_path: Path, change: dict[str, object], said: str) -> N
 )
 def test_broken_merges(tmp_path: Path, change: dict[str, object], said: str) -> None:
     path = tmp_path / "t.json"
-    path.write_text(json.dumps(PIECES.to_table() | change))
+    path.write_text(json.dumps(PIECES.to_dict() | change))
     with pytest.raises(UserError, match=said):
         load_tokenizer(path)
-    table = PIECES.to_table()
+    table = PIECES.to_dict()
     table["vocabulary"][-1] = "一"
     path.write_text(json.dumps(table))
     with pytest.raises(UserError, match="spells no bytes"):
@@ -241,17 +248,17 @@ def test_foreign_files(tmp_path: Path, raw: bytes) -> None:
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained("words").save(tmp_path / "t.json")
-    monkeypatch.setattr("workings.data.tokenizers.LARGEST_FILE", 10)
+    monkeypatch.setattr("workings.data.tokenizers.registry.LARGEST_FILE", 10)
     with pytest.raises(UserError, match="larger than 10 bytes"):
         load_tokenizer(tmp_path / "t.json")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_nothing_to_train_on(kind: str) -> None:
     with pytest.raises(UserError, match="no texts"):
-        train_tokenizer(kind, [], size=300)
+        train_tokenizer(kind, [], vocab_size=300)
     with pytest.raises(UserError, match="size = 3"):
-        train_tokenizer(kind, TEXTS, size=3)
+        train_tokenizer(kind, TEXTS, vocab_size=3)
 
 
 def test_an_unknown_kind() -> None:
@@ -262,15 +269,15 @@ def test_an_unknown_kind() -> None:
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
     with pytest.raises(UserError, match=r'pip install "workings\[data\]"'):
-        BytePair.train(TEXTS)
+        BytePairTokenizer.train(TEXTS)
 
 
 def test_the_vocabulary_of_the_notes_on_real_reviews(data: Path) -> None:
-    texts = [e.text for e in read(data / "rt-polarity" / "mr.jsonl.gz")]
-    words = Words.train(texts, size=2_000, min_count=3)
+    texts = [e.text for e in read_examples(data / "rt-polarity" / "mr.jsonl.gz")]
+    words = WordTokenizer.train(texts, vocab_size=2_000, min_count=3)
     assert len(words) == 2_000
     counts = Counter(token for text in texts for token in reference(text))
-    order = [words.token(i) for i in range(3, len(words))]
+    order = [words.id_to_token(i) for i in range(3, len(words))]
     assert order == sorted(order, key=lambda t: (-counts[t], t))
     left = counts.keys() - set(order)
     assert min(counts[t] for t in order) >= max(counts[t] for t in left)
@@ -286,7 +293,7 @@ def test_the_vocabulary_of_the_notes_on_real_reviews(data: Path) -> None:
     ],
 )
 def test_words_are_written_as_people_write_them(text):
-    words = Words.train([text])
+    words = WordTokenizer.train([text])
     assert words.decode(words.encode(text)) == text
 
 
@@ -296,16 +303,18 @@ def test_words_that_were_joined_are_the_same_words(text):
     assert basic_english(trained("words").join(tokens)) == tokens
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_a_token_is_spelt_as_it_stands_in_a_text(kind):
     tokenizer = trained(kind)
-    spelt = [tokenizer.spelling(tokenizer.token(i)) for i in tokenizer.encode("It was great")]
+    spelt = [
+        tokenizer.token_to_text(tokenizer.id_to_token(i)) for i in tokenizer.encode("It was great")
+    ]
     assert "".join(spelt).replace(" ", "").lower() == "itwasgreat"
-    assert tokenizer.spelling("<pad>") == "<pad>"
+    assert tokenizer.token_to_text("<pad>") == "<pad>"
 
 
 def test_a_part_of_a_letter_goes_by_its_name():
     tokenizer = trained("byte-pair")
-    parts = [tokenizer.token(i) for i in tokenizer.encode("ж")]  # never seen: two bytes
+    parts = [tokenizer.id_to_token(i) for i in tokenizer.encode("ж")]  # never seen: two bytes
     assert len(parts) == 2
-    assert [tokenizer.spelling(part) for part in parts] == parts
+    assert [tokenizer.token_to_text(part) for part in parts] == parts

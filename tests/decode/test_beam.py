@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workings.decode.beam import beam_search, candidates, penalty
+from workings.decode.beam import beam_search, find_candidates, penalty_divisor
 from workings.errors import UserError
 
 _spec = importlib.util.spec_from_file_location("toy", Path(__file__).with_name("toy.py"))
@@ -20,7 +20,7 @@ STOP = 0
 
 def best_of_all(model, first, longest, strength):
     ranked = [
-        (log_p / penalty(length, strength), body)
+        (log_p / penalty_divisor(length, strength), body)
         for body, length, log_p in model.everything(first, STOP, longest)
     ]
     return sorted(ranked, reverse=True)
@@ -39,7 +39,7 @@ def test_with_enough_beams_it_finds_what_listing_finds(seed, strength, longest):
         model,
         torch.tensor([1, 2, 3]),
         stop=STOP,
-        longest=longest,
+        max_length=longest,
         beams=beams,
         length_penalty=strength,
     )
@@ -89,9 +89,9 @@ def test_one_beam_takes_the_likeliest_token_whatever_the_penalty(seed, strength)
 def test_a_source_with_a_limit_of_its_own_is_searched_as_if_alone(seed, beams, strength, longest):
     model = toy.Toy(seed=seed, vocabulary=5)
     options = {"stop": STOP, "beams": beams, "length_penalty": strength}
-    together = beam_search(model, torch.tensor([1, 4, 2]), longest=longest, **options)
+    together = beam_search(model, torch.tensor([1, 4, 2]), max_length=longest, **options)
     for first, limit, found in zip((1, 4, 2), longest, together, strict=True):
-        (alone,) = beam_search(model, torch.tensor([first]), longest=limit, **options)
+        (alone,) = beam_search(model, torch.tensor([first]), max_length=limit, **options)
         assert [h.tokens for h in found] == [h.tokens for h in alone]
         assert max(len(h.tokens) for h in found) <= limit
 
@@ -107,7 +107,7 @@ def test_fewer_are_the_best_of_all(seed, beams, best, strength):
     model = toy.Toy(seed=seed, vocabulary=5)
     options = {"stop": STOP, "longest": 8, "beams": beams, "length_penalty": strength}
     everything = beam_search(model, torch.tensor([1, 4, 2]), **options)
-    fewer = beam_search(model, torch.tensor([1, 4, 2]), best=best, **options)
+    fewer = beam_search(model, torch.tensor([1, 4, 2]), num_best=best, **options)
     for some, all_of_it in zip(fewer, everything, strict=True):
         expected = [h.score for h in all_of_it[:best]]
         assert [h.score for h in some] == pytest.approx(expected, abs=1e-5)
@@ -125,7 +125,7 @@ def test_candidates_are_what_sorting_everything_finds(seed, vocabulary, beams, c
     draw = torch.Generator().manual_seed(seed)
     scores = torch.randn(2 * beams, vocabulary, generator=draw)
     totals = torch.randn(2, beams, generator=draw)
-    rows, tokens, values = candidates(scores, totals, count)
+    rows, tokens, values = find_candidates(scores, totals, count)
     grown = torch.log_softmax(scores, -1).view(2, beams, vocabulary) + totals.unsqueeze(-1)
     expected = grown.flatten(1).sort(descending=True).values[:, :count]
     torch.testing.assert_close(values, expected)
@@ -135,7 +135,7 @@ def test_candidates_are_what_sorting_everything_finds(seed, vocabulary, beams, c
 
 def test_one_beam_is_greedy_where_nothing_stops():
     model = toy.Toy(seed=3)
-    (best,) = beam_search(model, torch.tensor([2]), stop=None, longest=5, beams=1)[0]
+    (best,) = beam_search(model, torch.tensor([2]), stop=None, max_length=5, beams=1)[0]
     scores, state = model.start(torch.tensor([2]))
     greedy = []
     for _ in range(5):
@@ -149,7 +149,7 @@ def test_one_beam_is_greedy_where_nothing_stops():
 def test_one_beam_without_a_penalty_is_greedy_up_to_the_stop(seed):
     """The stop comes second time and again: that ends nothing."""
     model = toy.Toy(seed=seed, vocabulary=6)
-    (best,) = beam_search(model, torch.tensor([2]), stop=STOP, longest=12, beams=1)[0]
+    (best,) = beam_search(model, torch.tensor([2]), stop=STOP, max_length=12, beams=1)[0]
     scores, state = model.start(torch.tensor([2]))
     greedy = []
     while len(greedy) < 12 and (token := int(scores.argmax())) != STOP:
@@ -160,6 +160,6 @@ def test_one_beam_without_a_penalty_is_greedy_up_to_the_stop(seed):
 
 def test_absurd_numbers():
     with pytest.raises(UserError, match="at least 1"):
-        beam_search(toy.Toy(), torch.tensor([1]), stop=0, longest=0)
+        beam_search(toy.Toy(), torch.tensor([1]), stop=0, max_length=0)
     with pytest.raises(UserError, match="at least 1"):
-        beam_search(toy.Toy(), torch.tensor([1]), stop=0, longest=5, beams=0)
+        beam_search(toy.Toy(), torch.tensor([1]), stop=0, max_length=5, beams=0)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workings.decode.sample import GREEDY, Sampling, generate, probabilities
+from workings.decode.sampling import GREEDY, Sampling, filter_probabilities, generate
 from workings.errors import UserError
 
 _spec = importlib.util.spec_from_file_location("toy", Path(__file__).with_name("toy.py"))
@@ -23,13 +23,13 @@ SCORES = st.lists(st.floats(-8, 8), min_size=2, max_size=12).map(lambda s: torch
 def test_filters_keep_the_likeliest_and_only_those(scores, k, p, least, temperature):
     full = torch.softmax(scores / temperature, -1)[0]
     ranked = full.sort(descending=True).values
-    kept = probabilities(scores, Sampling(temperature=temperature, top_k=k))[0] > 0
+    kept = filter_probabilities(scores, Sampling(temperature=temperature, top_k=k))[0] > 0
     assert kept.sum() >= min(k, len(full))
     assert full[kept].min() >= ranked[min(k, len(full)) - 1] - 1e-7
-    kept = probabilities(scores, Sampling(temperature=temperature, top_p=p))[0] > 0
+    kept = filter_probabilities(scores, Sampling(temperature=temperature, top_p=p))[0] > 0
     assert full[kept].sum() >= min(p, 1) - 1e-5
     assert full[kept].sum() - full[kept].min() <= p + 1e-5  # not one more than needed
-    kept = probabilities(scores, Sampling(temperature=temperature, min_p=least))[0] > 0
+    kept = filter_probabilities(scores, Sampling(temperature=temperature, min_p=least))[0] > 0
     assert bool((full[kept] >= least * full.max() - 1e-6).all())
     assert bool(kept[full.argmax()])
 
@@ -37,16 +37,16 @@ def test_filters_keep_the_likeliest_and_only_those(scores, k, p, least, temperat
 @settings(deadline=None)
 @given(SCORES)
 def test_probabilities_are_probabilities(scores):
-    how = Sampling(temperature=0.7, top_k=5, top_p=0.8, min_p=0.05, repetition=1.3)
-    chances = probabilities(scores, how, torch.tensor([[0, 1]]))
+    how = Sampling(temperature=0.7, top_k=5, top_p=0.8, min_p=0.05, repetition_penalty=1.3)
+    chances = filter_probabilities(scores, how, torch.tensor([[0, 1]]))
     assert chances.sum() == pytest.approx(1, abs=1e-5)
-    assert (probabilities(scores, GREEDY)[0] > 0).sum() == 1
+    assert (filter_probabilities(scores, GREEDY)[0] > 0).sum() == 1
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-40, 5e-324])
 def test_however_cold_it_is_the_likeliest_is_drawn(temperature):
     scores = torch.tensor([[2.0, 1.0, 60.0, -1e30]])
-    chances = probabilities(scores, Sampling(temperature=temperature))
+    chances = filter_probabilities(scores, Sampling(temperature=temperature))
     assert chances.tolist() == [[0.0, 0.0, 1.0, 0.0]]
 
 
@@ -57,7 +57,9 @@ def test_a_seed_that_no_generator_takes_is_told():
 
 def test_a_repeated_token_is_less_likely():
     scores = torch.tensor([[1.0, 1.0, -1.0, -1.0]])
-    chances = probabilities(scores, Sampling(repetition=2.0), torch.tensor([[0, 2]]))[0]
+    chances = filter_probabilities(
+        scores, Sampling(repetition_penalty=2.0), torch.tensor([[0, 2]])
+    )[0]
     assert chances[0] < chances[1]
     assert chances[2] < chances[3]
 

@@ -24,7 +24,7 @@ def expanded(words: Sequence[str]) -> list[str]:
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Parse what stands behind `workings`: verb, options and keys must be there, recipes too."""
-    arguments, changes = workings.cli._parser().parse_known_args(list(words))
+    arguments, changes = workings.cli._build_parser().parse_known_args(list(words))
     assert arguments.takes_changes or not changes, f"no such option: {changes}"
     arguments.changes = changes
     for recipe in _recipes(arguments):

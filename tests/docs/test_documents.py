@@ -16,8 +16,8 @@ import pytest
 from commands import ROOT, expanded, parsed, split
 from documents import DOCUMENTS, blocks, mentioned
 
-from workings.cli import VERBS, _parser, main
-from workings.data import captions, pairs, sets, texts
+from workings.cli import VERBS, _build_parser, main
+from workings.data import captions, corpora, datasets, parallel
 from workings.data.splits import Splits
 from workings.recipes import read_recipe
 
@@ -45,7 +45,7 @@ def test_commands_can_be_given(document):
 
 @by_name
 def test_verbs_and_options_in_the_text_are_there(document):
-    actions = _parser()._subparsers._group_actions[0].choices
+    actions = _build_parser()._subparsers._group_actions[0].choices
     for code in mentioned(document):
         verb, *rest = code.split()[1:]
         assert verb in VERBS, code
@@ -111,19 +111,19 @@ def kept(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def few():
-    whole = sets.BUILT_IN["emoji-languages"]()
+    whole = datasets.BUILTIN_DATASETS["emoji-languages"]()
     return Splits(whole.name, whole.train[:280], whole.validation[:70], whole.test[:70])
 
 
 @pytest.fixture
 def small_sets(kept, few, monkeypatch):
-    names = pairs.emoji_names
+    names = parallel.load_emoji_names
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept[0] / "cache"))
-    monkeypatch.setattr(texts, "MOST_BUILT_IN", 80_000)
-    monkeypatch.setitem(sets.BUILT_IN, "emoji-languages", lambda: few)
-    monkeypatch.setattr(pairs, "emoji_names", lambda *a, **k: _some(names(*a, **k)))
-    for part in captions.SCENE_COUNTS:
-        monkeypatch.setitem(captions.SCENE_COUNTS, part, 16)
+    monkeypatch.setattr(corpora, "MOST_BUILT_IN", 80_000)
+    monkeypatch.setitem(datasets.BUILTIN_DATASETS, "emoji-languages", lambda: few)
+    monkeypatch.setattr(parallel, "emoji_names", lambda *a, **k: _some(names(*a, **k)))
+    for part in captions.SCENES_PER_SPLIT:
+        monkeypatch.setitem(captions.SCENES_PER_SPLIT, part, 16)
 
 
 def _some(parts):
@@ -142,7 +142,7 @@ def train(kept):
         if key in trained:
             shutil.copytree(trained[key], out)
             return
-        steps = ["--data.steps", "3"] if _is_language(arguments) else []
+        steps = ["--data.eval_every", "3"] if _is_language(arguments) else []
         changes = ["--train.epochs", "1", *steps] if short else []
         assert main([*words, *changes, "--threads", "1"]) == 0, words
         trained[key] = shutil.copytree(out, folder / str(len(trained)))

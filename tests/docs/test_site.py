@@ -12,7 +12,7 @@ import rendered
 import workings
 from workings.attention import attend
 from workings.config import describe
-from workings.recipes.keys import RECIPES
+from workings.recipes.registry import RECIPES
 
 
 class Read(HTMLParser):

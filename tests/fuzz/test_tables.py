@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workings.config import build, describe, load_table, to_table, to_toml
-from workings.data import BytePair, Characters, Words, load_tokenizer
+from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
-from workings.recipes import MODELS, SIZES, ClassifyRecipe
-from workings.storage import Damaged, read_json, write_json
-from workings.train.checkpoints import misfits_told
-from workings.train.loop import Progress
+from workings.recipes import CLASSIFIER_KINDS, CLASSIFIER_SIZES, ClassificationRecipe
+from workings.storage import CorruptFileError, read_json, write_json
+from workings.training.checkpoints import raise_mismatch_as_corrupt
+from workings.training.trainer import TrainingProgress
 
 NUMBERS = (
     st.integers(-3, 70)
@@ -37,16 +37,16 @@ def expect_one_line(error):
 
 def keys(kind):
     prefix = "model."
-    return [f.key for f in describe(ClassifyRecipe) if "." in f.key] + [
-        f.key for f in describe(MODELS[kind], prefix)
+    return [f.key for f in describe(ClassificationRecipe) if "." in f.key] + [
+        f.key for f in describe(CLASSIFIER_KINDS[kind], prefix)
     ]
 
 
 @st.composite
 def recipes(draw):
     """A recipe with a few of its keys set to anything, and most of them to what might be right."""
-    kind = draw(st.sampled_from(list(MODELS)))
-    table = {"model": {"kind": kind, "size": draw(st.sampled_from(list(SIZES[kind])))}}
+    kind = draw(st.sampled_from(list(CLASSIFIER_KINDS)))
+    table = {"model": {"kind": kind, "size": draw(st.sampled_from(list(CLASSIFIER_SIZES[kind])))}}
     sensible = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=3)
     for key in draw(st.lists(st.sampled_from(keys(kind)), max_size=6)):
         section, name = key.split(".")
@@ -59,13 +59,13 @@ def recipes(draw):
 
 def read_recipe_table(table):
     try:
-        recipe = build(ClassifyRecipe, table)
+        recipe = build(ClassificationRecipe, table)
         with torch.device("meta"):
             build_classifier(recipe.model, 30, 3)
     except UserError as error:
         expect_one_line(error)
     else:
-        assert build(ClassifyRecipe, to_table(recipe)) == recipe
+        assert build(ClassificationRecipe, to_table(recipe)) == recipe
 
 
 def test_strange_recipes():
@@ -81,15 +81,18 @@ def test_strange_recipes_at_length():
 @settings(max_examples=50, **QUICK)
 def test_what_was_accepted_reads_back(tmp_path_factory, table):
     try:
-        recipe = build(ClassifyRecipe, table)
+        recipe = build(ClassificationRecipe, table)
     except UserError:
         return
     path = tmp_path_factory.mktemp("recipe") / "a.toml"
     path.write_text(to_toml(to_table(recipe)), encoding="utf-8")
-    assert build(ClassifyRecipe, load_table(path)) == recipe
+    assert build(ClassificationRecipe, load_table(path)) == recipe
 
 
-TOKENIZERS = [k.train(["ab cd ab"], size=300).to_table() for k in (Words, Characters, BytePair)]
+TOKENIZERS = [
+    k.train(["ab cd ab"], size=300).to_dict()
+    for k in (WordTokenizer, CharacterTokenizer, BytePairTokenizer)
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
@@ -122,14 +125,14 @@ def test_strange_tokenizers(tmp_path_factory, table):
         tokenizer.decode(tokenizer.encode("ab cd 🙂"))
 
 
-@given(st.dictionaries(st.sampled_from([*vars(Progress()), "x"]), JSON, max_size=4) | JSON)
+@given(st.dictionaries(st.sampled_from([*vars(TrainingProgress()), "x"]), JSON, max_size=4) | JSON)
 @settings(max_examples=300, **QUICK)
 def test_strange_progress(table):
     try:
-        with misfits_told():
-            progress = build(Progress, table)
+        with raise_mismatch_as_corrupt():
+            progress = build(TrainingProgress, table)
             assert progress.step >= 0
-    except Damaged as error:
+    except CorruptFileError as error:
         expect_one_line(error)
 
 
@@ -147,4 +150,4 @@ def test_whatever_is_written_reads_back(tmp_path_factory, table):
 
 def test_dates_are_no_numbers():
     with pytest.raises(UserError, match="it must be a whole number"):
-        build(ClassifyRecipe, {"train": {"epochs": datetime.date(2020, 1, 1)}})
+        build(ClassificationRecipe, {"train": {"epochs": datetime.date(2020, 1, 1)}})

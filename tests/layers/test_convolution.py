@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from workings.layers.convolution import Conv1d, Convolution, max_pool, mean_pool, real
+from workings.layers.convolution import Conv1d, Convolution, max_pool, mean_pool, padding_mask
 
 
 def test_same_as_a_loop_over_windows():
@@ -31,13 +31,13 @@ def test_same_as_torchs_in_result_and_gradient(padding):
 def test_windows_counts_those_that_lie_on_real_positions():
     layer = Convolution(1, 1, 4, stride=3)
     lengths = torch.tensor([1, 4, 6, 7, 10])
-    assert layer.windows(lengths).tolist() == [1, 1, 1, 2, 3]
+    assert layer.output_lengths(lengths).tolist() == [1, 1, 1, 2, 3]
     assert layer(torch.zeros(1, 10, 1)).shape[1] == 3
 
 
 def test_pooling_sees_only_what_is_real():
     x = torch.tensor([[[1.0], [3.0], [100.0]], [[-5.0], [-7.0], [-9.0]]])
-    mask = real(torch.tensor([2, 3]), 3)
+    mask = padding_mask(torch.tensor([2, 3]), 3)
     assert max_pool(x, mask).flatten().tolist() == [3.0, -5.0]
     assert mean_pool(x, mask).flatten().tolist() == [2.0, -7.0]
     assert max_pool(x).flatten().tolist() == [100.0, -5.0]
@@ -46,5 +46,5 @@ def test_pooling_sees_only_what_is_real():
 
 def test_the_largest_of_nothing_is_zero():
     x = torch.randn(2, 3, 4)
-    mask = real(torch.tensor([0, 3]), 3)
+    mask = padding_mask(torch.tensor([0, 3]), 3)
     torch.testing.assert_close(max_pool(x, mask), torch.stack((torch.zeros(4), x[1].amax(0))))

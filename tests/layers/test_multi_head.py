@@ -12,9 +12,9 @@ def by_hand(
     layer: MultiHeadAttention, x: Tensor, context: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """Each head with its own slice of the matrices, one after another, in the notes' order."""
-    weight, bias = layer.project.weight, layer.project.bias
-    size, shared = layer.head_width, layer.shared_heads
-    keys_at, values_at = layer.width, layer.width + shared * size
+    weight, bias = layer.qkv.weight, layer.qkv.bias
+    size, shared = layer.d_head, layer.kv_heads
+    keys_at, values_at = layer.d_model, layer.d_model + shared * size
 
     def projected(what: Tensor, start: int) -> Tensor:
         return what @ weight[start : start + size].T + bias[start : start + size]
@@ -34,14 +34,14 @@ def by_hand(
 
 @pytest.mark.parametrize(("heads", "shared"), [(1, 1), (2, 2), (4, 4), (4, 2), (4, 1)])
 def test_heads_are_neighbouring_slices_of_the_width(heads, shared, fill, waves):
-    layer = fill(MultiHeadAttention(8, heads, shared_heads=shared))
+    layer = fill(MultiHeadAttention(8, heads, kv_heads=shared))
     x = waves(2, 5, 8, start=300)
     torch.testing.assert_close(layer(x), by_hand(layer, x, x), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shared", [4, 2])
 def test_queries_may_come_from_one_sequence_and_keys_from_another(shared, fill, waves):
-    layer = fill(MultiHeadAttention(8, 4, shared_heads=shared))
+    layer = fill(MultiHeadAttention(8, 4, kv_heads=shared))
     x, context = waves(2, 3, 8, start=300), waves(2, 7, 8, start=777)
     torch.testing.assert_close(layer(x, context), by_hand(layer, x, context), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(layer(x, x), layer(x), atol=1e-5, rtol=1e-5)
@@ -60,7 +60,7 @@ def test_padding_is_hidden_from_every_head(fill, waves):
 
 
 def test_shared_heads_are_whole_heads_with_the_same_weights(fill, waves):
-    grouped, whole = fill(MultiHeadAttention(8, 4, shared_heads=2)), MultiHeadAttention(8, 4)
+    grouped, whole = fill(MultiHeadAttention(8, 4, kv_heads=2)), MultiHeadAttention(8, 4)
     with torch.no_grad():
         for name in ("weight", "bias"):
             query, key, value = getattr(grouped.project, name).split([8, 4, 4])
@@ -68,7 +68,7 @@ def test_shared_heads_are_whole_heads_with_the_same_weights(fill, waves):
                 torch.cat([half for half in rows.split(2) for _ in range(2)])
                 for rows in (key, value)
             ]
-            getattr(whole.project, name).copy_(torch.cat((query, *doubled)))
+            getattr(whole.qkv, name).copy_(torch.cat((query, *doubled)))
     whole.output.load_state_dict(grouped.output.state_dict())
     x = waves(2, 5, 8, start=300)
     torch.testing.assert_close(grouped(x, causal=True), whole(x, causal=True))
@@ -77,7 +77,7 @@ def test_shared_heads_are_whole_heads_with_the_same_weights(fill, waves):
 @pytest.mark.parametrize("pieces", [(1,) * 6, (3, 1, 1, 1), (2, 4), (6,)])
 @pytest.mark.parametrize("shared", [4, 2])
 def test_a_cache_makes_piece_by_piece_the_same_as_the_whole(pieces, shared, fill, waves):
-    layer = fill(MultiHeadAttention(8, 4, shared_heads=shared))
+    layer = fill(MultiHeadAttention(8, 4, kv_heads=shared))
     x, cache = waves(2, 6, 8, start=300), KeyValueCache()
     parts = [layer(part, causal=True, cache=cache) for part in x.split(pieces, dim=1)]
     torch.testing.assert_close(torch.cat(parts, dim=1), layer(x, causal=True))

@@ -48,7 +48,7 @@ def test_added_positions_keep_the_width(layer):
 
 @pytest.mark.parametrize(
     "layer",
-    [SinusoidalPositions(2, how="concatenate"), LearnedPositions(9, 2, how="concatenate")],
+    [SinusoidalPositions(2, mode="concatenate"), LearnedPositions(9, 2, mode="concatenate")],
 )
 def test_concatenated_positions_stand_beside_the_vectors(layer):
     batch = WORDS.expand(5, -1, -1)
@@ -71,7 +71,7 @@ def bag(sentence: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "positions", [SinusoidalPositions(4), SinusoidalPositions(4, how="concatenate")]
+    "positions", [SinusoidalPositions(4), SinusoidalPositions(4, mode="concatenate")]
 )
 def test_i_love_you_and_you_love_i_differ_only_with_positions(positions):
     i_love_you, you_love_i = WORDS, WORDS.flip(1)
@@ -125,6 +125,6 @@ def test_added_positions_of_another_width_are_refused_and_not_spread(layer):
 @pytest.mark.usefixtures("without_shape_checks")
 def test_an_unknown_way_to_join_is_refused_at_once():
     with pytest.raises(UserError, match="how 'concat': did you mean 'concatenate'"):
-        SinusoidalPositions(4, how="concat")
+        SinusoidalPositions(4, mode="concat")
     with pytest.raises(UserError, match="how 'x': expected one of add, concatenate"):
-        LearnedPositions(3, 4, how="x")
+        LearnedPositions(3, 4, mode="x")

@@ -5,13 +5,19 @@ import torch
 from torch import nn
 
 from workings.errors import UserError
-from workings.layers.recurrent import CELLS, RNN, Direction, Recurrent, turned
+from workings.layers.recurrent import (
+    CELLS,
+    RNN,
+    RecurrentLayer,
+    RecurrentStack,
+    reverse_within_length,
+)
 from workings.trace import Trace
 
 LENGTHS = torch.tensor([5, 3, 1])
 
 
-def copied(ours: Recurrent, cell: str, width: int, hidden: int) -> nn.RNNBase:
+def copied(ours: RecurrentStack, cell: str, width: int, hidden: int) -> nn.RNNBase:
     """torch's own stack with our weights."""
     layers, ways = len(ours.layers), len(ours.layers[0])
     theirs = CELLS[cell](width, hidden, layers, batch_first=True, bidirectional=ways == 2)
@@ -28,7 +34,7 @@ def copied(ours: Recurrent, cell: str, width: int, hidden: int) -> nn.RNNBase:
 @pytest.mark.parametrize("layers", [1, 2])
 def test_same_as_torchs_packed_layers(cell, bidirectional, layers):
     torch.manual_seed(0)
-    ours = Recurrent(cell, 4, 6, layers=layers, bidirectional=bidirectional).double()
+    ours = RecurrentStack(cell, 4, 6, layers=layers, bidirectional=bidirectional).double()
     theirs = copied(ours, cell, 4, 6).double()
     x = torch.randn(3, 5, 4, dtype=torch.float64)
     packed = nn.utils.rnn.pack_padded_sequence(x, LENGTHS, batch_first=True)
@@ -45,7 +51,7 @@ def test_same_as_torchs_packed_layers(cell, bidirectional, layers):
 @pytest.mark.parametrize("backwards", [False, True])
 def test_in_the_open_as_in_the_dark(cell, backwards):
     torch.manual_seed(1)
-    layer = Direction(cell, 3, 4, backwards=backwards).double()
+    layer = RecurrentLayer(cell, 3, 4, reverse=backwards).double()
     x = torch.randn(3, 5, 3, dtype=torch.float64, requires_grad=True)
     dark, _, _ = layer(x, LENGTHS)
     with Trace(layer) as trace:
@@ -57,7 +63,7 @@ def test_in_the_open_as_in_the_dark(cell, backwards):
 
 
 def test_an_lstms_gates_can_be_seen_and_changed():
-    layer = Direction("lstm", 3, 4)
+    layer = RecurrentLayer("lstm", 3, 4)
     x = torch.randn(2, 5, 3)
     with Trace(layer, only="cell") as trace:
         layer(x)
@@ -68,7 +74,7 @@ def test_an_lstms_gates_can_be_seen_and_changed():
 
 
 def test_padding_is_never_read():
-    layer = Recurrent("gru", 3, 4, bidirectional=True)
+    layer = RecurrentStack("gru", 3, 4, bidirectional=True)
     x = torch.randn(3, 5, 3)
     changed = x.clone()
     changed[1, 3:] = 100.0
@@ -78,14 +84,14 @@ def test_padding_is_never_read():
 
 def test_turned_twice_is_as_it_was():
     x = torch.randn(3, 5, 2)
-    assert torch.equal(turned(turned(x, LENGTHS), LENGTHS), x)
+    assert torch.equal(reverse_within_length(reverse_within_length(x, LENGTHS), LENGTHS), x)
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("traced", [False, True])
 def test_reading_on_is_reading_at_once(cell, traced):
     torch.manual_seed(0)
-    layer = Recurrent(cell, 3, 4, layers=2).double()
+    layer = RecurrentStack(cell, 3, 4, layers=2).double()
     x = torch.randn(2, 7, 3, dtype=torch.double)
     whole, _, _ = layer(x)
     with Trace(layer) if traced else nullcontext():
@@ -97,10 +103,10 @@ def test_reading_on_is_reading_at_once(cell, traced):
 def test_turning_back_is_its_own_gradient():
     x = torch.randn(3, 5, 2, dtype=torch.float64, requires_grad=True)
     lengths = torch.tensor([5, 3, 0])
-    assert torch.equal(turned(turned(x, lengths), lengths), x)
-    assert torch.equal(turned(x, lengths)[1, :, 0], x[1, [2, 1, 0, 3, 4], 0])
-    assert torch.autograd.gradcheck(turned, (x, lengths))
-    assert torch.autograd.gradgradcheck(turned, (x, lengths))
+    assert torch.equal(reverse_within_length(reverse_within_length(x, lengths), lengths), x)
+    assert torch.equal(reverse_within_length(x, lengths)[1, :, 0], x[1, [2, 1, 0, 3, 4], 0])
+    assert torch.autograd.gradcheck(reverse_within_length, (x, lengths))
+    assert torch.autograd.gradgradcheck(reverse_within_length, (x, lengths))
 
 
 @pytest.mark.parametrize("time", [1, 5])
@@ -108,7 +114,7 @@ def test_an_rnn_is_torchs_in_result_and_gradient(time):
     torch.manual_seed(0)
     layer = RNN(3, 4, batch_first=True).double()
     x = torch.randn(2, time, 3, dtype=torch.float64, requires_grad=True)
-    assert layer._is_plain(x, None)
+    assert layer._can_use_fast_path(x, None)
     outcomes = []
     for read in (layer, super(RNN, layer).forward):
         states, last = read(x)
@@ -124,7 +130,7 @@ def test_an_rnn_is_torchs_in_result_and_gradient(time):
 def test_what_is_not_plain_is_left_to_torch(options):
     layer = RNN(3, 4, **{"batch_first": True, **options})
     x = torch.randn(2, 5, 3)
-    assert not layer._is_plain(x, None)
+    assert not layer._can_use_fast_path(x, None)
     assert layer(x)[0].shape[:2] == (2, 5)
     plain = RNN(3, 4, batch_first=True)
     torch.testing.assert_close(plain(x, torch.zeros(1, 2, 4))[0], plain(x)[0])
@@ -133,7 +139,7 @@ def test_what_is_not_plain_is_left_to_torch(options):
 def test_cells_that_remember_to_begin_with():
     """For one to so many steps, as many of them ten times as long; and input gates let less in."""
     torch.manual_seed(0)
-    layer = Direction("lstm", 3, 4000, memory=100).layer
+    layer = RecurrentLayer("lstm", 3, 4000, chrono_steps=100).layer
     take, keep = torch.sigmoid(layer.bias_ih_l0).chunk(4)[:2]
     steps = 1 / (1 - keep)  # of a geometric decay: 1 + e^bias
     assert 2 <= steps.min() < 2.1
@@ -145,13 +151,13 @@ def test_cells_that_remember_to_begin_with():
 @pytest.mark.parametrize("cell", ["rnn", "gru"])
 def test_only_an_lstm_has_cells_to_remember(cell):
     with pytest.raises(UserError, match="for an lstm's cells"):
-        Direction(cell, 3, 4, memory=10)
+        RecurrentLayer(cell, 3, 4, chrono_steps=10)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_16_bits_are_read_by_any_cpu(cell):
     torch.manual_seed(5)
-    layer, x = Direction(cell, 4, 8), torch.randn(3, 7, 4)
+    layer, x = RecurrentLayer(cell, 4, 8), torch.randn(3, 7, 4)
     exact, _, _ = layer(x[:, :5])
     with torch.autocast("cpu", torch.bfloat16):
         begun, _, memory = layer(x[:, :2])

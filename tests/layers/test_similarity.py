@@ -5,10 +5,10 @@ import torch
 
 from workings import UserError, attend
 from workings.attention import dot
-from workings.layers import Additive, General
+from workings.layers import AdditiveSimilarity, GeneralSimilarity
 
 
-def additive_by_hand(layer: Additive, query: list[float], key: list[float]) -> float:
+def additive_by_hand(layer: AdditiveSimilarity, query: list[float], key: list[float]) -> float:
     """`vᵀ tanh(W_q q + W_k k)` for one query and one key, with nothing but sums."""
     total = 0.0
     for v, w_q, w_k in zip(
@@ -23,16 +23,19 @@ def additive_by_hand(layer: Additive, query: list[float], key: list[float]) -> f
     return total
 
 
-def general_by_hand(layer: General, query: list[float], key: list[float]) -> float:
+def general_by_hand(layer: GeneralSimilarity, query: list[float], key: list[float]) -> float:
     """`qᵀ W k` for one query and one key; the layer keeps Wᵀ."""
     return sum(
         key[j] * w * query[i]
-        for j, row in enumerate(layer.bridge.weight.tolist())
+        for j, row in enumerate(layer.projection.weight.tolist())
         for i, w in enumerate(row)
     )
 
 
-CASES = [(Additive(3, 2, 5), additive_by_hand), (General(3, 2), general_by_hand)]
+CASES = [
+    (AdditiveSimilarity(3, 2, 5), additive_by_hand),
+    (GeneralSimilarity(3, 2), general_by_hand),
+]
 
 
 @pytest.mark.parametrize(("layer", "by_hand"), CASES)
@@ -77,15 +80,15 @@ def test_every_weight_learns(layer, _, fill, waves):
 
 
 def test_an_identity_between_one_width_is_the_inner_product(waves):
-    layer, query, key = General(3, 3), waves(4, 3), waves(5, 3, start=20)
+    layer, query, key = GeneralSimilarity(3, 3), waves(4, 3), waves(5, 3, start=20)
     with torch.no_grad():
-        layer.bridge.weight.copy_(torch.eye(3))
+        layer.projection.weight.copy_(torch.eye(3))
     torch.testing.assert_close(layer(query, key), dot(query, key))
 
 
 def test_snapshots(fill):
     query, key = torch.tensor([[1.0, -1.0]]), torch.tensor([[0.5], [2.0]])
-    additive, general = fill(Additive(2, 1, 2)), fill(General(2, 1))
+    additive, general = fill(AdditiveSimilarity(2, 1, 2)), fill(GeneralSimilarity(2, 1))
     torch.testing.assert_close(
         additive(query, key), torch.tensor([[0.305715, -0.309489]]), atol=1e-5, rtol=0
     )
@@ -94,7 +97,7 @@ def test_snapshots(fill):
     )
 
 
-@pytest.mark.parametrize("layer", [Additive(3, 2, 5), General(3, 2)])
+@pytest.mark.parametrize("layer", [AdditiveSimilarity(3, 2, 5), GeneralSimilarity(3, 2)])
 def test_other_widths_are_refused(layer):
     with pytest.raises(UserError, match="expected queries of width 3, got 4"):
         layer(torch.zeros(1, 4), torch.zeros(1, 2))

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from workings.layers import vocabulary_loss as module
-from workings.layers.vocabulary_loss import vocabulary_loss
+from workings.layers import loss as module
+from workings.layers.loss import chunked_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -19,7 +19,7 @@ def test_against_torch(monkeypatch, rows, biased, smoothing):
     bias = torch.randn(11, dtype=torch.float64, requires_grad=True) if biased else None
     targets = torch.randint(11, (rows,))
     leaves = [t for t in (features, weight, bias) if t is not None]
-    ours = vocabulary_loss(features, weight, bias, targets, smoothing)
+    ours = chunked_cross_entropy(features, weight, bias, targets, smoothing)
     theirs = F.cross_entropy(
         F.linear(features, weight, bias), targets, label_smoothing=smoothing, reduction="sum"
     )
@@ -31,10 +31,10 @@ def test_against_torch(monkeypatch, rows, biased, smoothing):
 
 def test_large_scores_do_not_overflow():
     features, weight = torch.full((2, 1), 1e4), torch.tensor([[1.0], [-1.0]])
-    assert vocabulary_loss(features, weight, None, torch.tensor([0, 1])).item() == 2e4
+    assert chunked_cross_entropy(features, weight, None, torch.tensor([0, 1])).item() == 2e4
 
 
 def test_without_gradients():
     features, weight = torch.randn(4, 3), torch.randn(5, 3)
-    loss = vocabulary_loss(features, weight, None, torch.tensor([0, 1, 2, 3]))
+    loss = chunked_cross_entropy(features, weight, None, torch.tensor([0, 1, 2, 3]))
     assert not loss.requires_grad

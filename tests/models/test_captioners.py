@@ -7,14 +7,17 @@ import torch
 
 from workings.decode.beam import beam_search
 from workings.errors import UserError
-from workings.models.captioners import Distinct, Pictures, build_captioner, placed
-from workings.models.eyes import build_eye
-from workings.models.recurrent_writer import RecurrentWriter
-from workings.models.summary import summarise
-from workings.models.transformer_writer import TransformerWriter
-from workings.models.translators import build_translator
-from workings.models.writers import START
-from workings.recipes import captioner_config
+from workings.models.captioning import (
+    FeatureBatchNorm,
+    ImageBatch,
+    build_captioner,
+    grid_position_encoding,
+)
+from workings.models.seq2seq import START, RecurrentDecoder, TransformerDecoder
+from workings.models.summary import summarize
+from workings.models.translation import build_translator
+from workings.models.vision import build_vision_encoder
+from workings.recipes import parse_captioner_config
 from workings.trace import Trace
 
 KINDS = {
@@ -41,7 +44,7 @@ def made(name):
 def pictures(*of):
     draw = torch.Generator().manual_seed(1)
     pixels = torch.randint(0, 256, (max(of) + 1, 16, 16, 3), generator=draw, dtype=torch.uint8)
-    return Pictures(pixels, torch.tensor(of))
+    return ImageBatch(pixels, torch.tensor(of))
 
 
 def texts(count, time):
@@ -67,7 +70,7 @@ def test_a_picture_with_several_captions_is_looked_at_once(name):
     """Scores and gradients are as if it had been there once for each caption."""
     model, target = made(name), texts(4, 5)
     shared = pictures(0, 0, 1, 0)
-    apart = Pictures(shared.pixels[shared.of], torch.arange(4))
+    apart = ImageBatch(shared.pixels[shared.image_index], torch.arange(4))
     seen = []
     model.grid.eye.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
     gradients = []
@@ -84,7 +87,11 @@ def test_a_picture_with_several_captions_is_looked_at_once(name):
 def test_what_all_pictures_share_says_nothing_of_any():
     """It moves neither what is distinct about each nor, so that it grows, any weight before it."""
     torch.manual_seed(0)
-    distinct, x, shared = Distinct(6).train(), torch.randn(5, 6), torch.zeros(6, requires_grad=True)
+    distinct, x, shared = (
+        FeatureBatchNorm(6).train(),
+        torch.randn(5, 6),
+        torch.zeros(6, requires_grad=True),
+    )
     torch.testing.assert_close(distinct(x + 100.0, 5), distinct(x, 5), atol=1e-4, rtol=0)
     (distinct(x + shared, 5) * torch.randn(5, 6)).sum().backward()
     torch.testing.assert_close(shared.grad, torch.zeros(6), atol=1e-5, rtol=0)
@@ -93,7 +100,7 @@ def test_what_all_pictures_share_says_nothing_of_any():
 def test_a_picture_alone_is_held_against_those_before():
     """However many captions it has: among its like alone there would be nothing left of it."""
     torch.manual_seed(0)
-    distinct, same = Distinct(6).train(), torch.randn(1, 6).expand(3, 6)
+    distinct, same = FeatureBatchNorm(6).train(), torch.randn(1, 6).expand(3, 6)
     before = distinct.running_var.clone()
     found = distinct(same, 1)
     assert found.abs().min() > 0
@@ -107,19 +114,19 @@ def test_the_picture_matters_and_so_does_where_a_thing_is(name):
     model, target = made(name), texts(1, 4)
     left = torch.zeros(1, 16, 16, 3, dtype=torch.uint8)
     left[:, 4:8, 2:6] = 255
-    one, other = Pictures(left, torch.tensor([0])), Pictures(left.flip(2), torch.tensor([0]))
+    one, other = ImageBatch(left, torch.tensor([0])), ImageBatch(left.flip(2), torch.tensor([0]))
     assert (model(one, target) - model(other, target)).abs().max() > 1e-4
 
 
 @torch.no_grad()
 def test_beam_search_is_that_of_translators():
     for name in KINDS:
-        found = beam_search(made(name), pictures(0, 1), stop=3, longest=6, beams=3)
+        found = beam_search(made(name), pictures(0, 1), stop=3, max_length=6, beams=3)
         assert [len(some) for some in found] == [3, 3]
 
 
 def test_the_decoders_are_translators_own_classes():
-    for kind, writer in (("recurrent", RecurrentWriter), ("transformer", TransformerWriter)):
+    for kind, writer in (("recurrent", RecurrentDecoder), ("transformer", TransformerDecoder)):
         table = {"kind": kind, "embedding": 8, "hidden": 8}
         for model in (build_captioner(table, WORDS), build_translator(table, WORDS, WORDS)):
             assert isinstance(model, writer)
@@ -136,7 +143,7 @@ def test_weights_over_the_grid_sum_to_one():
 
 
 def test_every_place_of_a_grid_is_told_apart():
-    places = placed(5, 7, 16)
+    places = grid_position_encoding(5, 7, 16)
     assert torch.cdist(places, places).fill_diagonal_(9).min() > 0.1
     torch.testing.assert_close(places[0, :8], places[6, :8])  # one row
     torch.testing.assert_close(places[0, 8:], places[7, 8:])  # one column
@@ -144,8 +151,11 @@ def test_every_place_of_a_grid_is_told_apart():
 
 @pytest.mark.parametrize("eye", ["residual", "vgg"])
 def test_an_eye_sees_a_picture_alone_as_among_others(eye):
-    _, config = captioner_config({"eye": eye, "channels": [4, 8, 16]})
-    body, pixels = build_eye(config, pixels=16, pretrained=False).train(), pictures(0, 1, 2).pixels
+    _, config = parse_captioner_config({"eye": eye, "channels": [4, 8, 16]})
+    body, pixels = (
+        build_vision_encoder(config, pixels=16, pretrained=False).train(),
+        pictures(0, 1, 2).pixels,
+    )
     torch.testing.assert_close(body(pixels)[1:2], body(pixels[1:2]), atol=1e-5, rtol=1e-4)
     body(pixels).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in body.parameters())
@@ -168,7 +178,7 @@ def test_other_peoples_eyes_give_a_grid(package):
     pytest.importorskip(package)
     model = build_captioner({"eye": f"{package}/resnet18", "embedding": 8, "hidden": 8}, WORDS)
     pixels = torch.zeros(2, 64, 64, 3, dtype=torch.uint8)
-    scores = model(Pictures(pixels, torch.arange(2)), texts(2, 3))
+    scores = model(ImageBatch(pixels, torch.arange(2)), texts(2, 3))
     assert scores.shape == (2, 3, WORDS)
     with pytest.raises(UserError, match=r"has no model 'resnet19': .*resnet18"):
         build_captioner({"eye": f"{package}/resnet19"}, WORDS)
@@ -208,7 +218,7 @@ def test_an_eye_that_there_is_not(eye):
 
 def test_a_layer_that_is_called_at_every_step_has_one_row_of_the_table():
     model = made("additive")
-    rows = {row.name: row for row in summarise(model, length=5, pixels=16).rows}
+    rows = {row.name: row for row in summarize(model, length=5, pixels=16).rows}
     query = rows["look.additive.query"]
     assert query.mult_adds == 5 * model.look.additive.query.weight.numel()
     assert rows["grid.eye.body.0"].mult_adds == 8 * 8 * (3 * 3 * 3 * 4)

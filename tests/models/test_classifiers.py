@@ -7,10 +7,15 @@ import pytest
 import torch
 
 from workings.errors import UserError
-from workings.models.classifiers import CLASSIFIERS, build_classifier
-from workings.models.ngrams import NgramClassifier
-from workings.models.summary import summarise
-from workings.recipes import MODELS, SIZES, NgramConfig, model_config, read_recipe
+from workings.models.classifiers import CLASSIFIERS, NgramClassifier, build_classifier
+from workings.models.summary import summarize
+from workings.recipes import (
+    CLASSIFIER_KINDS,
+    CLASSIFIER_SIZES,
+    NgramConfig,
+    parse_classifier_config,
+    read_recipe,
+)
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -27,8 +32,8 @@ NOTES = {
 @pytest.mark.parametrize("name", NOTES)
 def test_the_notes_layer_tables(name):
     recipe = read_recipe(RECIPES / f"imdb-{name}-notes.toml")
-    model = build_classifier(recipe.model, recipe.tokenizer.size, 2)
-    table = summarise(model, 500)
+    model = build_classifier(recipe.model, recipe.tokenizer.vocab_size, 2)
+    table = summarize(model, 500)
     parameters, mult_adds = NOTES[name]
     assert table.parameters == sum(row.parameters for row in table.rows) == parameters
     if mult_adds is not None:
@@ -49,10 +54,10 @@ SMALL = {
 
 
 def test_a_kind_needs_no_sizes(monkeypatch):
-    monkeypatch.setitem(MODELS, "new", NgramConfig)
-    assert model_config({"kind": "new"}) == ("new", NgramConfig())
+    monkeypatch.setitem(CLASSIFIER_KINDS, "new", NgramConfig)
+    assert parse_classifier_config({"kind": "new"}) == ("new", NgramConfig())
     with pytest.raises(UserError, match="new has no sizes"):
-        model_config({"kind": "new", "size": "small"})
+        parse_classifier_config({"kind": "new", "size": "small"})
 
 
 @pytest.mark.parametrize("kind", SMALL)
@@ -92,7 +97,7 @@ def test_a_convolution_reads_no_padding_however_long_the_texts(pooling, shortest
     torch.manual_seed(0)
     table = {"kind": "convolution", **SMALL["convolution"], "pooling": pooling, "length": 12}
     model = build_classifier(table, 30, 3)
-    assert model.shortest == 7
+    assert model.min_length == 7
     ids, lengths = torch.randint(3, 30, (3, 12)), torch.tensor([12, 9, shortest])
     ids = torch.where(torch.arange(12) < lengths.unsqueeze(1), ids, 0)
     model(ids, lengths).square().sum().backward()
@@ -109,7 +114,7 @@ def test_a_text_of_nothing_has_scores(kind):
 
 
 def test_every_kind_has_a_configuration_and_a_class():
-    assert set(MODELS) == set(CLASSIFIERS)
+    assert set(CLASSIFIER_KINDS) == set(CLASSIFIERS)
     with pytest.raises(UserError, match=r"model\.kind = 'recurent': did you mean 'recurrent'"):
         build_classifier({"kind": "recurent"}, 10, 2)
     with pytest.raises(UserError, match=r"model\.hiden: no such key: did you mean 'hidden'"):
@@ -118,16 +123,16 @@ def test_every_kind_has_a_configuration_and_a_class():
 
 def test_ngrams_lean_as_naive_bayes_counts_them():
     texts, labels = [[5, 6], [5, 7], [8, 6], [8, 7]], [0, 0, 1, 1]
-    model = NgramClassifier(NgramConfig(longest=2, min_count=1), 10, 2)
+    model = NgramClassifier(NgramConfig(max_n=2, min_count=1), 10, 2)
     model.prepare(texts, labels)
-    five, six = model.features([5])[0], model.features([6])[0]
+    five, six = model.featurize([5])[0], model.featurize([6])[0]
     # Of 8 kinds of n-gram, each class has 6 with a count; one is added to each count.
     assert model.ratios[five, 0].item() == pytest.approx(np.log((3 / 14) / (1 / 14)))
     assert model.ratios[six].tolist() == pytest.approx([0.0, 0.0])
     assert model.ratios[five, 0].item() == pytest.approx(-model.ratios[five, 1].item())
-    assert len(model.features([5, 6])) == 3  # two words and a pair
-    assert len(model.features([6, 5])) == 2  # this pair was never counted
-    assert len(model.features([5, 5, 5])) == 1  # however often
+    assert len(model.featurize([5, 6])) == 3  # two words and a pair
+    assert len(model.featurize([6, 5])) == 2  # this pair was never counted
+    assert len(model.featurize([5, 5, 5])) == 1  # however often
 
 
 def test_ngrams_come_back_from_a_file():
@@ -136,10 +141,10 @@ def test_ngrams_come_back_from_a_file():
     torch.nn.init.normal_(model.weights)
     again = NgramClassifier(NgramConfig(min_count=1), 10, 2)
     again.load_state_dict(model.state_dict())
-    ids = torch.from_numpy(model.features([5, 6])).unsqueeze(0)
+    ids = torch.from_numpy(model.featurize([5, 6])).unsqueeze(0)
     torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
     with pytest.raises(UserError, match="too long"):
-        NgramClassifier(NgramConfig(longest=9), 10_000, 2)
+        NgramClassifier(NgramConfig(max_n=9), 10_000, 2)
 
 
 def test_too_few_texts_for_ngrams_are_told_by_their_number():
@@ -148,16 +153,19 @@ def test_too_few_texts_for_ngrams_are_told_by_their_number():
         model.prepare([[5, 6], [8, 7]], [0, 1])
 
 
-@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("kind", CLASSIFIER_SIZES)
 def test_the_dial_makes_a_model_larger_and_gives_way_to_what_is_said(kind):
     small, medium, large = (
-        build_classifier({"kind": kind, "size": size}, 50, 3) for size in SIZES[kind]
+        build_classifier({"kind": kind, "size": size}, 50, 3) for size in CLASSIFIER_SIZES[kind]
     )
     if kind != "ngrams":  # whose parameters come with its data
         counts = [sum(p.numel() for p in m.parameters()) for m in (small, medium, large)]
         assert counts[0] < counts[1] < counts[2]
-    key, value = next(iter(SIZES[kind]["small"].items()))
-    said = model_config({"kind": kind, "size": "large", key: value})[1]
-    assert getattr(said, key) == model_config({"kind": kind, "size": "small"})[1].__dict__[key]
+    key, value = next(iter(CLASSIFIER_SIZES[kind]["small"].items()))
+    said = parse_classifier_config({"kind": kind, "size": "large", key: value})[1]
+    assert (
+        getattr(said, key)
+        == parse_classifier_config({"kind": kind, "size": "small"})[1].__dict__[key]
+    )
     with pytest.raises(UserError, match="size"):
-        model_config({"kind": kind, "size": "enormous"})
+        parse_classifier_config({"kind": kind, "size": "enormous"})

@@ -5,7 +5,7 @@ import torch
 
 from workings.decode.beam import beam_search
 from workings.errors import UserError
-from workings.models.translators import START, Sentences, build_translator
+from workings.models.translation import START, SentenceBatch, build_translator
 from workings.trace import Trace
 
 KINDS = {
@@ -36,7 +36,9 @@ def sentences(*lengths):
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(4, SOURCE, (len(lengths), max(lengths)), generator=draw)
     lengths = torch.tensor(lengths)
-    return Sentences(ids.masked_fill(torch.arange(ids.shape[1]) >= lengths[:, None], 0), lengths)
+    return SentenceBatch(
+        ids.masked_fill(torch.arange(ids.shape[1]) >= lengths[:, None], 0), lengths
+    )
 
 
 def targets(batch, time):
@@ -70,7 +72,7 @@ def test_padding_never_counts(name):
     model, source, target = made(name), sentences(5, 3, 7), targets(3, 6)
     together = model(source, target)
     for k, length in enumerate(source.lengths.tolist()):
-        alone = Sentences(source.ids[k : k + 1, :length], source.lengths[k : k + 1])
+        alone = SentenceBatch(source.ids[k : k + 1, :length], source.lengths[k : k + 1])
         torch.testing.assert_close(model(alone, target[k : k + 1])[0], together[k])
 
 
@@ -99,9 +101,9 @@ def test_the_loss_is_that_of_the_scores(name):
 def test_the_decoder_begins_with_the_encoders_last_state():
     """s_0 = h_T, at the last real token of each sentence."""
     model, source = made("none"), sentences(5, 3)
-    state = model.begin(source)
+    state = model.init_state(source)
     for k, length in enumerate(source.lengths.tolist()):
-        read = model.embedded(model.source_embedding, source.ids[k : k + 1, :length])
+        read = model.embed(model.source_embedding, source.ids[k : k + 1, :length])
         states, _, _ = model.encoder(read)
         torch.testing.assert_close(state.memories[0][0][0][k], states[0, -1])
 
@@ -129,7 +131,7 @@ def test_rows_of_a_state(name, rows):
     found, state = model.step(tokens, state.select(chosen))
     again, _ = model.step(tokens, state.select(torch.arange(len(rows)).flip(0)))
     for k, row in enumerate(rows):
-        alone = Sentences(
+        alone = SentenceBatch(
             source.ids[row : row + 1, : source.lengths[row]], source.lengths[row : row + 1]
         )
         _, own = model.start(alone)
@@ -147,7 +149,7 @@ def test_a_beam_in_a_batch_is_as_one_alone(name):
     how = {"stop": 3, "longest": 8, "beams": 4, "length_penalty": 0.6}
     together = beam_search(model, source, **how)
     for k, length in enumerate(source.lengths.tolist()):
-        alone = Sentences(source.ids[k : k + 1, :length], source.lengths[k : k + 1])
+        alone = SentenceBatch(source.ids[k : k + 1, :length], source.lengths[k : k + 1])
         (found,) = beam_search(model, alone, **how)
         assert [h.tokens for h in found] == [h.tokens for h in together[k]]
 
@@ -199,6 +201,6 @@ def test_a_recipe_says_how_many_hidden_features_are_dropped():
         model = build_translator({**table, **said}, 9, 9)
         for block in (model.encoder[0], model.decoder[0]):
             assert block.feed_forward.dropout.p == expected
-            assert block.around_feed_forward.dropout.p == 0.5
+            assert block.feed_forward_residual.dropout.p == 0.5
     with pytest.raises(UserError, match=r"hidden_dropout = 1\.0: from 0 to below 1"):
         build_translator({**table, "hidden_dropout": 1.0}, 9, 9)

@@ -10,7 +10,7 @@ import pytest
 
 from workings.errors import UserError
 from workings.problems.problem import Problem
-from workings.problems.reading import LARGEST_FILE
+from workings.problems.problem_file import MAX_PROBLEM_BYTES
 
 X = "[given]\nX = [[1, 0], [0, 2]]\n"
 HEADS = "heads = 2\n" + X
@@ -25,7 +25,7 @@ def error_of(content: str | bytes, folder: Path) -> str:
     path = folder / "slide.toml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     with pytest.raises(UserError) as error:
-        Problem.load(path).solve().json()
+        Problem.load(path).solve().to_json()
     message = str(error.value)
     assert message.startswith(f"{path}: ")
     assert message.isprintable()
@@ -207,7 +207,7 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
         file.truncate(50_000_000)
     with pytest.raises(UserError, match=r"large\.toml: larger than 2 MB: not a problem file"):
         Problem.load(path)
-    path.write_text(X + "#" * (LARGEST_FILE - len(X)))
+    path.write_text(X + "#" * (MAX_PROBLEM_BYTES - len(X)))
     assert Problem.load(path).sizes["n"] == 2
     if os.path.exists("/dev/zero"):  # noqa: PTH110
         with pytest.raises(UserError, match="larger than 2 MB"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workings import Problem
-from workings.problems.mistakes import mistakes
+from workings.problems.mistakes import list_mistakes
 
 ROOT = Path(__file__).parents[2]
 Matrix = np.ndarray
@@ -32,7 +32,7 @@ def softmax(x: Matrix) -> Matrix:
 
 
 def first_of(**fields: Any) -> dict[str, Any]:
-    report = json.loads(Problem(**fields).check().json())
+    report = json.loads(Problem(**fields).check().to_json())
     first: dict[str, Any] = report["first"]
     return first
 
@@ -92,7 +92,7 @@ class Sheet:
         }
 
     def work(self, **wrong: Way) -> Env:
-        env, ways = dict(self.given), self.ways()
+        env, ways = dict(self.given), self.draw_methods()
         for key, way in ways.items():
             env[key] = wrong.get(key, way)(env)
         return {key: env[key] for key in ways if key[0] not in "QKV" or "." not in key}
@@ -192,7 +192,7 @@ def test_every_mistake_is_found_and_named(name: str, columns: bool) -> None:
     assert list(first.cell) == places[0]
     top = {cause.name: cause for cause in first.causes}
     assert name in top
-    assert top[name].reproduces == f"{len(places)}/{len(places)}"
+    assert top[name].reproduced_share == f"{len(places)}/{len(places)}"
     assert len(top) <= 2  # not-scaled is a copy of the step before, too
 
 
@@ -211,7 +211,7 @@ def test_an_honest_solution_has_no_causes(sheet: Sheet, columns: bool) -> None:
     report = sheet.problem(sheet.work(), columns=columns).check()
     assert report.verdict == "right"
     assert report.first is None
-    assert report.findings == []
+    assert report.wrong_cells == []
 
 
 @pytest.mark.parametrize("name", ["not-scaled", "mask-forgotten", "wrong-softmax-axis"])
@@ -246,7 +246,7 @@ def test_the_catalogue_is_the_contracts() -> None:
 
 def test_every_mistake_that_the_code_knows_is_in_the_catalogue() -> None:
     problems = [Sheet.problem(sheet, {}) for sheet in (PLAIN, WIDE, CROSS, HEADS)]
-    made = {found.name for p in problems for found in mistakes(p, [s.key for s in p.steps])}
+    made = {found.name for p in problems for found in list_mistakes(p, [s.key for s in p.steps])}
     assert made == set(CATALOGUE)
 
 
@@ -374,4 +374,4 @@ def test_blanks_are_no_objection() -> None:
 def test_a_slip_says_what_the_numbers_come_to() -> None:
     first = Problem.load(ROOT / "lectures" / "L2-self.toml").check().first
     assert first is not None
-    assert [cause.says for cause in first.causes] == ["2·2 + 2·3 + 2·1 is 12, not 18"]
+    assert [cause.description for cause in first.causes] == ["2·2 + 2·3 + 2·1 is 12, not 18"]

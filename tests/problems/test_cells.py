@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from workings.problems.cells import Cells, beside, merge
-from workings.problems.ops import ACTIVATE
+from workings.problems.intervals import IntervalMatrix, concatenate_columns, select_cells
+from workings.problems.ops import ACTIVATIONS
 
-Pair = tuple[Cells, np.ndarray]  # a matrix with ranges, and one that lies in them
+Pair = tuple[IntervalMatrix, np.ndarray]  # a matrix with ranges, and one that lies in them
 VALUES = st.floats(-6, 6, allow_subnormal=False)
 SIZE = st.integers(1, 4)
 few = settings(max_examples=40)
@@ -24,16 +24,16 @@ def within(draw: st.DrawFn, rows: int | None = None, columns: int | None = None)
     mid = draw(arrays(np.float64, shape, elements=VALUES))
     radius = draw(arrays(np.float64, shape, elements=st.sampled_from([0.0, 0.01, 0.3, 2.0])))
     where = draw(arrays(np.float64, shape, elements=st.floats(-1, 1)))
-    cells = Cells(mid, mid - radius, mid + radius, np.zeros(shape, dtype=np.bool_))
+    cells = IntervalMatrix(mid, mid - radius, mid + radius, np.zeros(shape, dtype=np.bool_))
     return cells, np.clip(mid + where * radius, cells.lo, cells.hi)
 
 
-def holds(cells: Cells, actual: np.ndarray) -> bool:
+def holds(cells: IntervalMatrix, actual: np.ndarray) -> bool:
     slack = 1e-12 * (1 + np.abs(actual))
     return bool(((cells.lo <= actual + slack) & (actual - slack <= cells.hi)).all())
 
 
-def in_order(cells: Cells) -> bool:
+def in_order(cells: IntervalMatrix) -> bool:
     return bool(((cells.lo <= cells.mid) & (cells.mid <= cells.hi)).all())
 
 
@@ -49,16 +49,18 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
-CELLWISE: dict[str, tuple[Callable[[Cells], Cells], Callable[[np.ndarray], np.ndarray]]] = {
-    "softmax": (Cells.softmax, softmax),
-    "sigmoid": (Cells.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
-    "tanh": (ACTIVATE["tanh"], np.tanh),
-    "relu": (ACTIVATE["relu"], lambda x: np.maximum(x, 0)),
-    "gelu": (ACTIVATE["gelu"], lambda x: ACTIVATE["gelu"](Cells.exact(x)).mid),
-    "exp": (lambda c: c.rising(np.exp), np.exp),
-    "sine": (lambda c: c.wave(np.sin, np.pi / 2), np.sin),
-    "cosine": (lambda c: c.wave(np.cos, 0.0), np.cos),
-    "mean": (Cells.mean, lambda x: x.mean(1, keepdims=True)),
+CELLWISE: dict[
+    str, tuple[Callable[[IntervalMatrix], IntervalMatrix], Callable[[np.ndarray], np.ndarray]]
+] = {
+    "softmax": (IntervalMatrix.softmax, softmax),
+    "sigmoid": (IntervalMatrix.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "tanh": (ACTIVATIONS["tanh"], np.tanh),
+    "relu": (ACTIVATIONS["relu"], lambda x: np.maximum(x, 0)),
+    "gelu": (ACTIVATIONS["gelu"], lambda x: ACTIVATIONS["gelu"](IntervalMatrix.exact(x)).mid),
+    "exp": (lambda c: c.apply_monotonic(np.exp), np.exp),
+    "sine": (lambda c: c.apply_sinusoid(np.sin, np.pi / 2), np.sin),
+    "cosine": (lambda c: c.apply_sinusoid(np.cos, 0.0), np.cos),
+    "mean": (IntervalMatrix.mean, lambda x: x.mean(1, keepdims=True)),
     "negative": (lambda c: -c, np.negative),
     "transpose": (lambda c: c.T, np.transpose),
 }
@@ -103,12 +105,12 @@ def test_ranges_of_shares_of_a_sum_are_sound(pair: Pair) -> None:
     with np.errstate(all="ignore"):
         shares = np.where(np.abs(total) < 1e-9, 0, actual / total)
     far = (np.abs(total) > 1e-9) & (np.abs(cells.mid.sum(1, keepdims=True)) > 1e-9)
-    share = cells.over_sum()
+    share = cells.normalize_by_sum()
     slack = 1e-9 * (1 + np.abs(shares))
     assert (~far | ((share.lo <= shares + slack) & (shares - slack <= share.hi))).all()
 
 
-def corners(a: Cells, b: Cells) -> tuple[np.ndarray, np.ndarray]:
+def corners(a: IntervalMatrix, b: IntervalMatrix) -> tuple[np.ndarray, np.ndarray]:
     """The range of a product, term by term."""
     terms = np.stack(
         [x[:, :, None] * y[None, :, :] for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
@@ -128,7 +130,10 @@ def test_small_products_are_as_tight_as_can_be(pairs: tuple[Pair, Pair]) -> None
 def test_large_products_are_tight_to_second_order() -> None:
     rng = np.random.default_rng(0)
     mids, radii = rng.normal(size=(2, 30, 30)), rng.uniform(0, 0.2, (2, 30, 30))
-    a, b = (Cells(m, m - r, m + r, np.zeros(m.shape) > 0) for m, r in zip(mids, radii, strict=True))
+    a, b = (
+        IntervalMatrix(m, m - r, m + r, np.zeros(m.shape) > 0)
+        for m, r in zip(mids, radii, strict=True)
+    )
     (lo, hi), got, both = corners(a, b), a @ b, 2 * radii[0] @ radii[1]
     assert ((got.lo <= lo) & (got.lo >= lo - both)).all()
     assert ((got.hi >= hi) & (got.hi <= hi + both)).all()
@@ -139,19 +144,19 @@ def test_large_products_are_tight_to_second_order() -> None:
 def test_mixing_knows_that_weights_add_up_to_one(pair: Pair, values: Pair) -> None:
     (scores, actual), (v, y) = pair, values
     weights = scores.softmax()
-    apart = Cells(weights.mid, weights.lo, weights.hi, weights.off) @ v
+    apart = IntervalMatrix(weights.mid, weights.lo, weights.hi, weights.tainted) @ v
     mixed = weights @ v
     assert holds(mixed, softmax(actual) @ y)
     assert (mixed.lo >= apart.lo - 1e-12).all()
     assert (mixed.hi <= apart.hi + 1e-12).all()
-    ones = weights @ Cells.exact(np.ones((3, 1)))
+    ones = weights @ IntervalMatrix.exact(np.ones((3, 1)))
     np.testing.assert_allclose(ones.lo, 1, atol=1e-12)  # whatever the weights
     np.testing.assert_allclose(ones.hi, 1, atol=1e-12)
 
 
 def test_mixing_by_no_weights_at_all_gives_nothing() -> None:
-    nobody = Cells.exact([[-np.inf, -np.inf], [0.0, 0.0]]).softmax()
-    mixed = nobody @ Cells.exact([[5.0], [7.0]])
+    nobody = IntervalMatrix.exact([[-np.inf, -np.inf], [0.0, 0.0]]).softmax()
+    mixed = nobody @ IntervalMatrix.exact([[5.0], [7.0]])
     np.testing.assert_allclose(mixed.lo, [[0], [6]], atol=1e-12)
     np.testing.assert_allclose(mixed.hi, [[0], [6]], atol=1e-12)
 
@@ -161,7 +166,7 @@ def test_mixing_by_no_weights_at_all_gives_nothing() -> None:
 def test_variances_are_sound_and_tight(pair: Pair, shared: Pair) -> None:
     (x, actual), (means, mean) = pair, shared
     rows = min(x.shape[0], means.shape[0])
-    x, means = x.each(lambda a: a[:rows]), means.each(lambda a: a[:rows])
+    x, means = x.rearrange(lambda a: a[:rows]), means.rearrange(lambda a: a[:rows])
     actual, mean = actual[:rows], mean[:rows]
     got = x.variance(means)
     assert holds(got, np.square(actual - mean).mean(1, keepdims=True))
@@ -171,8 +176,8 @@ def test_variances_are_sound_and_tight(pair: Pair, shared: Pair) -> None:
     )
     # Around its own mean, the mean's doubt adds nothing but its square.
     own = x.mid.mean(1, keepdims=True)
-    unsure = Cells(own, own - 0.1, own + 0.1, np.zeros(own.shape) > 0)
-    exact = Cells.exact(x.mid)
+    unsure = IntervalMatrix(own, own - 0.1, own + 0.1, np.zeros(own.shape) > 0)
+    exact = IntervalMatrix.exact(x.mid)
     width = exact.variance(unsure).hi - exact.variance(unsure).lo
     assert (width <= 0.01 + 1e-9).all()
 
@@ -205,7 +210,7 @@ def test_functions_are_as_tight_as_can_be(name: str, pair: Pair) -> None:
 
 def test_softmax_hides_and_stays_finite() -> None:
     scores = [[1000.0, -1000.0, 999.0], [-np.inf] * 3, [-np.inf, 3.0, -np.inf], [-1000.0] * 3]
-    weights = Cells.exact(scores).softmax().mid
+    weights = IntervalMatrix.exact(scores).softmax().mid
     np.testing.assert_allclose(weights[0], [np.e / (1 + np.e), 0, 1 / (1 + np.e)], rtol=1e-14)
     assert weights[1].tolist() == [0, 0, 0]  # may look at nothing: no weight anywhere
     assert weights[2].tolist() == [0, 1, 0]
@@ -216,7 +221,9 @@ def test_softmax_of_a_thousand_keys_needs_little_memory() -> None:
     import tracemalloc
 
     scores = np.random.default_rng(0).normal(size=(64, 1024))
-    unsure = Cells(scores, scores - 0.1, scores + 0.1, np.zeros(scores.shape, dtype=np.bool_))
+    unsure = IntervalMatrix(
+        scores, scores - 0.1, scores + 0.1, np.zeros(scores.shape, dtype=np.bool_)
+    )
     tracemalloc.start()
     weights = unsure.softmax()
     _, peak = tracemalloc.get_traced_memory()
@@ -225,62 +232,69 @@ def test_softmax_of_a_thousand_keys_needs_little_memory() -> None:
     np.testing.assert_allclose(weights.mid, softmax(scores), rtol=1e-12)
 
 
-def off(values: list[list[float]], *wrong: tuple[int, int]) -> Cells:
-    cells = Cells.exact(values)
+def off(values: list[list[float]], *wrong: tuple[int, int]) -> IntervalMatrix:
+    cells = IntervalMatrix.exact(values)
     marked = np.zeros(cells.shape, dtype=np.bool_)
     for place in wrong:
         marked[place] = True
-    return Cells(cells.mid, cells.lo, cells.hi, marked)
+    return IntervalMatrix(cells.mid, cells.lo, cells.hi, marked)
 
 
 def test_what_is_wrong_reaches_what_is_computed_from_it() -> None:
     a = off([[1, 2], [3, 4]], (0, 1))
-    ones = Cells.exact([[1, 1], [1, 1]])
-    assert (a @ ones).off.tolist() == [[True, True], [False, False]]
-    assert (ones @ a).off.tolist() == [[False, True], [False, True]]
-    assert (a + ones).off.tolist() == (a * ones).off.tolist() == a.off.tolist()
-    assert (a / ones).off.tolist() == (ones / a).off.tolist() == a.off.tolist()
-    assert a.T.off.tolist() == [[False, False], [True, False]]
-    assert a.softmax().off.tolist() == [[True, True], [False, False]]  # a row competes
-    assert a.over_sum().off.tolist() == [[True, True], [False, False]]
-    assert a.sigmoid().off.tolist() == a.off.tolist()
-    assert a.mean().off.tolist() == [[True], [False]]
-    assert beside([ones, a]).off.tolist() == [[False, False, False, True], [False] * 4]
+    ones = IntervalMatrix.exact([[1, 1], [1, 1]])
+    assert (a @ ones).tainted.tolist() == [[True, True], [False, False]]
+    assert (ones @ a).tainted.tolist() == [[False, True], [False, True]]
+    assert (a + ones).tainted.tolist() == (a * ones).tainted.tolist() == a.tainted.tolist()
+    assert (a / ones).tainted.tolist() == (ones / a).tainted.tolist() == a.tainted.tolist()
+    assert a.T.tainted.tolist() == [[False, False], [True, False]]
+    assert a.softmax().tainted.tolist() == [[True, True], [False, False]]  # a row competes
+    assert a.normalize_by_sum().tainted.tolist() == [[True, True], [False, False]]
+    assert a.sigmoid().tainted.tolist() == a.tainted.tolist()
+    assert a.mean().tainted.tolist() == [[True], [False]]
+    assert concatenate_columns([ones, a]).tainted.tolist() == [
+        [False, False, False, True],
+        [False] * 4,
+    ]
 
 
 def test_zero_stops_what_is_wrong() -> None:
     a = off([[1, 2], [3, 4]], (0, 1))
-    blind = Cells.exact([[1, 0], [0, 0]])  # nothing of row 1 gets through
-    assert (a @ blind).off.tolist() == [[False, False], [False, False]]
-    assert (a * blind).off.tolist() == [[False, False], [False, False]]
-    assert (blind / (a * a)).off.tolist() == [[False, False], [False, False]]
-    assert (off([[0, 0]], (0, 0)) @ Cells.exact([[1], [1]])).off.tolist() == [[True]]  # 0 is wrong
-    doubtful = Cells(np.zeros((2, 1)), -np.ones((2, 1)), np.ones((2, 1)), np.zeros((2, 1)) > 0)
-    assert (a @ doubtful).off.tolist() == [[True], [False]]  # perhaps it was no zero
+    blind = IntervalMatrix.exact([[1, 0], [0, 0]])  # nothing of row 1 gets through
+    assert (a @ blind).tainted.tolist() == [[False, False], [False, False]]
+    assert (a * blind).tainted.tolist() == [[False, False], [False, False]]
+    assert (blind / (a * a)).tainted.tolist() == [[False, False], [False, False]]
+    assert (off([[0, 0]], (0, 0)) @ IntervalMatrix.exact([[1], [1]])).tainted.tolist() == [
+        [True]
+    ]  # 0 is wrong
+    doubtful = IntervalMatrix(
+        np.zeros((2, 1)), -np.ones((2, 1)), np.ones((2, 1)), np.zeros((2, 1)) > 0
+    )
+    assert (a @ doubtful).tainted.tolist() == [[True], [False]]  # perhaps it was no zero
 
 
 def test_a_mask_stops_what_is_wrong() -> None:
     a = off([[1, 2], [3, 4]], (0, 1))
     lower = np.tril(np.ones((2, 2), dtype=np.bool_))
     masked = a.where(lower, -np.inf)
-    assert masked.off.tolist() == [[False, False], [False, False]]
-    assert masked.softmax().off.tolist() == [[False, False], [False, False]]
+    assert masked.tainted.tolist() == [[False, False], [False, False]]
+    assert masked.softmax().tainted.tolist() == [[False, False], [False, False]]
     wrongly_hidden = off([[-np.inf, 2.0]], (0, 0))
-    assert wrongly_hidden.softmax().off.tolist() == [[True, True]]
+    assert wrongly_hidden.softmax().tainted.tolist() == [[True, True]]
 
 
 def test_infinities_and_what_is_no_number_end_in_a_range_without_ends() -> None:
-    endless = Cells.exact([[-np.inf, 1.0]])
-    wild = endless @ Cells.exact([[0.0], [1.0]])
+    endless = IntervalMatrix.exact([[-np.inf, 1.0]])
+    wild = endless @ IntervalMatrix.exact([[0.0], [1.0]])
     assert (wild.lo[0, 0], wild.hi[0, 0]) == (-np.inf, np.inf)
-    assert (endless * Cells.exact([[0.0, 1.0]])).hi[0, 0] == np.inf
+    assert (endless * IntervalMatrix.exact([[0.0, 1.0]])).hi[0, 0] == np.inf
     assert (endless - endless).lo[0, 0] == -np.inf
-    by_zero = Cells.exact([[1.0]]) / Cells.exact([[0.0]])
+    by_zero = IntervalMatrix.exact([[1.0]]) / IntervalMatrix.exact([[0.0]])
     assert (by_zero.lo[0, 0], by_zero.hi[0, 0]) == (-np.inf, np.inf)
 
 
 def test_merge_takes_cells_from_both() -> None:
-    a, b = Cells.exact([[1, 2]]), off([[3, 4]], (0, 1))
-    both = merge(np.array([[True, False]]), a, b)
+    a, b = IntervalMatrix.exact([[1, 2]]), off([[3, 4]], (0, 1))
+    both = select_cells(np.array([[True, False]]), a, b)
     assert both.mid.tolist() == [[1, 4]]
-    assert both.off.tolist() == [[False, True]]
+    assert both.tainted.tolist() == [[False, True]]

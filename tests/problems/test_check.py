@@ -25,7 +25,7 @@ def written(matrix: Matrix) -> list[list[str]]:
 
 
 def first_of(**fields: Any) -> dict[str, Any]:
-    report = json.loads(Problem(**fields).check().json())
+    report = json.loads(Problem(**fields).check().to_json())
     first: dict[str, Any] = report["first"]
     return first
 
@@ -40,7 +40,7 @@ def names(first: dict[str, Any]) -> list[str]:
 def test_the_report_is_the_contracts() -> None:
     claim = {"scores": [[1, 0], [0, 5]], "weights": [["0.731", "0.269"], ["0.0067", "?"]]}
     problem = Problem(title="t", X=[[1, 0], [0, 2]], scale="none", claim=claim)
-    data = json.loads(problem.check().json("a/slide.toml"))
+    data = json.loads(problem.check().to_json("a/slide.toml"))
     assert list(data) == ["version", "file", "title", "verdict", "first", "steps", "counts"]
     assert data == {
         "version": 1,
@@ -78,27 +78,27 @@ def test_the_report_is_the_contracts() -> None:
         "counts": {"right": 5, "rounded": 0, "follows": 1, "wrong": 1, "blank": 1},
     }
     assert list(data["first"]) == ["step", "head", "cell", "claimed", "expected", "causes"]
-    assert "\n" not in problem.check().json()
+    assert "\n" not in problem.check().to_json()
 
 
 def test_nothing_wrong_has_no_first() -> None:
     report = Problem(X=[[1, 0]], scale="none", claim={"scores": [[1]]}).check()
-    data = json.loads(report.json())
+    data = json.loads(report.to_json())
     assert (data["verdict"], data["first"]) == ("right", None)
     assert report.first is None
-    assert report.findings == []
-    assert json.loads(Problem(X=[[1]]).check().json())["steps"] == []
+    assert report.wrong_cells == []
+    assert json.loads(Problem(X=[[1]]).check().to_json())["steps"] == []
 
 
 def test_carried_is_there_only_where_the_inputs_were_off() -> None:
     claim = {"Q": [[2], [3]], "scores": [[7, "?"], ["?", "?"]]}
     report = Problem(X=[[1], [3]], scale="none", claim=claim).check()
-    first, second = report.findings
-    assert (first.key, first.expected, first.carried) == ("Q", 1.0, None)
-    assert "carried" not in json.loads(report.json())["first"]
-    assert (second.key, second.expected, second.carried) == ("scores", 1.0, 2.0)
-    assert second.causes[0].says == "2·1 is 2, not 7"
-    data = second.data()
+    first, second = report.wrong_cells
+    assert (first.key, first.expected, first.carried_value) == ("Q", 1.0, None)
+    assert "carried" not in json.loads(report.to_json())["first"]
+    assert (second.key, second.expected, second.carried_value) == ("scores", 1.0, 2.0)
+    assert second.causes[0].description == "2·1 is 2, not 7"
+    data = second.to_dict()
     assert list(data) == ["step", "head", "cell", "claimed", "expected", "carried", "causes"]
     assert data["carried"] == 2.0
 
@@ -130,7 +130,7 @@ def test_in_columns_cells_are_those_of_the_file() -> None:
     assert report["Q"] == [["right", "wrong"], ["right", "right"], ["wrong", "right"]]
     assert report.first is not None
     assert report.first.cell == (0, 1)
-    assert json.loads(report.json())["steps"][0]["cells"][2] == ["wrong", "right"]
+    assert json.loads(report.to_json())["steps"][0]["cells"][2] == ["wrong", "right"]
 
 
 def test_a_step_is_as_bad_as_its_worst_cell() -> None:
@@ -138,7 +138,7 @@ def test_a_step_is_as_bad_as_its_worst_cell() -> None:
         x = [[1, 1], [2, 2], ["0.1234", "0.1234"]]
         claim = {"mean": [[cell] for cell in cells]}
         report = Problem(kind="layer_norm", X=x, eps=1, claim=claim).check()
-        return str(json.loads(report.json())["steps"][0]["verdict"])
+        return str(json.loads(report.to_json())["steps"][0]["verdict"])
 
     assert verdict(1, 2, "0.12") == "right"
     assert verdict(1, "?", "0.13") == "rounded"
@@ -148,12 +148,12 @@ def test_a_step_is_as_bad_as_its_worst_cell() -> None:
 
 def test_reprints_and_times_are_told_apart() -> None:
     claim = {"Q": [[1]], "again": [{"Q": [[2]]}]}
-    data = json.loads(Problem(X=[[1]], claim=claim).check().json())
+    data = json.loads(Problem(X=[[1]], claim=claim).check().to_json())
     assert [step.get("again") for step in data["steps"]] == [None, 1]
     assert data["first"]["again"] == 1
     rnn = {"kind": "rnn", "X": [[1], [1]], "W_xh": [[1]], "W_hh": [[0]]}
     claim = {"t": {"1": {"sum": [1]}, "2": {"sum": [2], "h": [["0.96"]]}}}
-    data = json.loads(Problem(**rnn, claim=claim).check().json())
+    data = json.loads(Problem(**rnn, claim=claim).check().to_json())
     assert [(s["step"], s["t"], s["head"]) for s in data["steps"]] == [
         ("sum", 1, None),
         ("sum", 2, None),
@@ -184,7 +184,7 @@ def claims_of(problem: Problem) -> dict[str, Any]:
     for key in solution.keys():  # noqa: SIM118
         *place, name = key.split(".")
         if name.isdigit():
-            *place, name = *place[:-1], str(problem.kind.parts), name, place[-1]
+            *place, name = *place[:-1], str(problem.kind.part_name), name, place[-1]
         table = claim
         for part in place:
             table = table.setdefault(part, {})
@@ -203,8 +203,8 @@ def test_every_kind_is_checked(kind: str) -> None:
     table = claim
     for part in last.step.name.split(".")[:-1]:
         table = table[part]
-    if last.step.part is not None:
-        table = table["t"][str(last.step.part)]
+    if last.step.part_index is not None:
+        table = table["t"][str(last.step.part_index)]
     cell = table[last.step.name.rpartition(".")[2]]
     cell[-1][-1] = f"{float(cell[-1][-1]) + 7.77:.3f}"
     first = Problem(**fields, claim=claim).check().first
@@ -274,9 +274,9 @@ def test_no_claim_is_too_wild(kind: str, columns: bool, seed: int) -> None:
         turned = {k: v.T if isinstance(v, np.ndarray) else v for k, v in fields.items()}
         fields = {**turned, "vectors": "columns"}
     report = Problem(**fields, claim=claim).check()
-    assert json.loads(report.json(), parse_constant=pytest.fail)["version"] == 1
-    for found in report.findings:
-        json.dumps(found.data(), allow_nan=False)
+    assert json.loads(report.to_json(), parse_constant=pytest.fail)["version"] == 1
+    for found in report.wrong_cells:
+        json.dumps(found.to_dict(), allow_nan=False)
         assert found.causes
 
 
@@ -344,7 +344,7 @@ def test_what_is_wrong_in_the_notes(name: str) -> None:
     assert report.counts["wrong"] == wrong
     assert [
         (found.step, found.cell, found.claimed, {cause.name for cause in found.causes})
-        for found in report.findings
+        for found in report.wrong_cells
     ] == findings
 
 
@@ -352,10 +352,10 @@ def test_what_follows_in_the_notes() -> None:
     report = Problem.load(LECTURES / "L2-self.toml").check()
     assert report["weights"][1] == ["wrong", "follows", "follows"]
     assert report["mixed"][1] == ["right", "follows", "follows"]
-    assert report.findings[1].carried == pytest.approx(7.324e-7, rel=1e-3)
+    assert report.wrong_cells[1].carried_value == pytest.approx(7.324e-7, rel=1e-3)
     demo = Problem.load(LECTURES / "L3-demo.toml").check()
     assert demo["scores"][1][0] == "follows"
     cross = Problem.load(LECTURES / "L0-cross.toml").check()
     assert cross.first is not None
-    assert cross.first.again == 1
+    assert cross.first.reprint == 1
     assert cross.counts["follows"] == 0  # mixed is right though V is not: it was not used

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from workings.errors import UserError
 from workings.problems import Problem
-from workings.problems.derive import HIGH, derive
-from workings.views.notation import Latex, MathML, Text
+from workings.problems.derivation import MAX_SHOWN_SCORE, derive
+from workings.problems.notation import LatexNotation, MathMLNotation, TextNotation
 
 X = [[1, 0, 2], [0, 3, 1]]
 
@@ -36,7 +36,7 @@ def test_terms_and_remainder_are_the_cell(seed, top, vectors):
         assert sum(terms) == pytest.approx(total, abs=1e-12)
         left_out = [line for line in found.lines if line.name.startswith("+ remainder")]
         if not left_out and step != "weights":  # nothing is left out: the same as the solution's
-            assert sorted(found.working(Text()).split()) == sorted(
+            assert sorted(found.working(TextNotation()).split()) == sorted(
                 solved.cell(step, row, column).split()
             )
 
@@ -44,32 +44,32 @@ def test_terms_and_remainder_are_the_cell(seed, top, vectors):
 def test_a_row_of_a_textbook_in_every_notation():
     problem = Problem(X=X, scale="none")
     found = derive(problem, "scores", 1, 1, top=1)
-    assert found.working(Text()) == "scores[1,1] = 2·2 + 1 = 5"
-    assert found.working(Latex()) == r"\mathrm{scores}_{1,1} = 2 \cdot 2 + 1 = 5"
-    assert found.working(MathML()).count("<mo>=</mo>") == 2
+    assert found.working(TextNotation()) == "scores[1,1] = 2·2 + 1 = 5"
+    assert found.working(LatexNotation()) == r"\mathrm{scores}_{1,1} = 2 \cdot 2 + 1 = 5"
+    assert found.working(MathMLNotation()).count("<mo>=</mo>") == 2
     assert [line.name for line in found.lines] == ["3", "+ remainder of the other 2", "sum"]
-    assert found.formula(Text()) == "scores = Q Kᵀ"
-    assert found.head == ("column", "Q[1]", "K[1]", "product")
+    assert found.formula(TextNotation()) == "scores = Q Kᵀ"
+    assert found.header == ("column", "Q[1]", "K[1]", "product")
 
 
 def test_what_leads_to_a_weight_is_told_before_it():
     problem = Problem(X=X, mask="causal", tokens=["a", "b"])
     found = derive(problem, "weights", 2, 1)
-    assert [line(Text()) for line in found.before] == [
+    assert [line(TextNotation()) for line in found.intermediates] == [
         "scores[2,1] = 2",
         "scaled[2,1] = 2/√3 = 1.155",
         "masked[2,1] = 1.155",
     ]
-    assert found.head == ("token", "masked", "e^masked", "weights")
+    assert found.header == ("token", "masked", "e^masked", "weights")
     assert [line.name for line in found.lines] == ["2 b", "1 a", "sum"]
-    assert derive(Problem(X=X, scale="none"), "weights", 2, 1).head[1] == "scores"
+    assert derive(Problem(X=X, scale="none"), "weights", 2, 1).header[1] == "scores"
 
 
 def test_high_scores_are_shown_less_the_largest():
-    large = 3 * math.sqrt(HIGH)
+    large = 3 * math.sqrt(MAX_SHOWN_SCORE)
     problem = Problem(X=[[large, 0], [large - 0.1, 0]], scale="none")
     found = derive(problem, "weights", 1, 2)
-    assert found.head[1] == "scores − 900"
+    assert found.header[1] == "scores − 900"
     assert [line.numbers[0] for line in found.lines[:2]] == pytest.approx([0, -3])
     assert found.value == pytest.approx(math.exp(-3) / (1 + math.exp(-3)))
     assert found.lines[-1].numbers[1] == pytest.approx(1 + math.exp(-3))
@@ -79,12 +79,12 @@ def test_who_sees_nothing_has_no_sum():
     problem = Problem(X=X, mask=[[0, 0], [1, 1]])
     found = derive(problem, "weights", 1, 1)
     assert not found.lines
-    assert found.working(Text()) == "weights[1,1] = 0"
+    assert found.working(TextNotation()) == "weights[1,1] = 0"
 
 
 def test_other_steps_are_written_as_they_are():
     other = Problem(kind="layer_norm", X=X)
-    assert derive(other, "mean", 1, 1).working(Text()) == other.solve().cell("mean", 1, 1)
+    assert derive(other, "mean", 1, 1).working(TextNotation()) == other.solve().cell("mean", 1, 1)
     sigmoid = Problem(X=X, normalizer="sigmoid")
     assert not derive(sigmoid, "weights", 1, 1).lines
     with pytest.raises(UserError, match="at least 1"):

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workings.errors import UserError
-from workings.problems.from_text import load_text, problem_from_text
-from workings.problems.matrix_text import LONGEST
+from workings.problems.documents.matrices import MAX_TEXT_CHARS
+from workings.problems.documents.problem_text import load_problem_text, parse_problem_text
 from workings.problems.problem import Problem
 
 
 def claims(problem: Problem) -> dict[str, list[list[str]]]:
     """The claimed cells as they are written; a reprint has a number."""
     return {
-        claim.key + (f" again {claim.again}" if claim.again else ""): [
+        claim.key + (f" again {claim.reprint}" if claim.reprint else ""): [
             [number.text if number else "?" for number in row] for row in claim.numbers
         ]
         for claim in problem.claims
@@ -119,7 +119,7 @@ Z: [[0.5, 1], [0.02, "?"]]
 
 @pytest.mark.parametrize("text", [SLIDE, MARKDOWN, SLIDE.replace("\n", "\r\n")])
 def test_a_whole_slide(text: str) -> None:
-    problem = problem_from_text(text)
+    problem = parse_problem_text(text)
     assert problem.title == "Two words"
     assert givens(problem) == GIVEN
     assert claims(problem) == CLAIMED
@@ -137,33 +137,33 @@ def test_transposed_is_turned_over() -> None:
         + "W_K = [[1, 1], [0, 1]]\n"
         + r"$$K^\top = \begin{bmatrix} 1 & 0 \\ 1 & 2 \end{bmatrix}$$"
     )
-    assert claims(problem_from_text(text)) == {"K": [["1", "1"], ["0", "2"]]}
+    assert claims(parse_problem_text(text)) == {"K": [["1", "1"], ["0", "2"]]}
     text = "X = [[1, 0], [0, 2]]^T\n" + "W_K = [[1, 1], [0, 1]].T\n"
-    assert givens(problem_from_text(text)) == {"X": [[1, 0], [0, 2]], "W_K": [[1, 0], [1, 1]]}
+    assert givens(parse_problem_text(text)) == {"X": [[1, 0], [0, 2]], "W_K": [[1, 0], [1, 1]]}
 
 
 def test_without_x_the_projections_are_given() -> None:
-    problem = problem_from_text("Q = [[1, 2]]\nK = [[0, 1], [1, 0]]\nV = [[1], [2]]\nE = [[2, 1]]")
+    problem = parse_problem_text("Q = [[1, 2]]\nK = [[0, 1], [1, 0]]\nV = [[1], [2]]\nE = [[2, 1]]")
     assert list(givens(problem)) == ["Q", "K", "V"]
     assert claims(problem) == {"scores": [["2", "1"]]}
 
 
 def test_who_asks_whom() -> None:
     c, w = "C = [[5, 0]]\n", "W_Q = W_K = [[1, 0], [0, 1]]\n"
-    assert givens(problem_from_text(X + c))["context"] == [[5, 0]]
-    assert givens(problem_from_text(c)) == {"X": [[5, 0]]}  # alone it is the input
-    swapped = problem_from_text(X + c + "Q = C W_Q\nK = X W_K\n")
+    assert givens(parse_problem_text(X + c))["context"] == [[5, 0]]
+    assert givens(parse_problem_text(c)) == {"X": [[5, 0]]}  # alone it is the input
+    swapped = parse_problem_text(X + c + "Q = C W_Q\nK = X W_K\n")
     assert givens(swapped) == {"X": [[5, 0]], "context": [[1, 0], [0, 2]]}
-    assert "W_Q" in givens(problem_from_text(X + w))
+    assert "W_Q" in givens(parse_problem_text(X + w))
 
 
 def test_factors_are_read_where_nothing_else_says_what_they_are() -> None:
     m = r"\begin{{bmatrix}} {} \end{{bmatrix}}".format
     x, w, q = m(r"1 & 0 \\ 0 & 2"), m(r"1 & 3 \\ 0 & 1"), m(r"1 & 3 \\ 0 & 2")
-    problem = problem_from_text(f"$$Q = X W^Q$$ $$Q = {x} \\times {w}$$ $$Q = {q}$$")
+    problem = parse_problem_text(f"$$Q = X W^Q$$ $$Q = {x} \\times {w}$$ $$Q = {q}$$")
     assert givens(problem) == {"X": [[1, 0], [0, 2]], "W_Q": [[1, 3], [0, 1]]}
     assert claims(problem) == {"Q": [["1", "3"], ["0", "2"]]}
-    below = problem_from_text(f"$$Q = X W^Q$$ $${x} \\times {w}$$ $$Q = {q}$$")
+    below = parse_problem_text(f"$$Q = X W^Q$$ $${x} \\times {w}$$ $$Q = {q}$$")
     assert givens(below) == givens(problem)
 
 
@@ -177,13 +177,13 @@ def test_the_steps_inside_a_softmax() -> None:
     chain = r"$$A = \text{softmax}\left(\frac{QK^T}{\sqrt{d}}\right) V$$" + (
         f"$$= \\text{{softmax}}\\left({scaled}\\right) {x}$$ $$= {weights} {x} = {m('9 & 9 & 9')}$$"
     )
-    steps = claims(problem_from_text(X + chain.replace("9 & 9 & 9", r"0.7 & 0.6 \\ 0.1 & 1.8")))
+    steps = claims(parse_problem_text(X + chain.replace("9 & 9 & 9", r"0.7 & 0.6 \\ 0.1 & 1.8")))
     assert steps["scaled"] == [["0.7", "0"], ["0", "2.8"]]
     assert steps["weights"] == [["0.7", "0.3"], ["0.1", "0.9"]]
     assert steps["mixed"] == [["0.7", "0.6"], ["0.1", "1.8"]]
     assert list(steps) == ["mixed", "scaled", "weights", "V"]
     mask = m(r"0 & -\infty \\ 0 & 0")
-    problem = problem_from_text(f"{X}$$A = B$$ $$= \\text{{softmax}}({scaled} + {mask}) {x}$$")
+    problem = parse_problem_text(f"{X}$$A = B$$ $$= \\text{{softmax}}({scaled} + {mask}) {x}$$")
     assert problem.setting.mask is not None
     assert problem.setting.mask.tolist() == [[True, False], [True, True]]
     assert list(claims(problem)) == ["scaled"]
@@ -200,10 +200,10 @@ def test_the_steps_inside_a_softmax() -> None:
 )
 def test_masks(mask: str, allowed: list[list[bool]]) -> None:
     text = f"{X}$$M = \\begin{{bmatrix}} {mask} \\end{{bmatrix}}$$"
-    read = problem_from_text(text).setting.mask
+    read = parse_problem_text(text).setting.mask
     assert read is not None
     assert read.tolist() == allowed
-    assert problem_from_text(text, mask="none").setting.mask is None
+    assert parse_problem_text(text, mask="none").setting.mask is None
 
 
 def test_printed_twice() -> None:
@@ -211,8 +211,8 @@ def test_printed_twice() -> None:
         X
         + "scores = [[1, 0], [0, 4]]\nscores = [[1.0, 0.0], [0.0, 4.0]]\nscores = [[1, 0], [0, 4]]"
     )
-    assert list(claims(problem_from_text(text))) == ["scores", "scores again 1"]
-    assert givens(problem_from_text(X + X.replace("1", "1.0"))) == {"X": [[1, 0], [0, 2]]}
+    assert list(claims(parse_problem_text(text))) == ["scores", "scores again 1"]
+    assert givens(parse_problem_text(X + X.replace("1", "1.0"))) == {"X": [[1, 0], [0, 2]]}
 
 
 def test_formulas_and_prose_say_nothing() -> None:
@@ -230,7 +230,7 @@ def test_formulas_and_prose_say_nothing() -> None:
     $$X = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}$$
     $$Q = \begin{bmatrix} 1 \cdot 1 + 0 & 0 \\ 0 & 2 \cdot 1 \end{bmatrix} = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}$$
     """  # noqa: E501
-    problem = problem_from_text(text)
+    problem = parse_problem_text(text)
     assert givens(problem) == {"X": [[1, 0], [0, 2]]}
     assert list(claims(problem)) == ["V", "Q"]
 
@@ -251,7 +251,7 @@ In [8]: A
 Out[8]: tensor([[0.6, 0.4],
         [0.1, 0.9]])
 """
-    problem = problem_from_text(text)
+    problem = parse_problem_text(text)
     assert givens(problem) == {"X": [[1, 0], [0, 2]]}
     assert list(claims(problem)) == ["Q", "scores", "weights"]
 
@@ -259,8 +259,8 @@ Out[8]: tensor([[0.6, 0.4],
 def test_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "slide.tex"
     path.write_bytes(b"\xef\xbb\xbf" + SLIDE.encode())
-    assert claims(load_text(path)) == CLAIMED
-    assert load_text(path, scale=2).setting.scale == 2
+    assert claims(load_problem_text(path)) == CLAIMED
+    assert load_problem_text(path, scale=2).setting.scale == 2
     for content, says in (
         (b"X = 3", "no matrix found"),
         (b"\xff", "not UTF-8"),
@@ -268,36 +268,38 @@ def test_from_a_file(tmp_path: Path) -> None:
     ):
         path.write_bytes(content)
         with pytest.raises(UserError, match=f"slide.tex: {says}"):
-            load_text(path)
+            load_problem_text(path)
 
 
 def test_settings() -> None:
     text = X + '% workings: mask = "causal"\n# workings: scale = 2\n50 % workings: heads = 3\n'
-    problem = problem_from_text(text)
+    problem = parse_problem_text(text)
     assert problem.setting.causal
     assert problem.setting.scale == 2
     assert problem.setting.heads == 1
-    assert problem_from_text(text, scale=4, mask="none").setting.scale == 4
-    assert problem_from_text(X + 'P = [[1]]\n% workings: ignore = ["P"]').claims == []
-    assert problem_from_text(X + "P = [[1]]", ignore=["P"], tokens=["a", "b"]).tokens == ["a", "b"]
+    assert parse_problem_text(text, scale=4, mask="none").setting.scale == 4
+    assert parse_problem_text(X + 'P = [[1]]\n% workings: ignore = ["P"]').claims == []
+    assert parse_problem_text(X + "P = [[1]]", ignore=["P"], tokens=["a", "b"]).tokens == ["a", "b"]
 
 
 def test_heads_columns_and_other_kinds() -> None:
-    two = problem_from_text(
+    two = parse_problem_text(
         X + "S_1 = [[1, 0], [0, 0]]\nscores^{(2)} = [[0, 0], [0, 4]]\n", heads=2
     )
     assert list(claims(two)) == ["scores.1", "scores.2"]
-    turned = problem_from_text(
+    turned = parse_problem_text(
         "X = [[1, 3], [2, 4], [0, 0]]\nscores = [[5, 11], [11, 25]]", vectors="columns"
     )
     assert turned.sizes["n"] == 2
-    norm = problem_from_text("X = [[1, 3]]\n$$\\mu = [2]$$\n$\\sigma^2 = [1]$\n", kind="layer_norm")
+    norm = parse_problem_text(
+        "X = [[1, 3]]\n$$\\mu = [2]$$\n$\\sigma^2 = [1]$\n", kind="layer_norm"
+    )
     assert list(claims(norm)) == ["mean", "variance"]
-    rnn = problem_from_text(
+    rnn = parse_problem_text(
         "X = [[1], [0]]\nW_{xh} = [[1]]\nW_{hh} = [[1]]\nh_0 = [[0]]\nh_1 = [[0.76]]\n", kind="rnn"
     )
     assert list(claims(rnn)) == ["h.1"]
-    waves = problem_from_text("PE = [[0, 1]]", kind="positions", count=1, width=2)
+    waves = parse_problem_text("PE = [[0, 1]]", kind="positions", count=1, width=2)
     assert waves.check().verdict == "right"
 
 
@@ -331,14 +333,14 @@ def test_heads_columns_and_other_kinds() -> None:
         (X + "% workings: given = 3", "given must be a table"),
         (X + "% workings: heads = 0", "heads = '0'"),
         (X + "M = [[0, 5], [0, 0]]", "mask: a cell is 1 (may look) or 0 (may not)"),
-        ("X" * (LONGEST + 1), "at most"), (X + "S_1 = [[1, 0], [0, 1]]", "'S_1': no matrix"),
+        ("X" * (MAX_TEXT_CHARS + 1), "at most"), (X + "S_1 = [[1, 0], [0, 1]]", "'S_1': no matrix"),
         (X + "% workings: " + "a." * 99 + "b = 1", "nested too deeply"),
     ],
     ids=lambda text: text[-20:],
 )  # fmt: skip
 def test_what_is_missing_or_wrong(text: str, says: str) -> None:
     with pytest.raises(UserError) as error:
-        problem_from_text(text)
+        parse_problem_text(text)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300
@@ -382,7 +384,7 @@ def test_a_solution_written_out_is_read_back_and_right(
             matrices.items(), ((name, solution[key]) for name, key in steps.items())
         )
     )
-    read = problem_from_text(text, mask=mask)
+    read = parse_problem_text(text, mask=mask)
     assert givens(read) == givens(problem)
     assert [claim.key for claim in read.claims] == list(steps.values())
     assert read.check().verdict == "right"
@@ -391,6 +393,6 @@ def test_a_solution_written_out_is_read_back_and_right(
 def test_what_print_writes_is_read_one_after_the_other() -> None:
     prints = ["X = tensor([[1., 0.],\n        [0., 2.]])", "Q: [[1. 0.]\n [0. 2.]]"]
     text = "\n".join([*prints, "scores:\n[[1 0]\n [0 5]]"])
-    problem = problem_from_text(text, scale="none")
+    problem = parse_problem_text(text, scale="none")
     assert [claim.key for claim in problem.claims] == ["Q", "scores"]
     assert problem.check().first.claimed == "5"

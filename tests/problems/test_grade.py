@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from workings.errors import UserError
-from workings.problems.grade import Marks, grade
-from workings.problems.make import Sheet, make_sheet
-from workings.problems.make.by_hand import nested, right, worked, written
-from workings.problems.make.problem_file import toml
+from workings.problems.grading import Grades, grade
+from workings.problems.problem_file import format_toml
+from workings.problems.sheets import Sheet, make_sheet
+from workings.problems.sheets.rounded_solution import (
+    format_matrix,
+    make_answer_key,
+    nest_claims,
+    solve_rounded,
+)
 
 STEPS = ["Q", "K", "V", "scores", "scaled", "masked", "weights", "mixed"]
 
@@ -37,18 +42,18 @@ def answers(tmp_path: Path) -> Path:
 
 
 def key(sheet: Sheet, number: int = 1) -> dict[str, list[list[str]]]:
-    return right(sheet.exercises[number - 1].problem, sheet.plan.decimals)
+    return make_answer_key(sheet.exercises[number - 1].problem, sheet.plan.decimals)
 
 
 def hand_in(
     answers: Path, student: str, claim: dict[str, list[list[str]]], name: str = "problem-01"
 ) -> None:
     (answers / student).mkdir(exist_ok=True)
-    (answers / student / f"{name}.toml").write_text(toml({"claim": claim}), encoding="utf-8")
+    (answers / student / f"{name}.toml").write_text(format_toml({"claim": claim}), encoding="utf-8")
 
 
-def table(marks: Marks) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(marks.csv())))
+def table(marks: Grades) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(marks.to_csv())))
 
 
 def test_a_perfect_answer_has_every_mark(folder: Path, answers: Path) -> None:
@@ -75,12 +80,12 @@ def test_what_follows_counts_in_full(folder: Path, answers: Path, sheet: Sheet) 
     def slip(step: object, env: dict[str, object]) -> object:
         if getattr(step, "key", "") != "scores":
             return None
-        wrong = problem.exact["scores"].mid.copy()
+        wrong = problem.exact_matrices["scores"].mid.copy()
         wrong[0, 0] += 3
         return wrong
 
-    env = worked(problem, 3, slip)  # type: ignore[arg-type]
-    hand_in(answers, "carl", {s: written(env[s].mid, 3) for s in STEPS})
+    env = solve_rounded(problem, 3, slip)  # type: ignore[arg-type]
+    hand_in(answers, "carl", {s: format_matrix(env[s].mid, 3) for s in STEPS})
     first, *_ = table(grade(folder, answers))
     assert [first[step] for step in STEPS] == ["1", "1", "1", "0.75", "1", "1", "1", "1"]
     assert first["first wrong"].startswith("scores, row 1, column 1: ")
@@ -97,7 +102,7 @@ def test_a_named_mistake_is_told(folder: Path, answers: Path, sheet: Sheet) -> N
 
 def test_one_file_for_all_problems(folder: Path, answers: Path, sheet: Sheet) -> None:
     tables = {f"problem-0{k}": {"claim": key(sheet, k)} for k in (1, 2)}
-    (answers / "erin.toml").write_text(toml(tables), encoding="utf-8")
+    (answers / "erin.toml").write_text(format_toml(tables), encoding="utf-8")
     assert [line["total"] for line in table(grade(folder, answers))] == ["8", "8", "16"]
 
 
@@ -193,7 +198,7 @@ def test_links_and_devices_are_not_followed(folder: Path, answers: Path, sheet: 
 def test_no_name_is_a_formula(name: str, folder: Path, answers: Path) -> None:
     (answers / name).mkdir()
     (answers / name / "=evil.toml").write_text("")
-    for row in csv.reader(io.StringIO(grade(folder, answers).csv())):
+    for row in csv.reader(io.StringIO(grade(folder, answers).to_csv())):
         for cell in row:
             assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝"))
 
@@ -202,7 +207,7 @@ def test_names_are_told_on_one_line(folder: Path, answers: Path) -> None:
     (answers / "two\nlines \x1b[31m.toml").write_text("?")
     marks = grade(folder, answers)
     assert "\n" not in marks.errors[0]
-    assert "\x1b" not in marks.csv() + marks.errors[0]
+    assert "\x1b" not in marks.to_csv() + marks.errors[0]
 
 
 def test_a_student_who_is_there_twice_is_told(folder: Path, answers: Path, sheet: Sheet) -> None:
@@ -216,7 +221,7 @@ def test_a_student_who_is_there_twice_is_told(folder: Path, answers: Path, sheet
 def test_heads_and_columns(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("multi-head", "2x3", 1, 2, vectors="columns")
     sheet.write(tmp_path / "sheet")
-    claim = nested(sheet.exercises[0].problem, key(sheet))
+    claim = nest_claims(sheet.exercises[0].problem, key(sheet))
     claim["head"]["2"]["weights"][0][1] = "0.999"
     hand_in(answers, "lea", claim)
     first, *_ = table(grade(tmp_path / "sheet", answers))
@@ -227,11 +232,11 @@ def test_heads_and_columns(tmp_path: Path, answers: Path) -> None:
 def test_what_was_found_is_marked(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("self", "2x3", 2, 2, mistakes=True)
     sheet.write(tmp_path / "sheet")
-    planted = [exercise.planted for exercise in sheet.exercises]
+    planted = [exercise.planted_mistake for exercise in sheet.exercises]
     assert planted[0] is not None
     row, column = planted[0].cell
     found = {"step": planted[0].key, "mistake": planted[0].name}
-    text = toml({"problem-01": {"found": found}}).rstrip()
+    text = format_toml({"problem-01": {"found": found}}).rstrip()
     (answers / "mia.toml").write_text(f"{text}\ncell = [{row + 1}, {column + 1}]\n")
     shutil.copytree(
         tmp_path / "sheet", answers / "ned", ignore=shutil.ignore_patterns("key", "sheet.*")
@@ -253,7 +258,7 @@ def test_what_was_found_is_marked(tmp_path: Path, answers: Path) -> None:
 def test_one_problem_needs_no_names(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("positions", "2x4", 1)
     sheet.write(tmp_path / "sheet")
-    (answers / "pia.toml").write_text(toml({"claim": key(sheet)}))
+    (answers / "pia.toml").write_text(format_toml({"claim": key(sheet)}))
     assert table(grade(tmp_path / "sheet", answers))[0]["total"] == "2"
 
 

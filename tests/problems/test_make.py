@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from workings.errors import UserError
 from workings.problems import Problem
-from workings.problems.make import Sheet, make_sheet
-from workings.problems.make.plan import KINDS, plan_of
+from workings.problems.sheets import Sheet, make_sheet
+from workings.problems.sheets.plan import SHEET_KINDS, make_plan
 
 SIZES = {"positions": "3x4", "lstm": "2x2", "block": "2x3"}
 DECIMALS = 3
@@ -29,13 +29,13 @@ def of_kind(kind: str, **options: object) -> Sheet:
 
 
 def digest(sheet: Sheet) -> str:
-    return hashlib.sha256(json.dumps(sheet.files()).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(sheet.render_files()).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("mistakes", [False, True])
 def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -> None:
     program = (
-        "import json, hashlib\nfrom workings.problems.make import make_sheet\n"
+        "import json, hashlib\nfrom workings.problems.sheets import make_sheet\n"
         f"files = make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}).files()\n"
         "print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
     )
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -
 
 @pytest.mark.parametrize("mistakes", [False, True])
 def test_a_problem_does_not_depend_on_how_many_follow(mistakes: bool) -> None:
-    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).files() for n in (2, 4))
+    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).render_files() for n in (2, 4))
     for name in ("problem-01.toml", "problem-02.toml", "key/problem-02.toml"):
         assert few[name] == many[name]
 
@@ -65,10 +65,10 @@ def test_another_seed_gives_other_problems_and_no_two_are_alike() -> None:
     assert len(set(givens)) == 10
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_the_key_is_right_and_complete(kind: str) -> None:
     sheet = of_kind(kind)
-    for name, text in sheet.files().items():
+    for name, text in sheet.render_files().items():
         if name.startswith("key/problem"):
             counts = Problem.from_toml(text).check().counts
             assert counts["right"] == sum(counts.values()) > 0
@@ -78,7 +78,7 @@ def test_the_key_is_right_and_complete(kind: str) -> None:
 
 def test_columns_are_the_same_problem_turned_over() -> None:
     rows, columns = (of_kind("cross", vectors=v) for v in ("rows", "columns"))
-    files = columns.files()
+    files = columns.render_files()
     assert 'vectors = "columns"' in files["problem-01.toml"].replace("vectors        ", "vectors ")
     assert Problem.from_toml(files["key/problem-01.toml"]).check().verdict == "right"
     one = columns.exercises[0].problem
@@ -106,7 +106,7 @@ def test_attention_is_pleasant_at_every_step(seed: int, kind: str, size: str) ->
             assert (matrix == np.round(matrix)).all()
             assert np.abs(matrix).max() <= 25
         if step == "weights":
-            masked = solution.problem.exact[key.replace("weights", "masked")].mid
+            masked = solution.problem.exact_matrices[key.replace("weights", "masked")].mid
             allowed = np.isfinite(masked)
             for row, may in zip(matrix, allowed, strict=True):
                 if may.sum() > 1:
@@ -196,7 +196,7 @@ def test_mistakes_lead_to_different_numbers(size: str, d_k: int) -> None:
     ("size", "d_k"), [("3x4", 3), ("3x3", 4), ("3x2", 4), ("3x5", 4), ("3x8", 4)]
 )
 def test_the_default_width_of_queries_tells_ways_to_scale_apart(size: str, d_k: int) -> None:
-    plan = plan_of("self", size)
+    plan = make_plan("self", size)
     assert plan.d_k == d_k
     ways = {1.0, d_k, math.sqrt(d_k), math.sqrt(plan.width), 1 / math.sqrt(d_k)}
     assert len({round(way, 9) for way in ways}) == 5
@@ -204,20 +204,20 @@ def test_the_default_width_of_queries_tells_ways_to_scale_apart(size: str, d_k: 
 
 def test_what_can_never_be_told_apart_is_refused_with_what_would_be_right() -> None:
     with pytest.raises(UserError, match=r"÷ d_k and ÷ √d_model are both ÷ 2 .* take --d-k 3"):
-        plan_of("masked", "3x4", d_k=2)
+        make_plan("masked", "3x4", d_k=2)
     with pytest.raises(UserError, match="take --d-k 4, or --scale none"):
-        plan_of("self", "3x3", d_k=1)
-    assert plan_of("self", "3x4", d_k=2, scale="none").d_k == 2
+        make_plan("self", "3x3", d_k=1)
+    assert make_plan("self", "3x4", d_k=2, scale="none").d_k == 2
     (note,) = make_sheet("self", "2x3", 1, d_k=3).notes
     assert "no mistake here" in note
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_one_mistake_is_planted_and_found_where_it_is(kind: str) -> None:
     sheet = of_kind(kind, mistakes=True)
-    files = sheet.files()
+    files = sheet.render_files()
     for exercise in sheet.exercises:
-        planted = exercise.planted
+        planted = exercise.planted_mistake
         assert planted is not None
         report = Problem.from_toml(files[f"{exercise.name}.toml"]).check()
         assert report.first is not None
@@ -234,7 +234,7 @@ def test_one_mistake_is_planted_and_found_where_it_is(kind: str) -> None:
 
 def test_planted_mistakes_vary() -> None:
     sheet = make_sheet("masked", "2x3", 8, 4, mistakes=True)
-    names = Counter(e.planted.name for e in sheet.exercises if e.planted)
+    names = Counter(e.planted_mistake.name for e in sheet.exercises if e.planted_mistake)
     assert len(names) == 8
 
 

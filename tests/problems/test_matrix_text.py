@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workings.errors import UserError
-from workings.problems.matrix_text import LONGEST, rows_of_text
+from workings.problems.documents.matrices import MAX_TEXT_CHARS, parse_matrix
 from workings.problems.numbers import read_number
 
 PLAIN = [["1", "0.5"], ["-2", "30"]]
@@ -90,7 +90,7 @@ TABLES = {
 
 @pytest.mark.parametrize("form", [*LATEX, *LISTS.values(), *TABLES.values()])
 def test_every_form(form: str) -> None:
-    assert rows_of_text(form, "X") == PLAIN
+    assert parse_matrix(form, "X") == PLAIN
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_every_form(form: str) -> None:
     ],
 )  # fmt: skip
 def test_cells_of_latex(cell: str, read: str) -> None:
-    assert rows_of_text(rf"\begin{{bmatrix}} 1 & {cell} \end{{bmatrix}}", "X") == [["1", read]]
+    assert parse_matrix(rf"\begin{{bmatrix}} 1 & {cell} \end{{bmatrix}}", "X") == [["1", read]]
     read_number(read, "X")
 
 
@@ -131,7 +131,7 @@ def test_cells_of_latex(cell: str, read: str) -> None:
     ],
 )  # fmt: skip
 def test_commas_blanks_and_vectors(text: str, rows: list[list[str]]) -> None:
-    assert rows_of_text(text, "X") == rows
+    assert parse_matrix(text, "X") == rows
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_commas_blanks_and_vectors(text: str, rows: list[list[str]]) -> None:
         ("\x08egin{bmatrix} 1 & 2 \x0crac{1}{2}", "quote LaTeX with '''"),
         (repr(np.ones((2000, 2))), "leaves numbers out"),
         (str(torch.ones(2000, 2)), "leaves numbers out"),
-        (str(np.ones((2, 2000))), "leaves numbers out"), ("1" * (LONGEST + 1), "at most 2000000"),
+        (str(np.ones((2, 2000))), "leaves numbers out"), ("1" * (MAX_TEXT_CHARS + 1), "at most 2000000"),
         ("1 " * 1025, "a side of 1025; at most 1024"), ("1\n" * 1025, "at most 1024"),
     ],
     ids=lambda text: text[:20],
 )  # fmt: skip
 def test_what_is_no_matrix(text: str, says: str) -> None:
     with pytest.raises(UserError) as error:
-        rows_of_text(text, "claim.Q")
+        parse_matrix(text, "claim.Q")
     message = str(error.value)
     assert message.startswith("claim.Q: ")
     assert says in message
@@ -202,7 +202,7 @@ N = 10_000
 def test_no_text_takes_long(text: str) -> None:
     start = time.process_time()
     try:
-        rows_of_text(text, "X")
+        parse_matrix(text, "X")
     except UserError as error:
         assert len(str(error)) < 200  # noqa: PT017
     assert time.process_time() - start < 1.5
@@ -234,17 +234,17 @@ def test_written_forms_come_back_digit_for_digit(matrix: list[list[Decimal]]) ->
     rule = [["---"] * len(cells[0])]
     for name in ("bmatrix", "pmatrix", "matrix", "smallmatrix"):
         text = f"\\begin{{{name}}}\n" + lines(cells, " & ", end=r" \\") + f"\n\\end{{{name}}}"
-        assert rows_of_text(text, "X") == cells
-    assert rows_of_text(lines(head + rule + cells, " | ", "| ", " |"), "X") == cells
-    assert rows_of_text(lines(cells, ", ", "[", "]"), "X") == cells
-    assert rows_of_text(json.dumps(cells), "X") == cells
-    assert rows_of_text(lines(cells, "\t"), "X") == cells
-    assert rows_of_text(lines(cells, "  ", "⎢ ", " ⎥"), "X") == cells
+        assert parse_matrix(text, "X") == cells
+    assert parse_matrix(lines(head + rule + cells, " | ", "| ", " |"), "X") == cells
+    assert parse_matrix(lines(cells, ", ", "[", "]"), "X") == cells
+    assert parse_matrix(json.dumps(cells), "X") == cells
+    assert parse_matrix(lines(cells, "\t"), "X") == cells
+    assert parse_matrix(lines(cells, "  ", "⎢ ", " ⎥"), "X") == cells
     if len(cells[0]) > 1:
-        assert rows_of_text(lines(comma, ";"), "X") == comma
-        assert rows_of_text(lines(comma, " "), "X") == comma
-        assert rows_of_text(lines(cells, ","), "X") == cells
-        assert rows_of_text(lines(head + cells, ","), "X") == cells
+        assert parse_matrix(lines(comma, ";"), "X") == comma
+        assert parse_matrix(lines(comma, " "), "X") == comma
+        assert parse_matrix(lines(cells, ","), "X") == cells
+        assert parse_matrix(lines(head + cells, ","), "X") == cells
 
 
 @settings(max_examples=40)
@@ -261,7 +261,7 @@ def test_prints_of_numpy_and_torch_come_back(
             str(array.tolist()),
             str([list(row) for row in array]),
         ):
-            assert values(rows_of_text(text, "X")) == numbers
+            assert values(parse_matrix(text, "X")) == numbers
     torch.set_printoptions(profile="full", precision=9, sci_mode=scientific)
     try:
         for text in (
@@ -269,7 +269,7 @@ def test_prints_of_numpy_and_torch_come_back(
             repr(tensor.requires_grad_() * 1),
             str(torch.nn.Parameter(tensor)),
         ):
-            assert values(rows_of_text(text, "X")) == numbers
+            assert values(parse_matrix(text, "X")) == numbers
     finally:
         torch.set_printoptions(profile="default")
 
@@ -277,4 +277,4 @@ def test_prints_of_numpy_and_torch_come_back(
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3), min_size=1))
 def test_scientific_prints_of_any_float_come_back(numbers: list[list[float]]) -> None:
     with np.printoptions(floatmode="unique", threshold=sys.maxsize):
-        assert values(rows_of_text(repr(np.array(numbers)), "X")) == numbers
+        assert values(parse_matrix(repr(np.array(numbers)), "X")) == numbers

@@ -2,8 +2,8 @@
 
 import pytest
 
-from workings.problems.from_text import problem_from_text
-from workings.problems.names import factors, step_of, symbols
+from workings.problems.documents.names import infer_step, parse_formula, parse_product
+from workings.problems.documents.problem_text import parse_problem_text
 
 X = "X = [[1, 0], [0, 2]]\n"
 
@@ -32,13 +32,13 @@ X = "X = [[1, 0], [0, 2]]\n"
 )  # fmt: skip
 def test_names_of_steps(name: str, key: str) -> None:
     text = X + f"$${name} = " + r"\begin{bmatrix} 1 & 0 \\ 0 & 4 \end{bmatrix}$$"
-    assert [claim.key for claim in problem_from_text(text).claims] == [key]
+    assert [claim.key for claim in parse_problem_text(text).claims] == [key]
 
 
 def test_what_prose_says_is_no_formula() -> None:
     text = f"{X}Before the softmax we add the mask M = [[1, 0], [1, 1]]\n"
-    assert not list(problem_from_text(text).claims)
-    assert problem_from_text(text).solve()["weights"][0, 1] == 0
+    assert not list(parse_problem_text(text).claims)
+    assert parse_problem_text(text).solve()["weights"][0, 1] == 0
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_prose_says_is_no_formula() -> None:
 )  # fmt: skip
 def test_names_of_givens(name: str, key: str) -> None:
     value = "[1, 1]" if key.startswith("b_") else "[[1, 1], [0, 1]]"
-    assert problem_from_text(f"{X}{name} = {value}\n").sizes.given == {"X", key}
+    assert parse_problem_text(f"{X}{name} = {value}\n").sizes.given == {"X", key}
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_names_of_givens(name: str, key: str) -> None:
     ],
 )  # fmt: skip
 def test_formulas(formula: str, read: tuple[str, ...], step: str | None) -> None:
-    marks = symbols(formula)
-    assert factors(marks) == read
-    assert step_of(marks) == step
+    marks = parse_formula(formula)
+    assert parse_product(marks) == read
+    assert infer_step(marks) == step

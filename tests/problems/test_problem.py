@@ -47,11 +47,13 @@ def test_names_for_a_context_that_is_not_there_are_refused():
 
 def test_large_problems_are_laid_out_without_writing_every_cell_out():
     problem = Problem(X=np.random.default_rng(0).normal(size=(40, 2)))
-    pages = problem.solve().worked(notes=True).steps
+    pages = problem.solve().to_worked_problem(notes=True).steps
     noted = {page.name for page in pages if page.cells[0][0].note}
     assert noted == {"Q", "K", "V", "mixed"}  # 80 cells each; the others have 1,600
     assert "<table" in problem.solve().html()
-    assert not any(c.note for page in problem.solve().worked().steps for r in page.cells for c in r)
+    assert not any(
+        c.note for page in problem.solve().to_worked_problem().steps for r in page.cells for c in r
+    )
 
 
 def test_a_heads_step_is_reached_by_number():

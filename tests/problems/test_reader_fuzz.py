@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workings.errors import UserError
-from workings.problems.from_text import problem_from_text
-from workings.problems.matrix_text import rows_of_text
+from workings.plain_text import to_one_line
+from workings.problems.documents.matrices import parse_matrix
+from workings.problems.documents.problem_text import parse_problem_text
 from workings.problems.numbers import read_number
 from workings.problems.problem import Problem
-from workings.views.plain import one_line
 
 FILES = [
     """title = "Masked"
@@ -218,7 +218,7 @@ RANDOM = st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).m
 
 def expect_one_line(error: UserError) -> None:
     message = str(error)
-    assert message == one_line(message)
+    assert message == to_one_line(message)
     assert len(message) < 1000
 
 
@@ -238,12 +238,12 @@ def files(text: str) -> None:
 
 
 def slides(text: str) -> None:
-    read(problem_from_text, text)
+    read(parse_problem_text, text)
 
 
 def matrices(text: str) -> None:
     try:
-        rows = rows_of_text(text, "X")
+        rows = parse_matrix(text, "X")
     except UserError as error:
         expect_one_line(error)
     else:
@@ -265,9 +265,9 @@ def test_the_originals_are_right(reader: Callable[[str], None], originals: list[
         if reader is files:
             Problem.from_toml(text)
         elif reader is slides:
-            problem_from_text(text)
+            parse_problem_text(text)
         else:
-            rows_of_text(text, "X")
+            parse_matrix(text, "X")
 
 
 def fuzz(reader: Callable[[str], None], originals: list[str], examples: int) -> None:
@@ -305,5 +305,5 @@ def test_damaged_text_at_length(reader: Callable[[str], None], originals: list[s
 def test_no_slide_takes_long(text: str) -> None:
     start = time.process_time()
     with contextlib.suppress(UserError):
-        problem_from_text(text)
+        parse_problem_text(text)
     assert time.process_time() - start < 2

@@ -15,11 +15,15 @@ import pytest
 
 from workings.errors import UserError
 from workings.problems import Problem
-from workings.problems.make import Sheet, make_sheet
-from workings.problems.make.by_hand import asked, right, worked
-from workings.problems.make.folder import read_manifest
-from workings.problems.make.layout import page_of, tolerances
-from workings.problems.make.plan import KINDS
+from workings.problems.sheets import Sheet, make_sheet
+from workings.problems.sheets.folder import read_manifest
+from workings.problems.sheets.layout import estimate_tolerances, make_printed_sheet
+from workings.problems.sheets.plan import SHEET_KINDS
+from workings.problems.sheets.rounded_solution import (
+    list_asked_steps,
+    make_answer_key,
+    solve_rounded,
+)
 
 HOSTILE = (
     '<script>alert(1)</script> ]]> \\input{/etc/passwd} {1:NUMERICAL:=1} $x_1$ "q" \n é 日 \x07'
@@ -29,7 +33,7 @@ SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}
 
 @pytest.fixture(scope="module")
 def sheets() -> dict[str, Sheet]:
-    made = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in KINDS}
+    made = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in SHEET_KINDS}
     made["found"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
     made["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
     made["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)
@@ -38,7 +42,7 @@ def sheets() -> dict[str, Sheet]:
 
 @pytest.fixture(scope="module")
 def files(sheets: dict[str, Sheet]) -> dict[str, dict[str, str]]:
-    return {name: sheet.files() for name, sheet in sheets.items()}
+    return {name: sheet.render_files() for name, sheet in sheets.items()}
 
 
 def test_html_is_well_formed_and_needs_nothing_else(files: dict[str, dict[str, str]]) -> None:
@@ -58,12 +62,12 @@ def test_the_sheet_has_boxes_and_no_answers(
 ) -> None:
     root = ET.fromstring(files["masked"]["sheet.html"].removeprefix("<!DOCTYPE html>\n"))  # noqa: S314
     blank = [t for t in root.iter("table") if t.get("class") == "blank"]
-    assert len(blank) == sum(len(asked(e.problem)) for e in sheets["masked"].exercises)
+    assert len(blank) == sum(len(list_asked_steps(e.problem)) for e in sheets["masked"].exercises)
     for table in blank:
         cells = [cell for row in table.iter("tr") for cell in row.findall("td")]
         assert all(not cell.text for cell in cells)
         assert {th.get("scope") for th in table.iter("th")} == {"row", "col"}
-    for step, texts in right(sheets["masked"].exercises[0].problem, 3).items():
+    for step, texts in make_answer_key(sheets["masked"].exercises[0].problem, 3).items():
         number = texts[2][0]
         if step not in ("weights", "mixed"):  # whole numbers stand everywhere
             continue
@@ -151,7 +155,7 @@ def filled(sheet: Sheet, text: str) -> str:
     answers = iter(
         texts
         for exercise in sheet.exercises
-        for texts in right(exercise.problem, sheet.plan.decimals).values()
+        for texts in make_answer_key(exercise.problem, sheet.plan.decimals).values()
     )
     for code in code_of(text):
         if '"?"' in code:
@@ -180,7 +184,7 @@ def test_the_notebook_checks_what_is_filled_in(
     kinds = ("masked", "multi-head", "lstm", "positions", "block", "layer_norm", "columns")
     program = "\n".join(filled(sheets[name], files[name]["sheet.ipynb"]) for name in kinds)
     printed = run_program(program)
-    steps = [asked(e.problem) for name in kinds for e in sheets[name].exercises]
+    steps = [list_asked_steps(e.problem) for name in kinds for e in sheets[name].exercises]
     assert len(printed) == sum(len(many) for many in steps)
     for line in printed:
         counts = eval(line)  # noqa: S307
@@ -199,7 +203,7 @@ def test_the_notebook_runs_with_its_blanks(files: dict[str, dict[str, str]]) -> 
 def test_the_notebook_of_a_search_says_when_it_is_found(
     sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
 ) -> None:
-    planted = iter(e.planted for e in sheets["found"].exercises)
+    planted = iter(e.planted_mistake for e in sheets["found"].exercises)
     program = []
     for code in code_of(files["found"]["sheet.ipynb"]):
         if '"?"' in code:
@@ -233,21 +237,23 @@ def test_moodle_asks_for_every_number(
                 assert asks == ["MULTICHOICE", "NUMERICAL", "NUMERICAL", "MULTICHOICE"]
                 assert text.count("~=") + text.count(":=") >= 4
                 continue
-            exact = exercise.problem.exact
-            cells = sum(exact[step.key].mid.size for step in asked(exercise.problem))
+            exact = exercise.problem.exact_matrices
+            cells = sum(exact[step.key].mid.size for step in list_asked_steps(exercise.problem))
             assert len(asks) == cells
-            hidden = sum(np.isneginf(exact[s.key].mid).sum() for s in asked(exercise.problem))
+            hidden = sum(
+                np.isneginf(exact[s.key].mid).sum() for s in list_asked_steps(exercise.problem)
+            )
             assert asks.count("SHORTANSWER") == hidden
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_tolerances_allow_for_rounding_at_every_step(kind: str, sheets: dict[str, Sheet]) -> None:
     sheet = sheets[kind]
-    for exercise, task in zip(sheet.exercises, page_of(sheet).tasks, strict=True):
-        honest = worked(exercise.problem, sheet.plan.decimals)
-        margins = tolerances(exercise.problem, sheet.plan.decimals)
+    for exercise, task in zip(sheet.exercises, make_printed_sheet(sheet).problems, strict=True):
+        honest = solve_rounded(exercise.problem, sheet.plan.decimals)
+        margins = estimate_tolerances(exercise.problem, sheet.plan.decimals)
         for step in task.steps:
-            key = np.array([[float(t) for t in row] for row in step.right])
+            key = np.array([[float(t) for t in row] for row in step.solution])
             with np.errstate(invalid="ignore"):
                 off = np.nan_to_num(np.abs(honest[step.key].mid - key), nan=0)
             assert (off <= np.array(margins[step.key]) + 1e-9).all()
@@ -259,7 +265,7 @@ def test_a_folder_is_written_whole_and_can_be_made_again(tmp_path: Path) -> None
     sheet.write(tmp_path / "new" / "sheet")
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["sheet"]
     folder = tmp_path / "new" / "sheet"
-    for name, text in sheet.files().items():
+    for name, text in sheet.render_files().items():
         assert (folder / name).read_text(encoding="utf-8") == text
     make_sheet("positions", "2x4", 1).write(folder)
     assert not (folder / "problem-02.toml").exists()

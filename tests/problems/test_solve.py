@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workings import Problem, Trace, UserError, attend
 from workings.layers import (
-    Additive,
+    AdditiveSimilarity,
     EncoderBlock,
     FeedForward,
     LayerNorm,
@@ -55,7 +55,7 @@ def in_columns(fields: dict[str, Any]) -> dict[str, Any]:
 def solved(columns: bool, **fields: Any) -> dict[str, np.ndarray]:
     """Solve in either convention; give every step back with vectors as rows."""
     problem = Problem(**(in_columns(fields) if columns else fields))
-    keys = [step.key for step in problem.steps if step.claimable]
+    keys = [step.key for step in problem.steps if step.is_claimable]
     solution = problem.solve()
     return {key: solution[key].T if columns else solution[key] for key in keys}
 
@@ -160,10 +160,10 @@ def test_heads_are_multi_head_attention(
     if bias:
         given |= {f"b_{name}": rng.normal(size=(1, width)) for name in "QKVO"}
     with torch.no_grad():
-        layer.project.weight.copy_(tensor(np.hstack([given[f"W_{n}"] for n in "QKV"]).T))
+        layer.qkv.weight.copy_(tensor(np.hstack([given[f"W_{n}"] for n in "QKV"]).T))
         layer.output.weight.copy_(tensor(given["W_O"].T))
         if bias:
-            layer.project.bias.copy_(tensor(np.hstack([given[f"b_{n}"] for n in "QKV"])[0]))
+            layer.qkv.bias.copy_(tensor(np.hstack([given[f"b_{n}"] for n in "QKV"])[0]))
             layer.output.bias.copy_(tensor(given["b_O"][0]))
     if cross:
         given["context"] = memory
@@ -245,7 +245,7 @@ def test_additive_attention_is_the_layer(
     rng = np.random.default_rng(seed)
     s, states = rng.normal(size=(1, a)), rng.normal(size=(n, b))
     w_s, w_h, v = (rng.normal(size=shape) for shape in ((a, hidden), (b, hidden), (1, hidden)))
-    similarity = Additive(a, b, hidden)
+    similarity = AdditiveSimilarity(a, b, hidden)
     with torch.no_grad():
         similarity.query.weight.copy_(tensor(w_s.T))
         similarity.key.weight.copy_(tensor(w_h.T))
@@ -271,11 +271,11 @@ def test_block_is_the_layer(seed: int, columns: bool, order: str, causal: bool) 
     given = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     attention = block.attention
     with torch.no_grad():
-        attention.project.weight.copy_(tensor(np.hstack([given[f"W_{n}"] for n in "QKV"]).T))
-        attention.project.bias.copy_(tensor(np.hstack([given[f"b_{n}"] for n in "QKV"])[0]))
+        attention.qkv.weight.copy_(tensor(np.hstack([given[f"W_{n}"] for n in "QKV"]).T))
+        attention.qkv.bias.copy_(tensor(np.hstack([given[f"b_{n}"] for n in "QKV"])[0]))
         attention.output.weight.copy_(tensor(given["W_O"].T))
         attention.output.bias.copy_(tensor(given["b_O"][0]))
-        for which, around in ((1, block.around_attention), (2, block.around_feed_forward)):
+        for which, around in ((1, block.attention_residual), (2, block.feed_forward_residual)):
             around.norm.gamma.copy_(tensor(given[f"gamma_{which}"][0]))
             around.norm.beta.copy_(tensor(given[f"beta_{which}"][0]))
     _fill_feed_forward(block.feed_forward, given)
@@ -332,7 +332,7 @@ def _fill_recurrent(
 
 def test_json_is_exact_and_has_no_infinity() -> None:
     solution = Problem(X=[[1, 2], [3, 1]], mask="causal", scale="none", title="t").solve()
-    data = json.loads(solution.json())
+    data = json.loads(solution.to_json())
     steps = {step["step"]: step["cells"] for step in data["steps"]}
     assert data["title"] == "t"
     assert steps["masked"] == [[5.0, "-inf"], [5.0, 10.0]]

@@ -261,7 +261,7 @@ def test_a_reprint_is_judged_on_its_own_and_may_be_carried_on() -> None:
     }
     fields = {"X": [[1], [2]], "scale": "none"}
     report = Problem(**fields, claim=claim).check()
-    verdicts = [(one.claim.again, one.verdicts.tolist()) for one in report.steps[:2]]
+    verdicts = [(one.claim.reprint, one.verdicts.tolist()) for one in report.steps[:2]]
     assert verdicts == [(0, [["right"], ["right"]]), (1, [["wrong"], ["right"]])]
     assert report["scores"] == [["right", "right"], ["right", "right"]]
     claim["scores"] = [[3, 6], [2, 4]]  # from the wrong reprint
@@ -323,4 +323,4 @@ def test_an_honest_solution_is_never_called_wrong(
     weights = write("weights", e / e.sum(1, keepdims=True))
     write("mixed", weights @ values)
     report = Problem(X=x, **given, mask=mask, claim=claim).check()
-    assert report.verdict == "right", report.json()
+    assert report.verdict == "right", report.to_json()

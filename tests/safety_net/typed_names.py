@@ -8,7 +8,7 @@ from typing import Any
 
 # -- where the program is ------------------------------------------------------------------------
 WEB_MODULE, WEB_FACTORY = "workings.web.app", "application"
-SHELF_MODULE, SHELF = "workings.web.shelf", "Shelf"
+SHELF_MODULE, SHELF = "workings.web.runs", "Shelf"
 
 # -- what runs are asked about -------------------------------------------------------------------
 PROMPT, SENTENCE = "hello", "one red cat"
@@ -68,14 +68,14 @@ TIMES = {"seconds", "evaluation_seconds", "milliseconds"}  # keys in a log, and 
 # -- recipes -------------------------------------------------------------------------------------
 _TRANSFORMER: dict[str, Any] = {
     "model.kind": "transformer",
-    "model.embedding": 8,
+    "model.d_model": 8,
     "model.hidden": 8,
     "model.layers": 2,
     "model.heads": 2,
 }
 _RECURRENT: dict[str, Any] = {
     "model.kind": "recurrent",
-    "model.embedding": 8,
+    "model.d_model": 8,
     "model.hidden": 8,
 }
 _CLASSIFY: dict[str, Any] = {
@@ -83,19 +83,19 @@ _CLASSIFY: dict[str, Any] = {
     "seed": 1,
     "data.set": "{fruit}",
     "train.epochs": 2,
-    "train.batch": 8,
-    "train.rate": 0.01,
+    "train.batch_size": 8,
+    "train.learning_rate": 0.01,
 }
 _LANGUAGE: dict[str, Any] = {
     "task": "language",
     "seed": 1,
     "data.set": "hello",
-    "data.window": 10,
-    "data.steps": 10,
+    "data.context_length": 10,
+    "data.eval_every": 10,
     "data.sample": 0,
     "train.epochs": 2,
-    "train.batch": 8,
-    "train.rate": 0.01,
+    "train.batch_size": 8,
+    "train.learning_rate": 0.01,
 }
 _TRANSLATE: dict[str, Any] = {
     "task": "translate",
@@ -104,22 +104,22 @@ _TRANSLATE: dict[str, Any] = {
     "data.source": "en",
     "data.target": "fr",
     "train.epochs": 2,
-    "train.batch": 200,
-    "train.rate": 0.01,
+    "train.batch_size": 200,
+    "train.learning_rate": 0.01,
     "search.beams": 2,
 }
 _CAPTION: dict[str, Any] = {
     "task": "caption",
     "seed": 1,
     "data.set": "{squares}",
-    "data.pixels": 32,
+    "data.image_size": 32,
     "data.validation": 0.2,
     "model.channels": [8, 8],
     "search.beams": 1,
-    "search.longest": 6,
+    "search.max_length": 6,
     "train.epochs": 2,
-    "train.batch": 8,
-    "train.rate": 0.01,
+    "train.batch_size": 8,
+    "train.learning_rate": 0.01,
 }
 # {fruit}, {pairs}, {squares}: files that the net writes. Other names of data.set are built in.
 RECIPES: dict[str, dict[str, Any]] = {
@@ -127,36 +127,36 @@ RECIPES: dict[str, dict[str, Any]] = {
     | _RECURRENT
     | {
         "data.set": "emoji-languages",
-        "data.longest": 12,
+        "data.max_length": 12,
         "tokenizer.kind": "characters",
-        "tokenizer.size": 300,
+        "tokenizer.vocab_size": 300,
         "model.cell": "gru",
         "model.bidirectional": True,
         "model.pooling": "max",
         "model.dropout": 0.1,
         "train.epochs": 1,
-        "train.batch": 1024,
+        "train.batch_size": 1024,
         "train.schedule": "cosine",
         "train.warmup": 0.05,
     },
     "classify-lstm": _CLASSIFY | _RECURRENT | {"model.cell": "lstm", "model.pooling": "last"},
     "classify-transformer": _CLASSIFY
     | _TRANSFORMER
-    | {"train.average": "ema", "train.smoothing": 0.1, "train.schedule": "linear"},
+    | {"train.average": "ema", "train.label_smoothing": 0.1, "train.schedule": "linear"},
     "classify-perceptron": _CLASSIFY
     | {
         "model.kind": "perceptron",
-        "model.embedding": 8,
+        "model.d_model": 8,
         "model.hidden": [8, 4],
         "model.length": 5,
         "train.optimizer": "sgd",
         "train.momentum": 0.8,
-        "train.clip": 0.5,
+        "train.clip_norm": 0.5,
     },
     "classify-convolution": _CLASSIFY
     | {
         "model.kind": "convolution",
-        "model.embedding": 8,
+        "model.d_model": 8,
         "model.channels": [8],
         "model.kernel": 2,
         "model.stride": 1,
@@ -168,24 +168,26 @@ RECIPES: dict[str, dict[str, Any]] = {
     | {"model.kind": "ngrams", "model.longest": 2, "model.min_count": 1},
     "language-rnn": _LANGUAGE
     | _RECURRENT
-    | {"model.embedding": 4, "model.hidden": 3, "model.cell": "rnn", "data.carry": True},
-    "language-lstm": _LANGUAGE | _RECURRENT | {"forcing.student": 0.5, "model.tied": True},
+    | {"model.d_model": 4, "model.hidden": 3, "model.cell": "rnn", "data.stateful": True},
+    "language-lstm": _LANGUAGE
+    | _RECURRENT
+    | {"scheduled_sampling.rate": 0.5, "model.tie_embeddings": True},
     "language-rotary": _LANGUAGE | _TRANSFORMER | {"train.optimizer": "muon"},
     "language-gpt": _LANGUAGE
     | _TRANSFORMER
-    | {"model.positions": "learned", "model.length": 16, "train.rate": 0.05},
+    | {"model.positions": "learned", "model.length": 16, "train.learning_rate": 0.05},
     "translate-emoji": _TRANSLATE
     | _TRANSFORMER
     | {
         "data.set": "emoji-names",
-        "data.longest": 4,
+        "data.max_length": 4,
         "tokenizer.kind": "byte-pair",
-        "tokenizer.size": 400,
+        "tokenizer.vocab_size": 400,
         "train.optimizer": "muon",
         "train.betas": [0.95, 0.98],
-        "train.smoothing": 0.1,
+        "train.label_smoothing": 0.1,
         "train.epochs": 1,
-        "train.batch": 4096,
+        "train.batch_size": 4096,
         "search.beams": 1,
     },
     "translate-transformer": _TRANSLATE
@@ -199,21 +201,21 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "translate-attention": _TRANSLATE
     | _RECURRENT
-    | {"tokenizer.kind": "words", "tokenizer.joint": False, "model.context": "additive"},
+    | {"tokenizer.kind": "words", "tokenizer.shared_vocab": False, "model.attention": "additive"},
     "caption-scenes": _CAPTION
     | _RECURRENT
     | {
         "data.set": "scenes",
-        "data.pixels": 16,
+        "data.image_size": 16,
         "model.channels": [4],
-        "model.eye": "vgg",
+        "model.encoder": "vgg",
         "train.epochs": 1,
-        "train.batch": 512,
+        "train.batch_size": 512,
     },
     "caption-attention": _CAPTION
     | _RECURRENT
-    | {"model.eye": "vgg", "model.cell": "lstm", "model.context": "additive"},
-    "caption-transformer": _CAPTION | _TRANSFORMER | {"model.eye": "residual"},
+    | {"model.encoder": "vgg", "model.cell": "lstm", "model.attention": "additive"},
+    "caption-transformer": _CAPTION | _TRANSFORMER | {"model.encoder": "residual"},
 }
 
 # -- the page ------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from pages import visits
 from small_runs import small_runs
 from starlette.testclient import TestClient
 
-from workings.web.app import guarded
-from workings.web.guard import Door
-from workings.web.server import running
-from workings.web.shelf import Shelf
+from workings.web.app import build_secured_app
+from workings.web.runs import RunRegistry
+from workings.web.security import AccessPolicy
+from workings.web.server import serve_in_background
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -56,7 +56,7 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
     """The application behind its door, without a socket; what it raises is raised here."""
-    with TestClient(guarded(Door(80)), base_url="http://localhost") as client:  # type: ignore[arg-type]
+    with TestClient(build_secured_app(AccessPolicy(80)), base_url="http://localhost") as client:  # type: ignore[arg-type]
         yield client
 
 
@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def looking(runs: dict[str, Path]) -> Iterator[TestClient]:
     """The application with these runs."""
-    app = guarded(Door(80), Shelf([*runs.values()]))
+    app = build_secured_app(AccessPolicy(80), RunRegistry([*runs.values()]))
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         yield client
 
@@ -77,7 +77,7 @@ def looking(runs: dict[str, Path]) -> Iterator[TestClient]:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """A server on a free port of this machine."""
-    with running() as address:
+    with serve_in_background() as address:
         yield address
 
 

@@ -8,8 +8,8 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from workings import Problem
-from workings.views.notation import typeset
-from workings.views.numerals import texts
+from workings.problems.notation import typeset
+from workings.render.matrix import format_cells
 
 Open = Callable[..., Any]
 Result = TypeVar("Result")
@@ -77,10 +77,10 @@ def shown(page: Any, key: str) -> list[list[str]]:
 def numbers(problem: Problem, key: str, decimals: int = 3) -> list[list[str]]:
     """The same matrix as Python writes it."""
     solution = problem.solve(decimals)
-    laid = solution.worked()
+    laid = solution.to_worked_problem()
     given = {panel.name: panel for panel in laid.givens}
     panel = given[key] if key in given else laid.steps[solution.keys().index(key)]
-    return [[typeset(text) for text in row] for row in texts(panel, decimals)]
+    return [[typeset(text) for text in row] for row in format_cells(panel, decimals)]
 
 
 def cell(page: Any, key: str, row: int, column: int) -> Any:

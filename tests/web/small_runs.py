@@ -10,12 +10,12 @@ import numpy as np
 from workings.config import build
 from workings.recipes import (
     CaptionRecipe,
-    ClassifyRecipe,
+    ClassificationRecipe,
     LanguageRecipe,
     Recipe,
-    TranslateRecipe,
+    TranslationRecipe,
 )
-from workings.train.runs import train
+from workings.training.runs import train
 
 TEXT = 'She said "well, well" and\nwent <on>. "Yes," he (who else) said.\n\n'
 WORDS = {"one": "un", "two": "deux", "cat": "chat", "dog": "chien", "red": "rouge"}
@@ -48,7 +48,7 @@ def _language(folder: Path, model: dict[str, Any], title: str = "") -> LanguageR
     return build(LanguageRecipe, {"title": title, "data": data, "model": model, "train": ONCE})
 
 
-def _classify(folder: Path) -> ClassifyRecipe:
+def _classify(folder: Path) -> ClassificationRecipe:
     words = {"fruit": ["fig", "pear", "plum"], "metal": ["tin", "iron", "<b>"]}
     lines = [
         json.dumps({"text": " ".join(some), "label": label})
@@ -57,10 +57,10 @@ def _classify(folder: Path) -> ClassifyRecipe:
     ]
     (folder / "fruit.jsonl").write_text("\n".join(lines), encoding="utf-8")
     data = {"set": str(folder / "fruit.jsonl")}
-    return build(ClassifyRecipe, {"data": data, "model": TRANSFORMER, "train": ONCE})
+    return build(ClassificationRecipe, {"data": data, "model": TRANSFORMER, "train": ONCE})
 
 
-def _translate(folder: Path, model: dict[str, Any]) -> TranslateRecipe:
+def _translate(folder: Path, model: dict[str, Any]) -> TranslationRecipe:
     lines = [
         f"{' '.join(some)}\t{' '.join(WORDS[w] for w in reversed(some))}"
         for some in product(WORDS, repeat=3)
@@ -69,12 +69,12 @@ def _translate(folder: Path, model: dict[str, Any]) -> TranslateRecipe:
     table = {
         "task": "translate",
         "data": {"set": str(folder / "pairs.tsv"), "source": "en", "target": "fr"},
-        "tokenizer": {"kind": "words", "joint": False},
+        "tokenizer": {"kind": "words", "shared_vocab": False},
         "model": model,
         "search": {"beams": 2},
-        "train": {"epochs": 1, "batch": 200},
+        "train": {"epochs": 1, "batch_size": 200},
     }
-    return build(TranslateRecipe, table)
+    return build(TranslationRecipe, table)
 
 
 def _caption(folder: Path, model: dict[str, Any]) -> CaptionRecipe:
@@ -90,9 +90,9 @@ def _caption(folder: Path, model: dict[str, Any]) -> CaptionRecipe:
     captions.write_text("\n".join(lines) + "\n", encoding="utf-8")
     table = {
         "task": "caption",
-        "data": {"set": str(captions), "pixels": 32, "validation": 0.2},
+        "data": {"set": str(captions), "image_size": 32, "validation": 0.2},
         "model": {**model, "channels": [8, 8]},
-        "search": {"beams": 1, "longest": 6},
+        "search": {"beams": 1, "max_length": 6},
         "train": ONCE,
     }
     return build(CaptionRecipe, table)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from workings import Problem
-from workings.views.notation import decimal, typeset
+from workings.problems.notation import format_decimal, typeset
 
 LECTURES = sorted((Path(__file__).parents[2] / "lectures").glob("*.toml"))
 Table = dict[str, Any]
@@ -52,10 +52,10 @@ def test_every_number_of_a_lecture_is_the_librarys(client: TestClient, file: Pat
     assert report["verdict"] == expected.verdict
     assert report["counts"] == expected.counts
     assert [s["claimed"]["marks"] for s in report["steps"]] == [
-        expected._turned(one.verdicts) for one in expected.steps
+        expected._orient_verdicts(one.verdicts) for one in expected.steps
     ]
-    assert [f["key"] for f in report["findings"]] == [f.key for f in expected.findings]
-    for told, first in zip(report["findings"], expected.findings, strict=True):
+    assert [f["key"] for f in report["findings"]] == [f.key for f in expected.wrong_cells]
+    for told, first in zip(report["findings"], expected.wrong_cells, strict=True):
         assert [c["name"] for c in told["causes"]] == [c.name for c in first.causes]
         assert (told["row"], told["column"]) == first.cell
 
@@ -157,7 +157,7 @@ def test_what_is_kept_as_a_file_is_the_same_problem(client: TestClient, file: Pa
     written = client.post("/api/export", json={"table": table, "form": "toml"})
     assert written.headers["content-disposition"] == 'attachment; filename="workings.toml"'
     assert "given" in tomllib.loads(written.text)
-    assert Problem.from_toml(written.text).check().json() == Problem.load(file).check().json()
+    assert Problem.from_toml(written.text).check().to_json() == Problem.load(file).check().to_json()
     for report in (False, True):
         svg = client.post(
             "/api/export", json={"table": table, "form": "svg", "report": report}
@@ -170,7 +170,7 @@ def test_what_is_kept_as_a_file_is_the_same_problem(client: TestClient, file: Pa
 
 
 def test_sheets_are_those_of_the_library(client: TestClient) -> None:
-    from workings.problems.make import make_sheet
+    from workings.problems.sheets import make_sheet
 
     told = client.post("/api/make", json={"kind": "masked", "count": 2, "seed": 7}).json()
     sheet = make_sheet("masked", (3, 3), 2, 7)
@@ -318,7 +318,7 @@ def test_numbers_are_shown_as_the_exported_pages_show_them(client: TestClient) -
     worked = client.post("/api/work", json={"table": table, "decimals": 2}).json()
     exact = Problem(X=table["given"]["X"], scale="none").solve()["scores"]
     shown = next(s for s in worked["steps"] if s["key"] == "scores")["texts"]
-    assert shown[0][1] == typeset(decimal(exact[0, 1], 2)) == "0.30"
+    assert shown[0][1] == typeset(format_decimal(exact[0, 1], 2)) == "0.30"
 
 
 def test_it_needs_no_torch() -> None:

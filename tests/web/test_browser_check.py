@@ -3,7 +3,7 @@
 from pages import Open, cell, lecture, numbers, shown
 
 from workings import Problem
-from workings.problems.make import make_sheet
+from workings.problems.sheets import make_sheet
 
 
 def test_a_planted_mistake_is_found_and_named(visit: Open) -> None:

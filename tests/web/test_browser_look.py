@@ -9,10 +9,10 @@ from urllib.parse import quote
 import pytest
 from pages import short, violations
 
-from workings.lens.attention_maps import attention_maps
-from workings.lens.heads import read_head
-from workings.train.runs import load
-from workings.web.server import running
+from workings.interpret.attention_maps import compute_attention_maps
+from workings.interpret.heads import read_head
+from workings.training.runs import load
+from workings.web.server import serve_in_background
 
 TEXT = 'He said "well'
 Open = Callable[..., Any]
@@ -22,7 +22,7 @@ DRAWN = "performance.getEntriesByName('map').at(-1).duration"
 @pytest.fixture(scope="module")
 def address(runs: dict[str, Path]) -> Iterator[str]:
     """A server that has runs."""
-    with running([*runs.values()]) as address:
+    with serve_in_background([*runs.values()]) as address:
         yield address
 
 
@@ -40,7 +40,7 @@ def shown(page: Any) -> list[list[str]]:
 
 
 def expected(run: Path, k: int) -> list[list[str]]:
-    weights = attention_maps(load(run), TEXT).maps[k].weights
+    weights = compute_attention_maps(load(run), TEXT).maps[k].weights
     return [
         [short(w) if j <= i else "masked" for j, w in enumerate(row)]
         for i, row in enumerate(weights)
@@ -94,13 +94,13 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
         page.keyboard.press(key)
     page.wait_for_function("() => location.hash.includes('row=5&column=3')")
     head = read_head(load(runs["gpt"]), TEXT, 2, 2)
-    weight = head.traced["weights"][5, 3]
+    weight = head.traced_steps["weights"][5, 3]
     assert readout(page).split() == ["i", "6", "→", "s", "4", f"{weight:.4f}", "pinned"]
     page.get_by_role("button", name="Show the working").press("Enter")
     page.wait_for_selector(".derivation")
     cell = head.cell("weights", 6, 4)
     said = page.locator(".derivation .formula").last.get_attribute("aria-label")
-    assert said == cell.to_table()["working"]
+    assert said == cell.to_dict()["working"]
     page.get_by_role("button", name="Open this head in Work").press("Enter")
     page.wait_for_selector("figure[data-key=weights]")
     page.wait_for_selector(".dock .formula")
@@ -108,7 +108,7 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
     exact = page.locator(
         'figure[data-key=weights] td[data-row="5"][data-column="3"]'
     ).get_attribute("title")
-    assert float(exact) == pytest.approx(head.problem.exact["weights"].mid[5, 3])
+    assert float(exact) == pytest.approx(head.problem.exact_matrices["weights"].mid[5, 3])
     page.go_back()
     page.wait_for_selector('figure.map[data-name="layer 2, head 2"]')
 
@@ -348,7 +348,7 @@ def test_what_is_refused_is_said(visit: Open) -> None:
 
 
 def test_without_runs_the_page_says_how_to_get_one(browser: Any) -> None:
-    with running() as address:
+    with serve_in_background() as address:
         page = browser.new_page()
         page.goto(f"{address}/#look")
         page.wait_for_selector(".empty")

@@ -133,7 +133,7 @@ def test_downloads_are_what_they_say(visit: Open, tmp_path: Path) -> None:
 
     assert ElementTree.fromstring(kept("svg")).tag.endswith("svg")  # noqa: S314
     problem = Problem.from_toml(kept("toml"))
-    assert problem.solve().json() == first_problem().solve().json()
+    assert problem.solve().to_json() == first_problem().solve().to_json()
     assert tomllib.loads((tmp_path / "toml").read_text(encoding="utf-8"))["tokens"] == [
         "the",
         "cat",

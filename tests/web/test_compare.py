@@ -12,11 +12,11 @@ import torch
 from pages import Open, violations, visits
 from starlette.testclient import TestClient
 
-from workings.lens.permuted import permuted
-from workings.lens.stacks import stacks
-from workings.train.differ import configurations
-from workings.train.runs import load
-from workings.web.server import running
+from workings.interpret.attention import collect_stacks
+from workings.interpret.positions import measure_permutation
+from workings.training.compare import diff_configs
+from workings.training.runs import load
+from workings.web.server import serve_in_background
 
 TEXT, OTHER = 'said "well"', "went <on>, he"
 JSON = dict[str, Any]
@@ -58,7 +58,9 @@ def test_two_runs_read_one_input(looking: TestClient, runs: dict[str, Path]) -> 
     assert len(told["pairs"]) + told["more"] == len(one)
     apart = sum(abs(p - other[name]) for name, p in one.items()) / 2
     assert f"{100 * apart:.1f} % of the probability" in told["says"]
-    weights = [stacks(load(runs[n]), TEXT)[0].weights[1][0].numpy() for n in ("gpt", "rotary")]
+    weights = [
+        collect_stacks(load(runs[n]), TEXT)[0].weights[1][0].numpy() for n in ("gpt", "rotary")
+    ]
     beside = told["beside"]
     np.testing.assert_allclose(numbers(beside["first"]), weights[0], atol=5.1e-5)
     np.testing.assert_allclose(numbers(beside["second"]), weights[1], atol=5.1e-5)
@@ -123,20 +125,22 @@ def test_the_residual_is_pythons(looking: TestClient, runs: dict[str, Path], ord
     for positions in (True, False):
         asked = {"run": "fruit", "text": text, "order": order, "seed": 3, "positions": positions}
         told = looking.post("/api/permute", json={**asked, "layer": 2, "head": 2}).json()
-        found = permuted(task, text, order, seed=3, positions=positions)
+        found = measure_permutation(task, text, order, seed=3, use_positions=positions)
         assert told["permuted"] == [found.tokens[k] for k in found.order]
         assert told["removable"] is True
         rounds = [row[-1] for row in told["layers"]["rows"]]
         assert rounds == ["no" if positions else "yes"] * 2
-        apart = torch.stack([layer.apart for layer in found.layers]).numpy()
+        apart = torch.stack([layer.differences for layer in found.layers]).numpy()
         np.testing.assert_allclose(numbers(told["apart"]), apart, atol=5.1e-4)
         if positions:
-            assert float(told["residual"]) == pytest.approx(found.layers[-1].residual, abs=5e-4)
+            assert float(told["residual"]) == pytest.approx(
+                found.layers[-1].max_difference, abs=5e-4
+            )
             assert "sinusoidal positions" in told["says"]
         else:
             assert re.fullmatch(r"0|\d\.\d·10⁻[⁶⁷⁸⁹]", told["residual"])
             assert "up to rounding" in told["says"]
-        difference = found.found[1][1] - found.expected[1][1]
+        difference = found.permuted_weights[1][1] - found.expected_weights[1][1]
         np.testing.assert_allclose(
             numbers(told["beside"]["difference"]), difference.numpy(), atol=5.1e-5
         )
@@ -144,7 +148,7 @@ def test_the_residual_is_pythons(looking: TestClient, runs: dict[str, Path], ord
 
 def test_two_trainings(looking: TestClient, runs: dict[str, Path]) -> None:
     told = looking.get("/api/compare/curves?first=gpt&second=rotary").json()
-    wanted = configurations(runs["gpt"], runs["rotary"])
+    wanted = diff_configs(runs["gpt"], runs["rotary"])
     assert [row[0] for row in told["settings"]["rows"]] == list(wanted)
     by_key = {key: rest for key, *rest in told["settings"]["rows"]}
     assert by_key["title"] == ["A small one", ""]
@@ -197,7 +201,7 @@ MAP = ".three td[data-row]"
 @pytest.fixture(scope="module")
 def server(runs: dict[str, Path]) -> Iterator[str]:
     names = ("gpt", "rotary", "fruit", "french", "squares", "grids")
-    with running([runs[name] for name in names]) as link:
+    with serve_in_background([runs[name] for name in names]) as link:
         yield link
 
 

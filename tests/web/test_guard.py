@@ -8,9 +8,9 @@ import pytest
 from pages import awaited
 from starlette.testclient import TestClient
 
-from workings.web import guard
-from workings.web.app import guarded
-from workings.web.guard import Door, Guard
+from workings.web import security
+from workings.web.app import build_secured_app
+from workings.web.security import AccessPolicy, SecurityMiddleware
 
 JSON = {"content-type": "application/json"}
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -18,8 +18,10 @@ TOKEN = "a-token-of-some-length"  # noqa: S105
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[TestClient]:
-    door = Door(80, ("example.org",), any_address=True, token=TOKEN)
-    with TestClient(guarded(door), base_url="http://example.org", follow_redirects=False) as client:  # type: ignore[arg-type]
+    door = AccessPolicy(80, ("example.org",), allows_any_address=True, token=TOKEN)
+    with TestClient(
+        build_secured_app(door), base_url="http://example.org", follow_redirects=False
+    ) as client:  # type: ignore[arg-type]
         yield client
 
 
@@ -72,7 +74,7 @@ def test_forms_are_no_requests(client: TestClient, kind: str) -> None:
 
 
 def test_large_bodies_are_refused(client: TestClient) -> None:
-    response = client.post("/api/read", content=b" " * (guard.LARGEST_BODY + 1), headers=JSON)
+    response = client.post("/api/read", content=b" " * (security.MAX_BODY_BYTES + 1), headers=JSON)
     assert response.status_code == 413
     assert response.json() == {"error": "a request has at most 1000 kB"}
 
@@ -91,13 +93,13 @@ def answer_of(app: Any, receive: Any) -> list[Any]:
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
-    awaited(Guard(app, Door(80))(scope, receive, send))
+    awaited(SecurityMiddleware(app, AccessPolicy(80))(scope, receive, send))
     return sent
 
 
 def test_slow_requests_and_slow_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "LONGEST_BODY", 0.01)
-    monkeypatch.setattr(guard, "LONGEST_ANSWER", 0.01)
+    monkeypatch.setattr(security, "LONGEST_BODY", 0.01)
+    monkeypatch.setattr(security, "LONGEST_ANSWER", 0.01)
 
     async def never(*_: Any) -> Any:
         await asyncio.sleep(60)
@@ -165,12 +167,12 @@ def test_addresses_are_names_where_asked_for(locked: TestClient) -> None:
 
 
 def test_a_token_is_needed_beyond_loopback_only() -> None:
-    from workings.web.server import _door, link
+    from workings.web.server import _build_policy, format_link
 
-    assert _door(None, 80).token is None
-    assert _door("127.0.0.1", 80).token is None
-    door = _door("0.0.0.0", 80)  # noqa: S104
+    assert _build_policy(None, 80).token is None
+    assert _build_policy("127.0.0.1", 80).token is None
+    door = _build_policy("0.0.0.0", 80)  # noqa: S104
     assert door.token
     assert len(door.token) >= 32
-    assert link("0.0.0.0", door).endswith(f"?token={door.token}")  # noqa: S104
+    assert format_link("0.0.0.0", door).endswith(f"?token={door.token}")  # noqa: S104
     assert door.token not in repr(door)

@@ -10,17 +10,19 @@ import pytest
 from pages import Open
 
 from workings import Problem
-from workings.web import inlined, judged, laid
-from workings.web.inlined import inlined as whole
-from workings.web.mapped import palette, weights_map
-from workings.web.written_out import Workings
+from workings.web import assets, problem_views, report_views
+from workings.web.assets import bundle_module as whole
+from workings.web.cell_workings import CellWorkings
+from workings.web.heatmaps import build_palette, build_weights_heatmap
 
 PROBLEM = Problem(X=[[1, 2], [3, 1]], claim={"scores": [[5, 5], [5, 11]]})
-WORKED = asdict(laid.worked(PROBLEM, 3))
-REPORT = asdict(judged.judged(PROBLEM.check(), 3))
-WORKING = asdict(Workings(PROBLEM, 3).of("scores", 0, 1))
-MAP = asdict(weights_map("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]]), False))
-MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(palette(k)) for k in ("light", "dark")}}
+WORKED = asdict(problem_views.build_solution_view(PROBLEM, 3))
+REPORT = asdict(report_views.build_report_view(PROBLEM.check(), 3))
+WORKING = asdict(CellWorkings(PROBLEM, 3).write_cell("scores", 0, 1))
+MAP = asdict(
+    build_weights_heatmap("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]]), False)
+)
+MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(build_palette(k)) for k in ("light", "dark")}}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
     "flow.js": ({"givens": [], "steps": WORKED["steps"]}, "figure[data-key=mixed]"),
@@ -59,7 +61,7 @@ def test_a_component_stands_by_itself(open_file: Open, tmp_path: Path, name: str
 def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def inside(**modules: str) -> str:
         sources = {f"{name}.js": text for name, text in modules.items()}
-        monkeypatch.setattr(inlined, "_source", sources.__getitem__)
+        monkeypatch.setattr(assets, "_source", sources.__getitem__)
         text: str = whole.__wrapped__("a.js")  # type: ignore[attr-defined]
         return text
 

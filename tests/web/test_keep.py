@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from pages import Open, violations
 
-from workings.web.server import running
+from workings.web.server import serve_in_background
 
 NASTY = '<script>alert(1)</script> "well'
 LONG = "well,\n  well " * 4
@@ -31,7 +31,9 @@ NUMBERS = """[...document.querySelectorAll(
 @pytest.fixture(scope="module")
 def address(runs: dict[str, Path]) -> Iterator[str]:
     """A server that has runs."""
-    with running([runs[name] for name in ("gpt", "rotary", "fruit", "squares")]) as address:
+    with serve_in_background(
+        [runs[name] for name in ("gpt", "rotary", "fruit", "squares")]
+    ) as address:
         yield address
 
 

@@ -14,17 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workings import Problem
-from workings.train.runs import load
-from workings.web.app import guarded
-from workings.web.guard import Door
-from workings.web.server import running
-from workings.web.shelf import Shelf
+from workings.training.runs import load
+from workings.web.app import build_secured_app
+from workings.web.runs import RunRegistry
+from workings.web.security import AccessPolicy
+from workings.web.server import serve_in_background
 
 CLIENTS, SECONDS = 50, 60.0
 NAMES = ("gpt", "fruit", "french", "squares", "grids")
 MEMORY = Path("/proc/self/statm")
 schema = schemathesis.openapi.from_asgi(
-    "/api/openapi.json", guarded(Door(80, ("localhost", "testserver")))
+    "/api/openapi.json", build_secured_app(AccessPolicy(80, ("localhost", "testserver")))
 )
 
 
@@ -37,7 +37,9 @@ def test_no_request_is_our_fault(case: Any) -> None:
 
 @pytest.mark.slow
 def test_no_question_to_a_run_is_our_fault(runs: dict[str, Path]) -> None:
-    app = guarded(Door(80, ("localhost", "testserver")), Shelf([runs[name] for name in NAMES]))
+    app = build_secured_app(
+        AccessPolicy(80, ("localhost", "testserver")), RunRegistry([runs[name] for name in NAMES])
+    )
     whole = schemathesis.openapi.from_asgi("/api/openapi.json", app)
     for found in whole.include(path_regex="^/api/(look|compare$|permute)").get_all_operations():
 
@@ -112,7 +114,7 @@ def test_many_at_once_get_right_answers(runs: dict[str, Path]) -> None:
             while time.monotonic() < end:
                 ask(client, k)
 
-    with running([runs["gpt"], runs["fruit"]]) as address:
+    with serve_in_background([runs["gpt"], runs["fruit"]]) as address:
         clients = [
             Thread(target=until_the_end, args=((work, look)[k % 2], k)) for k in range(CLIENTS)
         ]

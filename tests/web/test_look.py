@@ -12,12 +12,11 @@ import torch
 from pages import short
 from starlette.testclient import TestClient
 
-from workings.lens.alignments import alignment
-from workings.lens.attention_maps import attention_maps
-from workings.lens.explain import explain
-from workings.lens.heads import read_head
-from workings.lens.stacks import HeadAt, without
-from workings.train.runs import load
+from workings.interpret.attention import HeadIndex, ablate_heads
+from workings.interpret.attention_maps import compute_alignment, compute_attention_maps
+from workings.interpret.attribution import explain
+from workings.interpret.heads import read_head
+from workings.training.runs import load
 
 TEXT = 'He said "well'
 Json = dict[str, Any]
@@ -74,7 +73,7 @@ def test_every_head_is_the_librarys(
 ) -> None:
     found = told(looking, "", run=name, text=text)
     (stack,) = found["stacks"]
-    maps = attention_maps(load(runs[name]), text).maps
+    maps = compute_attention_maps(load(runs[name]), text).maps
     assert [len(layer) for layer in stack["thumbs"]] == [2, 2]
     for k, one in enumerate(maps):
         layer, head = divmod(k, 2)
@@ -109,7 +108,7 @@ def test_a_head_that_is_off_changes_what_comes_out(
     off = [{"part": "decoder", "layer": 1, "head": 2}]
     found = told(looking, "", run="gpt", text=TEXT, off=off)
     before = told(looking, "", run="gpt", text=TEXT)
-    with without(task.model, [HeadAt("decoder", 1, 2)]):
+    with ablate_heads(task.model, [HeadIndex("decoder", 1, 2)]):
         (now,) = task.stream(TEXT, 1, top=99)
     chances = dict(now.top)
     was = {bar["name"]: bar["share"] for bar in before["bars"]}
@@ -133,12 +132,14 @@ def test_a_cell_is_written_out_and_opens_in_work(
     asked = {"part": "decoder", "layer": 2, "head": 1, "row": 5, "column": 3}
     found = told(looking, "/working", run="rotary", text=TEXT, **asked)
     head = read_head(load(runs["rotary"]), TEXT, 2, 1)
-    cell = head.cell("weights", 6, 4).to_table()
+    cell = head.cell("weights", 6, 4).to_dict()
     assert found["working"]["text"] == cell["working"]
     assert [line["name"] for line in found["lines"]] == [line["name"] for line in cell["lines"]]
     worked = client.post("/api/work", json={"table": found["table"]}).json()
     weights = next(step for step in worked["steps"] if step["key"] == "weights")
-    assert float(weights["values"][5][3]) == pytest.approx(head.problem.exact["weights"].mid[5, 3])
+    assert float(weights["values"][5][3]) == pytest.approx(
+        head.problem.exact_matrices["weights"].mid[5, 3]
+    )
 
 
 def test_classes_and_the_words_that_decided(looking: TestClient, runs: dict[str, Path]) -> None:
@@ -150,7 +151,7 @@ def test_classes_and_the_words_that_decided(looking: TestClient, runs: dict[str,
     shown = told(looking, "/explain", run="fruit", text=text)
     by = explain(task, text)
     assert [s["name"] for s in shown["strips"]] == ["occlusion", "gradient", "attention"]
-    for strip, shares in zip(shown["strips"], by.shares, strict=True):
+    for strip, shares in zip(shown["strips"], by.token_attributions, strict=True):
         assert strip["texts"] == [f"{v:.3f}".replace("-", "−") for v in shares.values]
         assert strip["tokens"] == [text[a:b] for a, b in by.spans]
     assert "only a classifier" in refused(looking, "/explain", run="gpt", text="a")
@@ -167,7 +168,7 @@ def test_a_translation_and_its_alignment(
     parts = [stack["part"] for stack in found["stacks"]]
     assert parts == ["alignment", *(["cross", "decoder", "encoder"] if name == "french" else [])]
     shown = told(looking, "/map", run=name, text=source, part="alignment")
-    wanted = np.asarray([list(row) for row in alignment(task, source).maps[0].weights])
+    wanted = np.asarray([list(row) for row in compute_alignment(task, source).maps[0].weights])
     np.testing.assert_allclose(numbers(shown), wanted, atol=0.5e-4 + 1e-6)
     if name == "looks":
         return
@@ -181,16 +182,15 @@ def test_a_translation_and_its_alignment(
 
 
 def test_a_caption_and_where_it_looked(looking: TestClient, runs: dict[str, Path]) -> None:
-    from workings.data.scene_drawing import draw
-    from workings.data.scenes import scenes
-    from workings.views.pixels import png_rgb
+    from workings.data.scenes import draw_scene, generate_scenes
+    from workings.render.images import encode_png_rgb
 
     task: Any = load(runs["squares"])
-    pixels = draw(next(scenes("test")), 32)
+    pixels = draw_scene(next(generate_scenes("test")), 32)
     found = told(looking, "", run="squares", scene=1)
     assert found["written"]["text"] == next(task.caption([pixels]))[0].text
     assert found["pictured"]["photo"].startswith("data:image/png;base64,")
-    picture = base64.b64encode(png_rgb(pixels)).decode()
+    picture = base64.b64encode(encode_png_rgb(pixels)).decode()
     sent = told(looking, "", run="squares", picture=picture)
     assert sent["written"] == found["written"]
     assert [tile["word"] for tile in sent["pictured"]["tiles"]] == found["written"]["text"].split()
@@ -200,11 +200,10 @@ def test_a_caption_and_where_it_looked(looking: TestClient, runs: dict[str, Path
 
 
 def test_a_captioners_heads_are_the_librarys(looking: TestClient, runs: dict[str, Path]) -> None:
-    from workings.data.scene_drawing import draw
-    from workings.data.scenes import scenes
+    from workings.data.scenes import draw_scene, generate_scenes
 
     task: Any = load(runs["grids"])
-    pixels = draw(next(scenes("test")), 32)
+    pixels = draw_scene(next(generate_scenes("test")), 32)
     found = told(looking, "", run="grids", scene=1)
     said = next(task.caption([pixels]))[0].text
     assert found["written"]["text"] == said
@@ -212,9 +211,9 @@ def test_a_captioners_heads_are_the_librarys(looking: TestClient, runs: dict[str
     asked = {"part": "cross", "layer": 2, "head": 1}
     shown = told(looking, "/map", run="grids", scene=1, **asked)
     head = read_head(task, pixels, 2, 1, part="cross", target=said)
-    np.testing.assert_allclose(numbers(shown), head.traced["weights"], atol=0.5e-4 + 1e-6)
+    np.testing.assert_allclose(numbers(shown), head.traced_steps["weights"], atol=0.5e-4 + 1e-6)
     cell = told(looking, "/working", run="grids", scene=1, **asked, row=0, column=5)
-    assert cell["working"]["text"] == head.cell("weights", 1, 6).to_table()["working"]
+    assert cell["working"]["text"] == head.cell("weights", 1, 6).to_dict()["working"]
     off = told(looking, "", run="grids", scene=1, off=[asked])
     assert off["stacks"][0]["off"] == [[False, False], [True, False]]
     assert off["written"]["before"] == said

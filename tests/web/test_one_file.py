@@ -13,14 +13,14 @@ from pages import Open, cell, first_problem, numbers, shown, violations
 
 from workings import Problem, UserError, page
 from workings.config import build
-from workings.data import Characters
-from workings.lens.attention_maps import AttentionMaps, HeadMap
-from workings.lens.heads import read_head
+from workings.data import CharacterTokenizer
+from workings.interpret.attention_maps import AttentionMaps, HeadMap
+from workings.interpret.heads import read_head
 from workings.models.language import build_language_model
+from workings.problems.notation import TextNotation
 from workings.recipes import LanguageRecipe
-from workings.tasks.language import Modelling
-from workings.views.notation import Text
-from workings.web.one_file import MOST_CELLS
+from workings.tasks.language_modeling import LanguageModeling
+from workings.web.standalone_page import MAX_CELLS
 
 NASTY = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "x" * 10_000]
 MASKED = first_problem(mask="causal", title="Three words", tokens=["the", "cat", "sat"])
@@ -73,7 +73,7 @@ def test_a_file_needs_no_servers_packages() -> None:
 def test_what_is_large_is_tables() -> None:
     side = 24
     large = Problem(X=[[i % 3 for i in range(side)]] * side).solve()
-    assert sum(large[key].size for key in large.keys()) > MOST_CELLS  # noqa: SIM118
+    assert sum(large[key].size for key in large.keys()) > MAX_CELLS  # noqa: SIM118
     assert page(large) == large.html()
 
 
@@ -216,13 +216,13 @@ def test_a_head_in_a_file_is_written_out_by_its_largest_terms() -> None:
     assert "differ by" in told(text)["state"]["note"]
     held = told(text)["workings"]
     for key in ("V", "weights"):
-        shown = head.cell(key, 3, 2).working(Text(head.decimals))
+        shown = head.cell(key, 3, 2).working(TextNotation(head.decimals))
         assert held[key][2][1]["working"]["text"] == shown
 
 
-def small_model() -> Modelling:
+def small_model() -> LanguageModeling:
     """A language model that has learned nothing."""
     table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4}
-    characters = Characters.train(["to be, or not"])
-    recipe = build(LanguageRecipe, {"model": table, "data": {"window": 8}})
-    return Modelling(recipe, characters, build_language_model(table, len(characters)))
+    characters = CharacterTokenizer.train(["to be, or not"])
+    recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
+    return LanguageModeling(recipe, characters, build_language_model(table, len(characters)))

@@ -5,7 +5,7 @@ import socket
 
 from pages import awaited
 
-from workings.web.server import _listening
+from workings.web.server import _open_socket
 
 
 def test_an_answer_goes_at_once() -> None:
@@ -19,7 +19,7 @@ def test_an_answer_goes_at_once() -> None:
             waits.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        listening = _listening("127.0.0.1", 0)
+        listening = _open_socket("127.0.0.1", 0)
         async with await asyncio.start_server(arrived, sock=listening):
             _, there = await asyncio.open_connection(*listening.getsockname())
             found = await waits

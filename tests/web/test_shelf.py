@@ -14,13 +14,13 @@ from starlette.testclient import TestClient
 
 from workings.cli import main
 from workings.errors import UserError
-from workings.web import worker
-from workings.web.app import guarded
-from workings.web.asked_looks import Look
-from workings.web.guard import Door
-from workings.web.looks import Looks
-from workings.web.shelf import Shelf
-from workings.web.worker import Turn, Worker
+from workings.web import jobs
+from workings.web.app import build_secured_app
+from workings.web.inspector import Inspector
+from workings.web.jobs import Deadline, JobExecutor
+from workings.web.requests import InspectRequest
+from workings.web.runs import RunRegistry
+from workings.web.security import AccessPolicy
 
 
 def test_runs_are_listed_by_name(looking: TestClient, runs: dict[str, Path]) -> None:
@@ -38,7 +38,7 @@ def test_names_are_told_apart_and_a_run_is_there_once(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "gpt").symlink_to(runs["lstm"], target_is_directory=True)
-    shelf = Shelf([runs["gpt"], tmp_path / "gpt", runs["lstm"]])
+    shelf = RunRegistry([runs["gpt"], tmp_path / "gpt", runs["lstm"]])
     assert {name: run.folder for name, run in shelf.runs.items()} == {
         "gpt": runs["gpt"],
         "lstm": runs["lstm"],
@@ -46,13 +46,13 @@ def test_names_are_told_apart_and_a_run_is_there_once(
     other = tmp_path / "elsewhere" / "gpt"
     other.mkdir(parents=True)
     (other / "config.toml").write_text('task = "language"\n[data]\nset = "x.txt"\n')
-    assert list(Shelf([runs["gpt"], other]).runs) == ["gpt", "gpt-2"]
+    assert list(RunRegistry([runs["gpt"], other]).runs) == ["gpt", "gpt-2"]
 
 
 def test_a_folders_name_may_be_long(runs: dict[str, Path], tmp_path: Path) -> None:
     long = tmp_path / ("x" * 255)
     copytree(runs["fruit"], long)
-    app: Any = guarded(Door(80), Shelf([long]))
+    app: Any = build_secured_app(AccessPolicy(80), RunRegistry([long]))
     with TestClient(app, base_url="http://localhost") as client:
         side = {"run": long.name, "text": "fig plum"}
         posted = [("look", side), ("permute", side), ("compare", {"first": side, "second": side})]
@@ -64,10 +64,10 @@ def test_a_folders_name_may_be_long(runs: dict[str, Path], tmp_path: Path) -> No
 
 
 def test_a_run_is_loaded_once(runs: dict[str, Path]) -> None:
-    shelf = Shelf([runs["gpt"]])
-    assert shelf.task("gpt") is shelf.task("gpt")
+    shelf = RunRegistry([runs["gpt"]])
+    assert shelf.load_task("gpt") is shelf.load_task("gpt")
     with pytest.raises(UserError, match="did you mean 'gpt'"):
-        shelf.task("gtp")
+        shelf.load_task("gtp")
 
 
 def test_what_is_no_run_is_told_in_a_line(tmp_path: Path, capsys: Any) -> None:
@@ -77,19 +77,19 @@ def test_what_is_no_run_is_told_in_a_line(tmp_path: Path, capsys: Any) -> None:
 
 def test_a_run_that_has_learned_more_is_loaded_again(runs: dict[str, Path], tmp_path: Path) -> None:
     copytree(runs["gpt"], tmp_path / "gpt")
-    shelf = Shelf([tmp_path / "gpt"])
-    looks, given = Looks(shelf), Look(run="gpt", text="said")
-    begun = shelf.task("gpt")
+    shelf = RunRegistry([tmp_path / "gpt"])
+    looks, given = Inspector(shelf), InspectRequest(run="gpt", text="said")
+    begun = shelf.load_task("gpt")
     for weight in begun.model.parameters():
         weight.data.zero_()  # as if it knew nothing yet
-    before = looks.looked(given).bars
+    before = looks.inspect(given).bars
     weights = tmp_path / "gpt" / "model.safetensors"
     os.utime(weights, (1, 1))  # as if they had been written anew
-    assert shelf.task("gpt") is not begun
-    assert looks.looked(given).bars != before
-    loaded = shelf.task("gpt")
+    assert shelf.load_task("gpt") is not begun
+    assert looks.inspect(given).bars != before
+    loaded = shelf.load_task("gpt")
     weights.unlink()
-    assert shelf.task("gpt") is loaded
+    assert shelf.load_task("gpt") is loaded
 
 
 class Page:
@@ -103,27 +103,27 @@ class Page:
         return {"type": "http.disconnect"}
 
 
-def until_over(turn: Turn) -> int:
+def until_over(turn: Deadline) -> int:
     steps = 0
-    while not turn.over:
+    while not turn.is_over:
         time.sleep(0.001)
         steps += 1
     return steps
 
 
 def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "MOST_WAITING", 2)
-    monkeypatch.setattr(worker, "AT_ONCE", 1)
+    monkeypatch.setattr(jobs, "MOST_WAITING", 2)
+    monkeypatch.setattr(jobs, "AT_ONCE", 1)
 
     async def ask() -> None:
-        jobs, pages = Worker(), [Page() for _ in range(3)]
+        jobs, pages = JobExecutor(), [Page() for _ in range(3)]
         running, waiting = (
-            asyncio.ensure_future(jobs.do(page, until_over))  # type: ignore[arg-type]
+            asyncio.ensure_future(jobs.run(page, until_over))  # type: ignore[arg-type]
             for page in pages[:2]
         )
         await asyncio.sleep(0.05)  # the loop goes on while the job runs
         with pytest.raises(HTTPException, match="waiting already"):
-            await jobs.do(pages[2], until_over)  # type: ignore[arg-type]
+            await jobs.run(pages[2], until_over)  # type: ignore[arg-type]
         pages[1].gone.set()
         with pytest.raises(HTTPException, match="ended early"):
             await waiting
@@ -135,10 +135,10 @@ def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LONGEST_TURN", 0.05)
+    monkeypatch.setattr(jobs, "LONGEST_TURN", 0.05)
 
     async def ask() -> int:
-        return await Worker().do(Page(), until_over)  # type: ignore[arg-type]
+        return await JobExecutor().run(Page(), until_over)  # type: ignore[arg-type]
 
     assert awaited(ask()) > 0
 
@@ -149,8 +149,10 @@ def test_a_run_that_needs_an_extra_says_which(
     def missing(_: Path) -> None:
         raise ModuleNotFoundError("No module named 'tokenizers'", name="tokenizers")
 
-    monkeypatch.setattr("workings.train.runs.load", missing)
-    with TestClient(guarded(Door(80), Shelf([runs["gpt"]])), base_url="http://localhost") as client:  # type: ignore[arg-type]
+    monkeypatch.setattr("workings.training.runs.load", missing)
+    with TestClient(
+        build_secured_app(AccessPolicy(80), RunRegistry([runs["gpt"]])), base_url="http://localhost"
+    ) as client:  # type: ignore[arg-type]
         response = client.post("/api/look", json={"run": "gpt", "text": "a"})
     assert response.status_code == 422
     assert response.json()["error"] == 'tokenizers is missing: pip install "workings[data]"'
@@ -161,7 +163,7 @@ def test_a_run_that_is_gone_is_told_without_its_place(
 ) -> None:
     folder = tmp_path / "gone"
     copytree(runs["gpt"], folder)
-    app = guarded(Door(80), Shelf([folder]))
+    app = build_secured_app(AccessPolicy(80), RunRegistry([folder]))
     (folder / "config.toml").unlink()
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         response = client.post("/api/look", json={"run": "gone", "text": "a"})

@@ -10,14 +10,14 @@ from pages import Open, violations, visits
 from starlette.testclient import TestClient
 
 from workings.config import build, to_table, to_toml
-from workings.recipes import ClassifyRecipe, LanguageRecipe
-from workings.train.log import read_log
-from workings.train.watch import Watched
-from workings.views.compared import figure
-from workings.web.app import guarded
-from workings.web.guard import Door
-from workings.web.server import running
-from workings.web.shelf import Shelf
+from workings.recipes import ClassificationRecipe, LanguageRecipe
+from workings.render.comparison import format_metric
+from workings.training.logging import read_log
+from workings.training.monitor import TrainingStatus
+from workings.web.app import build_secured_app
+from workings.web.runs import RunRegistry
+from workings.web.security import AccessPolicy
+from workings.web.server import serve_in_background
 
 NASTY = '<img src=x onerror=alert(1)> "quoted" & \u202e'
 HOSTILE = "<script>parent.document.title = 'taken'; top.stolen = 1</script><h1>A report</h1>"
@@ -38,17 +38,21 @@ def epoch(number: int, loss: float) -> JSON:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run that has just begun: there is a recipe, and nothing else."""
-    table = {"title": NASTY, "train": {"epochs": 4, "rate": 0.02}, "data": {"set": "toy.csv"}}
+    table = {
+        "title": NASTY,
+        "train": {"epochs": 4, "learning_rate": 0.02},
+        "data": {"set": "toy.csv"},
+    }
     folder = tmp_path / "toy"
     folder.mkdir()
-    recipe = to_table(build(ClassifyRecipe, table))
+    recipe = to_table(build(ClassificationRecipe, table))
     (folder / "config.toml").write_text(to_toml(recipe), encoding="utf-8")
     return folder
 
 
 @pytest.fixture
 def client(run: Path) -> Iterator[TestClient]:
-    app = guarded(Door(80), Shelf([run]))
+    app = build_secured_app(AccessPolicy(80), RunRegistry([run]))
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         yield client
 
@@ -96,15 +100,23 @@ def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, 
 
 def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Path]) -> None:
     answer = looking.get("/api/training/gpt").json()
-    watched = Watched(read_log(runs["gpt"] / "log.jsonl"), 1)
+    watched = TrainingStatus(read_log(runs["gpt"] / "log.jsonl"), 1)
     assert answer["curves"]["measures"]["rows"] == [
-        [b.key.replace("_", " "), figure(b.key, b.now), figure(b.key, b.best), str(b.best_epoch)]
-        for b in watched.best()
+        [
+            b.key.replace("_", " "),
+            format_metric(b.key, b.latest),
+            format_metric(b.key, b.best),
+            str(b.best_epoch),
+        ]
+        for b in watched.best_metrics()
     ]
-    for what, chart in zip(watched.measures(), answer["curves"]["charts"], strict=True):
+    for what, chart in zip(watched.list_metrics(), answer["curves"]["charts"], strict=True):
         head, rows = chart["table"]["head"], chart["table"]["rows"]
         assert rows == [
-            [str(int(r["epoch"])), *(figure(what, r.get(f"{part}_{what}")) for part in head[1:])]
+            [
+                str(int(r["epoch"])),
+                *(format_metric(what, r.get(f"{part}_{what}")) for part in head[1:]),
+            ]
             for r in watched.curves
         ]
         assert chart["picture"][0] == "svg"
@@ -178,7 +190,7 @@ CHART = "figure.chart svg"
 
 @pytest.fixture
 def visit(browser: Any, run: Path, runs: dict[str, Path]) -> Iterator[Open]:
-    with running([run, runs["lstm"]]) as address, visits(browser, address) as opened:
+    with serve_in_background([run, runs["lstm"]]) as address, visits(browser, address) as opened:
         yield opened
 
 
@@ -229,7 +241,7 @@ def test_anybodys_words_and_reports_are_only_shown(visit: Open, run: Path) -> No
 
 def test_a_script_in_a_report_does_not_run(browser: Any, run: Path) -> None:
     (run / "report.html").write_text(HOSTILE)
-    with running([run]) as address:
+    with serve_in_background([run]) as address:
         page = browser.new_context().new_page()
         page.goto(f"{address}/#train")
         page.get_by_text("Read it here").click()
@@ -294,7 +306,7 @@ def test_a_language_model_is_a_run_too(tmp_path: Path) -> None:
     folder.mkdir()
     table = to_table(build(LanguageRecipe, {"data": {"set": "x.txt"}}))
     (folder / "config.toml").write_text(to_toml(table))
-    app = guarded(Door(80), Shelf([folder]))
+    app = build_secured_app(AccessPolicy(80), RunRegistry([folder]))
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         assert client.get("/api/training/words").json()["state"] == "waiting"
         sections = client.get("/api/recipe/words").json()["sections"]

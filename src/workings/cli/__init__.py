@@ -9,9 +9,13 @@ from importlib import import_module
 from typing import NoReturn
 
 from workings import __version__
-from workings.cli.together import give_way, leave_word, told_by_one
-from workings.errors import ToldElsewhere, UserError, brief, extra_of, near
-from workings.views.plain import printable
+from workings.cli.torchrun import (
+    report_on_local_rank_zero,
+    wait_for_termination,
+    write_torchelastic_error,
+)
+from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
+from workings.plain_text import escape_control
 
 # Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
 VERBS = (
@@ -27,7 +31,7 @@ VERBS = (
     "explain",
     "complete",
     "translate",
-    "judge",
+    "score",
     "caption",
     "cells",
     "attention",
@@ -57,19 +61,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     given = sys.argv[1:] if argv is None else argv
     try:
-        with told_by_one():
-            _expect_verb(given)
+        with report_on_local_rank_zero():
+            _check_verb(given)
     except UserError as error:
-        return _refused(error)
-    parser = _parser()
+        return _report_error(error)
+    parser = _build_parser()
     arguments, changes = parser.parse_known_args(given)
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
     arguments.changes, arguments.status = changes, 0
     try:
-        from workings.threads import choose
+        from workings.threads import set_num_threads
 
-        choose(arguments.threads)
+        set_num_threads(arguments.threads)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
@@ -78,35 +82,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         found: int = arguments.status
         return found
     except ModuleNotFoundError as missing:
-        if arguments.debug or extra_of(missing) is None:
+        if arguments.debug or install_hint(missing) is None:
             raise
-        sys.stderr.write(f"workings: {missing.name} is missing: {extra_of(missing)}\n")
+        sys.stderr.write(f"workings: {missing.name} is missing: {install_hint(missing)}\n")
         return 2
     except KeyboardInterrupt:
         return 130
     except (UserError, OSError) as error:
         if arguments.debug:
             raise
-        return _refused(error)
+        return _report_error(error)
 
 
-def _expect_verb(given: Sequence[str]) -> None:
+def _check_verb(argv: Sequence[str]) -> None:
     """Refuse a wrong verb in a line; argparse would list them all."""
-    if given and not given[0].startswith("-") and given[0] not in VERBS:
-        raise UserError(f"{brief(given[0])}: no such verb: {near(given[0], VERBS)}")
+    if argv and not argv[0].startswith("-") and argv[0] not in VERBS:
+        raise UserError(f"{truncate(argv[0])}: no such verb: {did_you_mean(argv[0], VERBS)}")
 
 
-def _refused(error: UserError | OSError) -> int:
+def _report_error(error: UserError | OSError) -> int:
     """Tell what was wrong, unless another process does."""
-    if isinstance(error, ToldElsewhere):
-        give_way()
-    told = f"workings: {printable(_told(error))}"
+    if isinstance(error, ErrorOnOtherRank):
+        wait_for_termination()
+    told = f"workings: {escape_control(_format_error(error))}"
     sys.stderr.write(f"{told}\n")
-    leave_word(told)
+    write_torchelastic_error(told)
     return 2
 
 
-def _told(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
@@ -119,18 +123,18 @@ class _Parser(argparse.ArgumentParser):
         """Take the changes of a recipe out, lest argparse take their values for a RECIPE."""
         changes: list[str] = []
         if args is not None and self.get_default("takes_changes"):
-            args, changes = self._parted(args)
+            args, changes = self._split_changes(args)
         known, strange = super().parse_known_args(args, namespace)
         return known, [*strange, *changes]
 
-    def _parted(self, given: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _split_changes(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
         """What the verb itself takes, and `--key=VALUE` of a recipe, however it was written."""
         own: list[str] = []
         changes: list[str] = []
-        rest = list(given)
+        rest = list(argv)
         while rest and rest[0] != "--":
             flag = rest.pop(0)
-            if not flag.startswith("--") or self._takes(flag.partition("=")[0]):
+            if not flag.startswith("--") or self._has_option(flag.partition("=")[0]):
                 own.append(flag)
             elif "=" not in flag and rest and not rest[0].startswith("--"):
                 changes.append(f"{flag}={rest.pop(0)}")
@@ -138,13 +142,13 @@ class _Parser(argparse.ArgumentParser):
                 changes.append(flag)
         return [*own, *rest], changes
 
-    def _takes(self, flag: str) -> bool:
+    def _has_option(self, flag: str) -> bool:
         """Whether this is an option, perhaps shortened, of the verb itself."""
         return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
         if os.environ.get("LOCAL_RANK", "0") != "0":  # the first of torchrun's processes tells
-            give_way()
+            wait_for_termination()
         super().error(message)
 
     def format_help(self) -> str:
@@ -153,7 +157,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     common = _Parser(add_help=False)
     for_all = common.add_argument_group("for every verb")
     for_all.add_argument("--debug", action="store_true", help="show the traceback of an error")

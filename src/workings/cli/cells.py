@@ -14,9 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", metavar="FILE", help="a file or a named text (default: what the run held out)"
     )
-    parser.add_argument(
-        "--as", dest="kind", metavar="KIND", help="prose, python or c (default: as it looks)"
-    )
+    parser.add_argument("--kind", metavar="KIND", help="prose, python or c (default: as it looks)")
     parser.add_argument(
         "--property",
         metavar="NAME",
@@ -46,23 +44,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look for cells, and show them."""
-    from workings.cli.output import show
-    from workings.lens.cells import find_cells
-    from workings.lens.passage import passage
-    from workings.lens.properties import asked_for
-    from workings.tasks.language import Modelling
-    from workings.train.runs import load_as
+    from workings.cli.output import write_result
+    from workings.interpret.activations import select_passage
+    from workings.interpret.neurons import find_neurons
+    from workings.interpret.text_properties import select_properties
+    from workings.tasks.language_modeling import LanguageModeling
+    from workings.training.runs import load_as
 
-    task = load_as(Modelling, arguments.run_folder)
-    before, text = passage(task.recipe, arguments.text, arguments.characters)
-    found = find_cells(
+    task = load_as(LanguageModeling, arguments.run_folder)
+    before, text = select_passage(task.recipe, arguments.text, arguments.characters)
+    found = find_neurons(
         task.model,
         task.tokenizer,
         text,
-        asked_for(text, arguments.kind, arguments.property, arguments.pattern),
-        before=before,
+        select_properties(text, arguments.kind, arguments.property, arguments.pattern),
+        preceding_text=before,
         top=arguments.top,
-        window=task.recipe.data.window,
+        window=task.recipe.data.context_length,
     )
-    show(found, arguments.format, arguments.out)
+    write_result(found, arguments.format, arguments.out)
     return 0

@@ -29,15 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check every file; exit 1 where something is wrong, 2 where a file cannot be read."""
-    from workings.cli.output import deliver, in_color, width
+    from workings.cli.output import supports_color, terminal_width, write_output
     from workings.errors import UserError
+    from workings.plain_text import escape_control
     from workings.problems import Problem
-    from workings.views.plain import printable
 
     def load_slide(file: str) -> Problem:
-        from workings.problems.from_text import load_text
+        from workings.problems.documents.problem_text import load_problem_text
 
-        problem = load_text(file)
+        problem = load_problem_text(file)
         if not problem.claims:
             raise UserError(f"{file}: nothing is claimed: name what was worked out, like Q = …")
         return problem
@@ -57,24 +57,24 @@ def run(arguments: argparse.Namespace) -> int:
             report = load(file).check()
         except (UserError, OSError) as error:
             told = str(error) if isinstance(error, UserError) else f"{file}: {error.strerror}"
-            sys.stderr.write(f"workings: {printable(told)}\n")
+            sys.stderr.write(f"workings: {escape_control(told)}\n")
             status = 2
             continue
         status = max(status, 1 if report.verdict == "wrong" else 0)
         if form == "json":
-            written.append(report.json(file))
+            written.append(report.to_json(file))
         elif form == "text" and len(sources) > 1 and not arguments.full:
-            written.append(f"{printable(file)}\n  {report.brief()}")
+            written.append(f"{escape_control(file)}\n  {report.summarize()}")
         elif form == "text":
-            color = arguments.out is None and in_color()
-            written.append(report.text(width=width(), color=color))
+            color = arguments.out is None and supports_color()
+            written.append(report.text(width=terminal_width(), color=color))
         elif form == "html":
-            from workings.web.one_file import page
+            from workings.web.standalone_page import page
 
             written.append(page(report))
         else:
             written.append(report.latex())
     arguments.status = status  # also where nobody reads on to the end
     if written:
-        deliver("\n".join(written), arguments.out)
+        write_output("\n".join(written), arguments.out)
     return status

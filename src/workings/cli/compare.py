@@ -22,20 +22,22 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from workings.render.comparison import curves_chart, render_runs_page, render_runs_text
     from workings.storage import write_text
-    from workings.train.compare import compare
-    from workings.views.compared import curves_chart, page, table
+    from workings.training.compare import compare_recipes
 
     def say(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
     out = Path(arguments.out)
-    compared = compare(
-        arguments.recipes, arguments.changes, out, threads=arguments.threads, say=say
+    compared = compare_recipes(
+        arguments.recipes, arguments.changes, out, threads=arguments.threads, log=say
     )
     chart = curves_chart(compared)
     for name in ("curves.svg", "curves.png"):
         chart.save(out / name)
-    write_text(out / "compare.html", page(compared))
-    sys.stdout.write(f"{table(compared)}\n{out / 'compare.html'}, curves.svg, curves.png\n")
+    write_text(out / "compare.html", render_runs_page(compared))
+    sys.stdout.write(
+        f"{render_runs_text(compared)}\n{out / 'compare.html'}, curves.svg, curves.png\n"
+    )
     return 0

@@ -18,14 +18,14 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.train.differ import differ
-    from workings.views.differed import differed
-    from workings.views.plain import printable
+    from workings.plain_text import escape_control
+    from workings.render.comparison import render_run_diff_text
+    from workings.training.compare import diff_runs
 
-    found = differ(Path(arguments.one), Path(arguments.other))
+    found = diff_runs(Path(arguments.one), Path(arguments.other))
     if arguments.json:
         sys.stdout.write(json.dumps(found) + "\n")
     else:
-        lines = (printable(line) for line in differed(found).splitlines())
+        lines = (escape_control(line) for line in render_run_diff_text(found).splitlines())
         sys.stdout.write("\n".join(lines) + "\n")
     return int(bool(found["results"]))

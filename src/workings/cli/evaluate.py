@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workings.tasks.task import Task
+    from workings.tasks.base import Task
 
 HELP = "measure a trained model"
 
@@ -42,17 +42,17 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.errors import UserError
-    from workings.tasks.caption import Captioning
-    from workings.tasks.memory import memory_told
-    from workings.train.log import told
-    from workings.train.runs import load, record
+    from workings.tasks.base import oom_hint
+    from workings.tasks.captioning import Captioning
+    from workings.training.logging import format_metrics
+    from workings.training.runs import load, write_record
 
     if arguments.record and arguments.data is not None:
         raise UserError("--record keeps what a run's own test part gives: without --data")
-    with memory_told("in reading the run and the data"):
+    with oom_hint("in reading the run and the data"):
         task = load(arguments.run_folder)
         searched = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
-        _search(task, {key: value for key, value in searched.items() if value is not None})
+        _override_search(task, {key: value for key, value in searched.items() if value is not None})
         if arguments.images is None:
             measured = task.evaluate_on(arguments.data)
         elif isinstance(task, Captioning) and arguments.data is not None:
@@ -62,23 +62,23 @@ def run(arguments: argparse.Namespace) -> int:
     if not measured:
         raise UserError(f"{arguments.run_folder}: nothing was held out to measure on: give --data")
     if arguments.record:
-        record(Path(arguments.run_folder), Path(arguments.record), (task.recipe, measured))
+        write_record(Path(arguments.run_folder), Path(arguments.record), (task.recipe, measured))
     if arguments.json:
         sys.stdout.write(json.dumps(measured) + "\n")
     else:
-        sys.stdout.write(told(measured).replace(" · ", "\n") + "\n")
+        sys.stdout.write(format_metrics(measured).replace(" · ", "\n") + "\n")
     return 0
 
 
-def _search(task: "Task", given: dict[str, float]) -> None:
+def _override_search(task: "Task", options: dict[str, float]) -> None:
     """Have a task search in another way than its recipe says."""
     from dataclasses import replace
 
     from workings.errors import UserError
 
-    if not given:
+    if not options:
         return
     if not hasattr(task.recipe, "search"):
-        option = next(iter(given)).replace("_", "-")
+        option = next(iter(options)).replace("_", "-")
         raise UserError(f"--{option} is for translators and captioners, which search")
-    task.recipe = replace(task.recipe, search=replace(task.recipe.search, **given))
+    task.recipe = replace(task.recipe, search=replace(task.recipe.search, **options))

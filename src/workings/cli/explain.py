@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
     parser.add_argument("text", metavar="TEXT", help="a text, or - for standard input")
     parser.add_argument(
-        "--by",
+        "--method",
         metavar="METHOD",
         action="append",
         help="occlusion, gradient or attention; may be given several times (default: all)",
@@ -28,21 +28,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain, and show."""
     import sys
 
-    from workings.cli.output import show
+    from workings.cli.output import write_result
     from workings.errors import UserError
-    from workings.files import named_by
-    from workings.lens.explain import explain
-    from workings.tasks.classify import Classifying
-    from workings.train.runs import load_as
+    from workings.interpret.attribution import explain
+    from workings.io import existing_path
+    from workings.tasks.classification import Classification
+    from workings.training.runs import load_as
 
     text = arguments.text
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
-    elif (path := named_by(text)) and path.is_file():
+    elif (path := existing_path(text)) and path.is_file():
         raise UserError(
             f"{text} is a file: explain takes a text, or - for standard input; "
             f"workings predict {arguments.run_folder} {text} reads it"
         )
-    task = load_as(Classifying, arguments.run_folder)
-    show(explain(task, text, methods=arguments.by), arguments.format, arguments.out)
+    task = load_as(Classification, arguments.run_folder)
+    write_result(explain(task, text, methods=arguments.method), arguments.format, arguments.out)
     return 0

@@ -23,21 +23,21 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.errors import UserError
-    from workings.hub.folders import export, export_translator
-    from workings.tasks.language import Modelling
-    from workings.tasks.translate import Translating
-    from workings.train.runs import load
-    from workings.views.plain import printable
+    from workings.interop.conversion import export_language_model, export_translator
+    from workings.plain_text import escape_control
+    from workings.tasks.language_modeling import LanguageModeling
+    from workings.tasks.translation import Translation
+    from workings.training.runs import load
 
     task, folder = load(arguments.run_folder), Path(arguments.out)
-    if isinstance(task, Translating):
+    if isinstance(task, Translation):
         languages = task.recipe.data.source, task.recipe.data.target
-        notes = export_translator(task.model, task.words, arguments.to, folder, languages)
-    elif isinstance(task, Modelling):
-        notes = export(task.model, task.tokenizer, arguments.to, folder)
+        notes = export_translator(task.model, task.tokenizers, arguments.to, folder, languages)
+    elif isinstance(task, LanguageModeling):
+        notes = export_language_model(task.model, task.tokenizer, arguments.to, folder)
     else:
         raise UserError(f"{arguments.run_folder}: no language model, and no translator")
     for note in notes:
         sys.stderr.write(f"workings: note: {note}\n")
-    sys.stdout.write(printable(f"{folder}: {arguments.run_folder}, for {arguments.to}") + "\n")
+    sys.stdout.write(escape_control(f"{folder}: {arguments.run_folder}, for {arguments.to}") + "\n")
     return 0

@@ -23,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Mark everything that can be read; exit 2 where something could not be."""
-    from workings.cli.output import deliver
-    from workings.problems.grade import grade
-    from workings.views.plain import printable
+    from workings.cli.output import write_output
+    from workings.plain_text import escape_control
+    from workings.problems.grading import grade
 
     marks = grade(arguments.sheet, arguments.answers)
-    deliver(marks.csv(), arguments.out)
+    write_output(marks.to_csv(), arguments.out)
     for error in marks.errors:
-        sys.stderr.write(f"workings: {printable(error)}\n")
+        sys.stderr.write(f"workings: {escape_control(error)}\n")
     return 2 if marks.errors else 0

@@ -6,7 +6,7 @@ radius of the recurrent matrices.
 
 import argparse
 
-from workings.cli.output import PICTURED
+from workings.cli.output import FIGURE_FORMATS
 
 HELP = "show how far back gradients reach"
 CHANGES = True  # --section.key VALUE changes all recipes
@@ -17,18 +17,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "models", metavar="RECIPE", nargs="+", help="recipes (TOML), or the folders of runs"
     )
-    parser.add_argument("--back", type=int, default=100, metavar="K", help="tokens (100)")
-    parser.add_argument("--format", choices=PICTURED, help="default: as --out ends, or text")
+    parser.add_argument("--max-lag", type=int, default=100, metavar="K", help="tokens (100)")
+    parser.add_argument("--format", choices=FIGURE_FORMATS, help="default: as --out ends, or text")
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Follow gradients back, and show how large they are."""
-    from workings.cli.output import show
-    from workings.lens.gradients import flows_of
-    from workings.tasks.language import Modelling
-    from workings.train.runs import open_as
+    from workings.cli.output import write_result
+    from workings.interpret.gradients import measure_gradients
+    from workings.tasks.language_modeling import LanguageModeling
+    from workings.training.runs import open_as
 
-    tasks = {name: open_as(Modelling, name, arguments.changes) for name in arguments.models}
-    show(flows_of(tasks, back=arguments.back), arguments.format, arguments.out)
+    tasks = {name: open_as(LanguageModeling, name, arguments.changes) for name in arguments.models}
+    write_result(
+        measure_gradients(tasks, max_lag=arguments.max_lag), arguments.format, arguments.out
+    )
     return 0

@@ -51,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the head, and show it, or a cell of it, or save it."""
     import sys
 
-    from workings.cli.output import deliver, show
-    from workings.cli.solve import cell_named
-    from workings.lens.heads import read_head
-    from workings.train.runs import load
+    from workings.cli.output import write_output, write_result
+    from workings.cli.solve import parse_cell
+    from workings.interpret.heads import read_head
+    from workings.training.runs import load
 
-    cell = None if arguments.cell is None else cell_named(arguments.cell)
+    cell = None if arguments.cell is None else parse_cell(arguments.cell)
     task, text = load(arguments.run_folder), arguments.text
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
         decimals=arguments.decimals,
     )
     if arguments.problem is not None:
-        deliver(head.to_file(), arguments.problem)
+        write_output(head.to_file(), arguments.problem)
     if cell is not None:
-        show(head.cell(*cell), arguments.format, arguments.out)
+        write_result(head.cell(*cell), arguments.format, arguments.out)
     elif arguments.problem is None or arguments.out is not None:
-        show(head, arguments.format, arguments.out)
+        write_result(head, arguments.format, arguments.out)
     return 0

@@ -1,7 +1,9 @@
 """Make a run of a model in Hugging Face's layout: config.json, model.safetensors, its tokenizer."""
-# ruff: noqa: N999 (the verb is called so)
 
 import argparse
+
+# ruff: noqa: N999 (the verb is called so)
+
 
 HELP = "make a run of a GPT-2 or a Marian translator in Hugging Face's layout"
 
@@ -17,9 +19,9 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.hub.folders import adopt
-    from workings.views.plain import printable
+    from workings.interop.conversion import import_model
+    from workings.plain_text import escape_control
 
-    adopt(Path(arguments.folder), Path(arguments.out))
-    sys.stdout.write(printable(f"{arguments.out}: a run, of {arguments.folder}") + "\n")
+    import_model(Path(arguments.folder), Path(arguments.out))
+    sys.stdout.write(escape_control(f"{arguments.out}: a run, of {arguments.folder}") + "\n")
     return 0

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--context", type=int, metavar="N", help="tokens asked in cross-attention (default: as X)"
     )
     parser.add_argument(
-        "--hidden", type=int, metavar="N", help="hidden units of rnn, lstm, feed_forward, …"
+        "--hidden-size", type=int, metavar="N", help="hidden units of rnn, lstm, feed_forward, …"
     )
     parser.add_argument(
         "--scale", default="sqrt(d_k)", metavar="sqrt(d_k)|none", help="default: sqrt(d_k)"
@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Make the sheet and say where it is."""
     import sys
 
-    from workings.problems.make import make_sheet
-    from workings.views.plain import printable
+    from workings.plain_text import escape_control
+    from workings.problems.sheets import make_sheet
 
     sheet = make_sheet(
         arguments.kind,
@@ -76,13 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
         d_k=arguments.d_k,
         heads=arguments.heads,
         context=arguments.context,
-        hidden=arguments.hidden,
+        hidden=arguments.hidden_size,
         scale=arguments.scale,
     )
     sheet.write(arguments.out)
     for note in sheet.notes:
-        sys.stderr.write(f"workings: note: {printable(note)}\n")
+        sys.stderr.write(f"workings: note: {escape_control(note)}\n")
     count = len(sheet.exercises)
     told = f"{arguments.out}: {count} problem{'s' if count > 1 else ''}; the answers are in key/"
-    sys.stdout.write(printable(told) + "\n")
+    sys.stdout.write(escape_control(told) + "\n")
     return 0

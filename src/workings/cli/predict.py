@@ -18,11 +18,11 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     import sys
 
-    from workings.tasks.classify import Classifying
-    from workings.train.runs import load_as
+    from workings.tasks.classification import Classification
+    from workings.training.runs import load_as
 
-    task = load_as(Classifying, arguments.run_folder)
-    for prediction in task.predictions(arguments.texts):
+    task = load_as(Classification, arguments.run_folder)
+    for prediction in task.predict_sources(arguments.texts):
         sys.stdout.write(json.dumps(prediction) + "\n")
         sys.stdout.flush()
     return 0

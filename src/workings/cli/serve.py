@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    from workings.views.plain import printable
+    from workings.plain_text import escape_control
     from workings.web.server import serve
 
     def ready(link: str) -> None:
-        sys.stdout.write(f"the workbench is at {printable(link)} (Ctrl-C ends it)\n")
+        sys.stdout.write(f"the workbench is at {escape_control(link)} (Ctrl-C ends it)\n")
         sys.stdout.flush()
-        if not arguments.no_open and _has_screen():
+        if not arguments.no_open and _has_display():
             import webbrowser
 
             webbrowser.open(link)
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _has_screen() -> bool:
+def _has_display() -> bool:
     """Say whether there is a desktop: elsewhere a browser would take the terminal over."""
     return sys.platform in ("win32", "darwin") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

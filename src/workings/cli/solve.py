@@ -24,37 +24,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve, and show."""
-    from workings.cli.output import deliver, in_color, width
+    from workings.cli.output import supports_color, terminal_width, write_output
     from workings.errors import UserError
     from workings.problems import Problem
-    from workings.views.notation import Latex, MathML, Text
+    from workings.problems.notation import LatexNotation, MathMLNotation, TextNotation
 
     solution = Problem.load(arguments.file).solve(arguments.decimals)
     if arguments.cell is not None:
-        step, row, column = cell_named(arguments.cell)
+        step, row, column = parse_cell(arguments.cell)
         if arguments.format == "json":
             raise UserError("--cell writes text, latex or html, not json")
-        kind = {"latex": Latex, "html": MathML}.get(arguments.format, Text)
+        kind = {"latex": LatexNotation, "html": MathMLNotation}.get(arguments.format, TextNotation)
         written = solution.cell(step, row, column, kind(arguments.decimals))
-        deliver(f"<math>{written}</math>" if kind is MathML else written, arguments.out)
+        write_output(
+            f"<math>{written}</math>" if kind is MathMLNotation else written, arguments.out
+        )
     elif arguments.format == "text":
-        color = arguments.out is None and in_color()
-        deliver(solution.text(width=width(), color=color), arguments.out)
+        color = arguments.out is None and supports_color()
+        write_output(solution.text(width=terminal_width(), color=color), arguments.out)
     elif arguments.format == "html":
-        from workings.web.one_file import page
+        from workings.web.standalone_page import page
 
-        deliver(page(solution), arguments.out)
+        write_output(page(solution), arguments.out)
     else:
-        deliver(getattr(solution, arguments.format)(), arguments.out)
+        write_output(getattr(solution, arguments.format)(), arguments.out)
     return 0
 
 
-def cell_named(given: str) -> tuple[str, int, int]:
+def parse_cell(text: str) -> tuple[str, int, int]:
     """Read what was given as --cell."""
     from workings.errors import UserError
 
-    step, *place = given.split(",")
+    step, *place = text.split(",")
     if len(place) != 2 or not all(part.strip().isdecimal() for part in place):
-        raise UserError(f"--cell {given!r}: expected STEP,ROW,COLUMN like scores,2,3")
+        raise UserError(f"--cell {text!r}: expected STEP,ROW,COLUMN like scores,2,3")
     row, column = (int(part) for part in place)
     return step, row, column

@@ -2,7 +2,7 @@
 
 import argparse
 
-SENTENCE = 20  # tokens, as a translator or a captioner is shown with
+SENTENCE_LENGTH = 20  # tokens, as a translator or a captioner is shown with
 HELP = "print a model layer by layer"
 CHANGES = True
 
@@ -11,7 +11,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb takes."""
     parser.add_argument("recipe", metavar="RECIPE", help="a recipe (TOML)")
     parser.add_argument(
-        "--vocabulary", type=int, metavar="N", help="tokens (default: the recipe's tokenizer.size)"
+        "--vocabulary",
+        type=int,
+        metavar="N",
+        help="tokens (default: the recipe's tokenizer.vocab_size)",
     )
     parser.add_argument("--classes", type=int, default=2, metavar="N", help="default: 2")
 
@@ -23,40 +26,44 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.errors import UserError
     from workings.recipes import (
         CaptionRecipe,
-        ClassifyRecipe,
+        ClassificationRecipe,
         LanguageRecipe,
-        TranslateRecipe,
+        TranslationRecipe,
         read_recipe,
     )
 
     recipe = read_recipe(arguments.recipe, arguments.changes)  # what is wrong is told before torch
 
-    from workings.models.captioners import build_captioner
+    from workings.models.captioning import build_captioner
     from workings.models.classifiers import build_classifier
     from workings.models.language import build_language_model
-    from workings.models.summary import summarise
-    from workings.models.translators import build_translator
-    from workings.views.layers import layer_table
+    from workings.models.summary import summarize
+    from workings.models.translation import build_translator
+    from workings.render.tables import layer_table
 
-    vocabulary = arguments.vocabulary or recipe.tokenizer.size
-    if isinstance(recipe, ClassifyRecipe):
+    vocabulary = arguments.vocabulary or recipe.tokenizer.vocab_size
+    if isinstance(recipe, ClassificationRecipe):
         classifier = build_classifier(recipe.model, vocabulary, arguments.classes)
-        length = getattr(classifier, "fixed_length", None) or recipe.data.longest
-        summary = summarise(classifier, length)
+        length = getattr(classifier, "fixed_length", None) or recipe.data.max_length
+        summary = summarize(classifier, length)
     elif isinstance(recipe, LanguageRecipe):
         model = build_language_model(recipe.model, vocabulary)
-        summary = summarise(model, recipe.data.window, recipe.train.batch)
+        summary = summarize(model, recipe.data.context_length, recipe.train.batch_size)
     elif isinstance(recipe, CaptionRecipe):
-        captioner = build_captioner(recipe.model, vocabulary, pixels=recipe.data.pixels)
-        summary = summarise(captioner, SENTENCE, recipe.train.batch, recipe.data.pixels)
-    elif isinstance(recipe, TranslateRecipe):
+        captioner = build_captioner(recipe.model, vocabulary, pixels=recipe.data.image_size)
+        summary = summarize(
+            captioner, SENTENCE_LENGTH, recipe.train.batch_size, recipe.data.image_size
+        )
+    elif isinstance(recipe, TranslationRecipe):
         translator = build_translator(recipe.model, vocabulary, vocabulary)
-        summary = summarise(translator, SENTENCE, recipe.train.batch // SENTENCE)
+        summary = summarize(translator, SENTENCE_LENGTH, recipe.train.batch_size // SENTENCE_LENGTH)
     else:
         raise UserError(f"there is no table of layers for the task {recipe.task!r}")
     sys.stdout.write(layer_table(summary) + "\n")
     if arguments.vocabulary is None:
-        classes = f" and {arguments.classes} classes" if isinstance(recipe, ClassifyRecipe) else ""
+        classes = (
+            f" and {arguments.classes} classes" if isinstance(recipe, ClassificationRecipe) else ""
+        )
         sys.stderr.write(
             f"workings: note: for {vocabulary:,} tokens{classes}; data may have fewer or more "
             "(--vocabulary, --classes)\n"

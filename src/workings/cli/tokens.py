@@ -20,12 +20,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print each stage of each text."""
     import sys
 
-    from workings.lens.pipeline import from_run, from_texts
-    from workings.views.pipeline import stages
+    from workings.interpret.vectorization import vectorize_texts, vectorize_with_run
+    from workings.render.tables import render_vectorized_texts
 
     if arguments.run_folder:
-        shown = from_run(arguments.run_folder, arguments.texts)
+        shown = vectorize_with_run(arguments.run_folder, arguments.texts)
     else:
-        shown = from_texts(arguments.texts)
-    sys.stdout.write(stages(shown) + "\n")
+        shown = vectorize_texts(arguments.texts)
+    sys.stdout.write(render_vectorized_texts(shown) + "\n")
     return 0

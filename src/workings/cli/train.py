@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record", metavar="FILE", help="write the result and the curves here, too"
     )
-    add_modes(parser)
+    add_log_options(parser)
     parser.usage = (
         "workings train RECIPE [--out RUN] [--section.key VALUE …]\n"
         "       workings train --repeat RUN --out RUN"
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = keys_help  # type: ignore[assignment]
 
 
-def add_modes(parser: argparse.ArgumentParser) -> None:
+def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Let the user say how much is told."""
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument(
@@ -44,24 +44,24 @@ def add_modes(parser: argparse.ArgumentParser) -> None:
 def keys_help() -> str:
     """List every key of a recipe with its help."""
     from workings.config import describe
-    from workings.recipes.keys import RECIPES
+    from workings.recipes.registry import RECIPES
 
     lines = ["keys of a recipe, each --section.key on the command line:"]
     told: set[Field] = set()
     for task, (recipe, kinds) in RECIPES.items():
         fields = [f for f in describe(recipe) if f.key != "model"]
         lines.append(f"with task = {task}:")
-        lines += [_line(f) for f in fields if f not in told and f.key != "task"]
+        lines += [_format_field(f) for f in fields if f not in told and f.key != "task"]
         lines.append(f"  {'model.kind':<22} {', '.join(kinds)}")
         lines.append(f"  {'model.size':<22} small, medium or large: sets what is not set by itself")
         for kind, config in kinds.items():
             lines.append(f"with task = {task} and model.kind = {kind}:")
-            lines += [_line(f) for f in describe(config, "model.")]
+            lines += [_format_field(f) for f in describe(config, "model.")]
         told |= set(fields)
     return "\n".join(lines)
 
 
-def _line(field: "Field") -> str:
+def _format_field(field: "Field") -> str:
     default = "none" if field.default is None else field.default
     return f"  {field.key:<22} {field.help} [{default}]"
 
@@ -71,34 +71,35 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.cli.together import told_by_one
+    from workings.cli.torchrun import report_on_local_rank_zero
     from workings.errors import UserError
+    from workings.plain_text import escape_control
     from workings.recipes import read_recipe
-    from workings.views.plain import printable
 
     like = None if arguments.repeat is None else Path(arguments.repeat)
     path = None if arguments.recipe is None else Path(arguments.recipe)
-    with told_by_one():
+    with report_on_local_rank_zero():
         if (path is None) == (like is None):
             raise UserError("workings train needs a RECIPE, or --repeat RUN")
         if path is not None:  # what is wrong with it is told before torch is there
             recipe, name = read_recipe(path, arguments.changes), path.stem
 
-    from workings.train.again import as_it_was
-    from workings.train.loop import Interrupted
-    from workings.train.runs import record, train
+    from workings.training.runs import restore_environment, train, write_record
+    from workings.training.trainer import TrainingInterrupt
 
     if like is not None:
-        with told_by_one():
-            for changed in as_it_was(like):
-                sys.stderr.write(f"workings: note: {printable(changed)}: the weights may differ\n")
+        with report_on_local_rank_zero():
+            for changed in restore_environment(like):
+                sys.stderr.write(
+                    f"workings: note: {escape_control(changed)}: the weights may differ\n"
+                )
             recipe = read_recipe(like / "config.toml", arguments.changes)
         name = f"{like.name}-again"
     out = arguments.out or Path("runs") / name
     try:
-        train(recipe, out, mode=arguments.mode, like=like)
+        train(recipe, out, mode=arguments.mode, repeat_of=like)
         if arguments.record:
-            record(Path(out), Path(arguments.record))
-    except Interrupted as stopped:
+            write_record(Path(out), Path(arguments.record))
+    except TrainingInterrupt as stopped:
         return stopped.exit_status
     return 0

@@ -7,7 +7,7 @@ and leaves a picture.
 import argparse
 
 HELP = "answer a question by an experiment"
-FORMS = ("svg", "png", "html")
+FIGURE_SUFFIXES = ("svg", "png", "html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,26 +25,28 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     from pathlib import Path
 
-    from workings.cli.output import deliver, expect_place, show
+    from workings.cli.output import check_parent_folder, write_output, write_result
     from workings.errors import UserError
-    from workings.views.table import text_table
-    from workings.why import QUESTIONS, ask
+    from workings.experiments import QUESTIONS, ask
+    from workings.render.tables import text_table
 
     name = arguments.question
     if name is None and arguments.json:
-        deliver(json.dumps(dict(QUESTIONS)), None)
+        write_output(json.dumps(dict(QUESTIONS)), None)
         return 0
     if name is None:
-        deliver(text_table(("workings why", ""), list(QUESTIONS.items()), left=2), None)
+        write_output(
+            text_table(("workings why", ""), list(QUESTIONS.items()), text_columns=2), None
+        )
         return 0
     out = arguments.out or f"why-{name}.svg"
-    if Path(out).suffix.lower().removeprefix(".") not in FORMS:
+    if Path(out).suffix.lower().removeprefix(".") not in FIGURE_SUFFIXES:
         raise UserError(f"--out {out}: a picture ends in .svg, .png or .html")
-    expect_place(out)
+    check_parent_folder(out)
     found = ask(name, arguments.seed)
-    show(found, "json" if arguments.json else "text", None)
+    write_result(found, "json" if arguments.json else "text", None)
     if arguments.out or not arguments.json:
-        show(found, None, out)
+        write_result(found, None, out)
     if not arguments.json:
-        deliver(f"\nThe picture: {out}", None)
+        write_output(f"\nThe picture: {out}", None)
     return 0

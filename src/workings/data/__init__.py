@@ -5,127 +5,136 @@ Names load when first asked for: only batches need torch.
 
 from typing import TYPE_CHECKING
 
-from workings.lazy import fetch
+from workings.lazy import import_attribute
 
 if TYPE_CHECKING:
     from workings.data.archives import unpack
-    from workings.data.batching import batches, pad, pair_batches
-    from workings.data.builtin import emoji_languages
-    from workings.data.byte_pair import BytePair
+    from workings.data.batching import make_batches, make_pair_batches, pad
     from workings.data.captions import (
-        CaptionSet,
-        Picture,
-        caption_set_names,
-        load_caption_test,
+        CaptionDataset,
+        CaptionedImage,
+        list_caption_datasets,
         load_captions,
-        read_picture,
+        load_test_captions,
+        read_image,
     )
-    from workings.data.characters import Characters
+    from workings.data.datasets import (
+        cache_folder,
+        list_datasets,
+        load_dataset,
+        load_emoji_languages,
+        locate_dataset,
+    )
     from workings.data.download import Mirror
-    from workings.data.pairs import (
-        Cleaned,
-        Pair,
+    from workings.data.parallel import (
+        FilterStats,
         PairSplits,
+        SentencePair,
+        list_parallel_datasets,
+        load_pair_split,
         load_pairs,
-        load_part,
-        pair_set_names,
     )
-    from workings.data.readers import FORMATS, Example, Row, read, rows
-    from workings.data.sets import cache_folder, load_set, locate, set_names
-    from workings.data.splits import Shared, Splits, hold_out, shared_texts
-    from workings.data.tokenizer import Tokenizer
-    from workings.data.tokenizers import KINDS, load_tokenizer, train_tokenizer
-    from workings.data.words import Words, basic_english, standardise
+    from workings.data.readers import FILE_FORMATS, Example, Record, read_examples, read_records
+    from workings.data.splits import Splits, TextOverlap, find_text_overlap, hold_out
+    from workings.data.tokenizers.base import Tokenizer
+    from workings.data.tokenizers.byte_pair import BytePairTokenizer
+    from workings.data.tokenizers.characters import CharacterTokenizer
+    from workings.data.tokenizers.registry import (
+        TOKENIZERS,
+        load_tokenizer,
+        train_tokenizer,
+    )
+    from workings.data.tokenizers.words import WordTokenizer, basic_english, standardize
 
-_HOME = {
-    "BytePair": "byte_pair",
-    "CaptionSet": "captions",
-    "Characters": "characters",
-    "Cleaned": "pairs",
+_LAZY_MODULES = {
+    "FILE_FORMATS": "readers",
+    "TOKENIZERS": "tokenizers.registry",
+    "BytePairTokenizer": "tokenizers.byte_pair",
+    "CaptionDataset": "captions",
+    "CaptionedImage": "captions",
+    "CharacterTokenizer": "tokenizers.characters",
     "Example": "readers",
-    "FORMATS": "readers",
-    "KINDS": "tokenizers",
+    "FilterStats": "parallel",
     "Mirror": "download",
-    "Pair": "pairs",
-    "PairSplits": "pairs",
-    "Picture": "captions",
-    "Row": "readers",
-    "Shared": "splits",
+    "PairSplits": "parallel",
+    "Record": "readers",
+    "SentencePair": "parallel",
     "Splits": "splits",
-    "Tokenizer": "tokenizer",
-    "Words": "words",
-    "basic_english": "words",
-    "batches": "batching",
-    "cache_folder": "sets",
-    "caption_set_names": "captions",
-    "emoji_languages": "builtin",
+    "TextOverlap": "splits",
+    "Tokenizer": "tokenizers.base",
+    "WordTokenizer": "tokenizers.words",
+    "basic_english": "tokenizers.words",
+    "cache_folder": "datasets",
+    "find_text_overlap": "splits",
     "hold_out": "splits",
-    "load_caption_test": "captions",
+    "list_caption_datasets": "captions",
+    "list_datasets": "datasets",
+    "list_parallel_datasets": "parallel",
     "load_captions": "captions",
-    "load_pairs": "pairs",
-    "load_part": "pairs",
-    "load_set": "sets",
-    "load_tokenizer": "tokenizers",
-    "locate": "sets",
+    "load_dataset": "datasets",
+    "load_emoji_languages": "datasets",
+    "load_pair_split": "parallel",
+    "load_pairs": "parallel",
+    "load_test_captions": "captions",
+    "load_tokenizer": "tokenizers.registry",
+    "locate_dataset": "datasets",
+    "make_batches": "batching",
+    "make_pair_batches": "batching",
     "pad": "batching",
-    "pair_batches": "batching",
-    "pair_set_names": "pairs",
-    "read": "readers",
-    "read_picture": "captions",
-    "rows": "readers",
-    "set_names": "sets",
-    "shared_texts": "splits",
-    "standardise": "words",
-    "train_tokenizer": "tokenizers",
+    "read_examples": "readers",
+    "read_image": "captions",
+    "read_records": "readers",
+    "standardize": "tokenizers.words",
+    "train_tokenizer": "tokenizers.registry",
     "unpack": "archives",
 }
 
 __all__ = [
-    "FORMATS",
-    "KINDS",
-    "BytePair",
-    "CaptionSet",
-    "Characters",
-    "Cleaned",
+    "FILE_FORMATS",
+    "TOKENIZERS",
+    "BytePairTokenizer",
+    "CaptionDataset",
+    "CaptionedImage",
+    "CharacterTokenizer",
     "Example",
+    "FilterStats",
     "Mirror",
-    "Pair",
     "PairSplits",
-    "Picture",
-    "Row",
-    "Shared",
+    "Record",
+    "SentencePair",
     "Splits",
+    "TextOverlap",
     "Tokenizer",
-    "Words",
+    "WordTokenizer",
     "basic_english",
-    "batches",
     "cache_folder",
-    "caption_set_names",
-    "emoji_languages",
+    "find_text_overlap",
     "hold_out",
-    "load_caption_test",
+    "list_caption_datasets",
+    "list_datasets",
+    "list_parallel_datasets",
     "load_captions",
+    "load_dataset",
+    "load_emoji_languages",
+    "load_pair_split",
     "load_pairs",
-    "load_part",
-    "load_set",
+    "load_test_captions",
     "load_tokenizer",
-    "locate",
+    "locate_dataset",
+    "make_batches",
+    "make_pair_batches",
     "pad",
-    "pair_batches",
-    "pair_set_names",
-    "read",
-    "read_picture",
-    "rows",
-    "set_names",
-    "shared_texts",
-    "standardise",
+    "read_examples",
+    "read_image",
+    "read_records",
+    "standardize",
     "train_tokenizer",
     "unpack",
 ]
 
 
 def __getattr__(name: str) -> object:
-    return fetch(__name__, _HOME, name)
+    return import_attribute(__name__, _LAZY_MODULES, name)
 
 
 def __dir__() -> list[str]:

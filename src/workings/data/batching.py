@@ -15,14 +15,14 @@ from torch import Tensor
 
 from workings.errors import UserError
 
-Ids = Sequence[int] | npt.NDArray[np.integer] | Tensor
+IdSequence = Sequence[int] | npt.NDArray[np.integer] | Tensor
 
 
-def batches(
+def make_batches(
     lengths: Sequence[int] | npt.NDArray[np.integer],
-    size: int | None = None,
+    batch_size: int | None = None,
     *,
-    tokens: int | None = None,
+    max_tokens: int | None = None,
     seed: int,
     epoch: int = 0,
     pool: int = 50,
@@ -36,21 +36,21 @@ def batches(
     The seed and the epoch settle everything, so that a run is resumed in the middle of an epoch.
     `shuffle=False` sorts everything, shortest first: the fastest way to go over a test set once.
 
-    >>> batches([5, 2, 9, 1, 5, 2], size=2, seed=0, shuffle=False)
+    >>> make_batches([5, 2, 9, 1, 5, 2], batch_size=2, seed=0, shuffle=False)
     [[3, 1], [5, 0], [4, 2]]
-    >>> batches([5, 2, 9, 1, 5, 2], tokens=10, seed=0, shuffle=False)
+    >>> make_batches([5, 2, 9, 1, 5, 2], max_tokens=10, seed=0, shuffle=False)
     [[3, 1, 5], [0, 4], [2]]
     """
-    if size is None and tokens is None:
+    if batch_size is None and max_tokens is None:
         raise UserError("give the batches a size, or a number of tokens")
     sizes = np.asarray(lengths, dtype=np.int64)
-    return _batches(sizes, (sizes,), size, tokens, seed, epoch, pool, shuffle)
+    return _make_batches(sizes, (sizes,), batch_size, max_tokens, seed, epoch, pool, shuffle)
 
 
-def pair_batches(
+def make_pair_batches(
     source_lengths: Sequence[int] | npt.NDArray[np.integer],
     target_lengths: Sequence[int] | npt.NDArray[np.integer],
-    tokens: int = 4096,
+    max_tokens: int = 4096,
     *,
     seed: int,
     epoch: int = 0,
@@ -62,7 +62,7 @@ def pair_batches(
     `tokens` bounds what either side of a batch comes to with its padding; a pair longer than that
     stands alone. The rest is as in `batches`.
 
-    >>> pair_batches([5, 2, 9, 1, 5, 2], [4, 3, 7, 2, 6, 3], tokens=12, seed=0, shuffle=False)
+    >>> make_pair_batches([5, 2, 9, 1, 5, 2], [4, 3, 7, 2, 6, 3], max_tokens=12, seed=0, shuffle=False)
     [[3, 1, 5], [0, 4], [2]]
     """
     sources = np.asarray(source_lengths, dtype=np.int64)
@@ -72,87 +72,98 @@ def pair_batches(
     # The larger of a batch's matrices is as wide as the longest side in it. Sorting by that, and
     # then by the target, pads 7 % of Multi30k; by the target and then the source, 11 %.
     sizes = np.maximum(sources, targets)
-    return _batches(sizes, (targets, sizes), None, tokens, seed, epoch, pool, shuffle)
+    return _make_batches(sizes, (targets, sizes), None, max_tokens, seed, epoch, pool, shuffle)
 
 
-def _batches(
-    sizes: npt.NDArray[np.int64],
-    lengths: tuple[npt.NDArray[np.int64], ...],
-    size: int | None,
-    tokens: int | None,
+def _make_batches(
+    padded_lengths: npt.NDArray[np.int64],
+    sort_keys: tuple[npt.NDArray[np.int64], ...],
+    batch_size: int | None,
+    max_tokens: int | None,
     seed: int,
     epoch: int,
     pool: int,
     shuffle: bool,
 ) -> list[list[int]]:
     """Sort by lengths, the last of them first, within pools; cut by size and tokens; shuffle."""
-    for name, value in (("size", size), ("tokens", tokens), ("pool", pool)):
+    for name, value in (("size", batch_size), ("tokens", max_tokens), ("pool", pool)):
         if value is not None and value < 1:
             raise UserError(f"{name} = {value}: it must be at least 1")
     if not shuffle:
-        return _cut(np.lexsort(lengths), sizes, size, tokens)
+        return _cut_batches(np.lexsort(sort_keys), padded_lengths, batch_size, max_tokens)
     # The stream of this older generator is frozen: every numpy gives the same batches.
     draw = np.random.RandomState(np.random.MT19937(np.random.SeedSequence([seed, epoch])))
-    order = draw.permutation(len(sizes))
-    step = pool * _usual(sizes, size, tokens)
+    order = draw.permutation(len(padded_lengths))
+    step = pool * _typical_batch_size(padded_lengths, batch_size, max_tokens)
     found: list[list[int]] = []
     for first in range(0, len(order), step):
         some = order[first : first + step]
         if pool > 1:
-            some = some[np.lexsort([length[some] for length in lengths])]
-        found += _cut(some, sizes, size, tokens)
+            some = some[np.lexsort([length[some] for length in sort_keys])]
+        found += _cut_batches(some, padded_lengths, batch_size, max_tokens)
     return [found[i] for i in draw.permutation(len(found))]
 
 
-def _usual(sizes: npt.NDArray[np.int64], size: int | None, tokens: int | None) -> int:
+def _typical_batch_size(
+    padded_lengths: npt.NDArray[np.int64], batch_size: int | None, max_tokens: int | None
+) -> int:
     """How many examples a batch usually has: pools are made of whole batches."""
-    mean = max(float(sizes.mean()), 1.0) if len(sizes) else 1.0
-    by_tokens = len(sizes) if tokens is None else max(int(tokens / mean), 1)
-    return max(by_tokens if size is None else min(size, by_tokens) if tokens else size, 1)
+    mean = max(float(padded_lengths.mean()), 1.0) if len(padded_lengths) else 1.0
+    by_tokens = len(padded_lengths) if max_tokens is None else max(int(max_tokens / mean), 1)
+    return max(
+        by_tokens
+        if batch_size is None
+        else min(batch_size, by_tokens)
+        if max_tokens
+        else batch_size,
+        1,
+    )
 
 
-def _cut(
+def _cut_batches(
     order: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
-    size: int | None,
-    tokens: int | None,
+    padded_lengths: npt.NDArray[np.int64],
+    batch_size: int | None,
+    max_tokens: int | None,
 ) -> list[list[int]]:
     indices: list[int] = order.tolist()
-    if tokens is None:
-        assert size is not None
-        return [indices[i : i + size] for i in range(0, len(indices), size)]
+    if max_tokens is None:
+        assert batch_size is not None
+        return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
     found: list[list[int]] = []
     longest = 0
     for index in indices:
-        longest = max(longest, int(sizes[index]))
+        longest = max(longest, int(padded_lengths[index]))
         last = found[-1] if found else []
-        full = (len(last) + 1) * longest > tokens or (size is not None and len(last) == size)
+        full = (len(last) + 1) * longest > max_tokens or (
+            batch_size is not None and len(last) == batch_size
+        )
         if not last or full:
             found.append([index])
-            longest = int(sizes[index])
+            longest = int(padded_lengths[index])
         else:
             last.append(index)
     return found
 
 
 def pad(
-    sequences: Sequence[Ids],
+    sequences: Sequence[IdSequence],
     value: int = 0,
     *,
     length: int | None = None,
-    longest: int | None = None,
-    front: bool = False,
+    max_length: int | None = None,
+    pad_left: bool = False,
 ) -> tuple[Int[Tensor, "batch time"], Int[Tensor, " batch"]]:
     """Put sequences into one matrix, `value` after their ends (or in `front`), with their lengths.
 
     The matrix is as wide as the longest sequence, and never narrower than one. `longest` cuts
     sequences off there; `length` cuts or pads each to exactly that: the notes' way, with 500.
 
-    >>> ids, lengths = pad([[7, 8, 9], [5]])
+    >>> ids, sort_keys = pad([[7, 8, 9], [5]])
     >>> ids
     tensor([[7, 8, 9],
             [5, 0, 0]])
-    >>> lengths
+    >>> sort_keys
     tensor([3, 1])
     >>> pad([[7, 8, 9], [5]], length=2)[0]
     tensor([[7, 8],
@@ -160,14 +171,14 @@ def pad(
     """
     if not sequences:
         raise UserError("no sequences to pad: a batch has at least one")
-    for name, bound in (("length", length), ("longest", longest)):
+    for name, bound in (("length", length), ("longest", max_length)):
         if bound is not None and bound < 1:
             raise UserError(f"{name} = {bound}: it must be at least 1")
-    most = min(b for b in (length, longest, max(map(len, sequences))) if b is not None)
+    most = min(b for b in (length, max_length, max(map(len, sequences))) if b is not None)
     counts = [min(len(sequence), most) for sequence in sequences]
     width = max(length or most, 1)
     # Rows are filled in numpy, where an assignment costs a seventh of torch's.
     ids = np.full((len(sequences), width), value, dtype=np.int64)
     for row, sequence, count in zip(ids, sequences, counts, strict=True):
-        row[width - count if front else 0 :][:count] = sequence[:count]
+        row[width - count if pad_left else 0 :][:count] = sequence[:count]
     return torch.from_numpy(ids), torch.tensor(counts)

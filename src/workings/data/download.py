@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
-from workings.locks import locked
+from workings.io import file_lock
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with the bytes that are there, and all there will be."""
 
 _CHUNK = 2**16
@@ -30,19 +30,19 @@ class Mirror:
     """As `sha256:…` (or `md5:…`), in hexadecimal."""
 
 
-class _Failed(Exception):  # noqa: N818 - it never leaves this file
+class _AttemptError(Exception):
     """An attempt that did not work out; `again` tells whether another one might."""
 
-    def __init__(self, reason: str, *, again: bool = True, spoilt: bool = False) -> None:
+    def __init__(self, reason: str, *, retryable: bool = True, corrupt: bool = False) -> None:
         super().__init__(reason)
-        self.again, self.spoilt = again, spoilt
+        self.retryable, self.corrupt = retryable, corrupt
 
 
 def download(
     mirrors: Sequence[Mirror],
     target: str | Path,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     attempts: int = 4,
     pause: float = 1.0,
     timeout: float = 30.0,
@@ -55,26 +55,26 @@ def download(
     each time. Two processes that want the same file wait for each other.
     """
     target = Path(target)
-    if is_good(target, mirrors):
+    if matches_any_mirror(target, mirrors):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     reasons = []
-    with locked(target.with_name(f"{target.name}.lock")):
-        if is_good(target, mirrors):  # another process was faster
+    with file_lock(target.with_name(f"{target.name}.lock")):
+        if matches_any_mirror(target, mirrors):  # another process was faster
             return target
         for mirror in mirrors:
             try:
-                _insist(mirror, target, progress, attempts, pause, timeout)
+                _retry(mirror, target, progress, attempts, pause, timeout)
                 return target
-            except _Failed as failure:
+            except _AttemptError as failure:
                 reasons.append(f"{mirror.url}: {failure}")
     raise UserError(f"could not download {target.name}: " + "; ".join(reasons))
 
 
-def _insist(
+def _retry(
     mirror: Mirror,
     target: Path,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     attempts: int,
     pause: float,
     timeout: float,
@@ -84,77 +84,77 @@ def _insist(
     while True:
         try:
             return _fetch(mirror, target, progress, timeout)
-        except _Failed as failure:
+        except _AttemptError as failure:
             last = failure
         except (OSError, http.client.HTTPException) as error:
-            last = _Failed(_said(error))
-        have = _size(_part(target))
+            last = _AttemptError(_error_text(error))
+        have = _file_size(_partial_path(target))
         advanced = (
             have >= furthest + mirror.size / 100
         )  # else a byte at a time would go on for ever
         furthest = max(have, furthest)
         failed = 1 if advanced else failed + 1
-        spoilt += last.spoilt
+        spoilt += last.corrupt
         # A whole file that is the wrong one is fetched once more, not again and again.
-        if not last.again or failed >= attempts or spoilt > 1:
+        if not last.retryable or failed >= attempts or spoilt > 1:
             raise last
         time.sleep(pause * 2 ** (failed - 1))
 
 
-def _part(target: Path) -> Path:
+def _partial_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def is_good(path: str | Path, mirrors: Sequence[Mirror]) -> bool:
+def matches_any_mirror(path: str | Path, mirrors: Sequence[Mirror]) -> bool:
     """Tell whether a file is there and is what one of the mirrors promises."""
     path = Path(path)
     if not path.is_file():
         return False
     size = path.stat().st_size
-    return any(size == m.size and digest_of(path, m.digest) == m.digest for m in mirrors)
+    return any(size == m.size and compute_digest(path, m.digest) == m.digest for m in mirrors)
 
 
-def digest_of(path: Path, like: str) -> str:
+def compute_digest(path: Path, like: str) -> str:
     """Compute a file's digest, by the same method as another one."""
     method = like.partition(":")[0]
     with path.open("rb") as file:
         return f"{method}:{hashlib.file_digest(file, method).hexdigest()}"
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     return str(cause) or type(cause).__name__
 
 
-def _fetch(mirror: Mirror, target: Path, progress: Progress | None, timeout: float) -> None:
-    part, note = _part(target), target.with_name(f"{target.name}.note")
-    have = _size(part)
-    asked = _continuing(mirror, note, have)
+def _fetch(mirror: Mirror, target: Path, progress: ProgressCallback | None, timeout: float) -> None:
+    part, note = _partial_path(target), target.with_name(f"{target.name}.note")
+    have = _file_size(part)
+    asked = _resume_headers(mirror, note, have)
     if not asked or have > mirror.size:
         part.unlink(missing_ok=True)
         have, asked = 0, {}
     if have < mirror.size:
         _receive(mirror, part, note, have, asked, progress, timeout)
-    if _size(part) < mirror.size:
-        raise _Failed(f"broke off at {_size(part):,} of {mirror.size:,} bytes")
-    if digest_of(part, mirror.digest) != mirror.digest:
+    if _file_size(part) < mirror.size:
+        raise _AttemptError(f"broke off at {_file_size(part):,} of {mirror.size:,} bytes")
+    if compute_digest(part, mirror.digest) != mirror.digest:
         part.unlink()
         note.unlink(missing_ok=True)
-        raise _Failed("not the file it should be: its checksum differs", spoilt=True)
+        raise _AttemptError("not the file it should be: its checksum differs", corrupt=True)
     part.replace(target)
     note.unlink(missing_ok=True)
 
 
-def _continuing(mirror: Mirror, note: Path, have: int) -> dict[str, str]:
+def _resume_headers(mirror: Mirror, metadata_path: Path, offset: int) -> dict[str, str]:
     """The headers that ask for the rest of the very file whose beginning is here."""
-    if not have:
+    if not offset:
         return {}
     try:
-        known = json.loads(note.read_bytes())
+        known = json.loads(metadata_path.read_bytes())
         same = known["url"] == mirror.url and known["digest"] == mirror.digest
         validator = str(known["validator"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -162,46 +162,48 @@ def _continuing(mirror: Mirror, note: Path, have: int) -> dict[str, str]:
     if not same:
         return {}
     # With no validator the checksum alone decides, in the end, whether the halves fit.
-    return {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
+    return {"Range": f"bytes={offset}-"} | ({"If-Range": validator} if validator else {})
 
 
 def _receive(
     mirror: Mirror,
-    part: Path,
-    note: Path,
-    have: int,
-    asked: dict[str, str],
-    progress: Progress | None,
+    partial_path: Path,
+    metadata_path: Path,
+    offset: int,
+    resume_headers: dict[str, str],
+    progress: ProgressCallback | None,
     timeout: float,
 ) -> None:
-    headers = {"User-Agent": "workings", "Accept-Encoding": "identity"} | asked
+    headers = {"User-Agent": "workings", "Accept-Encoding": "identity"} | resume_headers
     try:
-        with _opener().open(_request(mirror.url, headers), timeout=timeout) as response:
+        with _build_opener().open(_build_request(mirror.url, headers), timeout=timeout) as response:
             if response.status == 206:
-                _check_range(response.headers.get("Content-Range", ""), have, mirror, part)
+                _check_range(
+                    response.headers.get("Content-Range", ""), offset, mirror, partial_path
+                )
             else:  # the server knows no ranges, or the file has changed: all over again
-                have = 0
-            validator = _validator(response.headers)
+                offset = 0
+            validator = _read_validator(response.headers)
             about = {"url": mirror.url, "digest": mirror.digest, "validator": validator}
-            note.write_text(json.dumps(about), encoding="utf-8")
-            with part.open("ab" if have else "wb") as file:
-                for chunk in _chunks(response):
-                    have += len(chunk)
-                    if have > mirror.size:
+            metadata_path.write_text(json.dumps(about), encoding="utf-8")
+            with partial_path.open("ab" if offset else "wb") as file:
+                for chunk in _read_chunks(response):
+                    offset += len(chunk)
+                    if offset > mirror.size:
                         file.truncate(0)
-                        raise _Failed(f"sends more than the {mirror.size:,} bytes it should")
+                        raise _AttemptError(f"sends more than the {mirror.size:,} bytes it should")
                     file.write(chunk)
                     if progress:
-                        progress(have, mirror.size)
+                        progress(offset, mirror.size)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416:  # what is here is no beginning of what is there
-            part.unlink(missing_ok=True)
+            partial_path.unlink(missing_ok=True)
         passing = error.code in (408, 416, 425, 429) or error.code >= 500
-        raise _Failed(f"{error.code} {error.reason}", again=passing) from None
+        raise _AttemptError(f"{error.code} {error.reason}", retryable=passing) from None
 
 
-def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def _read_chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """What arrives, until it ends or breaks off: what came is kept, and counted afterwards."""
     while True:
         try:
@@ -213,13 +215,13 @@ def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
         yield chunk
 
 
-def _check_range(given: str, have: int, mirror: Mirror, part: Path) -> None:
-    if given.strip().lower() != f"bytes {have}-{mirror.size - 1}/{mirror.size}":
-        part.unlink(missing_ok=True)
-        raise _Failed(f"answers with another piece than was asked for: {given!r:.60}")
+def _check_range(content_range: str, offset: int, mirror: Mirror, partial_path: Path) -> None:
+    if content_range.strip().lower() != f"bytes {offset}-{mirror.size - 1}/{mirror.size}":
+        partial_path.unlink(missing_ok=True)
+        raise _AttemptError(f"answers with another piece than was asked for: {content_range!r:.60}")
 
 
-def _validator(headers: Any) -> str:
+def _read_validator(headers: Any) -> str:
     """What names this version of the file: a strong tag, or else its date."""
     tag = str(headers.get("ETag") or "")
     if tag.startswith('"'):
@@ -227,13 +229,13 @@ def _validator(headers: Any) -> str:
     return str(headers.get("Last-Modified") or "")
 
 
-def _request(url: str, headers: dict[str, str]) -> urllib.request.Request:
+def _build_request(url: str, headers: dict[str, str]) -> urllib.request.Request:
     if not url.startswith(("https://", "http://")):
-        raise _Failed("not a web address", again=False)
+        raise _AttemptError("not a web address", retryable=False)
     return urllib.request.Request(url, headers=headers)  # noqa: S310 - checked just above
 
 
-def _opener() -> urllib.request.OpenerDirector:
+def _build_opener() -> urllib.request.OpenerDirector:
     """An opener that knows the web and nothing else: no redirection leads to a file or to FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (

@@ -27,17 +27,17 @@ class Splits:
     def checksum(self) -> str:
         """The SHA-256 of every text and label, part by part, in order."""
         parts = (self.train, self.validation, self.test)
-        return checksum_of(((e.text, e.label or "") for e in part) for part in parts)
+        return compute_checksum(((e.text, e.label or "") for e in part) for part in parts)
 
     def __repr__(self) -> str:
         counts = (len(self.train), len(self.validation), len(self.test))
         return "Splits({!r}: {:,} train, {:,} validation, {:,} test)".format(self.name, *counts)
 
 
-def checksum_of(parts: Iterable[Iterable[tuple[str, str]]]) -> str:
+def compute_checksum(splits: Iterable[Iterable[tuple[str, str]]]) -> str:
     """Compute the SHA-256 of parts that are made of two texts each, in order."""
     digest = sha256()
-    for part in parts:
+    for part in splits:
         for both in part:
             for given in both:
                 raw = given.encode("utf-8", "surrogatepass")
@@ -46,10 +46,10 @@ def checksum_of(parts: Iterable[Iterable[tuple[str, str]]]) -> str:
     return digest.hexdigest()
 
 
-def fraction(text: str, salt: str = "") -> float:
+def hash_to_unit_interval(text: str, salt: str = "") -> float:
     """Draw a number from [0, 1) for a text: always the same one for the same text and salt.
 
-    >>> round(fraction("We are learning AI"), 4), fraction("a") == fraction("a", salt="1")
+    >>> round(hash_to_unit_interval("We are learning AI"), 4), hash_to_unit_interval("a") == hash_to_unit_interval("a", salt="1")
     (0.772, False)
     """
     # Broken texts may hold halves of characters: they, too, have a number.
@@ -58,7 +58,7 @@ def fraction(text: str, salt: str = "") -> float:
 
 
 def hold_out(
-    examples: Sequence[Example], share: float, *, seed: int = 0
+    examples: Sequence[Example], fraction: float, *, seed: int = 0
 ) -> tuple[list[Example], list[Example]]:
     """Keep most examples and hold out a share of every label: (kept, held out), in their order.
 
@@ -69,8 +69,8 @@ def hold_out(
     >>> len(kept), sorted(e.label for e in held)
     (90, ['a', 'a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', 'b'])
     """
-    if not 0 <= share < 1:
-        raise UserError(f"share = {share}: it must be at least 0 and below 1")
+    if not 0 <= fraction < 1:
+        raise UserError(f"share = {fraction}: it must be at least 0 and below 1")
     copies = Counter(e.text for e in examples)
     stratum: dict[str, str] = {}
     for example in examples:  # a text with two labels counts for one, whichever came first
@@ -78,10 +78,10 @@ def hold_out(
         stratum[example.text] = min(label, stratum.get(example.text, label))
     strata: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for text, label in stratum.items():
-        strata[label][text] = fraction(text, str(seed))
+        strata[label][text] = hash_to_unit_interval(text, str(seed))
     chosen: set[str] = set()
     for drawn in strata.values():
-        wanted = round(share * sum(copies[text] for text in drawn))
+        wanted = round(fraction * sum(copies[text] for text in drawn))
         for text in sorted(drawn, key=lambda text: (drawn[text], text)):
             if wanted <= 0:
                 break
@@ -92,29 +92,29 @@ def hold_out(
 
 
 @dataclass(frozen=True)
-class Shared:
+class TextOverlap:
     """The texts that stand in two sets of examples, and where."""
 
     texts: tuple[str, ...]
-    first: tuple[int, ...]
-    second: tuple[int, ...]
+    first_indices: tuple[int, ...]
+    second_indices: tuple[int, ...]
 
     def __str__(self) -> str:
         return (
             f"{len(self.texts):,} texts stand in both: "
-            f"{len(self.first):,} examples of the one, {len(self.second):,} of the other"
+            f"{len(self.first_indices):,} examples of the one, {len(self.second_indices):,} of the other"
         )
 
 
-def shared_texts(first: Sequence[Example], second: Sequence[Example]) -> Shared:
+def find_text_overlap(first: Sequence[Example], second: Sequence[Example]) -> TextOverlap:
     """Find the texts that stand in both, character for character.
 
-    >>> print(shared_texts([Example("a"), Example("b"), Example("a")], [Example("a")]))
+    >>> print(find_text_overlap([Example("a"), Example("b"), Example("a")], [Example("a")]))
     1 texts stand in both: 2 examples of the one, 1 of the other
     """
     both = {e.text for e in first} & {e.text for e in second}
     texts = tuple(dict.fromkeys(e.text for e in second if e.text in both))
-    return Shared(
+    return TextOverlap(
         texts,
         tuple(i for i, e in enumerate(first) if e.text in both),
         tuple(i for i, e in enumerate(second) if e.text in both),

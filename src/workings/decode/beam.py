@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from workings.decode.stepping import Stepper
+from workings.decode import AutoregressiveModel
 from workings.errors import UserError
 
-BLOCK = 16  # tokens of which the largest is found at once
+BLOCK_SIZE = 16  # tokens of which the largest is found at once
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Hypothesis:
     score: float
 
 
-def penalty(length: int, strength: float) -> float:
+def penalty_divisor(length: int, strength: float) -> float:
     """What a log probability is divided by; `length` counts the stop token.
 
     The form of Wu et al. (2016): ((5 + length) / 6) to the power of `strength`; 0: nothing.
@@ -32,18 +32,18 @@ def penalty(length: int, strength: float) -> float:
     return float(((5 + length) / 6) ** strength)
 
 
-def reach(best: float, length: int, longest: int, strength: float) -> float:
+def best_reachable_score(best: float, length: int, max_length: int, strength: float) -> float:
     """The most that an unfinished sequence can come to, if it goes on with certainty.
 
     Its log probability `best` only falls, but a larger penalty brings the quotient up again.
     """
-    return best / penalty(longest if strength > 0 else length + 1, strength)
+    return best / penalty_divisor(max_length if strength > 0 else length + 1, strength)
 
 
-def limit_of_each(longest: int | Sequence[int], sources: int) -> list[int]:
+def length_limits(max_length: int | Sequence[int], num_sources: int) -> list[int]:
     """How many tokens there may be about each source: the same, or each its own."""
-    limits = [longest] * sources if isinstance(longest, int) else list(longest)
-    assert len(limits) == sources
+    limits = [max_length] * num_sources if isinstance(max_length, int) else list(max_length)
+    assert len(limits) == num_sources
     if min(limits, default=1) < 1:
         raise UserError(f"longest = {min(limits)}: it must be at least 1")
     return limits
@@ -51,14 +51,14 @@ def limit_of_each(longest: int | Sequence[int], sources: int) -> list[int]:
 
 @torch.no_grad()
 def beam_search(
-    model: Stepper,
-    condition: Any,
+    model: AutoregressiveModel,
+    source: Any,
     *,
     stop: int | None,
-    longest: int | Sequence[int],
+    max_length: int | Sequence[int],
     beams: int = 5,
     length_penalty: float = 0.0,
-    best: int | None = None,
+    num_best: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Find for each source the `best` sequences of at most `longest` tokens, best first.
 
@@ -72,31 +72,33 @@ def beam_search(
     """
     if beams < 1:
         raise UserError(f"beams = {beams}: there must be at least 1")
-    count = min(best or beams, beams)
+    count = min(num_best or beams, beams)
     looked_at = 2 * beams if beams > 1 else 1  # enough, if every beam has its stop among them
-    scores, state = model.start(condition)
+    scores, state = model.start(source)
     finished: list[list[Hypothesis]] = [[] for _ in scores]
-    limits = limit_of_each(longest, len(scores))
+    limits = length_limits(max_length, len(scores))
     ending = torch.tensor(limits, device=scores.device).unsqueeze(1)  # [active, 1]
     active = list(range(len(scores)))  # sources that are not done
     totals = scores.new_zeros(len(scores), 1)  # log probabilities: [active, beams]
     written = torch.zeros(len(scores), 1, 0, dtype=torch.long, device=scores.device)
     for length in range(1, max(limits, default=0) + 1):
-        rows, tokens, values = candidates(scores, totals, looked_at)
+        rows, tokens, values = find_candidates(scores, totals, looked_at)
         ends = (ending == length).expand_as(tokens)
         if stop is not None:
             ends = ends | (tokens == stop)
         for a, j in (ends & values.isfinite())[:, :beams].nonzero().tolist():
             text, last, value = written[a, rows[a, j]].tolist(), int(tokens[a, j]), values[a, j]
             text += [] if last == stop else [last]
-            ranked = float(value) / penalty(length, length_penalty)
-            _add(finished[active[a]], Hypothesis(tuple(text), float(value), ranked), count)
+            ranked = float(value) / penalty_divisor(length, length_penalty)
+            _insert_ranked(
+                finished[active[a]], Hypothesis(tuple(text), float(value), ranked), count
+            )
         totals, order = values.masked_fill(ends, -torch.inf).topk(min(beams, values.shape[1]))
         rows, tokens = rows.gather(1, order), tokens.gather(1, order)
         open_ones = []
         for a, likeliest in enumerate(totals[:, 0].tolist()):
             found, limit = finished[active[a]], limits[active[a]]
-            most = reach(likeliest, length, limit, length_penalty)
+            most = best_reachable_score(likeliest, length, limit, length_penalty)
             if likeliest > -math.inf and (len(found) < count or found[-1].score < most):
                 open_ones.append(a)
         if not open_ones:
@@ -112,7 +114,7 @@ def beam_search(
     return finished
 
 
-def candidates(
+def find_candidates(
     scores: Float[Tensor, "rows vocabulary"], totals: Float[Tensor, "active beams"], count: int
 ) -> tuple[Int[Tensor, "active count"], Int[Tensor, "active count"], Float[Tensor, "active count"]]:
     """The best continuations of each source: of which beam, by which token, how likely.
@@ -123,24 +125,24 @@ def candidates(
     active, beams = totals.shape
     found = torch.log_softmax(scores.float(), -1).view(active, beams, -1)
     vocabulary = found.shape[-1]
-    blocks = vocabulary // BLOCK  # block b: tokens b, b + blocks, b + 2 blocks, …
-    largest = found[..., : BLOCK * blocks].view(active, beams, BLOCK, blocks).amax(-2)
+    blocks = vocabulary // BLOCK_SIZE  # block b: tokens b, b + blocks, b + 2 blocks, …
+    largest = found[..., : BLOCK_SIZE * blocks].view(active, beams, BLOCK_SIZE, blocks).amax(-2)
     # The few tokens that are left over are a block each: the last place of blocks that go on.
-    largest = torch.cat((largest, found[..., BLOCK * blocks :]), -1) + totals.unsqueeze(-1)
+    largest = torch.cat((largest, found[..., BLOCK_SIZE * blocks :]), -1) + totals.unsqueeze(-1)
     each = largest.shape[-1]
     chosen = largest.flatten(1).topk(min(count, beams * each)).indices.unsqueeze(-1)
     rows, block = chosen // each, chosen % each  # [active, blocks chosen, 1]
-    place = torch.arange(BLOCK, device=scores.device)
+    place = torch.arange(BLOCK_SIZE, device=scores.device)
     tokens = (block + blocks * place).flatten(1)
-    rows = rows.expand(-1, -1, BLOCK).flatten(1)
+    rows = rows.expand(-1, -1, BLOCK_SIZE).flatten(1)
     grown = found.flatten(1).gather(1, rows * vocabulary + tokens) + totals.gather(1, rows)
-    alone = (block >= blocks) & (place < BLOCK - 1)
+    alone = (block >= blocks) & (place < BLOCK_SIZE - 1)
     grown.masked_fill_(alone.flatten(1), -torch.inf)
     values, order = grown.topk(min(count, beams * vocabulary))
     return rows.gather(1, order), tokens.gather(1, order), values
 
 
-def _add(finished: list[Hypothesis], hypothesis: Hypothesis, count: int) -> None:
+def _insert_ranked(finished: list[Hypothesis], hypothesis: Hypothesis, count: int) -> None:
     finished.append(hypothesis)
     finished.sort(key=lambda h: -h.score)
     del finished[count:]

@@ -1,19 +1,22 @@
 """Layers: small modules that call `attend` and tap what they compute."""
 
-from workings.layers.blocks import DecoderBlock, EncoderBlock
+from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, MultiHeadAttention
 from workings.layers.cache import KeyValueCache
-from workings.layers.feed_forward import FeedForward
-from workings.layers.multi_head import MultiHeadAttention
-from workings.layers.norms import LayerNorm, SequenceBatchNorm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions, sinusoids
-from workings.layers.similarity import Additive, General
+from workings.layers.transformer import (
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    LayerNorm,
+    SequenceBatchNorm,
+)
 
 __all__ = [
-    "Additive",
+    "AdditiveSimilarity",
     "DecoderBlock",
     "EncoderBlock",
     "FeedForward",
-    "General",
+    "GeneralSimilarity",
     "KeyValueCache",
     "LayerNorm",
     "LearnedPositions",

@@ -25,7 +25,7 @@ class KeyValueCache:
         self._key: Tensor | None = None
         self._value: Tensor | None = None
         self._shapes: tuple[torch.Size, torch.Size] | None = None  # of what came last
-        self._room = 0
+        self._capacity = 0
         self.length = 0
 
     def append(
@@ -33,10 +33,10 @@ class KeyValueCache:
     ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
         """Add new positions; return all of them."""
         begin, new, shapes = self.length, key.size(-2), (key.shape, value.shape)
-        if begin + new > self._room or shapes != self._shapes:  # else as it was the last time
-            self._key = _with_room(self._key, key, begin + new)
-            self._value = _with_room(self._value, value, begin + new)
-            self._room, self._shapes = self._key.size(-2), shapes
+        if begin + new > self._capacity or shapes != self._shapes:  # else as it was the last time
+            self._key = _ensure_capacity(self._key, key, begin + new)
+            self._value = _ensure_capacity(self._value, value, begin + new)
+            self._capacity, self._shapes = self._key.size(-2), shapes
         assert self._key is not None
         assert self._value is not None
         self._key.narrow(-2, begin, new).copy_(key.detach() if key.requires_grad else key)
@@ -63,19 +63,19 @@ class KeyValueCache:
                 self._key.index_select(0, rows),
                 self._value.index_select(0, rows),
             )
-            chosen._room, chosen.length = self._room, self.length
+            chosen._capacity, chosen.length = self._capacity, self.length
         return chosen
 
 
-def _with_room(held: Tensor | None, new: Tensor, end: int) -> Tensor:
+def _ensure_capacity(buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
     batch, heads, _, width = new.shape
-    if held is not None:
-        expected, given = (*held.shape[:2], held.shape[-1]), (batch, heads, width)
+    if buffer is not None:
+        expected, given = (*buffer.shape[:2], buffer.shape[-1]), (batch, heads, width)
         if given != expected:  # copying would spread a batch of one over all rows
             raise UserError(f"expected [batch, heads, width] {[*expected]}, got {[*given]}")
-        if held.shape[-2] >= end:
-            return held
+        if buffer.shape[-2] >= end:
+            return buffer
     room = torch.empty(batch, heads, max(2 * end, 16), width, dtype=new.dtype, device=new.device)
-    if held is not None:
-        room.narrow(-2, 0, held.size(2)).copy_(held)
+    if buffer is not None:
+        room.narrow(-2, 0, buffer.size(2)).copy_(buffer)
     return room

@@ -42,15 +42,15 @@ class Convolution(nn.Module):
         seen: Tensor = self.layer(x.transpose(1, 2))
         return seen.transpose(1, 2)
 
-    def windows(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+    def output_lengths(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """How many windows begin on real positions; at least one, so that nothing is empty."""
         return ((lengths + 2 * self.padding - self.kernel).clamp(min=0) // self.stride) + 1
 
 
-def real(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
+def padding_mask(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
     """Mark the positions that are not padding.
 
-    >>> real(torch.tensor([1, 3]), 3).int()
+    >>> padding_mask(torch.tensor([1, 3]), 3).int()
     tensor([[1, 0, 0],
             [1, 1, 1]], dtype=torch.int32)
     """

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workings.errors import UserError, expect_width, near
+from workings.errors import UserError, did_you_mean, expect_width
 from workings.trace import tap
 
-Join: TypeAlias = Literal["add", "concatenate"]
+JoinMode: TypeAlias = Literal["add", "concatenate"]
 
 
 def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor, "count width"]:
@@ -27,7 +27,7 @@ def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor
 
 
 def join(
-    x: Float[Tensor, "batch time width"], positions: Float[Tensor, "time d"], how: Join
+    x: Float[Tensor, "batch time width"], positions: Float[Tensor, "time d"], mode: JoinMode
 ) -> Float[Tensor, "batch time joined"]:
     """Put positions to the vectors: added (one width), or side by side (the widths add up).
 
@@ -35,7 +35,7 @@ def join(
     tensor([[[0., 0., 0., 1., 1.],
              [0., 0., 0., 1., 1.]]])
     """
-    if how == "add":
+    if mode == "add":
         expect_width(x.shape[-1], positions.shape[-1])
         return x + positions
     return torch.cat((x, positions.expand(x.shape[0], -1, -1)), dim=-1)
@@ -51,16 +51,16 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, width: int, *, how: Join = "add", base: float = 10_000.0) -> None:
+    def __init__(self, width: int, *, mode: JoinMode = "add", base: float = 10_000.0) -> None:
         super().__init__()
-        self.width, self.how, self.base = width, _known(how), base
+        self.width, self.mode, self.base = width, _check_mode(mode), base
         self.register_buffer("table", sinusoids(256, width, base=base), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
-        return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.how)
+        return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.mode)
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """The vectors of these positions."""
@@ -75,13 +75,13 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Module):
     """A trained vector for each of `count` positions.
 
-    >>> LearnedPositions(10, 2, how="concatenate")(torch.zeros(1, 3, 4)).shape
+    >>> LearnedPositions(10, 2, mode="concatenate")(torch.zeros(1, 3, 4)).shape
     torch.Size([1, 3, 6])
     """
 
-    def __init__(self, count: int, width: int, *, how: Join = "add") -> None:
+    def __init__(self, count: int, width: int, *, mode: JoinMode = "add") -> None:
         super().__init__()
-        self.how = _known(how)
+        self.mode = _check_mode(mode)
         self.table = nn.Parameter(torch.empty(count, width))
         nn.init.normal_(self.table, std=0.02)
 
@@ -89,7 +89,7 @@ class LearnedPositions(nn.Module):
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
         """Join the positions from `start` on (not 0 when earlier ones are cached)."""
-        return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.how)
+        return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.mode)
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """The vectors of these positions."""
@@ -106,8 +106,8 @@ class RotaryPositions(nn.Module):
 
     >>> turn = RotaryPositions(4)
     >>> q, k = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 1, 4)
-    >>> near, far = ((turn(q, n + 2) * turn(k, n)).sum() for n in (0, 70))
-    >>> bool(torch.isclose(near, far, atol=1e-4))
+    >>> did_you_mean, far = ((turn(q, n + 2) * turn(k, n)).sum() for n in (0, 70))
+    >>> bool(torch.isclose(did_you_mean, far, atol=1e-4))
     True
     """
 
@@ -144,7 +144,7 @@ class RotaryPositions(nn.Module):
         return torch.addcmul(x * cosines[start:end], crossed, sines[start:end])
 
 
-def _known(how: Join) -> Join:
-    if how not in get_args(Join):
-        raise UserError(f"how {how!r}: {near(how, get_args(Join))}")
-    return how
+def _check_mode(mode: JoinMode) -> JoinMode:
+    if mode not in get_args(JoinMode):
+        raise UserError(f"how {mode!r}: {did_you_mean(mode, get_args(JoinMode))}")
+    return mode

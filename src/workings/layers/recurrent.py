@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from workings.errors import UserError, near
+from workings.errors import UserError, did_you_mean
 from workings.layers.dropout import Dropout
 from workings.recipes import CellKind
-from workings.trace import tap, wanted
+from workings.trace import is_tapped, tap
 
 
 class RNN(nn.RNN):
@@ -20,7 +20,7 @@ class RNN(nn.RNN):
 
     def forward(self, x: Any, state: Tensor | None = None) -> tuple[Any, Tensor]:
         """Read the sequence; return the state at each position, and the last one."""
-        if not self._is_plain(x, state):
+        if not self._can_use_fast_path(x, state):
             read: tuple[Any, Tensor] = super().forward(x, state)
             return read
         w_x, w_h, b_x, b_h = (getattr(self, f"{n}_l0") for n in _PARAMETERS)
@@ -28,7 +28,7 @@ class RNN(nn.RNN):
         states: Tensor = _Recurrence.apply(seen, w_h)  # type: ignore[no-untyped-call]
         return states.transpose(0, 1), states[-1:]
 
-    def _is_plain(self, x: Any, state: Tensor | None) -> bool:
+    def _can_use_fast_path(self, x: Any, state: Tensor | None) -> bool:
         own = self.num_layers == 1 and self.batch_first and self.bias and not self.bidirectional
         return (
             own
@@ -83,12 +83,12 @@ class LSTM(nn.LSTM):
 
 
 CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": RNN, "gru": nn.GRU, "lstm": LSTM}
-Memory: TypeAlias = tuple[Tensor, ...]
+HiddenState: TypeAlias = tuple[Tensor, ...]
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 TAPS = ("hidden", "cell", "input", "forget", "candidate", "output", "reset", "update")
 
 
-class Direction(nn.Module):
+class RecurrentLayer(nn.Module):
     """One recurrent layer in one direction. Taps, one entry a time step: hidden, and the gates.
 
     Backwards, each sequence is turned round by its own length first, so that padding is read last
@@ -99,22 +99,22 @@ class Direction(nn.Module):
     def __init__(
         self,
         cell: CellKind,
-        width: int,
-        hidden: int,
+        input_size: int,
+        hidden_size: int,
         *,
-        backwards: bool = False,
-        memory: int | None = None,
+        reverse: bool = False,
+        chrono_steps: int | None = None,
     ) -> None:
         super().__init__()
         if cell not in CELLS:
-            raise UserError(f"cell {cell!r}: {near(cell, CELLS)}")
-        self.cell, self.hidden, self.backwards = cell, hidden, backwards
-        self.layer = CELLS[cell](width, hidden, batch_first=True)
-        if memory is not None:
-            self._remember(memory)
+            raise UserError(f"cell {cell!r}: {did_you_mean(cell, CELLS)}")
+        self.cell, self.hidden_size, self.reverse = cell, hidden_size, reverse
+        self.layer = CELLS[cell](input_size, hidden_size, batch_first=True)
+        if chrono_steps is not None:
+            self._init_chrono(chrono_steps)
 
     @torch.no_grad()
-    def _remember(self, steps: int) -> None:
+    def _init_chrono(self, steps: int) -> None:
         """Begin with gates that keep a cell for one to so many steps, and let as little in.
 
         After Tallec and Ollivier, Can recurrent neural networks warp time?, 2018; but as many
@@ -122,7 +122,7 @@ class Direction(nn.Module):
         """
         if self.cell != "lstm":
             raise UserError(f"memory = {steps}: for an lstm's cells, not for a {self.cell}")
-        kept = torch.empty(self.hidden).uniform_(0, math.log(steps))
+        kept = torch.empty(self.hidden_size).uniform_(0, math.log(steps))
         bias: Tensor = getattr(self.layer, _PARAMETERS[2] + "_l0")
         take, keep = bias.chunk(4)[:2]
         keep.copy_(kept)
@@ -132,52 +132,60 @@ class Direction(nn.Module):
         self,
         x: Float[Tensor, "batch time width"],
         lengths: Int[Tensor, " batch"] | None = None,
-        memory: Memory | None = None,
-    ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"], Memory]:
+        hidden_state: HiddenState | None = None,
+    ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"], HiddenState]:
         """Read the sequence; return the state at each position, the last real one, and a memory.
 
         With the memory, (h,) or an LSTM's (h, c), a later call goes on where this one ended, if
         the sequences are not padded.
         """
-        x = turned(x, lengths) if self.backwards else x
-        states, ended = self._stepwise(x, memory) if wanted(*TAPS) else self._at_once(x, memory)
+        x = reverse_within_length(x, lengths) if self.reverse else x
+        states, ended = (
+            self._forward_stepwise(x, hidden_state)
+            if is_tapped(*TAPS)
+            else self._forward_fused(x, hidden_state)
+        )
         if lengths is None:
             last = states[:, -1]
         else:
-            place = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, self.hidden)
+            place = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, self.hidden_size)
             last = states.gather(1, place).squeeze(1)
-        return (turned(states, lengths) if self.backwards else states), last, ended
+        return (reverse_within_length(states, lengths) if self.reverse else states), last, ended
 
-    def _at_once(self, x: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
+    def _forward_fused(
+        self, x: Tensor, hidden_state: HiddenState | None
+    ) -> tuple[Tensor, HiddenState]:
         first = None
-        if memory is not None:
-            h, *c = (t.unsqueeze(0).contiguous() for t in memory)
+        if hidden_state is not None:
+            h, *c = (t.unsqueeze(0).contiguous() for t in hidden_state)
             first = (h, *c) if c else h
         states, last = self.layer(x, first)
         ended = last if isinstance(last, tuple) else (last,)
         return states, tuple(t.squeeze(0) for t in ended)
 
-    def _stepwise(self, x: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
+    def _forward_stepwise(
+        self, x: Tensor, hidden_state: HiddenState | None
+    ) -> tuple[Tensor, HiddenState]:
         """Do what torch's layer does, a time step at a time, in the open."""
         w_x, w_h, b_x, b_h = (getattr(self.layer, f"{n}_l0") for n in _PARAMETERS)
-        h = c = x.new_zeros(x.shape[0], self.hidden)
-        if memory is not None:
-            h, c = memory[0], memory[-1]
+        h = c = x.new_zeros(x.shape[0], self.hidden_size)
+        if hidden_state is not None:
+            h, c = hidden_state[0], hidden_state[-1]
         states = []
         for t in range(x.shape[1]):
             from_x, from_h = F.linear(x[:, t], w_x, b_x), F.linear(h, w_h, b_h)
             if self.cell == "rnn":
                 h = torch.tanh(from_x + from_h)
             elif self.cell == "gru":
-                h = _gru(from_x, from_h, h)
+                h = _gru_step(from_x, from_h, h)
             else:
-                h, c = _lstm(from_x + from_h, c)
+                h, c = _lstm_step(from_x + from_h, c)
             h = tap("hidden", h)
             states.append(h)
         return torch.stack(states, dim=1), (h, c) if self.cell == "lstm" else (h,)
 
 
-def _gru(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
+def _gru_step(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
     (x_r, x_z, x_n), (h_r, h_z, h_n) = from_x.chunk(3, -1), from_h.chunk(3, -1)
     reset = tap("reset", torch.sigmoid(x_r + h_r))
     update = tap("update", torch.sigmoid(x_z + h_z))
@@ -185,19 +193,19 @@ def _gru(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
     return (1 - update) * candidate + update * h
 
 
-def _lstm(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+def _lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     i, f, g, o = gates.chunk(4, -1)
     keep, take = tap("forget", torch.sigmoid(f)), tap("input", torch.sigmoid(i))
     c = tap("cell", keep * c + take * tap("candidate", torch.tanh(g)))
     return tap("output", torch.sigmoid(o)) * torch.tanh(c), c
 
 
-def turned(
+def reverse_within_length(
     x: Float[Tensor, "batch time width"], lengths: Int[Tensor, " batch"] | None
 ) -> Float[Tensor, "batch time width"]:
     """Turn each sequence round within its own length; padding stays where it is.
 
-    >>> turned(torch.tensor([[[1.0], [2.0], [0.0]]]), torch.tensor([2])).flatten()
+    >>> reverse_within_length(torch.tensor([[[1.0], [2.0], [0.0]]]), torch.tensor([2])).flatten()
     tensor([2., 1., 0.])
     """
     if lengths is None:
@@ -207,10 +215,10 @@ def turned(
     mirrored = lengths.unsqueeze(1) - 1 - place
     first = time * torch.arange(batch, device=x.device).unsqueeze(1)
     order = torch.where(mirrored >= 0, mirrored, place) + first
-    return _reordered(x, order)
+    return _permute_rows(x, order)
 
 
-class _Turned(torch.autograd.Function):
+class _RowPermutation(torch.autograd.Function):
     """Rows in an order that, taken twice, is the old one; `gather` takes seven times as long."""
 
     @staticmethod
@@ -221,39 +229,39 @@ class _Turned(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
-        return _reordered(gradient, order), None
+        return _permute_rows(gradient, order), None
 
 
-def _reordered(x: Tensor, order: Tensor) -> Tensor:
-    reordered: Tensor = _Turned.apply(x, order)  # type: ignore[no-untyped-call]
+def _permute_rows(x: Tensor, order: Tensor) -> Tensor:
+    reordered: Tensor = _RowPermutation.apply(x, order)  # type: ignore[no-untyped-call]
     return reordered
 
 
-class Recurrent(nn.Module):
+class RecurrentStack(nn.Module):
     """Recurrent layers on top of each other, one or both ways, dropout between them."""
 
     def __init__(
         self,
         cell: CellKind,
-        width: int,
-        hidden: int,
+        input_size: int,
+        hidden_size: int,
         *,
         layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
-        memory: int | None = None,
+        chrono_steps: int | None = None,
     ) -> None:
         super().__init__()
         ways = 2 if bidirectional else 1
-        self.output_width = hidden * ways
+        self.output_size = hidden_size * ways
         self.layers = nn.ModuleList(
             nn.ModuleList(
-                Direction(
+                RecurrentLayer(
                     cell,
-                    width if k == 0 else self.output_width,
-                    hidden,
-                    backwards=bool(way),
-                    memory=memory,
+                    input_size if k == 0 else self.output_size,
+                    hidden_size,
+                    reverse=bool(way),
+                    chrono_steps=chrono_steps,
                 )
                 for way in range(ways)
             )
@@ -265,19 +273,19 @@ class Recurrent(nn.Module):
         self,
         x: Float[Tensor, "batch time width"],
         lengths: Int[Tensor, " batch"] | None = None,
-        memories: list[list[Memory]] | None = None,
+        hidden_states: list[list[HiddenState]] | None = None,
     ) -> tuple[
-        Float[Tensor, "batch time out"], Float[Tensor, "batch ways hidden"], list[list[Memory]]
+        Float[Tensor, "batch time out"], Float[Tensor, "batch ways hidden"], list[list[HiddenState]]
     ]:
         """Return the top layer's states at each position, its last state each way, and memories.
 
         With the memories, a later call goes on where this one ended (one way, without padding).
         """
         lasts: list[Tensor] = []
-        ended: list[list[Memory]] = []
+        ended: list[list[HiddenState]] = []
         for k, ways in enumerate(self.layers):
             assert isinstance(ways, nn.ModuleList)
-            before = [None] * len(ways) if memories is None else memories[k]
+            before = [None] * len(ways) if hidden_states is None else hidden_states[k]
             x = x if k == 0 else self.dropout(x)
             read = [way(x, lengths, memory) for way, memory in zip(ways, before, strict=True)]
             x = torch.cat([states for states, _, _ in read], -1)

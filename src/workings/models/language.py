@@ -13,21 +13,20 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError, brief
-from workings.layers.blocks import EncoderBlock
+from workings.errors import UserError, truncate
 from workings.layers.cache import KeyValueCache
 from workings.layers.dropout import Dropout
-from workings.layers.norms import LayerNorm
+from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
-from workings.layers.recurrent import Memory, Recurrent
-from workings.layers.straight import straight, straight_linear, straight_norm
+from workings.layers.recurrent import HiddenState, RecurrentStack
+from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.recipes import (
-    LanguageConfig,
-    RecurrentLanguageConfig,
-    TransformerLanguageConfig,
-    language_config,
+    LanguageModelConfig,
+    RecurrentLanguageModelConfig,
+    TransformerLanguageModelConfig,
+    parse_language_model_config,
 )
-from workings.trace import tap, traced
+from workings.trace import is_tracing, tap
 
 FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
 
@@ -35,96 +34,96 @@ FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
 class LanguageModel(nn.Module, ABC):
     """Embed, go through layers that never look ahead, score the vocabulary."""
 
-    longest: int | None = None  # positions the model has, where it cannot go on without end
-    remembers: bool = False  # all it has read, in a state of fixed size
+    max_positions: int | None = None  # positions the model has, where it cannot go on without end
+    is_recurrent: bool = False  # all it has read, in a state of fixed size
 
-    def __init__(self, config: LanguageConfig, vocabulary: int, features: int) -> None:
+    def __init__(self, config: LanguageModelConfig, vocab_size: int, num_features: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, config.embedding)
+        self.embedding = nn.Embedding(vocab_size, config.d_model)
         self.dropout = Dropout(config.dropout)
-        if config.tied and features != config.embedding:
+        if config.tie_embeddings and num_features != config.d_model:
             raise UserError(
-                f"tied = true: the head is the embedding, so that {features} features need an "
-                f"embedding of {features}, not {config.embedding}"
+                f"tied = true: the head is the embedding, so that {num_features} features need an "
+                f"embedding of {num_features}, not {config.d_model}"
             )
-        self.head = nn.Linear(features, vocabulary, bias=not config.tied)
-        nn.init.normal_(self.embedding.weight, std=0.02 if config.tied else 1.0)
-        if config.tied:
+        self.head = nn.Linear(num_features, vocab_size, bias=not config.tie_embeddings)
+        nn.init.normal_(self.embedding.weight, std=0.02 if config.tie_embeddings else 1.0)
+        if config.tie_embeddings:
             self.head.weight = self.embedding.weight  # u = h Eᵀ
 
     @abstractmethod
-    def read(self, ids: Int[Tensor, "batch time"], state: Any) -> tuple[Tensor, Any]:
+    def forward_features(self, ids: Int[Tensor, "batch time"], state: Any) -> tuple[Tensor, Any]:
         """Features at every place, and what to remember; None: the sequence begins."""
 
     @abstractmethod
-    def fresh(self) -> Any:
+    def init_state(self) -> Any:
         """A state that remembers nothing yet."""
 
     def forward(
         self, ids: Int[Tensor, "batch time"], state: Any = None
     ) -> tuple[Float[Tensor, "batch time vocabulary"], Any]:
         """Score the next token at every place; go on from a state, where one is given."""
-        features, state = self.read(ids, state)
+        features, state = self.forward_features(ids, state)
         return self.head(tap("features", features)), state
 
     def start(self, prompt: Int[Tensor, "batch time"]) -> tuple[Tensor, Any]:
         """Read a prompt of at least one token; score what follows it."""
-        features, state = self.read(prompt, self.fresh())
+        features, state = self.forward_features(prompt, self.init_state())
         return self.head(features[:, -1]), state
 
     def step(self, tokens: Int[Tensor, " batch"], state: Any) -> tuple[Tensor, Any]:
         """Read a token; score what follows."""
-        features, state = self.read(tokens.unsqueeze(1), state)
+        features, state = self.forward_features(tokens.unsqueeze(1), state)
         return self.head(features[:, -1]), state
 
 
-class Memories:
+class RNNState:
     """What a recurrent model remembers: the state of each layer."""
 
-    def __init__(self, layers: list[list[Memory]]) -> None:
+    def __init__(self, layers: list[list[HiddenState]]) -> None:
         self.layers = layers
 
-    def select(self, rows: Int[Tensor, " chosen"]) -> "Memories":
+    def select(self, rows: Int[Tensor, " chosen"]) -> "RNNState":
         """Make a state of these rows."""
-        return self._each(lambda t: t[rows])
+        return self._map(lambda t: t[rows])
 
-    def detach(self) -> "Memories":
+    def detach(self) -> "RNNState":
         """The same, but gradients end here: truncated back-propagation."""
-        return self._each(Tensor.detach)
+        return self._map(Tensor.detach)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Memories":
-        return Memories(
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "RNNState":
+        return RNNState(
             [[tuple(change(t) for t in memory) for memory in ways] for ways in self.layers]
         )
 
 
-class RecurrentLanguageModel(LanguageModel):
+class RecurrentLM(LanguageModel):
     """Reads token after token; the whole past is in the state."""
 
-    remembers = True
+    is_recurrent = True
 
-    def __init__(self, config: RecurrentLanguageConfig, vocabulary: int) -> None:
-        super().__init__(config, vocabulary, config.hidden)
-        self.recurrent = Recurrent(
+    def __init__(self, config: RecurrentLanguageModelConfig, vocab_size: int) -> None:
+        super().__init__(config, vocab_size, config.hidden_size)
+        self.recurrent = RecurrentStack(
             config.cell,
-            config.embedding,
-            config.hidden,
+            config.d_model,
+            config.hidden_size,
             layers=config.layers,
             dropout=config.dropout,
-            memory=config.memory,
+            chrono_steps=config.chrono_init,
         )
 
-    def fresh(self) -> Memories | None:
+    def init_state(self) -> RNNState | None:
         return None  # zeros
 
-    def read(self, ids: Tensor, state: Memories | None) -> tuple[Tensor, Memories]:
+    def forward_features(self, ids: Tensor, state: RNNState | None) -> tuple[Tensor, RNNState]:
         embedded = self.dropout(tap("embedded", self.embedding(ids)))
         before = None if state is None else state.layers
         states, _, memories = self.recurrent(embedded, memories=before)
-        return self.dropout(states), Memories(memories)
+        return self.dropout(states), RNNState(memories)
 
 
-class Window:
+class KVState:
     """What a Transformer remembers: keys and values of each block.
 
     And the last tokens themselves, where positions may come to an end.
@@ -133,87 +132,87 @@ class Window:
     """
 
     def __init__(
-        self, caches: list[KeyValueCache], fast: FastStep | None, tokens: Tensor | None = None
+        self, caches: list[KeyValueCache], fast_step: FastStep | None, tokens: Tensor | None = None
     ) -> None:
-        self.caches, self.fast, self.tokens = caches, fast, tokens
+        self.caches, self.fast_step, self.tokens = caches, fast_step, tokens
 
-    def select(self, rows: Int[Tensor, " chosen"]) -> "Window":
+    def select(self, rows: Int[Tensor, " chosen"]) -> "KVState":
         """Make a state of these rows."""
         tokens = None if self.tokens is None else self.tokens[rows]
-        return Window([cache.select(rows) for cache in self.caches], self.fast, tokens)
+        return KVState([cache.select(rows) for cache in self.caches], self.fast_step, tokens)
 
-    def anew(self) -> "Window":
+    def with_empty_caches(self) -> "KVState":
         """The same tokens, but nothing of them in the caches."""
-        return Window([KeyValueCache() for _ in self.caches], self.fast, self.tokens)
+        return KVState([KeyValueCache() for _ in self.caches], self.fast_step, self.tokens)
 
 
-class TransformerLanguageModel(LanguageModel):
+class TransformerLM(LanguageModel):
     """Every token looks back at all before it."""
 
-    def __init__(self, config: TransformerLanguageConfig, vocabulary: int) -> None:
-        super().__init__(config, vocabulary, config.embedding)
+    def __init__(self, config: TransformerLanguageModelConfig, vocab_size: int) -> None:
+        super().__init__(config, vocab_size, config.d_model)
         self.positions: SinusoidalPositions | LearnedPositions | None = None
         if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.embedding)
+            self.positions = SinusoidalPositions(config.d_model)
         elif config.positions == "learned":
-            self.positions = LearnedPositions(config.length, config.embedding)
-            self.longest = config.length
+            self.positions = LearnedPositions(config.max_positions, config.d_model)
+            self.max_positions = config.max_positions
         self.blocks = nn.ModuleList(
             EncoderBlock(
-                config.embedding,
+                config.d_model,
                 config.heads,
-                config.hidden or 4 * config.embedding,
+                config.d_ff or 4 * config.d_model,
                 norm=config.norm,
                 activation=config.activation,
                 dropout=config.dropout,
-                shared_heads=config.shared_heads,
+                kv_heads=config.kv_heads,
                 rotary=config.positions == "rotary",
             )
             for _ in range(config.layers)
         )
-        self.norm = LayerNorm(config.embedding) if config.norm == "pre" else nn.Identity()
-        self._calm(config.layers)
+        self.norm = LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self._scale_residual_init(config.layers)
 
-    def _calm(self, layers: int) -> None:
+    def _scale_residual_init(self, layers: int) -> None:
         """Start with small steps: what is added to the residual path grows with the depth."""
         for name, weight in self.named_parameters():
             if name.endswith(("attention.output.weight", "feed_forward.outer.weight")):
                 with torch.no_grad():
                     weight.mul_((2 * layers) ** -0.5)
 
-    def fresh(self) -> Window:
+    def init_state(self) -> KVState:
         # Modules that somebody has hooked have to be called as such.
         hooked = any(m._forward_pre_hooks or m._forward_hooks for m in self.modules())
-        fast = None if hooked or self.training else self._straight()
-        return Window([KeyValueCache() for _ in self.blocks], fast)
+        fast = None if hooked or self.training else self._build_fast_step()
+        return KVState([KeyValueCache() for _ in self.blocks], fast)
 
-    def step(self, tokens: Int[Tensor, " batch"], state: Window) -> tuple[Tensor, Window]:
-        if state.fast is None or traced() or self._is_full(state, 1):
+    def step(self, tokens: Int[Tensor, " batch"], state: KVState) -> tuple[Tensor, KVState]:
+        if state.fast_step is None or is_tracing() or self._is_full(state, 1):
             return super().step(tokens, state)
-        self._late(tokens.unsqueeze(1), state)
-        return state.fast(tokens, state.caches), state
+        self._update_recent_tokens(tokens.unsqueeze(1), state)
+        return state.fast_step(tokens, state.caches), state
 
-    def read(self, ids: Tensor, state: Window | None) -> tuple[Tensor, Window | None]:
+    def forward_features(self, ids: Tensor, state: KVState | None) -> tuple[Tensor, KVState | None]:
         if state is None:
-            return self._through(ids, None), None
-        late = self._late(ids, state)
+            return self._run_blocks(ids, None), None
+        late = self._update_recent_tokens(ids, state)
         if self._is_full(state, ids.shape[1]):
             # No positions are left: begin anew with the later half of what there is room for.
-            state, ids = state.anew(), late
-        return self._through(ids, state.caches), state
+            state, ids = state.with_empty_caches(), late
+        return self._run_blocks(ids, state.caches), state
 
-    def _late(self, ids: Tensor, state: Window) -> Tensor:
+    def _update_recent_tokens(self, ids: Tensor, state: KVState) -> Tensor:
         """Remember as many tokens as are read again where positions come to an end."""
-        if self.longest is None:
+        if self.max_positions is None:
             return ids
         before = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
-        state.tokens = before[:, -max(self.longest // 2, 1) :]
+        state.tokens = before[:, -max(self.max_positions // 2, 1) :]
         return state.tokens
 
-    def _is_full(self, state: Window, new: int) -> bool:
-        return self.longest is not None and state.caches[0].length + new > self.longest
+    def _is_full(self, state: KVState, new: int) -> bool:
+        return self.max_positions is not None and state.caches[0].length + new > self.max_positions
 
-    def _through(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
+    def _run_blocks(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
         x = tap("embedded", self.embedding(ids))
         if self.positions is not None:
             x = self.positions(x, 0 if caches is None else caches[0].length)
@@ -223,12 +222,14 @@ class TransformerLanguageModel(LanguageModel):
         normed: Tensor = self.norm(x)
         return normed
 
-    def _straight(self) -> FastStep:
+    def _build_fast_step(self) -> FastStep:
         """Make a step of the whole model as a plain function, with the weights as they are now."""
         embedding, positions = self.embedding.weight, self.positions
-        head = straight_linear(self.head)
-        norm = straight_norm(self.norm) if isinstance(self.norm, LayerNorm) else None
-        blocks = [straight(block) for block in self.blocks if isinstance(block, EncoderBlock)]
+        head = fast_linear(self.head)
+        norm = fast_norm(self.norm) if isinstance(self.norm, LayerNorm) else None
+        blocks = [
+            fast_block_step(block) for block in self.blocks if isinstance(block, EncoderBlock)
+        ]
 
         def step(tokens: Tensor, caches: list[KeyValueCache]) -> Tensor:
             x = F.embedding(tokens, embedding)
@@ -243,16 +244,16 @@ class TransformerLanguageModel(LanguageModel):
 
 
 LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
-    "recurrent": RecurrentLanguageModel,
-    "transformer": TransformerLanguageModel,
+    "recurrent": RecurrentLM,
+    "transformer": TransformerLM,
 }
 
 
-def build_language_model(table: dict[str, Any], vocabulary: int) -> LanguageModel:
+def build_language_model(table: dict[str, Any], vocab_size: int) -> LanguageModel:
     """Make the model that a recipe's `[model]` section describes, with fresh weights."""
-    kind, config = language_config(table)
+    kind, config = parse_language_model_config(table)
     try:
-        return LANGUAGE_MODELS[kind](config, vocabulary)
+        return LANGUAGE_MODELS[kind](config, vocab_size)
     except (RuntimeError, MemoryError) as error:
-        told = brief(str(error) or "out of memory", 150)
+        told = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: it cannot be made like this: {told}") from None

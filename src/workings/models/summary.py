@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workings.models.captioners import Pictures, RecurrentCaptioner, TransformerCaptioner
-from workings.models.translators import Sentences, Translator
+from workings.models.captioning import ImageBatch, RecurrentCaptioner, TransformerCaptioner
+from workings.models.translation import SentenceBatch, Translator
 
-FLOAT = 4  # bytes
+FLOAT_BYTES = 4  # bytes
 MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerSummary:
     """A layer as the table shows it; the batch is written −1."""
 
     name: str
@@ -27,12 +27,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ModelSummary:
     """The rows and their sums; memory in mebibytes, for a batch of one except the input."""
 
-    rows: list[Row]
+    rows: list[LayerSummary]
     parameters: int
-    trainable: int
+    trainable_parameters: int
     mult_adds: int
     input_mb: float
     activations_mb: float
@@ -44,7 +44,9 @@ class Summary:
         return self.input_mb + self.activations_mb + self.parameters_mb
 
 
-def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) -> Summary:
+def summarize(
+    model: nn.Module, length: int, batch_size: int = 64, pixels: int = 64
+) -> ModelSummary:
     """Send one text of `length` tokens through and note what every leaf layer does.
 
     A captioner gets a picture with it, so many `pixels` wide and high.
@@ -52,9 +54,9 @@ def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) 
     A mult-add is counted for each weight each time it is used; an embedding's as if it were a
     product, as the notes' tool does. The input is that of a `batch` of texts, as theirs is.
     """
-    noted: dict[str, Row] = {}
+    noted: dict[str, LayerSummary] = {}
     handles = [
-        module.register_forward_hook(_noting(noted, name))
+        module.register_forward_hook(_make_hook(noted, name))
         for name, module in model.named_modules()
         if not list(module.children()) and list(module.parameters(recurse=False))
     ]
@@ -66,10 +68,10 @@ def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) 
             lengths = torch.tensor([length], device=device)
             given: tuple[Any, ...] = (ids, lengths) if _takes_lengths(model) else (ids,)
             if isinstance(model, Translator):  # the translation is as long as the source
-                given = (Sentences(ids, lengths), ids)
+                given = (SentenceBatch(ids, lengths), ids)
             elif isinstance(model, RecurrentCaptioner | TransformerCaptioner):
                 picture = torch.zeros(1, pixels, pixels, 3, dtype=torch.uint8, device=device)
-                given = (Pictures(picture, torch.zeros_like(lengths)), ids)
+                given = (ImageBatch(picture, torch.zeros_like(lengths)), ids)
                 inputs = 3 * pixels * pixels
             model.eval()(*given)
     finally:
@@ -78,15 +80,15 @@ def summarise(model: nn.Module, length: int, batch: int = 64, pixels: int = 64) 
             handle.remove()
     parameters = sum(p.numel() for p in model.parameters())
     rows = list(noted.values())
-    numbers = sum(_size(row.shape) for row in rows)
-    return Summary(
+    numbers = sum(_num_elements(row.shape) for row in rows)
+    return ModelSummary(
         rows,
         parameters,
         sum(p.numel() for p in model.parameters() if p.requires_grad),
         sum(row.mult_adds for row in rows),
-        inputs * batch * FLOAT / MEBIBYTE,
-        2 * numbers * FLOAT / MEBIBYTE,  # once forward, once for the gradients
-        parameters * FLOAT / MEBIBYTE,
+        inputs * batch_size * FLOAT_BYTES / MEBIBYTE,
+        2 * numbers * FLOAT_BYTES / MEBIBYTE,  # once forward, once for the gradients
+        parameters * FLOAT_BYTES / MEBIBYTE,
     )
 
 
@@ -95,7 +97,7 @@ def _takes_lengths(model: nn.Module) -> bool:
     return "lengths" in inspect.signature(model.forward).parameters
 
 
-def _noting(noted: dict[str, Row], name: str) -> Callable[..., None]:
+def _make_hook(rows: dict[str, LayerSummary], name: str) -> Callable[..., None]:
     """Note what a layer does; if it is called again and again, all that it does, in one row."""
 
     def note(module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -111,13 +113,15 @@ def _noting(noted: dict[str, Row], name: str) -> Callable[..., None]:
             uses = out.shape[1]  # each position
         parameters = sum(p.numel() for p in own)
         shape = (-1, *out.shape[1:])
-        before = noted[name].mult_adds if name in noted else 0
-        noted[name] = Row(name, type(module).__name__, shape, parameters, before + weights * uses)
+        before = rows[name].mult_adds if name in rows else 0
+        rows[name] = LayerSummary(
+            name, type(module).__name__, shape, parameters, before + weights * uses
+        )
 
     return note
 
 
-def _size(shape: tuple[int, ...]) -> int:
+def _num_elements(shape: tuple[int, ...]) -> int:
     size = 1
     for n in shape[1:]:
         size *= n

@@ -2,6 +2,6 @@
 
 from workings.problems.check import Report
 from workings.problems.problem import Problem
-from workings.problems.solve import Solution
+from workings.problems.solution import Solution
 
 __all__ = ["Problem", "Report", "Solution"]

@@ -7,13 +7,13 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from workings.errors import UserError
-from workings.views.plain import one_line
+from workings.plain_text import to_one_line
 
-LARGEST_SIDE = 1_024  # rows or columns of a matrix
-_LONGEST = 60  # characters; a hand-written number is shorter
-_MOST_PLACES = 400  # decimals, or the exponent of ten: beyond what a float tells from 0 or ∞
-_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^\s*|\*\*\s*)\{?([+-]?\d+)\}?", re.IGNORECASE)
-_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
+MAX_SIDE = 1_024  # rows or columns of a matrix
+_MAX_CHARS = 60  # characters; a hand-written number is shorter
+_MAX_PLACES = 400  # decimals, or the exponent of ten: beyond what a float tells from 0 or ∞
+_POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^\s*|\*\*\s*)\{?([+-]?\d+)\}?", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
 _FRACTION = re.compile(r"[+-]?\d+\s*/\s*\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 
@@ -25,12 +25,12 @@ class Number:
     text: str
     value: float
     places: int | None
-    exponent: bool = False
+    has_exponent: bool = False
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Was it written without decimals?"""
-        return self.places == 0 and not self.exponent
+        return self.places == 0 and not self.has_exponent
 
 
 def read_number(cell: object, where: str) -> Number | None:
@@ -43,46 +43,48 @@ def read_number(cell: object, where: str) -> Number | None:
     """
     hint = 'write 0.5, "1/2", "-inf" or "?"'
     if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal | str):
-        raise UserError(f"{where}: {shown(cell)} is not a number: {hint}")
-    huge = isinstance(cell, int) and cell.bit_length() > 4 * _LONGEST  # Python may refuse str()
+        raise UserError(f"{where}: {quote_value(cell)} is not a number: {hint}")
+    huge = isinstance(cell, int) and cell.bit_length() > 4 * _MAX_CHARS  # Python may refuse str()
     text = "" if huge else str(cell).strip()
     if text == "?":
         return None
-    if huge or len(text) > _LONGEST:
-        raise UserError(f"{where}: {shown(cell)}: a number has at most {_LONGEST} characters")
-    plain = _TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf"))
+    if huge or len(text) > _MAX_CHARS:
+        raise UserError(
+            f"{where}: {quote_value(cell)}: a number has at most {_MAX_CHARS} characters"
+        )
+    plain = _POWER_OF_TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf"))
     if plain.lower() in ("-inf", "inf", "+inf"):
         return Number(text, float(plain), None)
     if _FRACTION.fullmatch(plain):
         top, bottom = plain.split("/")
         if int(bottom) == 0:
-            raise UserError(f"{where}: {shown(cell)} divides by zero")
+            raise UserError(f"{where}: {quote_value(cell)} divides by zero")
         return Number(text, float(Fraction(int(top), int(bottom))), None)
-    if _COMMA.fullmatch(plain):
+    if _DECIMAL_COMMA.fullmatch(plain):
         plain = plain.replace(",", ".")
     if not _DECIMAL.fullmatch(plain):
-        raise UserError(f"{where}: {shown(cell)} is not a number: {hint}")
+        raise UserError(f"{where}: {quote_value(cell)} is not a number: {hint}")
     try:
         exact = Decimal(plain)
     except InvalidOperation:
-        raise UserError(f"{where}: {shown(cell)} has too large an exponent") from None
+        raise UserError(f"{where}: {quote_value(cell)} has too large an exponent") from None
     exponent = exact.as_tuple().exponent
     assert isinstance(exponent, int)
     value = float(exact)
-    if math.isinf(value) or abs(exponent) > _MOST_PLACES or (value == 0 and exact != 0):
-        raise UserError(f"{where}: {shown(cell)} is too large or too small a number")
+    if math.isinf(value) or abs(exponent) > _MAX_PLACES or (value == 0 and exact != 0):
+        raise UserError(f"{where}: {quote_value(cell)} is too large or too small a number")
     with_power = "e" in plain.lower()
     return Number(text, value, -exponent if with_power or exponent <= 0 else 0, with_power)
 
 
-def shown(value: object, longest: int = 30) -> str:
+def quote_value(value: object, max_length: int = 30) -> str:
     r"""Quote somebody's value in an error: on one line, never long.
 
-    >>> shown("a\nb"), shown([0.5] * 99)
+    >>> quote_value("a\nb"), quote_value([0.5] * 99)
     ("'a\\nb'", "'[0.5, 0.5, 0.5, 0.5, 0.5, 0.5…'")
     """
     try:
         text = str(value)
     except (RecursionError, ValueError):  # nested a thousand deep; an integer of 5,000 digits
         return f"a huge {type(value).__name__}"
-    return f"'{one_line(text if len(text) <= longest else text[: longest - 1] + '…')}'"
+    return f"'{to_one_line(text if len(text) <= max_length else text[: max_length - 1] + '…')}'"

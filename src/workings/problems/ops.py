@@ -12,27 +12,27 @@ from typing import TypeAlias
 
 import numpy as np
 
-from workings.problems.cells import Bools, Cells, Floats, beside
-from workings.views.notation import Notation
+from workings.problems.intervals import Bools, Floats, IntervalMatrix, concatenate_columns
+from workings.problems.notation import Notation
 
-Env: TypeAlias = Mapping[str, Cells]
+Env: TypeAlias = Mapping[str, IntervalMatrix]
 
 
-def matrix(env: Env, key: str) -> Cells:
+def get_matrix(env: Env, key: str) -> IntervalMatrix:
     """Look a matrix up; `Kᵀ` is K's transpose."""
     return env[key[:-1]].T if key.endswith("ᵀ") else env[key]
 
 
-def written(n: Notation, key: str) -> str:
+def format_symbol(n: Notation, key: str) -> str:
     """Write a matrix's name: `attention.scores` as scores, `h.3` as h₃."""
     parts = key.removesuffix("ᵀ").split(".")
     name = f"{parts[-2]}_{parts[-1]}" if parts[-1].isdigit() else parts[-1]
     if name == "output" and len(parts) > 1:  # a block's parts are known by what they put out
         name = {"feed_forward": "FFN"}.get(parts[0], parts[0])
-    return n.transposed(n.symbol(name)) if key.endswith("ᵀ") else n.symbol(name)
+    return n.transpose(n.symbol(name)) if key.endswith("ᵀ") else n.symbol(name)
 
 
-def outside(n: Notation, function: str, inside: str) -> str:
+def format_call(n: Notation, function: str, inside: str) -> str:
     """Write a function round its argument."""
     return inside if function == "none" else n.apply(function, inside)
 
@@ -41,11 +41,11 @@ class Op(ABC):
     """How a step comes from the matrices before it."""
 
     @abstractmethod
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         """Work the step out."""
 
     @abstractmethod
-    def formula(self, n: Notation, columns: bool) -> str:
+    def formula(self, n: Notation, column_vectors: bool) -> str:
         """State what is computed."""
 
     @abstractmethod
@@ -63,11 +63,11 @@ class Copy(Op):
 
     x: str
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         return env[self.x]
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return written(n, self.x)
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return format_symbol(n, self.x)
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.number(float(env[self.x].mid[i, j]))
@@ -77,18 +77,18 @@ class Copy(Op):
 
 
 @dataclass(frozen=True)
-class Part(Op):
+class ColumnSlice(Op):
     """Some columns of a matrix: what one head sees, or one gate."""
 
     x: str
     start: int
     stop: int
 
-    def compute(self, env: Env) -> Cells:
-        return env[self.x].columns(self.start, self.stop)
+    def compute(self, env: Env) -> IntervalMatrix:
+        return env[self.x].slice_columns(self.start, self.stop)
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.apply("part", written(n, self.x))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply("part", format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.number(float(self.compute(env).mid[i, j]))
@@ -98,16 +98,16 @@ class Part(Op):
 
 
 @dataclass(frozen=True)
-class Row(Op):
+class RowSlice(Op):
     """One row of a matrix: the input at one time."""
 
     x: str
     index: int
 
-    def compute(self, env: Env) -> Cells:
-        return env[self.x].row(self.index)
+    def compute(self, env: Env) -> IntervalMatrix:
+        return env[self.x].slice_row(self.index)
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.symbol(f"{self.x}_{self.index + 1}")
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
@@ -118,16 +118,16 @@ class Row(Op):
 
 
 @dataclass(frozen=True)
-class Beside(Op):
+class Concatenation(Op):
     """Matrices side by side: the heads' results put together."""
 
     parts: tuple[str, ...]
 
-    def compute(self, env: Env) -> Cells:
-        return beside([env[p] for p in self.parts])
+    def compute(self, env: Env) -> IntervalMatrix:
+        return concatenate_columns([env[p] for p in self.parts])
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.apply("concat", *(written(n, p) for p in self.parts))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply("concat", *(format_symbol(n, p) for p in self.parts))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.number(float(self.compute(env).mid[i, j]))
@@ -137,113 +137,121 @@ class Beside(Op):
 
 
 @dataclass(frozen=True)
-class Scaled(Op):
+class Scaling(Op):
     """A matrix divided (by mistake, multiplied) by a number; `root`: what it is the root of."""
 
     x: str
-    by: float
-    root: float | None = None
-    multiplied: bool = False
+    divisor: float
+    radicand: float | None = None
+    multiplies: bool = False
 
-    def compute(self, env: Env) -> Cells:
-        by = Cells.exact(self.by)
-        return env[self.x] * by if self.multiplied else env[self.x] / by
+    def compute(self, env: Env) -> IntervalMatrix:
+        by = IntervalMatrix.exact(self.divisor)
+        return env[self.x] * by if self.multiplies else env[self.x] / by
 
-    def _by(self, n: Notation) -> str:
-        return n.number(self.by) if self.root is None else n.root(n.number(self.root))
+    def _format_divisor(self, n: Notation) -> str:
+        return n.number(self.divisor) if self.radicand is None else n.root(n.number(self.radicand))
 
-    def _with(self, n: Notation, top: str) -> str:
-        return n.product(top, self._by(n)) if self.multiplied else n.fraction(top, self._by(n))
+    def _format_quotient(self, n: Notation, top: str) -> str:
+        return (
+            n.product(top, self._format_divisor(n))
+            if self.multiplies
+            else n.fraction(top, self._format_divisor(n))
+        )
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return self._with(n, written(n, self.x))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return self._format_quotient(n, format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return self._with(n, n.factor(float(env[self.x].mid[i, j])))
+        return self._format_quotient(n, n.factor(float(env[self.x].mid[i, j])))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x,)
 
 
 @dataclass(frozen=True, eq=False)
-class Masked(Op):
+class Masking(Op):
     """A matrix with a number (−∞, if it is done right) where the mask forbids to look."""
 
     x: str
     allowed: Bools
-    otherwise: float = -np.inf
+    fill_value: float = -np.inf
 
-    def compute(self, env: Env) -> Cells:
-        return env[self.x].where(self.allowed, self.otherwise)
+    def compute(self, env: Env) -> IntervalMatrix:
+        return env[self.x].where(self.allowed, self.fill_value)
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.total([written(n, self.x), n.symbol("M")])
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.total([format_symbol(n, self.x), n.symbol("M")])
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         number = n.factor(float(env[self.x].mid[i, j]))
-        return number if self.allowed[i, j] else n.total([number, n.factor(self.otherwise)])
+        return number if self.allowed[i, j] else n.total([number, n.factor(self.fill_value)])
 
     def sources(self) -> tuple[str, ...]:
         return (self.x,)
 
 
 @dataclass(frozen=True, eq=False)
-class Normalised(Op):
+class Normalization(Op):
     """Scores made weights, along each row (or, by mistake, down each column)."""
 
     x: str
-    how: str = "softmax"  # softmax, sigmoid, sum, exp
+    normalizer: str = "softmax"  # softmax, sigmoid, sum, exp
     # The rest is what mistakes are made of.
     transposed: bool = False
     allowed: Bools | None = None  # a mask, applied only now
-    times: Bools | None = None  # weights multiplied by a 0/1 matrix afterwards
-    over: float = 1.0  # weights divided by this afterwards
+    post_mask: Bools | None = None  # weights multiplied by a 0/1 matrix afterwards
+    post_divisor: float = 1.0  # weights divided by this afterwards
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         x = env[self.x] if self.allowed is None else env[self.x].where(self.allowed, -np.inf)
         x = x.T if self.transposed else x
-        weights = NORMALISE[self.how](x)
+        weights = NORMALIZERS[self.normalizer](x)
         weights = weights.T if self.transposed else weights
-        if self.times is not None:
-            weights = weights.where(self.times, 0.0)
-        return weights if self.over == 1.0 else weights / Cells.exact(self.over)
+        if self.post_mask is not None:
+            weights = weights.where(self.post_mask, 0.0)
+        return (
+            weights
+            if self.post_divisor == 1.0
+            else weights / IntervalMatrix.exact(self.post_divisor)
+        )
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.apply(self.how, written(n, self.x))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply(self.normalizer, format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         x = env[self.x].mid
         rivals = x[:, j] if self.transposed else x[i]
         own = float(x[i, j])
-        if self.how == "sigmoid":
-            return n.fraction(n.number(1), n.total([n.number(1), _e(n, -own)]))
+        if self.normalizer == "sigmoid":
+            return n.fraction(n.number(1), n.total([n.number(1), _format_exp(n, -own)]))
         if np.isneginf(rivals).all():
             return n.number(0)
-        if self.how == "sum":
+        if self.normalizer == "sum":
             shown = [n.factor(float(r)) for r in rivals if not np.isneginf(r)]
             return n.fraction(n.number(0 if np.isneginf(own) else own), n.total(shown))
-        if self.how == "exp":
-            return _e(n, own)
-        return n.fraction(_e(n, own), n.total([_e(n, float(r)) for r in rivals]))
+        if self.normalizer == "exp":
+            return _format_exp(n, own)
+        return n.fraction(_format_exp(n, own), n.total([_format_exp(n, float(r)) for r in rivals]))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x,)
 
 
-def _e(n: Notation, exponent: float) -> str:
+def _format_exp(n: Notation, exponent: float) -> str:
     return n.power(n.symbol("e"), n.number(exponent))
 
 
-NORMALISE: dict[str, Callable[[Cells], Cells]] = {
-    "softmax": Cells.softmax,
-    "sigmoid": Cells.sigmoid,
-    "sum": Cells.over_sum,
-    "exp": lambda x: x.rising(np.exp),
+NORMALIZERS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
+    "softmax": IntervalMatrix.softmax,
+    "sigmoid": IntervalMatrix.sigmoid,
+    "sum": IntervalMatrix.normalize_by_sum,
+    "exp": lambda x: x.apply_monotonic(np.exp),
 }
 
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
-_GELU_TURNS = -0.7517915246935645
+_GELU_MINIMUM = -0.7517915246935645
 
 
 def _gelu(x: Floats) -> Floats:
@@ -251,27 +259,27 @@ def _gelu(x: Floats) -> Floats:
     return np.where(np.isneginf(x), 0.0, x * share)
 
 
-ACTIVATE: dict[str, Callable[[Cells], Cells]] = {
-    "relu": lambda x: x.rising(lambda v: np.maximum(v, 0)),
-    "tanh": lambda x: x.rising(np.tanh),
-    "sigmoid": Cells.sigmoid,
-    "gelu": lambda x: x.turning(_gelu, _GELU_TURNS),
+ACTIVATIONS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
+    "relu": lambda x: x.apply_monotonic(lambda v: np.maximum(v, 0)),
+    "tanh": lambda x: x.apply_monotonic(np.tanh),
+    "sigmoid": IntervalMatrix.sigmoid,
+    "gelu": lambda x: x.apply_piecewise_monotonic(_gelu, _GELU_MINIMUM),
     "none": lambda x: x,
 }
 
 
 @dataclass(frozen=True)
-class Activated(Op):
+class Activation(Op):
     """A function of each cell."""
 
     x: str
     function: str
 
-    def compute(self, env: Env) -> Cells:
-        return ACTIVATE[self.function](env[self.x])
+    def compute(self, env: Env) -> IntervalMatrix:
+        return ACTIVATIONS[self.function](env[self.x])
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.apply(self.function, written(n, self.x))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply(self.function, format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.apply(self.function, n.number(float(env[self.x].mid[i, j])))
@@ -291,40 +299,42 @@ class Linear(Op):
     bias: str | None = None
     function: str = "none"
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         (a, b), *rest = self.pairs
-        total = matrix(env, a) @ matrix(env, b)
+        total = get_matrix(env, a) @ get_matrix(env, b)
         for x, w in rest:
-            total = total + matrix(env, x) @ matrix(env, w)
+            total = total + get_matrix(env, x) @ get_matrix(env, w)
         if self.bias is not None:
             total = total + env[self.bias]
-        return ACTIVATE[self.function](total)
+        return ACTIVATIONS[self.function](total)
 
-    def formula(self, n: Notation, columns: bool) -> str:
+    def formula(self, n: Notation, column_vectors: bool) -> str:
         terms = []
         for pair in self.pairs:
-            factors = [written(n, key) for key in pair]
-            terms.append(n.beside(*(reversed(factors) if columns else factors)))
+            factors = [format_symbol(n, key) for key in pair]
+            terms.append(n.matrix_product(*(reversed(factors) if column_vectors else factors)))
         if self.bias is not None:
-            terms.append(written(n, self.bias))
-        return outside(n, self.function, n.total(terms))
+            terms.append(format_symbol(n, self.bias))
+        return format_call(n, self.function, n.total(terms))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         terms = [
             n.product(n.factor(float(x)), n.factor(float(y)))
             for a, b in self.pairs
-            for x, y in zip(_row(matrix(env, a), i), matrix(env, b).mid[:, j], strict=True)
+            for x, y in zip(
+                _broadcast_row(get_matrix(env, a), i), get_matrix(env, b).mid[:, j], strict=True
+            )
         ]
         if self.bias is not None:
             terms.append(n.factor(float(env[self.bias].mid[0, j])))
-        return outside(n, self.function, n.total(terms))
+        return format_call(n, self.function, n.total(terms))
 
     def sources(self) -> tuple[str, ...]:
         keys = tuple(key.removesuffix("ᵀ") for pair in self.pairs for key in pair)
         return keys if self.bias is None else (*keys, self.bias)
 
 
-def _row(cells: Cells, i: int) -> Floats:
+def _broadcast_row(cells: IntervalMatrix, i: int) -> Floats:
     """Take a row; a matrix of one row is the same for all."""
     row: Floats = cells.mid[i if cells.shape[0] > 1 else 0]
     return row
@@ -337,18 +347,18 @@ class SumOfProducts(Op):
     pairs: tuple[tuple[str, str], ...]
     function: str = "none"
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         total = None
         for a, b in self.pairs:
-            term = env[a] * ACTIVATE[self.function](env[b])
+            term = env[a] * ACTIVATIONS[self.function](env[b])
             total = term if total is None else total + term
         assert total is not None
         return total
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.total(
             [
-                n.product(written(n, a), outside(n, self.function, written(n, b)))
+                n.product(format_symbol(n, a), format_call(n, self.function, format_symbol(n, b)))
                 for a, b in self.pairs
             ]
         )
@@ -360,7 +370,7 @@ class SumOfProducts(Op):
                     n.factor(float(env[a].mid[i, j])),
                     n.factor(float(env[b].mid[i, j]))
                     if self.function == "none"
-                    else outside(n, self.function, n.number(float(env[b].mid[i, j]))),
+                    else format_call(n, self.function, n.number(float(env[b].mid[i, j]))),
                 )
                 for a, b in self.pairs
             ]
@@ -377,11 +387,11 @@ class Sum(Op):
     a: str
     b: str
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         return env[self.a] + env[self.b]
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.total([written(n, self.a), written(n, self.b)])
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.total([format_symbol(n, self.a), format_symbol(n, self.b)])
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.total([n.factor(float(env[k].mid[i, j])) for k in (self.a, self.b)])

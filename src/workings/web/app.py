@@ -9,23 +9,23 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from workings import __version__
-from workings.errors import UserError, brief, extra_of
+from workings.errors import UserError, install_hint, truncate
+from workings.plain_text import to_one_line
 from workings.problems import Problem
-from workings.problems.from_text import problem_from_text
-from workings.views.plain import one_line
-from workings.web import asked, exports, judged, laid, sheets, told
-from workings.web.assets import assets
-from workings.web.comparing import comparing
-from workings.web.guard import App, Door, Guard
-from workings.web.lectures import lecture, lectures
-from workings.web.looking import looking
-from workings.web.shelf import Shelf
-from workings.web.training import training
-from workings.web.written_out import Workings
+from workings.problems.documents.problem_text import parse_problem_text
+from workings.web import problem_files, problem_views, report_views, requests, responses
+from workings.web.assets import load_assets
+from workings.web.cell_workings import CellWorkings
+from workings.web.problem_files import get_lecture, load_lectures
+from workings.web.routes_compare import add_compare_routes
+from workings.web.routes_inspect import add_inspect_routes
+from workings.web.routes_training import add_training_routes
+from workings.web.runs import RunRegistry
+from workings.web.security import AccessPolicy, App, SecurityMiddleware
 
-_LONGEST_LINE = 300  # characters of a refusal
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": told.Refusal, "description": why}
+_MAX_MESSAGE_LENGTH = 300  # characters of a refusal
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": responses.ErrorResponse, "description": why}
     for status, why in (
         (400, "not a request"),
         (401, "no token"),
@@ -41,12 +41,12 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def guarded(door: Door, shelf: Shelf | None = None) -> App:
+def build_secured_app(policy: AccessPolicy, registry: RunRegistry | None = None) -> App:
     """The application behind its door."""
-    return Guard(application(shelf), door)
+    return SecurityMiddleware(build_app(registry), policy)
 
 
-def application(shelf: Shelf | None = None) -> FastAPI:
+def build_app(registry: RunRegistry | None = None) -> FastAPI:
     """Put the answers together; `/api/openapi.json` describes them. `shelf`: the runs to show."""
     app = FastAPI(
         title="workings",
@@ -54,25 +54,25 @@ def application(shelf: Shelf | None = None) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        responses=_REFUSALS,
+        responses=_ERROR_RESPONSES,
     )
-    app.exception_handler(RequestValidationError)(_invalid)
-    app.exception_handler(HTTPException)(_not_there)
-    app.exception_handler(ModuleNotFoundError)(_missing)
-    _pages(app)
-    _problems(app)
-    _texts(app)
-    shelf = shelf or Shelf()
-    app.exception_handler(UserError)(_wrong(shelf))
-    _runs(app, shelf)
-    looking(app, shelf)
-    training(app, shelf)
-    comparing(app, shelf)
+    app.exception_handler(RequestValidationError)(_handle_validation_error)
+    app.exception_handler(HTTPException)(_handle_http_error)
+    app.exception_handler(ModuleNotFoundError)(_handle_missing_module)
+    _add_page_routes(app)
+    _add_problem_routes(app)
+    _add_text_routes(app)
+    registry = registry or RunRegistry()
+    app.exception_handler(UserError)(_make_user_error_handler(registry))
+    _add_run_routes(app, registry)
+    add_inspect_routes(app, registry)
+    add_training_routes(app, registry)
+    add_compare_routes(app, registry)
     return app
 
 
-def _pages(app: FastAPI) -> None:
-    files = assets()
+def _add_page_routes(app: FastAPI) -> None:
+    files = load_assets()
 
     @app.get("/", include_in_schema=False)
     @app.head("/", include_in_schema=False)
@@ -87,117 +87,121 @@ def _pages(app: FastAPI) -> None:
         return Response(content, media_type=kind)
 
 
-def _problems(app: FastAPI) -> None:
+def _add_problem_routes(app: FastAPI) -> None:
     @app.post("/api/work")
-    def work(given: asked.Work) -> told.Worked:
+    def work(given: requests.ProblemRequest) -> responses.SolutionView:
         """Work a problem: every step, with its formula and its numbers."""
-        return laid.worked(given.table.problem(), given.decimals)
+        return problem_views.build_solution_view(given.table.to_problem(), given.decimals)
 
     @app.post("/api/cell")
-    def cell(given: asked.CellAsked) -> told.Working:
+    def cell(given: requests.CellRequest) -> responses.CellWorking:
         """Write one cell out."""
-        problem = given.table.problem()
-        return Workings(problem, given.decimals).of(given.key, given.row, given.column)
+        problem = given.table.to_problem()
+        return CellWorkings(problem, given.decimals).write_cell(given.key, given.row, given.column)
 
     @app.post("/api/check")
-    def check(given: asked.Work) -> told.Report:
+    def check(given: requests.ProblemRequest) -> responses.ReportView:
         """Judge every claimed number."""
-        return judged.judged(given.table.problem().check(), given.decimals)
+        return report_views.build_report_view(given.table.to_problem().check(), given.decimals)
 
     @app.post("/api/hint")
-    def hint(given: asked.Hint) -> told.Hint:
+    def hint(given: requests.HintRequest) -> responses.HintView:
         """Help with a step that is being worked out."""
-        return judged.hint(given.table.problem(), given.key, given.level, given.decimals)
+        return report_views.build_hint(
+            given.table.to_problem(), given.key, given.level, given.decimals
+        )
 
     @app.post("/api/make")
-    def make(given: asked.Sheet) -> told.Sheet:
+    def make(given: requests.SheetRequest) -> responses.SheetView:
         """Make a problem sheet."""
-        return sheets.made(given)
+        return problem_files.build_sheet(given)
 
     @app.post("/api/export", response_class=Response)
-    def export(given: asked.Export) -> Response:
+    def export(given: requests.ExportRequest) -> Response:
         """Write a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
-        return exports.attached(given.form, exports.exported(given))
+        return problem_files.build_file_response(given.form, problem_files.export_problem(given))
 
 
-def _texts(app: FastAPI) -> None:
+def _add_text_routes(app: FastAPI) -> None:
     @app.post("/api/read")
-    def read(given: asked.Text) -> told.Rows:
+    def read(given: requests.TextRequest) -> responses.MatrixRows:
         """Read a matrix from LaTeX, a NumPy or PyTorch print, a list, Markdown or CSV."""
-        rows = asked.bounded(given.text, "what was pasted")
-        return told.Rows(cells=rows)
+        rows = requests.read_bounded_matrix(given.text, "what was pasted")
+        return responses.MatrixRows(cells=rows)
 
     @app.post("/api/open")
-    def open_text(given: asked.Text) -> told.Table:
+    def open_text(given: requests.TextRequest) -> responses.ProblemTable:
         """Read a problem from the text of a problem file or of a slide."""
-        return laid.table(_small(_opened(given.text)))
+        return problem_views.build_problem_table(_check_size(_parse_document(given.text)))
 
     @app.get("/api/lectures")
-    def names() -> list[told.Lecture]:
+    def names() -> list[responses.LectureView]:
         """List the worked examples of the lecture notes."""
-        return [told.Lecture(name=name, title=p.title) for name, p in lectures().items()]
+        return [
+            responses.LectureView(name=name, title=p.title) for name, p in load_lectures().items()
+        ]
 
     @app.get("/api/lecture/{name}")
-    def one(name: Annotated[str, Path(max_length=60)]) -> told.Table:
+    def one(name: Annotated[str, Path(max_length=60)]) -> responses.ProblemTable:
         """Give one of them as a problem with its claims."""
-        return laid.table(lecture(name))
+        return problem_views.build_problem_table(get_lecture(name))
 
 
-def _runs(app: FastAPI, shelf: Shelf) -> None:
+def _add_run_routes(app: FastAPI, registry: RunRegistry) -> None:
     @app.get("/api/runs")
-    def runs() -> list[told.Run]:
+    def runs() -> list[responses.RunView]:
         """List the runs that the workbench was started with."""
-        found = shelf.runs.values()
-        return [told.Run(name=run.name, title=run.title, kind=run.kind) for run in found]
+        found = registry.runs.values()
+        return [responses.RunView(name=run.name, title=run.title, kind=run.kind) for run in found]
 
 
-def _opened(text: str) -> Problem:
+def _parse_document(text: str) -> Problem:
     """Read a problem file, or else a slide; what a file lacks is told only where it is one."""
     if any(line.strip() in ("[given]", "[claim]") for line in text.splitlines()):
         return Problem.from_toml(text.removeprefix("\ufeff"))
-    return problem_from_text(text)
+    return parse_problem_text(text)
 
 
-def _small(problem: Problem) -> Problem:
+def _check_size(problem: Problem) -> Problem:
     """Refuse what is too large to be looked at."""
-    side = max((max(cells.shape) for cells in problem.exact.values()), default=0)
-    if side > laid.MOST_SIDE:
+    side = max((max(cells.shape) for cells in problem.exact_matrices.values()), default=0)
+    if side > problem_views.MAX_SIDE:
         raise UserError(
-            f"a matrix with a side of {side}; the page takes {laid.MOST_SIDE}:"
+            f"a matrix with a side of {side}; the page takes {problem_views.MAX_SIDE}:"
             " for more, `workings check`"
         )
     return problem
 
 
-def _wrong(shelf: Shelf) -> Callable[[Request, Exception], JSONResponse]:
+def _make_user_error_handler(registry: RunRegistry) -> Callable[[Request, Exception], JSONResponse]:
     def refuse(_: Request, error: Exception) -> JSONResponse:
-        return _refusal(422, shelf.without_places(str(error)))
+        return _error_response(422, registry.redact_paths(str(error)))
 
     return refuse
 
 
-def _invalid(_: Request, error: Exception) -> JSONResponse:
+def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
     """Say what does not fit, without what was given: that may be anything."""
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(error.errors()[0])
     place = [str(part) for part in first["loc"][1:] if isinstance(part, int | str)]
-    where = ".".join(brief(part, 40) for part in place if "[" not in part) or "the request"
-    return _refusal(422, f"{where}: {first['msg']}")
+    where = ".".join(truncate(part, 40) for part in place if "[" not in part) or "the request"
+    return _error_response(422, f"{where}: {first['msg']}")
 
 
-def _not_there(_: Request, error: Exception) -> JSONResponse:
+def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return _refusal(error.status_code, error.detail)
+    return _error_response(error.status_code, error.detail)
 
 
-def _missing(_: Request, error: Exception) -> JSONResponse:
+def _handle_missing_module(_: Request, error: Exception) -> JSONResponse:
     """Say how to install what a run needs; what no extra brings is a mistake of ours."""
     assert isinstance(error, ModuleNotFoundError)
-    if extra_of(error) is None:
+    if install_hint(error) is None:
         raise error
-    return _refusal(422, f"{error.name} is missing: {extra_of(error)}")
+    return _error_response(422, f"{error.name} is missing: {install_hint(error)}")
 
 
-def _refusal(status: int, why: str) -> JSONResponse:
-    line = one_line(why.encode("utf-8", "replace").decode())
-    return JSONResponse({"error": brief(line, _LONGEST_LINE)}, status)
+def _error_response(status: int, message: str) -> JSONResponse:
+    line = to_one_line(message.encode("utf-8", "replace").decode())
+    return JSONResponse({"error": truncate(line, _MAX_MESSAGE_LENGTH)}, status)

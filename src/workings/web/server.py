@@ -10,40 +10,40 @@ from pathlib import Path
 import uvicorn
 
 from workings.errors import UserError
-from workings.web.app import guarded
-from workings.web.guard import LOOPBACK, Door
-from workings.web.shelf import Shelf
+from workings.web.app import build_secured_app
+from workings.web.runs import RunRegistry
+from workings.web.security import LOOPBACK, AccessPolicy
 
-_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a token
+_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a token
 
 
 def serve(
-    host: str | None, port: int, ready: Callable[[str], None], runs: Sequence[str | Path] = ()
+    host: str | None, port: int, on_ready: Callable[[str], None], runs: Sequence[str | Path] = ()
 ) -> None:
     """Serve until interrupted; `ready` is told the link. A host other than loopback has a token."""
-    shelf = Shelf(runs)
-    listening = _listening(host or "127.0.0.1", port)
-    door = _door(host, listening.getsockname()[1])
-    ready(link(host, door))
-    _server(door, shelf).run(sockets=[listening])
+    shelf = RunRegistry(runs)
+    listening = _open_socket(host or "127.0.0.1", port)
+    door = _build_policy(host, listening.getsockname()[1])
+    on_ready(format_link(host, door))
+    _build_server(door, shelf).run(sockets=[listening])
 
 
 @contextmanager
-def running(runs: Sequence[str | Path] = ()) -> Iterator[str]:
+def serve_in_background(runs: Sequence[str | Path] = ()) -> Iterator[str]:
     """Serve on a free port of this machine, in a thread, as long as the block lasts."""
-    listening = _listening("127.0.0.1", 0)
-    door = _door(None, listening.getsockname()[1])
-    server = _server(door, Shelf(runs))
+    listening = _open_socket("127.0.0.1", 0)
+    door = _build_policy(None, listening.getsockname()[1])
+    server = _build_server(door, RunRegistry(runs))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    yield link(None, door).rstrip("/")
+    yield format_link(None, door).rstrip("/")
     server.should_exit = True
     thread.join(5)
 
 
-def _server(door: Door, shelf: Shelf) -> uvicorn.Server:
+def _build_server(policy: AccessPolicy, registry: RunRegistry) -> uvicorn.Server:
     config = uvicorn.Config(
-        guarded(door, shelf),
+        build_secured_app(policy, registry),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -55,21 +55,23 @@ def _server(door: Door, shelf: Shelf) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def link(host: str | None, door: Door) -> str:
+def format_link(host: str | None, policy: AccessPolicy) -> str:
     """The address of the page, with the token where one is needed."""
-    shown = socket.gethostname() if host in _EVERYWHERE else host or "127.0.0.1"
+    shown = socket.gethostname() if host in _WILDCARD_HOSTS else host or "127.0.0.1"
     shown = f"[{shown}]" if ":" in shown else shown
-    return f"http://{shown}:{door.port}/" + (f"?token={door.token}" if door.token else "")
+    return f"http://{shown}:{policy.port}/" + (f"?token={policy.token}" if policy.token else "")
 
 
-def _door(host: str | None, port: int) -> Door:
+def _build_policy(host: str | None, port: int) -> AccessPolicy:
     if host is None or host in LOOPBACK:
-        return Door(port)
+        return AccessPolicy(port)
     names = (*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower())
-    return Door(port, names, any_address=host in _EVERYWHERE, token=secrets.token_urlsafe(24))
+    return AccessPolicy(
+        port, names, allows_any_address=host in _WILDCARD_HOSTS, token=secrets.token_urlsafe(24)
+    )
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     """Open the port now, so that a taken one is told in a line."""
     if not 0 <= port <= 65535:
         raise UserError(f"--port {port}: from 0 (any that is free) to 65535")

@@ -2,8 +2,7 @@
 
 from workings.problems.kinds.attention import ATTENTION
 from workings.problems.kinds.base import Kind, Setting, Step
-from workings.problems.kinds.block import BLOCK
-from workings.problems.kinds.layers import ADDITIVE, FEED_FORWARD, LAYER_NORM, POSITIONS
+from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.recurrent import LSTM, RNN
 
 KINDS: dict[str, Kind] = {

@@ -4,9 +4,18 @@ import math
 
 from workings.errors import UserError
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.ops import Beside, Copy, Linear, Masked, Normalised, Op, Part, Scaled
+from workings.problems.ops import (
+    ColumnSlice,
+    Concatenation,
+    Copy,
+    Linear,
+    Masking,
+    Normalization,
+    Op,
+    Scaling,
+)
 
-MATRICES = {
+ATTENTION_MATRICES = {
     "X": ("n", "d"),
     "context": ("m", "e"),
     "W_Q": ("d", "k"),
@@ -23,7 +32,9 @@ MATRICES = {
 }
 
 
-def steps(sizes: Sizes, setting: Setting, prefix: str = "", x: str = "X") -> list[Step]:
+def build_attention_steps(
+    sizes: Sizes, setting: Setting, prefix: str = "", x: str = "X"
+) -> list[Step]:
     """Lay the steps out; in a block they have a prefix and start from another matrix than X."""
     asked = "context" if "context" in sizes else x
 
@@ -37,7 +48,7 @@ def steps(sizes: Sizes, setting: Setting, prefix: str = "", x: str = "X") -> lis
         return Linear(((source, identity),), bias=bias) if bias in sizes else Copy(source)
 
     laid = [
-        Step(f"{prefix}{name}", projection(name, source), rows=rows, shown=name not in sizes)
+        Step(f"{prefix}{name}", projection(name, source), row_axis=rows, is_shown=name not in sizes)
         for name, source, rows in (
             ("Q", x, "tokens"),
             ("K", asked, "context"),
@@ -46,20 +57,20 @@ def steps(sizes: Sizes, setting: Setting, prefix: str = "", x: str = "X") -> lis
     ]
     heads = range(1, setting.heads + 1) if setting.heads > 1 else (None,)
     if setting.heads > 1:
-        laid += _parts(sizes, setting, prefix)
+        laid += _build_head_slices(sizes, setting, prefix)
     for name in ("scores", "scaled", "masked", "weights", "mixed"):
-        laid += [_head_step(name, sizes, setting, prefix, head) for head in heads]
+        laid += [_build_head_step(name, sizes, setting, prefix, head) for head in heads]
     if setting.heads > 1:
         together = tuple(f"{prefix}mixed.{head}" for head in heads)
-        laid.append(Step(f"{prefix}mixed", Beside(together)))
+        laid.append(Step(f"{prefix}mixed", Concatenation(together)))
     mixed, bias = f"{prefix}mixed", "b_O" if "b_O" in sizes else None
     projected = "W_O" in sizes or bias is not None
     output = Linear(((mixed, "W_O" if "W_O" in sizes else f"I.{sizes['v']}"),), bias=bias)
-    laid.append(Step(f"{prefix}output", output if projected else Copy(mixed), shown=projected))
+    laid.append(Step(f"{prefix}output", output if projected else Copy(mixed), is_shown=projected))
     return laid
 
 
-def _parts(sizes: Sizes, setting: Setting, prefix: str) -> list[Step]:
+def _build_head_slices(sizes: Sizes, setting: Setting, prefix: str) -> list[Step]:
     """Q, K and V in equal neighbouring blocks, one a head."""
     laid = []
     for name, width in (("Q", sizes["k"]), ("K", sizes["k"]), ("V", sizes["v"])):
@@ -69,17 +80,19 @@ def _parts(sizes: Sizes, setting: Setting, prefix: str) -> list[Step]:
         laid += [
             Step(
                 f"{prefix}{name}",
-                Part(f"{prefix}{name}", part * (head - 1), part * head),
-                part=head,
-                shown=False,
-                claimable=False,
+                ColumnSlice(f"{prefix}{name}", part * (head - 1), part * head),
+                part_index=head,
+                is_shown=False,
+                is_claimable=False,
             )
             for head in range(1, setting.heads + 1)
         ]
     return laid
 
 
-def _head_step(name: str, sizes: Sizes, setting: Setting, prefix: str, head: int | None) -> Step:
+def _build_head_step(
+    name: str, sizes: Sizes, setting: Setting, prefix: str, head: int | None
+) -> Step:
     end = "" if head is None else f".{head}"
 
     def key(step: str) -> str:
@@ -90,21 +103,21 @@ def _head_step(name: str, sizes: Sizes, setting: Setting, prefix: str, head: int
     if name == "scores":
         op = Linear(((key("Q"), key("K") + "ᵀ"),))
     elif name == "scaled":
-        scale, root = scale_of(sizes, setting)
+        scale, root = resolve_scale(sizes, setting)
         shown = scale is not None
-        op = Copy(key("scores")) if scale is None else Scaled(key("scores"), scale, root)
+        op = Copy(key("scores")) if scale is None else Scaling(key("scores"), scale, root)
     elif name == "masked":
         shown = setting.mask is not None
-        op = Copy(key("scaled")) if setting.mask is None else Masked(key("scaled"), setting.mask)
+        op = Copy(key("scaled")) if setting.mask is None else Masking(key("scaled"), setting.mask)
     elif name == "weights":
-        op = Normalised(key("masked"), setting.normalizer)
+        op = Normalization(key("masked"), setting.normalizer)
     else:
         op = Linear(((key("weights"), key("V")),))
     columns = "" if name == "mixed" else "context"
-    return Step(f"{prefix}{name}", op, part=head, columns=columns, shown=shown)
+    return Step(f"{prefix}{name}", op, part_index=head, column_axis=columns, is_shown=shown)
 
 
-def scale_of(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None]:
+def resolve_scale(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None]:
     """What the scores are divided by, and what it is the root of; (None, None): not divided."""
     if setting.scale == "none" or "k" not in sizes.sizes:
         return None, None
@@ -115,7 +128,7 @@ def scale_of(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None
 
 
 # Sizes that are one where nothing stands between them.
-TIES = (
+ATTENTION_TIED_SIZES = (
     (("context", "K"), "m", "n"),
     (("context", "V"), "m", "n"),
     (("context",), "e", "d"),
@@ -126,10 +139,10 @@ TIES = (
 
 ATTENTION = Kind(
     name="attention",
-    matrices=MATRICES,
-    needs=(),
-    ties=(*TIES, (("W_O",), "o", "v")),
+    matrices=ATTENTION_MATRICES,
+    required=(),
+    tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "o", "v")),
     settings=("heads", "scale", "mask", "normalizer"),
-    build=steps,
-    parts="head",
+    build=build_attention_steps,
+    part_name="head",
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workings.errors import UserError
-from workings.problems.cells import Bools
+from workings.problems.intervals import Bools
 from workings.problems.ops import Op
 
 
@@ -31,16 +31,16 @@ class Step:
 
     name: str
     op: Op
-    part: int | None = None
-    rows: str = "tokens"  # what its rows and columns stand for, for the table's headers:
-    columns: str = ""  # tokens, context, or nothing in particular
-    shown: bool = True  # False: the problem does not have it, it equals the one before
-    claimable: bool = True  # False: only a part of another step
+    part_index: int | None = None
+    row_axis: str = "tokens"  # what its rows and columns stand for, for the table's headers:
+    column_axis: str = ""  # tokens, context, or nothing in particular
+    is_shown: bool = True  # False: the problem does not have it, it equals the one before
+    is_claimable: bool = True  # False: only a part of another step
 
     @property
     def key(self) -> str:
         """Its name among all matrices of the problem."""
-        return self.name if self.part is None else f"{self.name}.{self.part}"
+        return self.name if self.part_index is None else f"{self.name}.{self.part_index}"
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Kind:
 
     name: str
     matrices: Mapping[str, tuple[str, str]]
-    needs: tuple[str, ...]
+    required: tuple[str, ...]
     settings: tuple[str, ...]
     build: Callable[["Sizes", Setting], list[Step]]
-    parts: str | None = None
+    part_name: str | None = None
     prefixes: tuple[str, ...] = ()
-    ties: tuple[tuple[tuple[str, ...], str, str], ...] = ()
+    tied_sizes: tuple[tuple[tuple[str, ...], str, str], ...] = ()
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Sizes:
 
     given: frozenset[str]
     sizes: dict[str, int] = field(default_factory=dict)
-    because: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, size: str) -> int:
         return self.sizes[size]
@@ -76,22 +76,22 @@ class Sizes:
     def __contains__(self, matrix: str) -> bool:
         return matrix in self.given
 
-    def bind(self, size: str, value: int, what: str) -> None:
+    def bind(self, size: str, value: int, reason: str) -> None:
         """Settle a size, or hold it against what settled it: `what` is like "X has 4 columns"."""
         if size == "4h":  # four gates side by side
             if value % 4:
-                raise UserError(f"{what}: it must be a multiple of 4, one part for each gate")
+                raise UserError(f"{reason}: it must be a multiple of 4, one part for each gate")
             size, value = "h", value // 4
         if size == "1":
             if value != 1:
-                raise UserError(f"{what}: it must be a single vector")
+                raise UserError(f"{reason}: it must be a single vector")
         elif self.sizes.setdefault(size, value) != value:
-            raise UserError(f"{what}, but {self.because[size]}: it must be {self.sizes[size]}")
+            raise UserError(f"{reason}, but {self.reasons[size]}: it must be {self.sizes[size]}")
         else:
-            self.because.setdefault(size, what)
+            self.reasons.setdefault(size, reason)
 
     def tie(self, size: str, other: str, absent: str) -> None:
         """Make two sizes one, because the matrix between them is absent."""
         for a, b in ((size, other), (other, size)):
             if b in self.sizes:
-                self.bind(a, self.sizes[b], f"without {absent}, {self.because[b]}")
+                self.bind(a, self.sizes[b], f"without {absent}, {self.reasons[b]}")

@@ -4,10 +4,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workings.problems.cells import Cells, merge
+from workings.problems.intervals import IntervalMatrix, select_cells
+from workings.problems.kinds.attention import ATTENTION_MATRICES, ATTENTION_TIED_SIZES
+from workings.problems.kinds.attention import build_attention_steps as attention_steps
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
-from workings.problems.ops import Activated, Copy, Env, Linear, Normalised, Op, written
-from workings.views.notation import Notation
+from workings.problems.notation import Notation
+from workings.problems.ops import (
+    Activation,
+    Copy,
+    Env,
+    Linear,
+    Normalization,
+    Op,
+    Sum,
+    format_symbol,
+)
 
 
 @dataclass(frozen=True)
@@ -17,16 +28,18 @@ class Angles(Op):
     count: int
     width: int
     base: float
-    paired: bool
+    per_pair: bool
 
     def _exponents(self) -> list[float]:
-        return [c - c % 2 for c in range(0, self.width, 2 if self.paired else 1)]
+        return [c - c % 2 for c in range(0, self.width, 2 if self.per_pair else 1)]
 
-    def compute(self, env: Env) -> Cells:  # noqa: ARG002
+    def compute(self, env: Env) -> IntervalMatrix:  # noqa: ARG002
         divisors = self.base ** (np.array(self._exponents()) / self.width)
-        return Cells.exact(np.arange(self.count)[:, None]) / Cells.exact(divisors[None, :])
+        return IntervalMatrix.exact(np.arange(self.count)[:, None]) / IntervalMatrix.exact(
+            divisors[None, :]
+        )
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         exponent = n.fraction(n.product(n.number(2), n.symbol("i")), n.number(self.width))
         return n.fraction(n.symbol("pos"), n.power(n.number(self.base), exponent))
 
@@ -39,37 +52,39 @@ class Angles(Op):
 
 
 @dataclass(frozen=True)
-class Encoding(Op):
+class PositionEncoding(Op):
     """The sine of the angle in even columns, the cosine in odd ones (counted from 0)."""
 
     width: int
-    paired: bool
+    per_pair: bool
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         angles = env["angles"]
-        if self.paired:
-            angles = angles.each(lambda a: a.repeat(2, axis=1)[:, : self.width])
+        if self.per_pair:
+            angles = angles.rearrange(lambda a: a.repeat(2, axis=1)[:, : self.width])
         even = np.arange(self.width) % 2 == 0
-        return merge(even, angles.wave(np.sin, np.pi / 2), angles.wave(np.cos, 0.0))
+        return select_cells(
+            even, angles.apply_sinusoid(np.sin, np.pi / 2), angles.apply_sinusoid(np.cos, 0.0)
+        )
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         angle = n.symbol("angle")
         return n.row(n.apply("sin", angle), ",", n.apply("cos", angle))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        angle = env["angles"].mid[i, j // 2 if self.paired else j]
+        angle = env["angles"].mid[i, j // 2 if self.per_pair else j]
         return n.apply("cos" if j % 2 else "sin", n.number(float(angle)))
 
     def sources(self) -> tuple[str, ...]:
         return ("angles",)
 
 
-def _positions(sizes: Sizes, setting: Setting) -> list[Step]:
+def _build_position_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     # Half as many angles as columns: somebody wrote one for each pair.
     paired = sizes.sizes.get("angles") == (setting.width + 1) // 2 != setting.width
     return [
         Step("angles", Angles(setting.count, setting.width, setting.base, paired)),
-        Step("encoding", Encoding(setting.width, paired)),
+        Step("encoding", PositionEncoding(setting.width, paired)),
     ]
 
 
@@ -79,11 +94,11 @@ class Mean(Op):
 
     x: str
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         return env[self.x].mean()
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        return n.apply("mean", written(n, self.x))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply("mean", format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:  # noqa: ARG002
         row = env[self.x].mid[i]
@@ -100,11 +115,11 @@ class Variance(Op):
     x: str
     mean: str
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         return env[self.x].variance(env[self.mean])
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        gap = n.row("(", written(n, self.x), "−", written(n, self.mean), ")")
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        gap = n.row("(", format_symbol(n, self.x), "−", format_symbol(n, self.mean), ")")
         return n.apply("mean", n.power(gap, n.number(2)))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:  # noqa: ARG002
@@ -119,7 +134,7 @@ class Variance(Op):
 
 
 @dataclass(frozen=True)
-class Standardised(Op):
+class Standardization(Op):
     """The distance from the mean in standard deviations."""
 
     x: str
@@ -127,44 +142,44 @@ class Standardised(Op):
     variance: str
     eps: float
 
-    def compute(self, env: Env) -> Cells:
-        variance = env[self.variance] + Cells.exact(self.eps)
+    def compute(self, env: Env) -> IntervalMatrix:
+        variance = env[self.variance] + IntervalMatrix.exact(self.eps)
         with np.errstate(invalid="ignore"):
-            deviation = variance.rising(lambda v: np.sqrt(np.maximum(v, 0)))
+            deviation = variance.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
         return (env[self.x] - env[self.mean]) / deviation
 
-    def _over(self, n: Notation, gap: str, variance: str) -> str:
+    def _format_quotient(self, n: Notation, gap: str, variance: str) -> str:
         inside = n.total([variance, n.number(self.eps)]) if self.eps else variance
         return n.fraction(gap, n.root(inside))
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        gap = n.row(written(n, self.x), "−", written(n, self.mean))
-        return self._over(n, gap, written(n, self.variance))
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        gap = n.row(format_symbol(n, self.x), "−", format_symbol(n, self.mean))
+        return self._format_quotient(n, gap, format_symbol(n, self.variance))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         own, mean = env[self.x].mid[i, j], env[self.mean].mid[i, 0]
         gap = n.row(n.number(float(own)), "−", n.factor(float(mean)))
-        return self._over(n, gap, n.number(float(env[self.variance].mid[i, 0])))
+        return self._format_quotient(n, gap, n.number(float(env[self.variance].mid[i, 0])))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x, self.mean, self.variance)
 
 
 @dataclass(frozen=True)
-class GammaBeta(Op):
+class ElementwiseAffine(Op):
     """Each column times its γ plus its β."""
 
     x: str
     gamma: str | None
     beta: str | None
 
-    def compute(self, env: Env) -> Cells:
+    def compute(self, env: Env) -> IntervalMatrix:
         x = env[self.x]
         x = x if self.gamma is None else x * env[self.gamma]
         return x if self.beta is None else x + env[self.beta]
 
-    def formula(self, n: Notation, columns: bool) -> str:  # noqa: ARG002
-        x = written(n, self.x)
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        x = format_symbol(n, self.x)
         x = x if self.gamma is None else n.product(n.symbol("γ"), x)
         return x if self.beta is None else n.total([x, n.symbol("β")])
 
@@ -180,7 +195,7 @@ class GammaBeta(Op):
         return tuple(key for key in (self.x, self.gamma, self.beta) if key is not None)
 
 
-def norm_steps(
+def build_norm_steps(
     setting: Setting, x: str, gamma: str | None, beta: str | None, prefix: str = ""
 ) -> list[Step]:
     """Lay out a layer norm of `x`."""
@@ -188,21 +203,21 @@ def norm_steps(
     return [
         Step(mean, Mean(x)),
         Step(variance, Variance(x, mean)),
-        Step(normalised, Standardised(x, mean, variance, setting.eps)),
+        Step(normalised, Standardization(x, mean, variance, setting.eps)),
         Step(
             f"{prefix}output",
-            GammaBeta(normalised, gamma, beta) if gamma or beta else Copy(normalised),
-            shown=bool(gamma or beta),
+            ElementwiseAffine(normalised, gamma, beta) if gamma or beta else Copy(normalised),
+            is_shown=bool(gamma or beta),
         ),
     ]
 
 
-def _layer_norm(sizes: Sizes, setting: Setting) -> list[Step]:
+def _build_layer_norm_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     gamma, beta = ("gamma" if "gamma" in sizes else None, "beta" if "beta" in sizes else None)
-    return norm_steps(setting, "X", gamma, beta)
+    return build_norm_steps(setting, "X", gamma, beta)
 
 
-def feed_forward_steps(
+def build_feed_forward_steps(
     sizes: Sizes, setting: Setting, x: str = "X", prefix: str = ""
 ) -> list[Step]:
     """Lay out `W_2 σ(W_1 x + b_1) + b_2`."""
@@ -210,21 +225,21 @@ def feed_forward_steps(
     hidden, activated = f"{prefix}hidden", f"{prefix}activated"
     return [
         Step(hidden, Linear(((x, "W_1"),), bias=biases[0])),
-        Step(activated, Activated(hidden, setting.activation)),
+        Step(activated, Activation(hidden, setting.activation)),
         Step(f"{prefix}output", Linear(((activated, "W_2"),), bias=biases[1])),
     ]
 
 
-def _additive(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
+def _build_additive_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
     def weight(name: str) -> str:
         return name if name in sizes else f"I.{sizes['k']}"
 
     pairs = (("s", weight("W_s")), ("H", weight("W_h")))
     return [
-        Step("hidden", Linear(pairs, function="tanh"), rows="context"),
-        Step("scores", Linear((("v", "hiddenᵀ"),)), rows="", columns="context"),
-        Step("weights", Normalised("scores"), rows="", columns="context"),
-        Step("mixed", Linear((("weights", "H"),)), rows=""),
+        Step("hidden", Linear(pairs, function="tanh"), row_axis="context"),
+        Step("scores", Linear((("v", "hiddenᵀ"),)), row_axis="", column_axis="context"),
+        Step("weights", Normalization("scores"), row_axis="", column_axis="context"),
+        Step("mixed", Linear((("weights", "H"),)), row_axis=""),
     ]
 
 
@@ -236,21 +251,25 @@ FEED_FORWARD_MATRICES = {
 }
 
 POSITIONS = Kind(
-    name="positions", matrices={}, needs=(), settings=("count", "width", "base"), build=_positions
+    name="positions",
+    matrices={},
+    required=(),
+    settings=("count", "width", "base"),
+    build=_build_position_steps,
 )
 LAYER_NORM = Kind(
     name="layer_norm",
     matrices={"X": ("n", "d"), "gamma": ("1", "d"), "beta": ("1", "d")},
-    needs=("X",),
+    required=("X",),
     settings=("eps",),
-    build=_layer_norm,
+    build=_build_layer_norm_steps,
 )
 FEED_FORWARD = Kind(
     name="feed_forward",
     matrices={"X": ("n", "d"), **FEED_FORWARD_MATRICES},
-    needs=("X", "W_1", "W_2"),
+    required=("X", "W_1", "W_2"),
     settings=("activation",),
-    build=feed_forward_steps,
+    build=build_feed_forward_steps,
 )
 ADDITIVE = Kind(
     name="additive",
@@ -261,8 +280,59 @@ ADDITIVE = Kind(
         "W_h": ("b", "k"),
         "v": ("1", "k"),
     },
-    needs=("s", "H", "v"),
-    ties=((("W_s",), "a", "k"), (("W_h",), "b", "k")),
+    required=("s", "H", "v"),
+    tied_sizes=((("W_s",), "a", "k"), (("W_h",), "b", "k")),
     settings=(),
-    build=_additive,
+    build=_build_additive_steps,
+)
+
+
+def _build_block_norm(sizes: Sizes, setting: Setting, which: int, x: str) -> list[Step]:
+    """Lay out one of the two norms, with its own γ and β or those given for both."""
+    gamma, beta = (
+        next((g for g in (f"{name}_{which}", name) if g in sizes), None)
+        for name in ("gamma", "beta")
+    )
+    return build_norm_steps(setting, x, gamma, beta, prefix=f"norm_{which}.")
+
+
+def _build_block_steps(sizes: Sizes, setting: Setting) -> list[Step]:
+    if setting.order == "pre":
+        return [
+            *_build_block_norm(sizes, setting, 1, "X"),
+            *attention_steps(sizes, setting, "attention.", "norm_1.output"),
+            Step("add_1", Sum("X", "attention.output")),
+            *_build_block_norm(sizes, setting, 2, "add_1"),
+            *build_feed_forward_steps(sizes, setting, "norm_2.output", "feed_forward."),
+            Step("add_2", Sum("add_1", "feed_forward.output")),
+        ]
+    return [
+        *attention_steps(sizes, setting, "attention.", "X"),
+        Step("add_1", Sum("X", "attention.output")),
+        *_build_block_norm(sizes, setting, 1, "add_1"),
+        *build_feed_forward_steps(sizes, setting, "norm_1.output", "feed_forward."),
+        Step("add_2", Sum("norm_1.output", "feed_forward.output")),
+        *_build_block_norm(sizes, setting, 2, "add_2"),
+    ]
+
+
+BLOCK = Kind(
+    name="block",
+    # The residual paths tie the widths together: what attention and feed-forward put out is added
+    # to what went in.
+    matrices={
+        **ATTENTION_MATRICES,
+        "W_O": ("v", "d"),
+        "b_O": ("1", "d"),
+        **FEED_FORWARD_MATRICES,
+        "W_2": ("h", "d"),
+        "b_2": ("1", "d"),
+        **{f"{name}{end}": ("1", "d") for name in ("gamma", "beta") for end in ("", "_1", "_2")},
+    },
+    required=("X", "W_1", "W_2"),
+    tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "v", "d")),
+    settings=("heads", "scale", "mask", "normalizer", "activation", "order", "eps"),
+    build=_build_block_steps,
+    part_name="head",
+    prefixes=("attention", "norm_1", "feed_forward", "norm_2"),
 )

@@ -1,0 +1,178 @@
+"""Whole folders: a run to somebody else's format, and somebody else's model to a run."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from workings.config import to_table, to_toml
+from workings.data.tokenizers.base import Tokenizer
+from workings.errors import UserError, did_you_mean
+from workings.interop.ctranslate2 import convert_language_model, convert_translator
+from workings.interop.gpt2 import (
+    convert_gpt2_config,
+    read_config,
+    read_gpt2,
+    read_gpt2_tokenizer,
+    unique_token_names,
+    write_gpt2,
+    write_tokenizer,
+)
+from workings.interop.marian import (
+    SUPPRESSED_LOGIT_BIAS,
+    read_marian,
+    read_vocabularies,
+    write_languages,
+    write_marian,
+)
+from workings.models.language import LanguageModel
+from workings.models.translation import PAD, START, Translator
+from workings.recipes import (
+    LanguageDataConfig,
+    LanguageRecipe,
+    LanguageTokenizerConfig,
+    Recipe,
+    TranslationDataConfig,
+    TranslationRecipe,
+)
+from workings.storage import (
+    atomic_folder,
+    file_checksums,
+    table_checksum,
+    write_json,
+    write_tensors,
+    write_text,
+)
+from workings.tasks.seq2seq import get_stop_id
+from workings.tasks.translation import IMPORTED, TokenizerPair, Translation
+from workings.training.environment import collect_environment
+
+EXPORT_FORMATS = ("ctranslate2", "gpt2")
+TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "marian")
+_NO_TOKENIZER_NOTE = "no tokenizer is written: only byte pairs have a form there, not {}"
+
+
+def export_language_model(
+    model: LanguageModel, tokenizer: Tokenizer, target_format: str, folder: Path
+) -> list[str]:
+    """Write a run's model into a new folder, in another format; return what should be known."""
+    if target_format not in EXPORT_FORMATS:
+        raise UserError(f"--to {target_format}: {did_you_mean(target_format, EXPORT_FORMATS)}")
+    with _create_folder(folder) as part:
+        if target_format == "gpt2":
+            write_gpt2(model, part, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
+        else:
+            unknown = tokenizer.unk_id if tokenizer.unk_id >= 0 else None
+            names = unique_token_names(tokenizer)
+            convert_language_model(
+                model, names, part, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id, unk_id=unknown
+            )
+        if write_tokenizer(tokenizer, part):
+            return []
+    return [_NO_TOKENIZER_NOTE.format(tokenizer.kind)]
+
+
+def export_translator(
+    model: Translator,
+    tokenizers: TokenizerPair,
+    target_format: str,
+    folder: Path,
+    languages: tuple[str, str] = ("source", "target"),
+) -> list[str]:
+    """Write a translator into a new folder, in another format; return what should be known."""
+    if target_format not in TRANSLATOR_EXPORT_FORMATS:
+        raise UserError(
+            f"--to {target_format}: of a translator, {did_you_mean(target_format, TRANSLATOR_EXPORT_FORMATS)}"
+        )
+    with _create_folder(folder) as part:
+        if target_format == "marian":
+            write_marian(model, part)
+        else:
+            names = unique_token_names(tokenizers.source), unique_token_names(tokenizers.target)
+            stop, unknown = get_stop_id(tokenizers.target), tokenizers.target.unk_id
+            convert_translator(model, names, part, eos_id=stop, unk_id=unknown, add_source_eos=True)
+        notes = _write_translator_tokenizers(tokenizers, part)
+        if target_format == "marian":
+            write_languages(part, languages)
+        return notes
+
+
+def _write_translator_tokenizers(tokenizers: TokenizerPair, folder: Path) -> list[str]:
+    """Write tokenizers: one, if it is both languages', else each in a folder of its own."""
+    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    written = []
+    if tokenizers.source == tokenizers.target:
+        written.append(write_tokenizer(tokenizers.target, folder, lowercase=tokenizers.lower))
+    else:
+        for name, tokenizer in sides.items():
+            (folder / name).mkdir()
+            written.append(write_tokenizer(tokenizer, folder / name, lowercase=tokenizers.lower))
+            if not written[-1]:
+                (folder / name).rmdir()
+    if all(written):
+        return []
+    notes = ["texts are read in small letters: give it such"] if tokenizers.lower else []
+    return [*notes, _NO_TOKENIZER_NOTE.format(tokenizers.target.kind)]
+
+
+def import_model(folder: Path, run_folder: Path) -> None:
+    """Make a run of a GPT-2 or a Marian in Hugging Face's layout, as if it were trained here."""
+    config = read_config(folder)
+    if config.get("model_type") == "marian":
+        _import_translator(folder, config, run_folder)
+    else:
+        _import_language_model(folder, config, run_folder)
+
+
+def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
+    vocabularies = read_vocabularies(folder, config)
+    marian = read_marian(folder, config, vocabularies.unk_id)
+    words = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
+    if marian.is_renumbered:  # no bias of theirs keeps a search from these
+        with torch.no_grad():
+            marian.model.head.bias[[PAD, START]] = SUPPRESSED_LOGIT_BIAS
+    source, target = vocabularies.languages
+    recipe = TranslationRecipe(
+        title=folder.resolve().name,
+        data=TranslationDataConfig(set=IMPORTED, source=source, target=target),
+        tokenizer=vocabularies.to_tokenizer_config(words),
+        model=marian.model_table,
+    )
+    task = Translation(recipe, words, marian.model)
+    with _create_folder(run_folder) as part:
+        task.save(part)
+        _write_run(part, recipe, task.files, marian.model)
+
+
+def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
+    table, rows = convert_gpt2_config(config)
+    tokenizer = read_gpt2_tokenizer(folder, config, rows)
+    model = read_gpt2(folder)
+    recipe = LanguageRecipe(
+        title=folder.resolve().name,
+        data=LanguageDataConfig(set=IMPORTED, context_length=table["max_positions"]),
+        tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=rows),
+        model=table,
+    )
+    with _create_folder(run_folder) as part:
+        tokenizer.save(part / "tokenizer.json")
+        _write_run(part, recipe, ("tokenizer.json",), model)
+
+
+def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Module) -> None:
+    """Write what makes a run of a folder that has its task's files."""
+    write_text(folder / "config.toml", to_toml(to_table(recipe)))
+    sums = file_checksums(folder, ("config.toml", *files))
+    told = {"data": {"set": IMPORTED}, "processes": 1, "files": sums}
+    write_json(folder / "environment.json", {**collect_environment(), **told})
+    write_tensors(folder / "model.safetensors", model.state_dict(), table_checksum(sums))
+
+
+def _create_folder(folder: Path) -> AbstractContextManager[Path]:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already: another --out")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return atomic_folder(folder)

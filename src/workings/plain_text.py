@@ -1,0 +1,101 @@
+"""Text from anybody, made safe for a terminal, and measured in its columns."""
+
+import unicodedata
+
+_ALLOWED_CONTROLS = "\t\n"
+
+
+def escape_control(text: str) -> str:
+    r"""Write control characters out, so that no text can move the cursor or hide another.
+
+    >>> escape_control("red \x1b[31m alert")
+    'red \\x1b[31m alert'
+    """
+    return "".join(
+        c
+        if c in _ALLOWED_CONTROLS or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else _escape_character(c)
+        for c in text
+    )
+
+
+def to_one_line(text: str) -> str:
+    r"""Make text printable and put it on one line.
+
+    >>> to_one_line("a\nb")
+    'a\\nb'
+    """
+    return escape_control(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def display_width(text: str) -> int:
+    """Count the columns that text takes on a terminal; it has to be printable already.
+
+    >>> display_width("cat"), display_width("猫"), display_width("e\u0301")
+    (3, 2, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(_character_width(c) for c in text)
+
+
+def truncate_to_columns(text: str, columns: int, tail: int = 0) -> str:
+    """Shorten text to so many columns, with … for what is left out before its last characters.
+
+    >>> truncate_to_columns("attention", 6), truncate_to_columns("Input 12", 6, tail=2)
+    ('atten…', 'Inp…12')
+    """
+    if display_width(text) <= columns:
+        return text
+    end = text[len(text) - tail :]
+    if display_width(end) + 2 > columns:
+        end = ""
+    kept, room = "", columns - 1 - display_width(end)
+    for c in text:
+        room -= _character_width(c)
+        if room < 0:
+            break
+        kept += c
+    return f"{kept}…{end}"
+
+
+def pad_right(text: str, columns: int) -> str:
+    """Fill text up with spaces on its right."""
+    return text + " " * (columns - display_width(text))
+
+
+def pad_left(text: str, columns: int) -> str:
+    """Fill text up with spaces on its left."""
+    return " " * (columns - display_width(text)) + text
+
+
+def wrap_to_columns(text: str, columns: int, subsequent_indent: str = "") -> list[str]:
+    """Break text at its spaces into lines of at most so many columns, `hang` before all but one.
+
+    A no-break space holds words together and is printed as a space.
+
+    >>> wrap_to_columns("softmax of the scores", 12, subsequent_indent="  ")
+    ['softmax of', '  the scores']
+    """
+    lines, line = [], ""
+    for word in text.split(" "):
+        if line.strip() and display_width(line) + 1 + display_width(word) > columns:
+            lines.append(line)
+            line = subsequent_indent + word
+        else:
+            line = f"{line} {word}" if line else word
+        while display_width(line) > columns:  # a word longer than a line
+            cut = len(truncate_to_columns(line, columns + 1)) - 1
+            lines.append(line[:cut])
+            line = subsequent_indent + line[cut:]
+    return [part.rstrip().replace("\u00a0", " ") for part in [*lines, line]]
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _escape_character(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,284 @@
+r"""Finding statements like `Q = X W_Q = [matrix][matrix] = [matrix]` in a slide or a note.
+
+A text is LaTeX, Markdown, the print of a program, or a mixture. It is read from left to right once:
+matrices are cut out first, the rest is split at equals signs and at what ends a statement.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from workings.errors import UserError
+from workings.problems.documents import latex
+from workings.problems.documents.matrices import BRACKET_PIECES, Rows, parse_matrix
+
+_CONSTRUCTOR_NAMES = frozenset(
+    {"array", "asarray", "tensor", "Tensor", "matrix", "Matrix", "Array"}
+)
+_CONSTRUCTOR = re.compile(r"[A-Za-z_][\w.]{0,40}\(\s{0,20}$")
+_DELIMITER = re.compile(
+    rf"(?P<end>\$\$|(?<!\\)\\[\[\]]|{latex.ROW_END}|\\(?:begin|end)\{{[a-z]+\*?\}}"
+    r"|\n[ \t]*\n|\n(?=[ \t]*[^\s=&\\\[][^\n=\[]{0,80}=))"
+    r"|(?P<equals>:?(?<![<>!=])=(?!=)|\\(?:approx|simeq|equiv|coloneqq)(?![A-Za-z])|≈)"
+)
+# >>> Q, and the print of it on the next line; the dots before further lines of an input.
+_PROMPT = re.compile(
+    r"^(?:>>>|In \[\d+\]:)[ \t]*(?:print\()?(\w{1,40})\)?[ \t]*\n+(?:Out\[\d+\]:)?", re.MULTILINE
+)
+_CONTINUATION = re.compile(r"^\.\.\. ", re.MULTILINE)
+_PRINT_LABEL = re.compile(
+    r"\n[^\n:=\[\]]{1,60}:\s*$"
+)  # what print("Q:", Q) writes before the matrix
+_SEPARATOR = re.compile(r"\\q?quad(?![A-Za-z])|[,;\n$&]|\\text|\\ |\band\b")
+_TIMES = re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·*@]")
+_NUMBER = re.compile(r"[+−-]?(?:\d+[.,/]?\d*|\.\d+)(?:e[+-]?\d+)?")
+_CELL_END = re.compile(r"[\s&,;|\[\]]+|\\\\")
+_ANNOTATION = re.compile(  # \text{…} and \cancel{…}, a size after the matrix
+    r"\\(?:text(?:rm|it|bf)?|b?x?cancel) ?\{(?:[^{}]|\{[^{}]*\})*\}|\\(?:blacksquare|qed)\b"
+    r"|_?[({]\d+ ?(?:\\times|×|x) ?\d+[)}]"
+)
+
+
+@dataclass
+class Segment:
+    """What stands between two equals signs: text, matrix, text, matrix, …, text."""
+
+    texts: list[str] = field(default_factory=lambda: [""])
+    matrices: list[str] = field(default_factory=list)
+
+    def get_single_matrix(self) -> str | None:
+        """Return the matrix if there is nothing else, else None."""
+        if len(self.matrices) != 1 or self.get_surrounding_text():
+            return None
+        _, transposed = latex.strip_decoration(self.texts[1])
+        return self.matrices[0] + ("^T" if transposed else "")
+
+    def get_surrounding_text(self) -> str:
+        """Return what stands before and after the matrices, apart from what says nothing."""
+        before, _ = latex.strip_decoration(self.texts[0])
+        after, _ = latex.strip_decoration(_ANNOTATION.sub("", " ".join(self.texts[-1].split())))
+        return " ".join(part for part in (before, after) if part)
+
+    def get_factors(self) -> list[str]:
+        """Return the matrices if they are multiplied with each other and nothing else is there."""
+        rest = [latex.strip_decoration(_TIMES.sub("", text))[0] for text in self.texts]
+        if any(rest):
+            return []
+        turned = [latex.strip_decoration(text)[1] for text in self.texts[1:]]
+        return [m + ("^T" if t else "") for m, t in zip(self.matrices, turned, strict=True)]
+
+
+@dataclass
+class Statement:
+    """`left = segment = segment …`, and where in the text it begins."""
+
+    left: str
+    segments: list[Segment]
+    position: int
+
+
+def find_statements(text: str) -> list[Statement]:
+    """Find all statements, in order."""
+    text = _PROMPT.sub(r"\1 =\n", _CONTINUATION.sub("    ", text))
+    blocks, text = _extract_blocks(text)
+    scan = _StatementScanner()
+    position = 0
+    for start, end in _find_matrices(text):
+        scan.read_text(text[position:start], position)
+        scan.add_matrix(text[start:end])
+        position = end
+    scan.read_text(text[position:], position)
+    scan.end_statement()
+    return sorted(blocks + scan.statements, key=lambda statement: statement.position)
+
+
+def parse_numbers(matrix: str, where: str) -> Rows | None:
+    """Read a matrix; None where it has no numbers, because it is a formula of its cells."""
+    try:
+        rows = parse_matrix(matrix, where)
+    except UserError:
+        if any(_NUMBER.fullmatch(piece) for piece in _CELL_END.split(matrix)):
+            raise
+        return None
+    return rows if any(cell != "?" for row in rows for cell in row) else None
+
+
+class _StatementScanner:
+    """Puts the pieces of a text together to statements."""
+
+    def __init__(self) -> None:
+        self.statements: list[Statement] = []
+        self._chain = [Segment()]
+        self._position = 0
+
+    def read_text(self, text: str, position: int) -> None:
+        start = 0
+        for mark in _DELIMITER.finditer(text):
+            self._chain[-1].texts[-1] += text[start : mark.start()]
+            start = mark.end()
+            if mark.lastgroup == "equals":
+                self._add_equals(position + mark.start())
+            elif len(self._chain) == 1 or self._chain[-1] != Segment():  # not right after an =
+                self.end_statement()
+        self._chain[-1].texts[-1] += text[start:]
+
+    def add_matrix(self, matrix: str) -> None:
+        segment = self._chain[-1]
+        if segment.matrices and (label := _PRINT_LABEL.search(segment.texts[-1])):  # the next print
+            segment.texts[-1] = ""
+            self.end_statement()
+            segment = self._chain[-1]
+            segment.texts[0] = label.group()
+        if len(self._chain) == 1 and not segment.matrices:
+            name, colon, rest = segment.texts[0].rpartition(":")
+            if colon and not latex.strip_decoration(rest)[0]:  # X: [[1, 0], [0, 2]]
+                segment.texts[0] = name
+                segment = Segment()
+                self._chain.append(segment)
+        segment.matrices.append(matrix)
+        segment.texts.append("")
+
+    def _add_equals(self, position: int) -> None:
+        segment = self._chain[-1]
+        tail = segment.texts[-1]
+        if segment.matrices and _SEPARATOR.search(tail) and latex.strip_decoration(tail)[0]:
+            segment.texts[-1] = ""  # X = [matrix], W_Q = …: a new statement without a full stop
+            self.end_statement()
+            self._chain[-1].texts[0] = tail
+        if len(self._chain) == 1:
+            self._position = position
+        self._chain.append(Segment())
+
+    def end_statement(self) -> None:
+        first, *rest = self._chain
+        self._chain = [Segment()]
+        if not rest and self.statements and len(first.get_factors()) > 1:
+            self.statements[-1].segments.append(first)  # $$Q = X W_Q$$ and below it $$[A] × [B]$$
+        if not rest or first.matrices:
+            return
+        if latex.strip_decoration(first.texts[0])[0]:
+            self.statements.append(Statement(first.texts[0], rest, self._position))
+        elif self.statements:  # it begins with =, and goes on from the one before
+            self.statements[-1].segments += rest
+
+
+def _find_matrices(text: str) -> list[tuple[int, int]]:
+    """Find where the matrices are: LaTeX environments, lists in brackets, array(…), tensor(…)."""
+    environments, unclosed = latex.find_environments(text)
+    if unclosed:
+        raise UserError(f"\\begin{{{unclosed}}} has no \\end{{{unclosed}}}")
+    spans = [(e.start, e.end) for e in environments]
+    last = 0
+    for start, end in sorted(_find_lists(_blank_out(text, spans))):
+        if start >= last:
+            spans.append((start, end))
+            last = end
+    return sorted(spans)
+
+
+def _find_lists(text: str) -> Iterator[tuple[int, int]]:
+    """Find lists that have numbers, with the array( … ) round them."""
+    opened: list[tuple[int, int]] = []  # where, and how deep the lists inside are nested
+    lists, closed = [], {}
+    for mark in re.finditer(r"\\.|[\[\]()]", text, re.DOTALL):
+        if mark.group() in ("[", "("):
+            opened.append((mark.start(), 0))
+        elif mark.group() in ("]", ")") and opened:
+            start, depth = opened.pop()
+            closed[start] = mark.end()
+            if (text[start], mark.group()) == ("[", "]"):
+                depth += 1
+                lists.append((start, mark.end(), depth))
+            if opened:
+                opened[-1] = (opened[-1][0], max(opened[-1][1], depth))
+    for start, end, depth in lists:
+        if depth <= 3 and not _is_index(text[max(0, start - 30) : start]):
+            inside = latex.to_plain_text(text[start + 1 : end - 1])
+            if any(_NUMBER.fullmatch(piece) for piece in _CELL_END.split(inside)):
+                maker = _CONSTRUCTOR.search(text, max(0, start - 60), start)
+                if (
+                    maker
+                    and maker.group().rstrip().rstrip("(").split(".")[-1] in _CONSTRUCTOR_NAMES
+                ):
+                    bracket = start - len(maker.group()) + maker.group().index("(")
+                    yield maker.start(), closed.get(bracket, end)
+                yield start, end
+
+
+def _is_index(before: str) -> bool:
+    r"""Tell x[0] from \times [0]."""
+    return bool(re.search(r"[\w)]$", before)) and not re.search(r"\\[A-Za-z]+$", before)
+
+
+def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
+    """Put spaces in the place of some parts of a text."""
+    pieces, position = [], 0
+    for start, end in spans:
+        pieces += [text[position:start], " " * (end - start)]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _extract_blocks(text: str) -> tuple[list[Statement], str]:
+    """Find tables under a line `NAME:`, and matrices drawn over several lines; blank them out."""
+    lines = text.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    found: list[Statement] = []
+    spans: list[tuple[int, int]] = []
+    i = 0
+    while i < len(lines):
+        left, first, stop = (
+            _find_drawing(lines, i) if _has_bracket_piece(lines[i]) else _find_table(lines, i)
+        )
+        if left:
+            matrix = "".join(lines[first:stop])
+            found.append(Statement(left, [Segment(["", ""], [matrix])], starts[i]))
+            spans.append((starts[i], starts[stop]))
+        i = stop
+    return found, _blank_out(text, spans)
+
+
+def _has_bracket_piece(line: str) -> bool:
+    return not set(BRACKET_PIECES).isdisjoint(line)
+
+
+def _find_drawing(lines: list[str], start: int) -> tuple[str, int, int]:
+    """Find a drawn matrix's name, which is beside one of its lines or above it, and its end."""
+    stop = start
+    while stop < len(lines) and _has_bracket_piece(lines[stop]):
+        stop += 1
+    left = " ".join(re.split(f"[{BRACKET_PIECES}]", line)[0] for line in lines[start:stop]).strip()
+    if not left and start and lines[start - 1].rstrip().endswith((":", "=")):
+        left = lines[start - 1].strip()
+    return left.rstrip(" :="), start, stop
+
+
+def _find_table(lines: list[str], index: int) -> tuple[str, int, int]:
+    """Find the table under a line `NAME:` or `## NAME`: the name, the first line, the end."""
+    left = lines[index].strip().rstrip("*_ ")
+    first = index + 1
+    while first < len(lines) and first < index + 3 and not lines[first].strip():
+        first += 1
+    stop = first
+    barred = first < len(lines) and lines[first].lstrip().startswith("|")
+    if not (left.endswith((":", "=")) or (left.startswith(("#", "*")) and barred)):
+        return "", first, index + 1
+    while stop < len(lines) and _is_table_line(lines[stop], is_first=stop == first):
+        stop += 1
+    cells = [cell for cell in _CELL_END.split(" ".join(lines[first:stop])) if cell.strip("-:+=")]
+    numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in cells)
+    if numbers and (barred or numbers * 2 >= len(cells)):
+        return left.rstrip(":= "), first, stop
+    return "", first, max(stop, index + 1)
+
+
+def _is_table_line(line: str, is_first: bool) -> bool:
+    line = line.strip()
+    if not line or "=" in line or line.startswith(("[", "\\", "$", "array", "tensor", "(")):
+        return False
+    return (
+        line.startswith("|")
+        or any(c.isdigit() or c in "?-" for c in line)
+        or (is_first and any(c in ",;\t" for c in line))
+    )

@@ -1,0 +1,366 @@
+r"""Anybody's text inside a LaTeX document: every character stays the character it is.
+
+What comes out is ASCII, so that pdfLaTeX and XeLaTeX read it alike whatever their encodings. A
+character that LaTeX has no command for is written with `\unicodechar{4E2D}`, which `PREAMBLE`
+defines: the character itself where the font has it, its number where it has not.
+"""
+
+import math
+import re
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from html import escape as escape_xml
+from typing import TypeAlias
+
+from workings.plain_text import to_one_line
+
+UNICODE_PREAMBLE = r"""% A character by its number: itself where engine and font have it, else the number.
+\ifdefined\Umathchar
+  \newcommand{\unicodechar}[1]{\iffontchar\font"#1 \char"#1\relax\else[U+#1]\fi}
+\else
+  \newcommand{\unicodechar}[1]{[U+#1]}
+\fi
+"""
+
+_COMMANDS = {
+    "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", "$": "\\$", "&": "\\&", "#": "\\#",
+    "%": "\\%", "_": "\\_", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}",
+    "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", "`": "\\textasciigrave{}",
+    '"': "\\char34{}", "–": "\\textendash{}", "—": "\\textemdash{}",
+    "‘": "\\textquoteleft{}", "’": "\\textquoteright{}",
+    "“": "\\textquotedblleft{}", "”": "\\textquotedblright{}", "…": "\\ldots{}",
+    "ß": "\\ss{}", "æ": "\\ae{}", "Æ": "\\AE{}", "œ": "\\oe{}", "Œ": "\\OE{}", "ø": "\\o{}",
+    "Ø": "\\O{}", "ł": "\\l{}", "Ł": "\\L{}", "ı": "\\i{}", "§": "\\S{}", "¶": "\\P{}",
+    "£": "\\pounds{}", "©": "\\copyright{}", "¿": "?`{}", "¡": "!`{}", "\u00a0": "~",
+    "▁": "\\textvisiblespace{}", "␣": "\\textvisiblespace{}",
+}  # fmt: skip
+
+_MATH_COMMANDS = {
+    "−": "-", "×": "\\times", "·": "\\cdot", "÷": "\\div", "±": "\\pm", "√": "\\surd",
+    "∞": "\\infty", "≈": "\\approx", "≠": "\\neq", "≤": "\\leq", "≥": "\\geq", "∘": "\\circ",
+    "⊙": "\\odot", "→": "\\rightarrow", "←": "\\leftarrow", "↳": "\\hookrightarrow",
+    "Σ": "\\Sigma", "ᵀ": "^{\\top}", "∈": "\\in", "°": "^{\\circ}",
+    "α": "\\alpha", "β": "\\beta", "γ": "\\gamma", "δ": "\\delta", "ε": "\\varepsilon",
+    "η": "\\eta", "θ": "\\theta", "λ": "\\lambda", "μ": "\\mu", "π": "\\pi", "ρ": "\\rho",
+    "σ": "\\sigma", "τ": "\\tau", "φ": "\\varphi", "ω": "\\omega",
+    **{c: f"^{{{d}}}" for d, c in zip("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", strict=True)},
+    **{c: f"_{{{d}}}" for d, c in zip("0123456789", "₀₁₂₃₄₅₆₇₈₉", strict=True)},
+}  # fmt: skip
+
+_ACCENTS = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
+    "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d",
+    "\u0327": "c",
+}  # fmt: skip
+
+
+def escape_latex(text: str) -> str:
+    r"""Write text so that LaTeX prints it and obeys none of it.
+
+    >>> escape_latex(r"\input{x} 50 % naïve")
+    '\\textbackslash{}input\\{x\\} 50 \\% na\\"{\\i}ve'
+    """
+    escaped = "".join(
+        _escape_latex_character(c) for c in to_one_line(unicodedata.normalize("NFC", text))
+    )
+    return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # or LaTeX would draw two of them as one
+
+
+def _escape_latex_character(c: str) -> str:
+    if c in _COMMANDS:
+        return _COMMANDS[c]
+    if c.isascii():
+        return c
+    if c in _MATH_COMMANDS:
+        return f"\\ensuremath{{{_MATH_COMMANDS[c]}}}"
+    parts = unicodedata.normalize("NFD", c)
+    base, accent = parts[0], _ACCENTS.get(parts[1:])
+    if accent and base.isascii():
+        return (
+            f"\\{accent}{{{f'{chr(92)}{base}' if base in 'ij' and accent not in 'cd' else base}}}"
+        )
+    return f"\\unicodechar{{{ord(c):04X}}}"
+
+
+Real: TypeAlias = float | int  # what type checkers take for a float, spelled out for run time
+
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "sigma": "σ"}
+_LATEX_GREEK = {letter: f"\\{name}" for name, letter in _GREEK.items()}
+_OPERATORS = ("+", "−", "=")
+_INFINITE = {"inf": "∞", "+inf": "∞", "-inf": "−∞"}
+_EXPONENT = re.compile(r"(.*\d)[eE]([+-]?\d{1,6})")
+
+
+def format_decimal(value: Real, decimals: int) -> str:
+    """Write a number with at most so many decimals; very small ones with an exponent.
+
+    >>> format_decimal(12.0, 3), format_decimal(0.46838, 3), format_decimal(7.9e-32, 3)
+    ('12', '0.468', '7.9e-32')
+    """
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value and abs(value) < 0.5 * 10**-decimals:
+        return f"{value:.{max(decimals - 1, 1)}g}"
+    text = f"{value:.{decimals}f}"
+    # Noughts at the end go where nothing was rounded off: 0.5 is 0.5, but 0.49999 is 0.500.
+    if "." in text and abs(float(text) - value) <= 1e-12 * abs(value):
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def split_symbol(name: str) -> tuple[str, str]:
+    """Take a name apart: what stands on the line, and what stands below it.
+
+    >>> split_symbol("W_Q"), split_symbol("h0"), split_symbol("attention.scores.2")
+    (('W', 'Q'), ('h', '0'), ('scores', '2'))
+    """
+    *_, last = parts = name.split(".")
+    if last.isdigit() and len(parts) > 1:
+        last = f"{parts[-2]}_{last}"
+    base, _, index = last.partition("_")
+    if not index and re.fullmatch(r"[a-z]\d+", base):
+        base, index = base[0], base[1:]
+    return _GREEK.get(base, base), index.replace("_", ",")
+
+
+class Notation(ABC):
+    """Builds formulas out of parts that are formulas already."""
+
+    def __init__(self, decimals: int = 3) -> None:
+        self.decimals = decimals
+
+    @abstractmethod
+    def symbol(self, name: str) -> str:
+        """Write a name, `W_Q` or `scores`."""
+
+    @abstractmethod
+    def number(self, value: Real) -> str:
+        """Write a number."""
+
+    @abstractmethod
+    def product(self, *factors: str) -> str:
+        """Multiply numbers: 2·3."""
+
+    @abstractmethod
+    def matrix_product(self, *factors: str) -> str:
+        """Multiply matrices: X W."""
+
+    @abstractmethod
+    def fraction(self, top: str, bottom: str) -> str:
+        """Divide."""
+
+    @abstractmethod
+    def root(self, inside: str) -> str:
+        """Take the square root."""
+
+    @abstractmethod
+    def power(self, base: str, exponent: str) -> str:
+        """Raise to a power."""
+
+    @abstractmethod
+    def transpose(self, matrix: str) -> str:
+        """Transpose."""
+
+    @abstractmethod
+    def apply(self, function: str, *arguments: str) -> str:
+        """Apply a named function."""
+
+    @abstractmethod
+    def row(self, *parts: str) -> str:
+        """Put parts and operators (`+ − = (…)`) one after the other."""
+
+    def factor(self, value: Real) -> str:
+        """Write a number that stands in a product: a negative one in brackets."""
+        written = self.number(value)
+        return self.row("(", written, ")") if value < 0 else written
+
+    def total(self, terms: Sequence[str]) -> str:
+        """Add."""
+        parts: list[str] = []
+        for term in terms:
+            parts += ["+", term] if parts else [term]
+        return self.row(*parts)
+
+    def equals(self, *sides: str) -> str:
+        """Chain equals signs."""
+        parts: list[str] = []
+        for side in sides:
+            parts += ["=", side] if parts else [side]
+        return self.row(*parts)
+
+
+class TextNotation(Notation):
+    """Unicode on one line, for terminals."""
+
+    def symbol(self, name: str) -> str:
+        base, index = split_symbol(name)
+        if index.isdecimal():
+            return base + index.translate(_SUBSCRIPT)
+        return f"{base}_{index}" if index else base
+
+    def number(self, value: Real) -> str:
+        return typeset(format_decimal(value, self.decimals))
+
+    def product(self, *factors: str) -> str:
+        return "·".join(factors)
+
+    def matrix_product(self, *factors: str) -> str:
+        return " ".join(factors)
+
+    def fraction(self, top: str, bottom: str) -> str:
+        # A product needs no brackets above the stroke, but does below it.
+        above = top if re.fullmatch(rf"{_ATOM}(·{_ATOM})+", top) else _bracket(top)
+        return f"{above}/{_bracket(bottom)}"
+
+    def root(self, inside: str) -> str:
+        return f"√{_bracket(inside)}"
+
+    def power(self, base: str, exponent: str) -> str:
+        plain = exponent.replace("−", "-")
+        if re.fullmatch(r"-?\d+", plain):
+            return base + plain.translate(_SUPERSCRIPT)
+        return f"{base}^{_bracket(exponent)}"
+
+    def transpose(self, matrix: str) -> str:
+        return f"{matrix}ᵀ"
+
+    def apply(self, function: str, *arguments: str) -> str:
+        return f"{function}({', '.join(arguments)})"
+
+    def row(self, *parts: str) -> str:
+        spaced = {",": ", ", **{operator: f" {operator} " for operator in _OPERATORS}}
+        return "".join(spaced.get(part, part) for part in parts).strip()
+
+
+class LatexNotation(Notation):
+    """LaTeX mathematics, to stand between dollars; wants amsmath."""
+
+    def symbol(self, name: str) -> str:
+        base, index = split_symbol(name)
+        if base in _LATEX_GREEK:
+            base = _LATEX_GREEK[base]
+        elif not (base.isascii() and base.isalnum()):
+            base = rf"\text{{{escape_latex(base)}}}"
+        elif len(base) > 1:
+            base = rf"\mathrm{{{base}}}"
+        return f"{base}_{{{escape_latex(index)}}}" if index else base
+
+    def number(self, value: Real) -> str:
+        text = format_decimal(value, self.decimals).replace("inf", r"\infty")
+        mantissa, _, exponent = text.partition("e")
+        return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else text
+
+    def product(self, *factors: str) -> str:
+        return r" \cdot ".join(factors)
+
+    def matrix_product(self, *factors: str) -> str:
+        return r" \, ".join(factors)
+
+    def fraction(self, top: str, bottom: str) -> str:
+        return rf"\frac{{{top}}}{{{bottom}}}"
+
+    def root(self, inside: str) -> str:
+        return rf"\sqrt{{{inside}}}"
+
+    def power(self, base: str, exponent: str) -> str:
+        return f"{base if re.fullmatch('[a-z0-9]', base) else f'{{{base}}}'}^{{{exponent}}}"
+
+    def transpose(self, matrix: str) -> str:
+        return rf"{matrix}^{{\top}}"
+
+    def apply(self, function: str, *arguments: str) -> str:
+        inside = ", ".join(arguments)
+        if r"\frac" in inside:
+            return rf"\operatorname{{{function}}}\mathopen{{}}\left({inside}\right)"
+        return rf"\operatorname{{{function}}}({inside})"
+
+    def row(self, *parts: str) -> str:
+        spaced = {"+": " + ", "−": " - ", "=": " = ", ",": ", "}
+        if any(r"\frac" in part for part in parts):
+            spaced |= {"(": r"\left(", ")": r"\right)"}
+        return "".join(spaced.get(part, part) for part in parts).strip()
+
+
+class MathMLNotation(Notation):
+    """Presentation MathML, to stand inside `<math>`."""
+
+    def symbol(self, name: str) -> str:
+        base, index = (escape_xml(part) for part in split_symbol(name))
+        below = f"<mn>{index}</mn>" if index.isdecimal() else f"<mi>{index}</mi>"
+        return f"<msub><mi>{base}</mi>{below}</msub>" if index else f"<mi>{base}</mi>"
+
+    def number(self, value: Real) -> str:
+        text = format_decimal(value, self.decimals).replace("inf", "∞")
+        mantissa, _, exponent = text.lstrip("-").partition("e")
+        written = f"<mn>{mantissa}</mn>"
+        if exponent:
+            power = self.power("<mn>10</mn>", self.number(int(exponent)))
+            written = self.product(written, power)
+        return f"<mrow><mo>−</mo>{written}</mrow>" if text.startswith("-") else written
+
+    def product(self, *factors: str) -> str:
+        return f"<mrow>{'<mo>·</mo>'.join(factors)}</mrow>"
+
+    def matrix_product(self, *factors: str) -> str:
+        # Invisible times, with the thin space that keeps names of several letters apart.
+        times = '<mo lspace="0.1em" rspace="0.1em">&#x2062;</mo>'
+        return f"<mrow>{times.join(factors)}</mrow>"
+
+    def fraction(self, top: str, bottom: str) -> str:
+        return f"<mfrac>{top}{bottom}</mfrac>"
+
+    def root(self, inside: str) -> str:
+        return f"<msqrt>{inside}</msqrt>"
+
+    def power(self, base: str, exponent: str) -> str:
+        return f"<msup>{base}{exponent}</msup>"
+
+    def transpose(self, matrix: str) -> str:
+        if matrix.startswith("<msub>") and matrix.count("<msub>") == 1:  # one above the other
+            return matrix.replace("msub>", "msubsup>").replace(
+                "</msubsup>", f"{_TRANSPOSE_SIGN}</msubsup>"
+            )
+        return self.power(matrix, _TRANSPOSE_SIGN)
+
+    def apply(self, function: str, *arguments: str) -> str:
+        inside = "<mo>,</mo>".join(arguments)
+        return self.row(f"<mi>{escape_xml(function)}</mi><mo>&#x2061;</mo>", "(", inside, ")")
+
+    def row(self, *parts: str) -> str:
+        marks = {mark: f"<mo>{mark}</mo>" for mark in (*_OPERATORS, ",")}
+        # Brackets grow with what they hold, and only then: browsers set growing ones too far apart.
+        grows = "" if any("<mfrac>" in part for part in parts) else ' stretchy="false"'
+        marks |= {bracket: f"<mo{grows}>{bracket}</mo>" for bracket in "()"}
+        return f"<mrow>{''.join(marks.get(part, part) for part in parts)}</mrow>"
+
+
+_TRANSPOSE_SIGN = '<mi mathvariant="normal">⊤</mi>'
+
+# What reads as one thing on a line: a name, a number, a bracket; with a power or a root.
+_BRACKET = r"\((?:[^()]|\([^()]*\))*\)"
+_ATOM = rf"√?(?:[\w.∞⁻]+|{_BRACKET})(?:\^(?:−?[\w.∞]+|{_BRACKET}))?"
+
+
+def typeset(text: str) -> str:
+    """Write a number as programs do (`-7.9e-32`) the way people do (−7.9·10⁻³²).
+
+    >>> typeset("-7.9e-32"), typeset("-inf"), typeset("0,5")
+    ('−7.9·10⁻³²', '−∞', '0,5')
+    """
+    match = _EXPONENT.fullmatch(text)
+    if match:
+        return f"{typeset(match[1])}·10{str(int(match[2])).translate(_SUPERSCRIPT)}"
+    if text in _INFINITE:
+        return _INFINITE[text]
+    return f"−{text[1:]}" if text[:1] == "-" and text[1:2].isdigit() else text
+
+
+def _bracket(text: str) -> str:
+    """Bracket what would otherwise be read apart on one line; inside, signs stand close."""
+    if re.fullmatch(rf"{_ATOM}|−[\w.∞]+", text):
+        return text
+    close = re.sub(" ([+−]) ", r"\1", text)
+    return f"({close})"

@@ -1,0 +1,188 @@
+"""Planting one mistake in a worked solution, so that there is something to find."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from workings.problems.check import Report
+from workings.problems.intervals import Floats
+from workings.problems.kinds import Step
+from workings.problems.problem import Problem
+from workings.problems.sheets.mistake_space import list_step_mistakes
+from workings.problems.sheets.rounded_solution import (
+    CellTexts,
+    Env,
+    format_fixed,
+    format_matrix,
+    is_integer_matrix,
+    list_asked_steps,
+    make_answer_key,
+    nest_claims,
+    solve_rounded,
+)
+from workings.problems.solution import format_step_title
+
+SINGLE_CELL_MISTAKES = (
+    "arithmetic-slip",
+    "sign-lost",
+    "digits-swapped",
+    "decimal-point-moved",
+    "copied-from-neighbour",
+)
+_MAX_VALUE = 1000  # a wrong number beyond that gives itself away
+_MAX_TRIES = 6  # places to plant one name at, before the next name has its turn
+
+
+@dataclass(frozen=True)
+class PlantedMistake:
+    """What was planted where; the cell is counted from 0 in the problem's own convention.
+
+    `also`: other mistakes that lead to the same numbers; who names one of them is right, too.
+    """
+
+    name: str
+    key: str
+    step_title: str
+    cell: tuple[int, int]
+    claimed: str
+    correct: str
+    description: str
+    equivalent_names: tuple[str, ...]
+    claims: dict[str, CellTexts]
+
+
+class MistakePlanter:
+    """A problem that a mistake is to be planted in."""
+
+    def __init__(self, problem: Problem, table: dict[str, Any], decimals: int) -> None:
+        self.problem, self.table, self.decimals = problem, table, decimals
+
+    @cached_property
+    def correct_matrices(self) -> Env:
+        """Everything as it is without a mistake, rounded at every step."""
+        return solve_rounded(self.problem, self.decimals)
+
+    def plant(self, rng: Random, names: list[str]) -> PlantedMistake | None:
+        """Plant the first of these mistakes that fits, and that the check finds where it is."""
+        for name in names:
+            ways = list(self._list_variants(rng, name))
+            rng.shuffle(ways)
+            for step, matrix in ways[:_MAX_TRIES]:
+                planted = self._complete_solution(name, step, matrix)
+                if planted is not None:
+                    return planted
+        return None
+
+    def _list_variants(self, rng: Random, name: str) -> Iterator[tuple[Step, Floats]]:
+        """List the ways to make a mistake: in which step, and what it then is."""
+        if name not in SINGLE_CELL_MISTAKES:
+            for mistake in list_step_mistakes(self.problem):
+                if mistake.name == name:
+                    step = self.problem.get_step(mistake.key)
+                    yield step, mistake.op.compute(self.correct_matrices).mid
+            return
+        for step in list_asked_steps(self.problem):
+            for wrong in self._corrupt_cell(rng, step, name):
+                yield step, wrong
+
+    def _corrupt_cell(self, rng: Random, step: Step, name: str) -> Iterator[Floats]:
+        """Spoil one cell of a step, somewhere, if it lends itself to that."""
+        matrix = self.correct_matrices[step.key].mid
+        places = 0 if is_integer_matrix(matrix) else self.decimals
+        i, j = (rng.randrange(side) for side in matrix.shape)
+        value = float(matrix[i, j])
+        if not np.isfinite(value):
+            return
+        for spoilt in _corrupt_number(rng, name, value, places, _get_neighbors(matrix, i, j)):
+            if format_fixed(spoilt, places) != format_fixed(value, places):
+                wrong = matrix.copy()
+                wrong[i, j] = spoilt
+                yield wrong
+
+    def _complete_solution(self, name: str, step: Step, matrix: Floats) -> PlantedMistake | None:
+        """Work the rest out from the spoilt step; None where the check sees it otherwise."""
+        claims = self._make_claims(step, matrix)
+        if claims is None:
+            return None
+        report = Problem(**{**self.table, "claim": nest_claims(self.problem, claims)}).check()
+        first = report.first
+        if first is None or first.key != step.key or not _is_only_wrong_step(report, step):
+            return None
+        if name not in [cause.name for cause in first.causes]:
+            return None
+        honest = format_matrix(
+            self.problem.orient(self.correct_matrices[step.key].mid), self.decimals
+        )
+        if first.cell != _find_first_difference(claims[step.key], honest):
+            return None
+        row, column = first.cell
+        return PlantedMistake(
+            name,
+            step.key,
+            format_step_title(step, self.problem),
+            first.cell,
+            first.claimed,
+            make_answer_key(self.problem, self.decimals)[step.key][row][column],
+            next(cause.description for cause in first.causes if cause.name == name),
+            tuple(cause.name for cause in first.causes if cause.name != name),
+            claims,
+        )
+
+    def _make_claims(self, step: Step, matrix: Floats) -> dict[str, CellTexts] | None:
+        def spoil(other: Step, env: Env) -> Floats | None:  # noqa: ARG001
+            return matrix if other.key == step.key else None
+
+        with np.errstate(all="ignore"):
+            env = solve_rounded(self.problem, self.decimals, spoil)
+        claims = {}
+        for one in list_asked_steps(self.problem):
+            mid = env[one.key].mid
+            finite = mid[~np.isneginf(mid)]
+            if not (np.isfinite(finite).all() and (np.abs(finite) <= _MAX_VALUE).all()):
+                return None
+            claims[one.key] = format_matrix(self.problem.orient(mid), self.decimals)
+        return claims
+
+
+def _is_only_wrong_step(report: Report, step: Step) -> bool:
+    """Say whether all that is wrong is in the one step, and the rest merely follows."""
+    return all(one.step.key == step.key or one.verdict != "wrong" for one in report.steps)
+
+
+def _find_first_difference(claimed: CellTexts, correct: CellTexts) -> tuple[int, int] | None:
+    for i, (row, other) in enumerate(zip(claimed, correct, strict=True)):
+        for j, (a, b) in enumerate(zip(row, other, strict=True)):
+            if float(a) != float(b):
+                return i, j
+    return None
+
+
+def _corrupt_number(
+    rng: Random, name: str, value: float, places: int, neighbors: list[float]
+) -> Iterator[float]:
+    """List what a number becomes by a mistake that concerns it alone."""
+    if name == "sign-lost":
+        yield -value
+    elif name == "digits-swapped":
+        text = format_fixed(value, places)
+        at = [k for k, c in enumerate(text) if c.isdigit()]
+        for a, b in pairwise(at):
+            yield float(text[:a] + text[b] + text[a + 1 : b] + text[a] + text[b + 1 :])
+    elif name == "decimal-point-moved":
+        yield value * 10
+    elif name == "copied-from-neighbour":
+        yield from neighbors
+    else:
+        yield value + rng.choice((-2, -1, 1, 2)) * (1 if places == 0 else 0.1)
+
+
+def _get_neighbors(matrix: Floats, i: int, j: int) -> list[float]:
+    near = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
+    rows, columns = matrix.shape
+    found = [float(matrix[a, b]) for a, b in near if 0 <= a < rows and 0 <= b < columns]
+    return [value for value in found if np.isfinite(value)]

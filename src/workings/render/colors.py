@@ -1,0 +1,131 @@
+"""The colours of values: blue below zero, white at it, orange above, in steps that look equal.
+
+They are mixed in OKLab, where equal distances look equal. Light on one side of every cell, text on
+the other: black text on the light scale and white text on the dark one can be read on every step.
+"""
+
+import math
+
+STEPS = 8  # on each side of zero
+INK = {"light": "#1b1a18", "dark": "#f1efea"}
+_BASE_COLORS = {  # as in the pages' style
+    "light": {"ink": INK["light"], "soft": "#5d5a55", "line": "#d9d5cd", "paper": "#ffffff"},
+    "dark": {"ink": INK["dark"], "soft": "#b3aea5", "line": "#3b3d43", "paper": "#17181b"},
+}
+# Blue, orange, green, purple, red, sky, ochre, pink: found by search, as far apart as they can be
+# for every eye, the first ones furthest, and dark (or light) enough for words in their colour.
+_SERIES_COLORS = {
+    "light": (
+        "#0555b7", "#bf5100", "#008761", "#4f1370", "#992640", "#2a596c", "#5a4403", "#a84d97",
+    ),
+    "dark": (
+        "#61acfd", "#e78535", "#96d1ac", "#9272b9", "#e05768", "#b4e7fd", "#f0e088", "#ca90ae",
+    ),
+}  # fmt: skip
+# Violet, teal and gold: told apart by every eye, and neither blue nor orange, which are signs.
+ROLE_COLORS = {
+    "light": {"query": "#6b2fa8", "key": "#00766c", "value": "#8f6200"},
+    "dark": {"query": "#c4a3f5", "key": "#5fd0c1", "value": "#e3bb57"},
+}
+_ZERO_COLOR = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, colourfulness
+_RAMP_END = {"light": (0.56, 0.15), "dark": (0.8, 0.13)}
+_SCALE_END = {"light": (0.745, 0.125), "dark": (0.48, 0.11)}
+_HUES = {"p": 62.0, "n": 252.0}  # degrees
+
+
+def color_step(value: float | None, full_scale: float) -> str:
+    """Name the step of a value: `p8` full orange, `z` next to nothing, `n8` full blue.
+
+    >>> color_step(16.0, 16.0), color_step(-4.0, 16.0), color_step(0.1, 16.0), color_step(None, 16.0)
+    ('p8', 'n2', 'z', '')
+    """
+    if value is None or not math.isfinite(value):
+        return ""
+    size = round(STEPS * min(abs(value) / full_scale, 1.0)) if full_scale else 0
+    return f"{'p' if value > 0 else 'n'}{size}" if size else "z"
+
+
+def color_scale(theme: str) -> dict[str, str]:
+    """List the colours of a theme, `light` or `dark`, by step, from full blue to full orange."""
+    colours = {f"n{k}": _step_color(theme, "n", k) for k in range(STEPS, 0, -1)}
+    colours["z"] = _step_color(theme, "p", 0)
+    return colours | {f"p{k}": _step_color(theme, "p", k) for k in range(1, STEPS + 1)}
+
+
+def color_ramp(theme: str, count: int = 65, *, signed: bool = False) -> list[str]:
+    """List colours from nothing to full orange, or, signed, from full blue; for large maps.
+
+    They go further than the steps do: where there are no numbers, none has to be read on them.
+
+    >>> color_ramp("light", 3)
+    ['#fafafa', '#d8ab84', '#b05b00']
+    """
+    shares = [k / (count - 1) for k in range(count)]
+    if signed:
+        shares = [2 * share - 1 for share in shares]
+    return [
+        _mix(theme, "n" if share < 0 else "p", abs(share), _RAMP_END[theme]) for share in shares
+    ]
+
+
+def text_color_on(color: str) -> str:
+    """Choose black or white for what is written on a colour.
+
+    >>> text_color_on("#fafafa"), text_color_on("#b05b00")
+    ('#000000', '#ffffff')
+    """
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast_ratio(ink, color))
+
+
+def theme_colors(name: str) -> dict[str, str]:
+    """List the colours of pictures in a theme, `light` or `dark`, by what they are for.
+
+    Ink, soft ink, hairlines and paper; `c1` to `c8` for things to be told apart; the steps.
+
+    >>> theme_colors("light")["paper"], theme_colors("dark")["c1"], theme_colors("light")["p8"]
+    ('#ffffff', '#61acfd', '#e49953')
+    """
+    lines = {f"c{k}": colour for k, colour in enumerate(_SERIES_COLORS[name], start=1)}
+    return _BASE_COLORS[name] | lines | color_scale(name)
+
+
+def contrast_ratio(first: str, second: str) -> float:
+    """Compare two colours as the WCAG does: 1 for the same, 21 for black on white."""
+    low, high = sorted((_luminance(first), _luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _step_color(theme: str, side: str, k: int) -> str:
+    return _mix(theme, side, k / STEPS, _SCALE_END[theme])
+
+
+def _mix(theme: str, side: str, fraction: float, end: tuple[float, float]) -> str:
+    (light, colourful), (full_light, full_colourful) = _ZERO_COLOR[theme], end
+    angle = math.radians(_HUES[side])
+    chroma = colourful + (full_colourful - colourful) * fraction
+    return _rgb(
+        light + (full_light - light) * fraction, chroma * math.cos(angle), chroma * math.sin(angle)
+    )
+
+
+def _rgb(lightness: float, a: float, b: float) -> str:
+    """Turn OKLab into sRGB (Ottosson's matrices)."""
+    l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    s = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+        -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+        -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s,
+    )
+    return "#" + "".join(f"{round(255 * _gamma_encode(min(max(c, 0.0), 1.0))):02x}" for c in linear)
+
+
+def _gamma_encode(linear: float) -> float:
+    return 12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055
+
+
+def _luminance(color: str) -> float:
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

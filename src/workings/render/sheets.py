@@ -1,0 +1,457 @@
+"""A problem sheet, or its key, as one HTML page to print: it needs nothing but itself."""
+
+import re
+from html import escape
+
+from workings.problems.notation import (
+    UNICODE_PREAMBLE,
+    LatexNotation,
+    MathMLNotation,
+    TextNotation,
+    escape_latex,
+    typeset,
+)
+from workings.problems.sheets.printed_sheet import (
+    PrintedMistake,
+    PrintedProblem,
+    PrintedSheet,
+    PrintedStep,
+    block_part_prefix,
+)
+from workings.problems.worked_problem import Panel
+
+_MATHML_NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+SHEET_CSS = """
+:root { color-scheme: light; --line: #555; --faint: #666; --rule: #bbb; }
+* { box-sizing: border-box; }
+body { font: 15px/1.45 Georgia, "Times New Roman", serif; color: #111; background: #fff;
+       max-width: 54rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
+header { border-bottom: 2px solid #111; margin-bottom: 1rem; }
+h1 { font-size: 1.7rem; margin: 0; }
+.subtitle { color: var(--faint); margin: .1rem 0 .8rem; }
+.who { display: flex; flex-wrap: wrap; gap: .5rem 2rem; margin: 0 0 1rem; }
+.who span { flex: 1 1 12rem; white-space: nowrap; display: flex; gap: .5rem; }
+.who span::after, .line::after { content: ""; flex: 1; border-bottom: 1px solid #111; }
+.rules p { margin: .25rem 0; }
+section { margin: 1.6rem 0 2.4rem; }
+h2 { font-size: 1.25rem; margin: 0 0 .3rem; break-after: avoid; }
+h2 small { font-weight: normal; font-style: italic; font-size: 1rem; color: var(--faint); }
+h3 { font-size: 1rem; margin: 1rem 0 .2rem; padding-bottom: .1rem;
+     border-bottom: 1px solid var(--rule); break-after: avoid; }
+.tell { margin: .2rem 0; }
+.row { display: flex; flex-wrap: wrap; gap: .9rem 1.6rem; align-items: flex-start; }
+figure { margin: .4rem 0; break-inside: avoid; max-width: 100%; overflow-x: auto; }
+figcaption { margin-bottom: .2rem; white-space: nowrap; }
+.steps { align-items: stretch; }
+.steps figure { display: flex; flex-direction: column; }
+.steps figcaption { flex: 1; display: flex; align-items: end; }
+.steps table { align-self: flex-start; }
+figcaption .shape { color: var(--faint); font-size: .8rem; margin-left: .4rem; }
+math { font-size: 1.02rem; math-style: normal; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th { font: italic .78rem/1.2 Georgia, serif; color: var(--faint); padding: .1rem .35rem; }
+tbody th { text-align: right; }
+td { border: 1px solid var(--line); text-align: center; padding: .12rem .4rem; min-width: 2.1rem;
+     height: 1.6rem; }
+.blank td { min-width: 3.7rem; height: 2rem; }
+td.corner { border: 0; min-width: 0; height: 0; padding: 0; }
+td.first { border: 3px solid #111; font-weight: bold; }
+.answer { break-inside: avoid; margin-top: .9rem; display: grid; gap: .9rem; }
+.answer > div { display: flex; flex-wrap: wrap; gap: .6rem 1.5rem; }
+.line { display: flex; gap: .4rem; flex: 1 1 7rem; white-space: nowrap; }
+.found { border-left: 4px solid #111; padding: .1rem .8rem; margin: .6rem 0; break-inside: avoid; }
+.choices { columns: 13rem; margin: .3rem 0; padding-left: 1.2rem; }
+code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
+@media (max-width: 30rem) { body { padding: .8rem .6rem; } .blank td { min-width: 2.9rem; } }
+@media print {
+  @page { size: A4; margin: 13mm 14mm; }
+  body { max-width: none; padding: 0; font-size: 10.5pt; }
+  section { break-before: page; margin: 0; }
+  .key section { break-before: auto; margin-top: 1rem; }
+  section.first { break-before: auto; margin-top: .4rem; }
+  .row { gap: .2rem 5mm; }
+  h3 { margin-top: .5rem; }
+  td { height: 1.4rem; min-width: 1.6rem; padding: 0 .3rem; }
+  th { padding: 0 .25rem; }
+  h1 { font-size: 1.4rem; }
+  header, .subtitle { margin-bottom: .3rem; }
+  .who { margin-bottom: .5rem; }
+  .rules p { margin: .1rem 0; }
+  .blank td { min-width: 12.5mm; height: 7.2mm; padding: 0; }
+  figure { overflow: visible; margin: .2rem 0; }
+}
+"""
+
+
+def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
+    """Write the sheet, or with `key` its answers."""
+    title = f"{sheet.title}: answers" if key else sheet.title
+    body = [
+        "<header>",
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="subtitle">{escape(sheet.subtitle)}</p>',
+        "</header>",
+    ]
+    if not key:
+        who = "".join(f"<span>{word}</span>" for word in ("Name", "Date", "Marks"))
+        body.append(f'<p class="who">{who}</p>')
+        rules = "".join(f"<p>{escape(rule)}</p>" for rule in sheet.instructions)
+        body.append(f'<div class="rules">{rules}</div>')
+        if any(task.mistake for task in sheet.problems):
+            body.append(_html_choices(sheet))
+    body += [_html_problem(task, key, first=k == 0) for k, task in enumerate(sheet.problems)]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+        f"<title>{escape(title)}</title>\n<style>{SHEET_CSS}</style>\n</head>\n"
+        f"<body{_html_class('key' if key else '')}>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+    )
+
+
+def _html_choices(sheet: PrintedSheet) -> str:
+    names = "".join(f"<li><code>{escape(name)}</code></li>" for name in sheet.choices)
+    return f'<h3>Mistakes to choose from</h3>\n<ul class="choices">{names}</ul>'
+
+
+def _html_problem(problem: PrintedProblem, key: bool, first: bool) -> str:
+    heading = f"Problem {problem.number}"
+    words = f" <small>{escape(problem.heading)}</small>" if problem.heading else ""
+    lines = [
+        f'<section class="{"problem first" if first else "problem"}">',
+        f"<h2>{heading}{words}</h2>",
+    ]
+    lines += [] if key else [f'<p class="tell">{escape(" ".join(problem.instructions))}</p>']
+    if key and problem.mistake is not None:
+        lines.append(_html_mistake(problem))
+    if problem.givens and not key:
+        givens = "\n".join(_html_matrix(given) for given in problem.givens)
+        lines += ["<h3>Given</h3>", f'<div class="row">\n{givens}\n</div>']
+    steps = "\n".join(_html_step(step, problem, key) for step in problem.steps)
+    title = "Answers" if key else "Somebody’s work" if problem.mistake else "Your work"
+    lines += [f"<h3>{title}</h3>", f'<div class="row steps">\n{steps}\n</div>']
+    if problem.mistake is not None and not key:
+        lines.append(_html_answer_lines())
+    lines.append("</section>")
+    return "\n".join(lines)
+
+
+def _html_mistake(problem: PrintedProblem) -> str:
+    fault = problem.mistake
+    assert fault is not None
+    also = ", ".join(f"<code>{escape(name)}</code>" for name in fault.names[1:])
+    return (
+        f'<div class="found"><b><code>{escape(fault.names[0])}</code></b> in'
+        f" <b>{escape(fault.step_name)}</b>, row {fault.row}, column {fault.column}:"
+        f" {_html_number(fault.claimed)} instead of {_html_number(fault.expected)}. {escape(fault.description)}."
+        + (f" The same numbers come from {also}." if also else "")
+        + "</div>"
+    )
+
+
+def _html_answer_lines() -> str:
+    where = "".join(f'<span class="line">{word}</span>' for word in ("Step", "row", "column"))
+    what = "".join(f'<span class="line">{word}</span>' for word in ("It should be", "Mistake"))
+    return f'<div class="answer"><div>{where}</div><div>{what}</div></div>'
+
+
+def _html_step(step: PrintedStep, problem: PrintedProblem, key: bool) -> str:
+    """A step: empty or as claimed on the sheet, right in the key."""
+    fault = problem.mistake
+    first = (fault.row - 1, fault.column - 1) if key and fault and fault.key == step.key else None
+    texts = step.solution if key else [[cell.text for cell in row] for row in step.panel.cells]
+    return _html_matrix(step.panel, texts, first, blank=not key and fault is None)
+
+
+def _html_matrix(
+    panel: Panel,
+    texts: list[list[str]] | None = None,
+    first_wrong: tuple[int, int] | None = None,
+    blank: bool = False,
+) -> str:
+    n = MathMLNotation()
+    rows, columns = panel.shape
+    formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
+    shape = f'<span class="shape">{escape(block_part_prefix(panel))} {rows} × {columns}</span>'
+    title = "" if panel.formula is None else f' aria-label="{escape(panel.name)}"'
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in panel.column_names)
+    lines = [
+        f'<figure><figcaption><math xmlns="{_MATHML_NAMESPACE}">{formula}</math>{shape}</figcaption>',
+        f"<table{title}{_html_class('blank' if blank else '')}>",
+        f'<thead><tr><td class="corner"></td>{head}</tr></thead>',
+        "<tbody>",
+    ]
+    for i, name in enumerate(panel.row_names):
+        cells = [
+            f"<td{_html_class('first' if (i, j) == first_wrong else '')}>"
+            f"{_html_number(texts[i][j] if texts else cell.text)}</td>"
+            for j, cell in enumerate(panel.cells[i])
+        ]
+        lines.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
+    return "\n".join([*lines, "</tbody></table></figure>"])
+
+
+def _html_class(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+def _html_number(text: str) -> str:
+    return escape(typeset(text))
+
+
+_SHEET_PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
+\usepackage[margin=1.9cm]{geometry}
+\usepackage{amsmath}
+\usepackage[T1]{fontenc}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{6pt}
+\setlength{\lineskip}{10pt}
+\setlength{\lineskiplimit}{6pt}
+\setlength{\tabcolsep}{3pt}
+\newcommand{\blank}{\rule[-2.4mm]{0pt}{7mm}\hspace*{10.5mm}}
+\newcommand{\filled}{\rule[-1mm]{0pt}{4.6mm}}
+\newcommand{\gap}{\hspace{5mm plus 2mm minus 2mm}\allowbreak}
+\newcommand{\term}[1]{\texttt{#1}}
+\newcommand{\fillin}[1]{\rule{#1}{0.4pt}}
+"""
+
+
+def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
+    """Write the sheet, or with `key` its answers."""
+    title = f"{sheet.title}: answers" if key else sheet.title
+    lines = [
+        _SHEET_PREAMBLE + UNICODE_PREAMBLE.rstrip(),
+        r"\begin{document}",
+        r"{\LARGE\bfseries " + escape_latex(title) + r"\par}",
+        escape_latex(sheet.subtitle) + r"\par\smallskip",
+        r"\hrule\bigskip",
+    ]
+    if not key:
+        lines.append(
+            r"Name \fillin{6cm}\hfill Date \fillin{3cm}\hfill Marks \fillin{2cm}\par\medskip"
+        )
+        lines += [escape_latex(rule) + r"\par" for rule in sheet.instructions]
+        if any(task.mistake for task in sheet.problems):
+            names = r",\, ".join(rf"\term{{{escape_latex(name)}}}" for name in sheet.choices)
+            lines.append(rf"Mistakes to choose from: {{\raggedright\small {names}.\par}}")
+    for k, task in enumerate(sheet.problems):
+        lines += _latex_problem(task, key, first=k == 0)
+    return "\n".join([*lines, r"\end{document}", ""])
+
+
+def _latex_problem(problem: PrintedProblem, key: bool, first: bool) -> list[str]:
+    words = rf" \textit{{{escape_latex(problem.heading)}}}" if problem.heading else ""
+    new_page = [] if first else [r"\filbreak" if key else r"\newpage"]
+    lines = [*new_page, rf"\section*{{Problem {problem.number}{words}}}"]
+    lines += [] if key else [escape_latex(" ".join(problem.instructions)) + r"\par"]
+    if key and problem.mistake is not None:
+        lines.append(_latex_mistake(problem))
+    if problem.givens and not key:
+        lines += [
+            r"\textbf{Given}\par",
+            *_latex_flow([_latex_matrix(given) for given in problem.givens]),
+        ]
+    title = "Answers" if key else "Somebody's work" if problem.mistake else "Your work"
+    lines += [
+        rf"\textbf{{{title}}}\par",
+        *_latex_flow([_latex_step(step, problem, key) for step in problem.steps]),
+    ]
+    if problem.mistake is not None and not key:
+        lines.append(
+            r"\medskip Step \fillin{4cm}\hfill row \fillin{2cm}\hfill column \fillin{2cm}\par"
+            "\n" + r"\medskip It should be \fillin{3cm}\hfill Mistake \fillin{7cm}\par"
+        )
+    return lines
+
+
+def _latex_flow(figures: list[str]) -> list[str]:
+    """Set boxes one after the other, with as many on a line as there is room for."""
+    return [r"{\raggedright", "\\gap\n".join(figures), r"\par}"]
+
+
+def _latex_mistake(problem: PrintedProblem) -> str:
+    fault = problem.mistake
+    assert fault is not None
+    also = ", ".join(rf"\term{{{escape_latex(name)}}}" for name in fault.names[1:])
+    return (
+        rf"\fbox{{\parbox{{0.97\linewidth}}{{\term{{{escape_latex(fault.names[0])}}} in"
+        rf" {escape_latex(fault.step_name)}, row {fault.row}, column {fault.column}:"
+        f" {_latex_number(fault.claimed)} instead of {_latex_number(fault.expected)}. {escape_latex(fault.description)}."
+        + (f" The same numbers come from {also}." if also else "")
+        + r"}}\par"
+    )
+
+
+def _latex_step(step: PrintedStep, problem: PrintedProblem, key: bool) -> str:
+    fault = problem.mistake
+    first = (fault.row - 1, fault.column - 1) if key and fault and fault.key == step.key else None
+    texts = step.solution if key else [[cell.text for cell in row] for row in step.panel.cells]
+    return _latex_matrix(step.panel, texts, first)
+
+
+def _latex_matrix(
+    panel: Panel, texts: list[list[str]] | None = None, first_wrong: tuple[int, int] | None = None
+) -> str:
+    """A matrix under its formula; cells without a number are boxes to write in."""
+    n = LatexNotation()
+    rows, columns = panel.shape
+    formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
+    head = " & ".join(
+        rf"\multicolumn{{1}}{{c}}{{{_latex_name(name)}}}" for name in panel.column_names
+    )
+    lines = [
+        r"\begin{tabular}[t]{@{}l@{}}",
+        rf"\setlength{{\tabcolsep}}{{{3 if texts else 4}pt}}"
+        rf"${formula}$ {{\footnotesize {escape_latex(block_part_prefix(panel))}"
+        rf" ${rows}\times{columns}$}}\\[1mm]",
+        rf"\begin{{tabular}}{{r|{'c|' * columns}}}",
+        rf"\multicolumn{{1}}{{c}}{{}} & {head} \\ \cline{{2-{columns + 1}}}",
+    ]
+    for i, name in enumerate(panel.row_names):
+        cells = [
+            _latex_cell(texts[i][j] if texts else cell.text, (i, j) == first_wrong)
+            for j, cell in enumerate(panel.cells[i])
+        ]
+        lines.append(rf"{_latex_name(name)} & {' & '.join(cells)} \\ \cline{{2-{columns + 1}}}")
+    return "\n".join([*lines, r"\end{tabular}", r"\end{tabular}"])
+
+
+def _latex_name(name: str) -> str:
+    return rf"\textit{{\footnotesize {escape_latex(name)}}}"
+
+
+def _latex_cell(text: str, is_first_wrong: bool) -> str:
+    if not text:
+        return r"\blank"
+    number = _latex_number(text)
+    return rf"\filled\fbox{{{number}}}" if is_first_wrong else rf"\filled {number}"
+
+
+def _latex_number(text: str) -> str:
+    return escape_latex(typeset(text))
+
+
+_XML_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
+)  # not in XML 1.0
+
+
+def render_moodle(sheet: PrintedSheet) -> str:
+    """Write Moodle XML: a category named like the sheet, and its questions."""
+    questions = [
+        _moodle_category(sheet),
+        *(_moodle_question(task, sheet) for task in sheet.problems),
+    ]
+    return '<?xml version="1.0" encoding="UTF-8"?>\n<quiz>\n' + "\n".join(questions) + "\n</quiz>\n"
+
+
+def _moodle_category(sheet: PrintedSheet) -> str:
+    name = sheet.title.replace("/", "//")  # a single one would be read as a subcategory
+    return (
+        '<question type="category">\n'
+        f"<category><text>$course$/top/{_escape_xml(name)}</text></category>\n"
+        '<info format="html"><text></text></info>\n<idnumber></idnumber>\n</question>'
+    )
+
+
+def _moodle_question(problem: PrintedProblem, sheet: PrintedSheet) -> str:
+    return (
+        '<question type="cloze">\n'
+        f"<name><text>{_escape_xml(f'{sheet.title} {problem.number:02d}')}</text></name>\n"
+        f'<questiontext format="html"><text>{_cdata_section(_moodle_question_text(problem, sheet))}</text></questiontext>\n'
+        f'<generalfeedback format="html"><text>{_cdata_section(_moodle_feedback(problem))}</text></generalfeedback>\n'
+        "<penalty>0.3333333</penalty>\n<hidden>0</hidden>\n<idnumber></idnumber>\n</question>"
+    )
+
+
+def _moodle_question_text(problem: PrintedProblem, sheet: PrintedSheet) -> str:
+    # The first rule alone: Moodle compares with fixed answers, and gives nothing for what follows.
+    rules = sheet.instructions if problem.mistake else sheet.instructions[:1]
+    lines = [f"<p>{_escape_cloze_html(rule)}</p>" for rule in rules]
+    if problem.heading:
+        lines.append(f"<p><em>{_escape_cloze_html(problem.heading)}</em></p>")
+    lines.append(f"<p>{_escape_cloze_html(' '.join(problem.instructions))}</p>")
+    lines += [_moodle_table(given) for given in problem.givens]
+    for step in problem.steps:
+        lines.append(_moodle_table(step.panel, None if problem.mistake else _moodle_boxes(step)))
+    if problem.mistake is not None:
+        lines.append(_moodle_mistake_question(problem, problem.mistake, sheet.choices))
+    return "\n".join(lines)
+
+
+def _moodle_mistake_question(
+    problem: PrintedProblem, mistake: PrintedMistake, choices: list[str]
+) -> str:
+    steps = _moodle_choice([step.panel.name for step in problem.steps], (mistake.step_name,))
+    return (
+        f"<p>The first wrong number: step {steps}, row {{1:NUMERICAL:={mistake.row}:0}}, column"
+        f" {{1:NUMERICAL:={mistake.column}:0}}. The mistake: {_moodle_choice(choices, mistake.names)}</p>"
+    )
+
+
+def _moodle_choice(names: list[str], correct: tuple[str, ...]) -> str:
+    answers = "~".join(f"{'=' if name in correct else ''}{_escape_cloze(name)}" for name in names)
+    return f"{{1:MULTICHOICE:{answers}}}"
+
+
+def _moodle_boxes(step: PrintedStep) -> list[list[str]]:
+    return [
+        [_moodle_box(text, margin) for text, margin in zip(row, margins, strict=True)]
+        for row, margins in zip(step.solution, step.tolerance, strict=True)
+    ]
+
+
+def _moodle_box(text: str, tolerance: float) -> str:
+    """A number to fill in; −∞ is no number to Moodle, and is written in several ways."""
+    if text == "-inf":
+        return "{1:SHORTANSWER:=-inf~=-∞~=−∞~=-infinity~=−inf}"
+    return f"{{1:NUMERICAL:={text}:{tolerance:g}}}"
+
+
+def _moodle_table(panel: Panel, boxes: list[list[str]] | None = None) -> str:
+    """A matrix; formulas are plain text, because Moodle takes MathML out."""
+    formula = panel.name if panel.formula is None else panel.formula(TextNotation())
+    head = "".join(
+        f'<th scope="col">{_escape_cloze_html(name)}</th>' for name in panel.column_names
+    )
+    rows = []
+    for i, name in enumerate(panel.row_names):
+        cells = "".join(
+            f"<td>{boxes[i][j] if boxes else _escape_cloze_html(typeset(cell.text))}</td>"
+            for j, cell in enumerate(panel.cells[i])
+        )
+        rows.append(f'<tr><th scope="row">{_escape_cloze_html(name)}</th>{cells}</tr>')
+    return (
+        f"<p><strong>{_escape_cloze_html(formula)}</strong></p>\n"
+        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _moodle_feedback(problem: PrintedProblem) -> str:
+    fault = problem.mistake
+    if fault is None:
+        return ""
+    return (
+        f"<p>{_escape_cloze_html(fault.step_name)}, row {fault.row}, column {fault.column}:"
+        f" {_escape_cloze_html(typeset(fault.claimed))} instead of {_escape_cloze_html(typeset(fault.expected))}."
+        f" {_escape_cloze_html(fault.names[0])}: {_escape_cloze_html(fault.description)}.</p>"
+    )
+
+
+def _escape_cloze_html(text: str) -> str:
+    """Escape text for HTML, and braces so that none of it is read as a question."""
+    return escape(text).replace("{", "&#123;").replace("}", "&#125;")
+
+
+def _escape_cloze(text: str) -> str:
+    """Escape an answer's text inside a cloze question."""
+    return re.sub(r"([\\~=#{}/\"])", r"\\\1", text)
+
+
+def _escape_xml(text: str) -> str:
+    return escape(_XML_FORBIDDEN.sub("?", text), quote=False)
+
+
+def _cdata_section(text: str) -> str:
+    inside = _XML_FORBIDDEN.sub("?", text).replace("]]>", "]]]]><![CDATA[>")
+    return f"<![CDATA[{inside}]]>"

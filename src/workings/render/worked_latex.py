@@ -1,0 +1,260 @@
+r"""A solution or a report as a LaTeX document that compiles by itself.
+
+It needs article, amsmath and geometry, and compiles with pdfLaTeX and XeLaTeX. The source is meant
+to be copied from: a step is a formula and a plain `bmatrix`.
+"""
+
+import re
+
+from workings.plain_text import to_one_line
+from workings.problems.notation import UNICODE_PREAMBLE, LatexNotation, escape_latex
+from workings.problems.worked_problem import MistakeSummary, Panel, WorkedProblem
+from workings.render.matrix import (
+    MARK_MEANINGS,
+    format_cells,
+    has_names,
+    is_number,
+    truncate_matrix,
+    used_marks,
+)
+
+__all__ = ["escape_latex", "matrix_latex", "render_latex"]
+
+_PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
+\usepackage[margin=2.2cm]{geometry}
+\usepackage{amsmath}
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{6pt plus 2pt}
+\setlength{\fboxsep}{1.5pt}
+\renewcommand{\arraystretch}{1.2}
+\raggedbottom
+% Matrices with their numbers in line at the right. Without this they are centred.
+\renewenvironment{bmatrix}
+  {\left[\hskip-\arraycolsep\begin{array}{*{\value{MaxMatrixCols}}{r}}}
+  {\end{array}\hskip-\arraycolsep\right]}
+% \headed{row names}{columns}{column names \\ rows}: a matrix with names outside its brackets.
+% Names and rows are one array; what hangs below its first line is the body, which is brought to
+% the height of the formula and gives the brackets theirs.
+\newsavebox{\headedbox}
+\newcommand{\headedbody}{%
+  \vcenter{\hbox{\rule{0pt}{\dimexpr\dp\headedbox-\arraystretch\dp\strutbox\relax}}}}
+\newcommand{\headed}[3]{%
+  \sbox{\headedbox}{$\begin{array}[t]{@{}#2@{}}#3\end{array}$}%
+  \begin{array}{@{}r@{}}#1\end{array}\,\left[\headedbody\right.%
+  \raisebox{\dimexpr(\dp\headedbox+\arraystretch\dp\strutbox)/2+\fontdimen22\textfont2\relax}%
+    {\usebox{\headedbox}}%
+  \left.\headedbody\right]}
+"""
+_ELLIPSES = {"⋯": "\\cdots", "⋮": "\\vdots", "⋱": "\\ddots"}
+_LINE_DIGITS = 81.0  # digits that fit on a line at the normal size
+_SIZES = (
+    ("\\normalsize", 1.0), ("\\small", 1.09), ("\\footnotesize", 1.2), ("\\scriptsize", 1.36),
+    ("\\tiny", 1.62),
+)  # fmt: skip
+_MAX_ROWS, _MAX_COLUMNS = 36, 16  # of more, the middle is left out
+_MAX_NAME_LENGTH, _MAX_SHORT_NAME_LENGTH = (
+    24,
+    12,
+)  # letters; the shorter where there are many columns
+_MARK_SAMPLES = {
+    "wrong": r"\boxed{a}", "follows": r"\underline{a}", "rounded": r"a^{\approx}", "blank": "?",
+}  # fmt: skip
+
+
+def matrix_latex(panel: Panel, decimals: int = 3) -> str:
+    r"""Write a matrix as a `bmatrix`, marked where it was judged; wants amsmath and no more.
+
+    >>> from workings.render.problem import Cell
+    >>> cells = [[Cell("1", 1.0), Cell("18", 18.0, "wrong")]]
+    >>> print(matrix_latex(Panel("Q", None, cells, ["1"], ["1", "2"])))
+    \begin{bmatrix}
+      1 & \boxed{18}
+    \end{bmatrix}
+    """
+    columns = panel.shape[1]
+    more = f"\\setcounter{{MaxMatrixCols}}{{{columns}}}\n" if columns > 10 else ""
+    return f"{more}\\begin{{bmatrix}}\n{_rows_latex(panel, decimals)}\n\\end{{bmatrix}}"
+
+
+def render_latex(problem: WorkedProblem) -> str:
+    """Write a whole document."""
+    n = LatexNotation(problem.decimals)
+    parts = [_PREAMBLE + UNICODE_PREAMBLE + "\\begin{document}"]
+    if problem.title:
+        parts.append(f"\\section*{{{escape_latex(problem.title)}}}")
+    if problem.verdict:
+        summary = f": {escape_latex(problem.summary)}" if problem.summary else ""
+        parts.append(f"\\textbf{{{escape_latex(problem.verdict.capitalize())}}}{summary}.")
+    if problem.mistake is not None:
+        parts.append(_mistake_latex(problem.mistake, n))
+    if problem.givens:
+        parts += ["\\subsection*{Given}", _givens_latex(problem.givens, n), "\\subsection*{Steps}"]
+    parts += [_legend_latex(problem)] if used_marks(problem.steps) else []
+    parts += [_step_latex(k, panel, n) for k, panel in enumerate(problem.steps, start=1)]
+    return "\n\n".join([*parts, "\\end{document}\n"])
+
+
+def _givens_latex(panels: list[Panel], notation: LatexNotation) -> str:
+    """Set what was given side by side, as many to a line as fit."""
+    written = []
+    for panel in panels:
+        size, body = _fit_matrix(panel, notation.decimals, names_after=True)
+        written.append(
+            f"{{{size}\\mbox{{$\\displaystyle {_name_latex(panel, notation)} = {body}$}}}}"
+        )
+    return (
+        "{\\raggedright\\lineskip=9pt\\lineskiplimit=9pt\n" + "\\qquad\n".join(written) + "\\par}"
+    )
+
+
+def _step_latex(number: int, panel: Panel, notation: LatexNotation) -> str:
+    rows, columns = panel.shape
+    formula = _name_latex(panel, notation) if panel.formula is None else panel.formula(notation)
+    name = to_one_line(panel.name)
+    label = (
+        "" if formula.startswith(f"{_name_latex(panel, notation)} =") else f"{escape_latex(name)}: "
+    )
+    judged = f", {escape_latex(panel.verdict)}" if panel.verdict else ""
+    size, body = _fit_matrix(panel, notation.decimals)
+    return (
+        f"\\textbf{{{number}.}}\\quad {label}$\\displaystyle {formula}$"
+        f"\\hfill ${rows} \\times {columns}${judged}\\nopagebreak\n"
+        f"{{{size}\\[ {body} \\]}}"
+    )
+
+
+def _fit_matrix(
+    panel: Panel, decimals: int, names_after: bool = False, max_columns: int = _MAX_COLUMNS
+) -> tuple[str, str]:
+    """Choose a size at which a matrix fits on a line, and write it with the names it has."""
+    shown = truncate_matrix(panel, _MAX_ROWS, max_columns)
+    written = format_cells(shown, decimals)
+    widths = [max(_digits_width(row[j]) for row in written) + 1.4 for j in range(shown.shape[1])]
+    heads, rows = "", ""
+    if has_names(panel.column_names):
+        longest = _MAX_SHORT_NAME_LENGTH if len(widths) > 4 else _MAX_NAME_LENGTH
+        names = [_truncate_name(name, longest) for name in shown.column_names]
+        widths = [
+            max(wide, _text_width(name) + 1.4) for wide, name in zip(widths, names, strict=True)
+        ]
+        heads = " & ".join(_label_latex(name) for name in names)
+    if has_names(panel.row_names):
+        names = [_truncate_name(name, _MAX_NAME_LENGTH) for name in shown.row_names]
+        widths.append(max(map(_text_width, names)))
+        rows = " \\\\ ".join(_label_latex(name) for name in names)
+    total = sum(widths) + 6
+    if total > _LINE_DIGITS * _SIZES[-1][1] and max_columns > 4 and shown.shape[1] > 4:
+        return _fit_matrix(panel, decimals, names_after, min(max_columns, shown.shape[1]) - 1)
+    size = next((size for size, more in _SIZES if total <= _LINE_DIGITS * more), _SIZES[-1][0])
+    if heads:
+        columns = "r" * shown.shape[1]
+        body = (
+            f"\\headed{{{rows}}}{{{columns}}}{{\n  {heads} \\\\\n{_rows_latex(shown, decimals)}}}"
+        )
+    elif rows and names_after:
+        body = f"{matrix_latex(shown, decimals)}\\,\n\\begin{{array}}{{@{{}}l@{{}}}}{rows}\\end{{array}}"
+    elif rows:
+        body = f"\\begin{{array}}{{@{{}}r@{{}}}}{rows}\\end{{array}}\\,\n{matrix_latex(shown, decimals)}"
+    else:
+        body = matrix_latex(shown, decimals)
+    return f"{size}\\arraycolsep=0.4em", body
+
+
+def _digits_width(text: str) -> float:
+    """Estimate how wide a number is set, in digits."""
+    wide = {"-": 1.6, ".": 0.6, "e": 2.6}
+    return sum(wide.get(c, 1.0) for c in text)
+
+
+def _text_width(text: str) -> int:
+    """Estimate how wide text is set; what may have to be written by its number is wider."""
+    return sum(1 if ord(c) < 0x250 else 8 for c in text)
+
+
+def _truncate_name(name: str, max_width: int) -> str:
+    kept_whole = to_one_line(name)
+    name = kept_whole
+    while _text_width(name) > max_width:
+        name = name[:-1]
+    return name if name == kept_whole else f"{name}…"
+
+
+def _label_latex(name: str) -> str:
+    return _ELLIPSES.get(name) or (f"\\text{{{escape_latex(name)}}}" if name else "")
+
+
+def _rows_latex(panel: Panel, decimals: int) -> str:
+    """Write the rows; where claims have different decimals, their points are brought in line."""
+    written = format_cells(panel, decimals)
+    tails = [[_fraction_digits(text) for text in row] for row in written]
+    longest = [max(column, key=lambda tail: len(tail or "")) for column in zip(*tails, strict=True)]
+    lines = []
+    for i, row in enumerate(panel.cells):
+        cells = []
+        for j, cell in enumerate(row):
+            number = _mark_number(
+                _number_latex(written[i][j]), cell.mark, panel.first_wrong == (i, j)
+            )
+            tail, whole = tails[i][j], longest[j] or ""
+            missing = "" if tail is None else whole[len(tail) :]
+            cells.append(f"{number}\\phantom{{{missing}}}" if missing and panel.verdict else number)
+        lines.append("  " + " & ".join(cells))
+    return " \\\\\n".join(lines)
+
+
+def _fraction_digits(text: str) -> str | None:
+    """Take what stands from the decimal point on; None: it has no place for one."""
+    match = re.fullmatch(r"[+-]?\d+([.,]\d*)?", text)
+    return (match[1] or "") if match else None
+
+
+def _number_latex(text: str) -> str:
+    """Write a number, or whatever somebody wrote in its place."""
+    plain = text.replace("−", "-").replace("∞", "inf").replace(" ", "")
+    if text in _ELLIPSES or re.fullmatch(r"[+-]?\d+/\d+", plain):
+        return _ELLIPSES.get(text, plain)
+    if not is_number(text):
+        return f"\\text{{{escape_latex(text)}}}"
+    mantissa, _, exponent = plain.lower().replace("inf", "\\infty").partition("e")
+    mantissa = mantissa.replace(",", "{,}")
+    return f"{mantissa}{{\\cdot}}10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def _mark_number(number: str, mark: str, first: bool) -> str:
+    if first:
+        return f"\\boxed{{\\mathbf{{{number}}}}}"
+    if mark == "wrong":
+        return f"\\boxed{{{number}}}"
+    if mark == "follows":
+        return f"\\underline{{{number}}}"
+    return f"{number}\\rlap{{$^{{\\approx}}$}}" if mark == "rounded" else number
+
+
+def _name_latex(panel: Panel, notation: LatexNotation) -> str:
+    name = to_one_line(panel.name)
+    return (
+        notation.symbol(name) if re.fullmatch(r"\w+", name) else f"\\text{{{escape_latex(name)}}}"
+    )
+
+
+def _mistake_latex(mistake: MistakeSummary, notation: LatexNotation) -> str:
+    lines = [
+        f"\\textbf{{The first wrong number:}} {escape_latex(mistake.location)}.",
+        f"Claimed:~${_number_latex(mistake.claimed)}$. Expected:~${_number_latex(mistake.expected)}$.",
+    ]
+    if mistake.working is not None:
+        lines.append(f"\\[ {mistake.working(notation)} \\]")
+    if mistake.causes:
+        lines.append("What may have caused it:\n\\begin{itemize}")
+        for name, reproduces, says in mistake.causes:
+            share = f" (explains {escape_latex(reproduces)})" if reproduces else ""
+            lines.append(f"  \\item \\texttt{{{escape_latex(name)}}}{share}: {escape_latex(says)}")
+        lines.append("\\end{itemize}")
+    return "\n".join(lines)
+
+
+def _legend_latex(problem: WorkedProblem) -> str:
+    parts = [f"${_MARK_SAMPLES[mark]}$~{MARK_MEANINGS[mark]}" for mark in used_marks(problem.steps)]
+    if any(panel.first_wrong for panel in problem.steps):
+        parts.insert(0, "$\\boxed{\\mathbf{a}}$~the first wrong number")
+    return f"\\emph{{Marks:}} {'; '.join(parts)}."

@@ -1,0 +1,77 @@
+"""The answers that the screen Look asks for: each is a job for the models' threads."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from workings.web import requests as asked
+from workings.web import responses as told
+from workings.web.jobs import Deadline
+from workings.web.problem_files import build_file_response
+from workings.web.runs import RunRegistry
+
+if TYPE_CHECKING:
+    from workings.web.inspector import Inspector
+
+Result = TypeVar("Result")
+
+
+def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
+    """Declare what can be asked of the runs of a shelf."""
+    kept: list[Inspector] = []
+
+    def looks() -> "Inspector":
+        from workings.web.inspector import Inspector
+
+        if not kept:
+            kept.append(Inspector(registry))
+        return kept[0]
+
+    async def ask(
+        request: Request, run: str, job: Callable[["Inspector", Deadline], Result]
+    ) -> Result:
+        registry.get_run(run)  # refused at once, where there is none
+        return await registry.submit(request, lambda turn: job(looks(), turn))
+
+    @app.post("/api/look")
+    async def look(given: asked.InspectRequest, request: Request) -> told.InspectView:
+        """Have a run read an input: what comes out, and every head in small."""
+        return await ask(request, given.run, lambda looks, _: looks.inspect(given))
+
+    @app.post("/api/look/map")
+    async def one(given: asked.HeatmapRequest, request: Request) -> told.Heatmap:
+        """One head: who looks at whom."""
+        return await ask(request, given.run, lambda looks, _: looks.heatmap(given))
+
+    @app.post("/api/look/export", response_class=Response)
+    async def export(given: asked.HeatmapRequest, request: Request) -> Response:
+        """The heads of a part as one HTML file."""
+        content = await ask(request, given.run, lambda looks, _: looks.export_page(given))
+        return build_file_response("html", content)
+
+    @app.post("/api/look/working")
+    async def working(given: asked.DerivationRequest, request: Request) -> told.DerivationView:
+        """One cell of a head, written out; and the head as a problem for Work."""
+        return await ask(request, given.run, lambda looks, _: looks.derive_cell(given))
+
+    @app.post("/api/look/complete")
+    async def complete(given: asked.CompletionRequest, request: Request) -> told.CompletionView:
+        """Go on with a text, for at most some seconds."""
+        return await ask(request, given.run, lambda looks, turn: looks.complete(given, turn))
+
+    @app.post("/api/look/explain")
+    async def explain(given: asked.InspectRequest, request: Request) -> told.AttributionView:
+        """Which words decided on the class."""
+        return await ask(request, given.run, lambda looks, _: looks.explain(given))
+
+    @app.post("/api/look/cells")
+    async def cells(given: asked.CellsRequest, request: Request) -> told.CellActivationsView:
+        """One cell of a language model, over the text."""
+        return await ask(request, given.run, lambda looks, _: looks.read_cell(given))
+
+    @app.post("/api/look/positions")
+    async def positions(given: asked.RunRequest, request: Request) -> told.PositionsView:
+        """How a model tells places apart."""
+        return await ask(request, given.run, lambda looks, _: looks.describe_positions(given))

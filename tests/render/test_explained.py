@@ -1,0 +1,150 @@
+"""The page and the terminal's view of an explanation."""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from html import unescape
+
+import pytest
+
+from workings.render.attribution import render_fragment, render_page, render_text
+
+
+@dataclass(frozen=True)
+class Shares:
+    method: str
+    values: list[float]
+    what: str = "how much it is"
+    signed: bool = True
+    window: int = 1
+    layers: list[list[float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Told:
+    text: str = "not very good"
+    spans: list[tuple[int, int]] = field(default_factory=lambda: [(0, 3), (4, 8), (9, 13)])
+    unknown: list[int] = field(default_factory=list)
+    cut: int = 0
+    label: str = "pos"
+    against: str = "neg"
+    lead: float = 1.0986123
+    probabilities: dict[str, float] = field(default_factory=lambda: {"neg": 0.25, "pos": 0.75})
+    shares: list[Shares] = field(
+        default_factory=lambda: [
+            Shares("occlusion", [-0.5, 0.001, 2.0]),
+            Shares("attention", [0.2, 0.3, 0.5], signed=False, layers=[[0.2, 0.3, 0.5]] * 2),
+        ]
+    )
+    unit: str = "word"
+
+
+NASTY = Told(
+    text="\x1b[2J<b>&\u202e",
+    spans=[(0, 4), (4, 9)],
+    unknown=[0, 1],
+    label="<script>",
+    against='"\x1b[31m',
+    probabilities={"<script>": 0.9, '"\x1b[31m': 0.1},
+    shares=[Shares("occlusion", [1.0, -1.0], what="<i>\x1b")],
+)
+
+
+@pytest.mark.parametrize("unit", ["word", "character", "token"])
+def test_tokens_are_called_what_they_are(unit):
+    html = render_page(replace(Told(), unit=unit, unknown=[1]))
+    assert f"{unit.capitalize()}s in orange make it larger, {unit}s in blue smaller." in html
+    assert f'<span class="unknown">{unit}</span> not in the vocabulary' in html
+
+
+def test_without_colour_the_strongest_words_are_told():
+    said = render_text(Told(), width=80)
+    assert "\x1b" not in said
+    assert said.splitlines()[0] == "pos 75.0 % · neg 25.0 %"
+    assert "The lead of pos over neg: 1.10, the logarithm of odds of 3.0 to 1" in said
+    assert "for pos  good +2.00\nfor neg  not −0.50" in said  # very would be +0.00
+    assert "most  good 0.500 · very 0.300 · not 0.200" in said
+
+
+def test_with_colour_the_text_stands_above():
+    said = re.sub(r"\x1b\[[\d;]*m", "", render_text(Told(), width=80, color=True))
+    assert " not very good \nfor pos" in said
+    lines = render_text(
+        replace(Told(), text="good " * 100, shares=[]), width=30, color=True
+    ).splitlines()
+    assert all(len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= 30 for line in lines)
+
+
+def test_what_was_not_read_and_not_known_is_told():
+    told = replace(
+        Told(), text=f"not very good {'x' * 1234}", truncated_characters=1234, unknown=[1]
+    )
+    said = render_text(told, width=80, color=True)
+    assert "not in the vocabulary: very" in said
+    assert "The last 1,234 characters were not read: 3 tokens is all." in said
+    assert "xxx" not in said
+    html = render_page(told)
+    assert "The last 1,234 characters" in html
+    assert "xxx" not in html
+    assert '<span class="unknown" title="0">very</span>' in html
+
+
+def test_tokens_asked_about_together_are_shown_together():
+    told = replace(Told(), shares=[Shares("occlusion", [0.5, 0.5, -1.0], window=2)])
+    assert "for pos  not very +1.00" in render_text(told, width=80)
+    assert 'class="p8" title="+1.00">not very</span>' in render_page(told)
+
+
+@pytest.mark.parametrize(("spans", "said"), [([], "o token was read"), ([(0, 3)], "difference")])
+def test_nothing_to_show(spans, said):
+    told = replace(Told(), spans=spans, shares=[Shares("gradient", [0.0] * len(spans))])
+    for written in (render_text(told, color=True), render_page(told), render_fragment(told)):
+        assert said in written
+
+
+def test_a_page_allows_only_its_own_style():
+    html = render_page(Told())
+    (style,) = re.findall(r"<style>(.*?)</style>", html, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'"
+    assert f'http-equiv="Content-Security-Policy" content="{policy}"' in html
+    assert not re.search(r"<script|<link|<img|style=|\son\w+=|https?:|url\(|@import", html)
+
+
+def test_a_page_shows_every_method_its_strongest_words_and_its_layers():
+    html = render_page(Told())
+    assert [unescape(h) for h in re.findall("<h2>(.*?)</h2>", html)] == ["Occlusion", "Attention"]
+    assert html.count('<div class="coloured"') == 4  # attention: the mean and two layers
+    assert html.count("<caption>Strongest</caption>") == 2
+    assert 'class="for" width="75.00"' in html
+    assert 'class="against" width="25.00"' in html
+
+
+def test_many_classes_are_put_together():
+    some = {f"c{k}": 0.05 for k in range(14)} | {"pos": 0.2, "neg": 0.1}
+    html = render_page(replace(Told(), probabilities=some))
+    assert html.count("<rect") == 8
+    assert "9 others" in html
+    assert "45.0 %" in html
+
+
+@pytest.mark.parametrize(
+    "view", [render_page, render_fragment, lambda told: render_text(told, width=40)]
+)
+def test_text_that_means_harm_stays_text(view):
+    written = view(NASTY)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028]", written)
+    if "</" in written:
+        assert not re.search(r"<script|<b>&amp;|<i>", written)
+
+
+def test_long_labels_leave_room_for_the_words():
+    long = "l" * 100
+    said = render_text(replace(Told(), label=long, probabilities={long: 1.0}), width=40)
+    assert f"for {'l' * 13}…  good\u00a0+2.00".replace("\u00a0", " ") in said
+    assert all(len(line) <= 40 for line in said.splitlines())
+
+
+def test_a_lead_beyond_all_measure():
+    assert "more than 485,165,195 to 1" in render_text(replace(Told(), lead=900.0), width=100)

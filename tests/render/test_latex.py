@@ -1,0 +1,158 @@
+"""The LaTeX view: it compiles, and text in it stays text."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workings.problems.worked_problem import Cell, Panel, WorkedProblem
+from workings.render.worked_latex import escape_latex, matrix_latex, render_latex
+
+ENGINES = [engine for engine in ("pdflatex", "xelatex") if shutil.which(engine)]
+# All that escape() may write with a backslash: a symbol, an accent, a character by its number.
+COMMAND = re.compile(
+    r"\\(?:(?:text[a-z]+|unicodechar|char|ldots|copyright|pounds|ae|AE|oe|OE|ss|[urHvdcijoOlLSP])"
+    r"(?![a-zA-Z])|['`^~=.\"{}$&#%_])"
+)
+MATHS = re.compile(r"\\ensuremath\{(?:[^{}]|\{[^{}]*\})*\}")
+
+
+def balanced(source: str) -> bool:
+    depth = 0
+    for brace in re.findall(r"(?<!\\)(?:\\\\)*([{}])", source):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        (r"\input{x}", r"\textbackslash{}input\{x\}"),
+        ("50 % of $5 & #1_a", r"50 \% of \$5 \& \#1\_a"),
+        ("~^", r"\textasciitilde{}\textasciicircum{}"),
+        ("<|>", r"\textless{}\textbar{}\textgreater{}"),
+        ("a--b ''", r"a-{}-b '{}'"),
+        ("naïve Käse", r"na\"{\i}ve K\"{a}se"),
+        ("ﬀ中", r"\unicodechar{FB00}\unicodechar{4E2D}"),
+        ("a\nb\x1b", r"a\textbackslash{}nb\textbackslash{}x1b"),
+        ("▁the", r"\textvisiblespace{}the"),
+        ("self-attention, twice", "self-attention, twice"),
+    ],
+)
+def test_escape(text: str, escaped: str) -> None:
+    assert escape_latex(text) == escaped
+
+
+@given(st.text(max_size=40))
+def test_escaped_text_commands_nothing(text: str) -> None:
+    written = escape_latex(text)
+    assert written.isascii()
+    assert written.isprintable()
+    assert balanced(written)
+    rest = COMMAND.sub("", MATHS.sub("", written))
+    assert not re.search(r"[\\$&#%^_]", rest)
+    assert "~" not in rest or "\u00a0" in text
+
+
+@given(st.text(alphabet="\\{}$&#%_^~-'`\"<>|,abc", max_size=30))
+def test_every_special_character_is_written_out(text: str) -> None:
+    rest = re.sub(r"\\text[a-z]+\{\}|\\char34\{\}|\\[{}$&#%_]", "", escape_latex(text)).replace(
+        "{}", ""
+    )
+    assert re.fullmatch(r"[-',abc]*", rest)
+
+
+def test_matrix_stands_alone(report: WorkedProblem) -> None:
+    assert matrix_latex(report.steps[0]) == "\n".join(
+        [
+            r"\begin{bmatrix}",
+            r"  2 & 4 & \text{?} \\",
+            r"  4 & 16 & \boxed{\mathbf{18}}",
+            r"\end{bmatrix}",
+        ]
+    )
+
+
+def test_marks_do_not_need_colour(report: WorkedProblem) -> None:
+    page = render_latex(report)
+    assert r"\underline{0.000007}" in page
+    assert r"\boxed{3}" in page
+    assert r"0.468\rlap{$^{\approx}$}" in page
+    assert r"0.06\phantom{0007}" in page  # claims as they were written, points in line
+    for meaning in ("the first wrong number", "follows from", "rounding", "left blank"):
+        assert meaning in page.split("Marks:")[1]
+
+
+def test_numbers(solution: WorkedProblem) -> None:
+    page = render_latex(solution)
+    assert r"1.00 & -\infty" in page
+    assert r"0.25 & 1{\cdot}10^{-7}" in page
+    assert "-12.25 & 0.00" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "written"), [("0,5", "0{,}5"), ("1/2", "1/2"), ("−3", "-3"), ("-inf", r"-\infty")]
+)
+def test_claims_as_they_are_written(text: str, written: str) -> None:
+    panel = Panel("Q", None, [[Cell(text, 0.5, "right")]], ["1"], ["1"], verdict="right")
+    assert f"  {written}\n" in matrix_latex(panel)
+
+
+def test_names_stand_outside_the_brackets(solution: WorkedProblem) -> None:
+    page = render_latex(solution)
+    assert r"\headed{\text{the} \\ \text{cat}}{rr}" in page
+    assert r"\text{the} & \text{cat} \\" in page
+
+
+@pytest.mark.parametrize("page", ["solution", "report", "nasty", "large"])
+def test_documents_are_whole(page: str, request: pytest.FixtureRequest) -> None:
+    source = render_latex(request.getfixturevalue(page))
+    assert source.isascii()
+    assert balanced(source)
+    begun = re.findall(r"\\begin\{([a-z*]+)\}", source)
+    assert sorted(begun) == sorted(re.findall(r"\\end\{([a-z*]+)\}", source))
+    assert source.startswith(r"\documentclass")
+    assert source.endswith("\\end{document}\n")
+    for lines in re.findall(r"\\begin\{bmatrix\}\n(.*?)\n\\end\{bmatrix\}", source, re.DOTALL):
+        assert len({row.count("&") for row in lines.split("\\\\\n")}) == 1
+
+
+def test_text_that_means_harm_stays_text(nasty: WorkedProblem) -> None:
+    body = render_latex(nasty).split(r"\begin{document}")[1]
+    assert r"\input" not in body
+    assert "%" not in re.sub(r"\\%", "", body)
+    assert r"\textbackslash{}input\{/etc/passwd\}" in body
+
+
+def test_large_matrices_keep_the_wrong_cell(large: WorkedProblem) -> None:
+    page = render_latex(large)
+    assert r"\boxed{\mathbf{77}}" in page
+    assert r"\vdots" in page
+    assert r"\cdots" in page
+    assert r"40 \times 40" in page
+
+
+def test_more_than_ten_columns_alone() -> None:
+    cells = [[Cell(str(k), float(k)) for k in range(12)]]
+    panel = Panel("Q", None, cells, ["1"], [str(k + 1) for k in range(12)])
+    assert matrix_latex(panel).startswith(r"\setcounter{MaxMatrixCols}{12}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ENGINES, reason="no LaTeX on this machine")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("page", ["solution", "report", "nasty", "large"])
+def test_compiles(page: str, engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    source = tmp_path / "page.tex"
+    source.write_text(render_latex(request.getfixturevalue(page)), encoding="ascii")
+    command = [engine, "-interaction=nonstopmode", "-halt-on-error", source.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    log = (tmp_path / "page.log").read_text(encoding="utf-8", errors="replace")
+    assert "Missing character" not in log
