@@ -119,6 +119,12 @@ def test_a_picture_can_be_seen_at_its_own_size():
     assert "A &amp; B" in page.body
 
 
+def test_a_named_block_is_one_box_with_its_name():
+    page = rendered.render("```toml a.toml\nx = 1\n```", PurePosixPath("a.html"))
+    assert page.body.count("<pre") == 1
+    assert '<span class="file">a.toml</span>' in page.body
+
+
 @pytest.mark.parametrize(
     ("page", "address", "on_site"),
     [
