@@ -11,7 +11,6 @@ from workings.models.classifiers import CLASSIFIERS, NgramClassifier, build_clas
 from workings.models.summary import summarize
 from workings.recipes import (
     CLASSIFIER_KINDS,
-    CLASSIFIER_SIZES,
     NgramConfig,
     parse_classifier_config,
     read_recipe,
@@ -54,8 +53,12 @@ SMALL = {
 
 
 def test_a_kind_needs_no_sizes(monkeypatch):
-    monkeypatch.setitem(CLASSIFIER_KINDS, "new", NgramConfig)
-    assert parse_classifier_config({"kind": "new"}) == ("new", NgramConfig())
+    class New(NgramConfig):
+        kind = "new"
+        sizes = {}  # noqa: RUF012
+
+    monkeypatch.setitem(CLASSIFIER_KINDS, "new", New)
+    assert isinstance(parse_classifier_config({"kind": "new"}), New)
     with pytest.raises(UserError, match="new has no sizes"):
         parse_classifier_config({"kind": "new", "size": "small"})
 
@@ -125,7 +128,7 @@ def test_every_kind_has_a_configuration_and_a_class():
 
 def test_ngrams_lean_as_naive_bayes_counts_them():
     texts, labels = [[5, 6], [5, 7], [8, 6], [8, 7]], [0, 0, 1, 1]
-    model = NgramClassifier(NgramConfig(max_n=2, min_count=1), 10, 2)
+    model = NgramClassifier(10, 2, max_n=2, min_count=1)
     model.prepare(texts, labels)
     five, six = model.featurize([5])[0], model.featurize([6])[0]
     # Of 8 kinds of n-gram, each class has 6 with a count; one is added to each count.
@@ -138,36 +141,37 @@ def test_ngrams_lean_as_naive_bayes_counts_them():
 
 
 def test_ngrams_come_back_from_a_file():
-    model = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    model = NgramClassifier(10, 2, min_count=1)
     model.prepare([[5, 6], [8, 7]], [0, 1])
     torch.nn.init.normal_(model.weights)
-    again = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    again = NgramClassifier(10, 2, min_count=1)
     again.load_state_dict(model.state_dict())
     ids = torch.from_numpy(model.featurize([5, 6])).unsqueeze(0)
     torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
-    with pytest.raises(UserError, match="too long"):
-        NgramClassifier(NgramConfig(max_n=9), 10_000, 2)
+    with pytest.raises(UserError, match="would not fit"):
+        NgramClassifier(10_000, 2, max_n=9)
 
 
 def test_too_few_texts_for_ngrams_are_told_by_their_number():
-    model = NgramClassifier(NgramConfig(min_count=2), 10, 2)
+    model = NgramClassifier(10, 2, min_count=2)
     with pytest.raises(UserError, match="too few texts to learn from, 2 with 4 tokens"):
         model.prepare([[5, 6], [8, 7]], [0, 1])
 
 
-@pytest.mark.parametrize("kind", CLASSIFIER_SIZES)
+@pytest.mark.parametrize("kind", CLASSIFIER_KINDS)
 def test_the_dial_makes_a_model_larger_and_gives_way_to_what_is_said(kind):
+    sizes = CLASSIFIER_KINDS[kind].sizes
     small, medium, large = (
-        build_classifier({"kind": kind, "size": size}, 50, 3) for size in CLASSIFIER_SIZES[kind]
+        build_classifier({"kind": kind, "size": size}, 50, 3) for size in sizes
     )
     if kind != "ngrams":  # whose parameters come with its data
         counts = [sum(p.numel() for p in m.parameters()) for m in (small, medium, large)]
         assert counts[0] < counts[1] < counts[2]
-    key, value = next(iter(CLASSIFIER_SIZES[kind]["small"].items()))
-    said = parse_classifier_config({"kind": kind, "size": "large", key: value})[1]
+    key, value = next(iter(sizes["small"].items()))
+    said = parse_classifier_config({"kind": kind, "size": "large", key: value})
     assert (
         getattr(said, key)
-        == parse_classifier_config({"kind": kind, "size": "small"})[1].__dict__[key]
+        == parse_classifier_config({"kind": kind, "size": "small"}).__dict__[key]
     )
     with pytest.raises(UserError, match="size"):
         parse_classifier_config({"kind": kind, "size": "enormous"})

@@ -148,5 +148,5 @@ def test_parameters_are_counted_as_gpt_2_counts_them():
 
 
 def test_a_model_that_no_machine_holds_is_told():
-    with pytest.raises(UserError, match="model: it cannot be made like this"):
+    with pytest.raises(UserError, match="model: cannot be built"):
         build_language_model({"kind": "transformer", "d_model": 2**16}, 10**9)

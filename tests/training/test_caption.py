@@ -321,7 +321,7 @@ def test_scenes_are_known_by_their_pictures():
 
 
 def test_one_vector_is_told_from_others(captions):
-    with pytest.raises(UserError, match="2 pictures or more"):
+    with pytest.raises(UserError, match="2 images or more"):
         recipe_for(captions, "--model.attention", "none", "--train.batch_size", "1")
     recipe_for(captions, "--train.batch_size", "1")
 

@@ -47,7 +47,7 @@ sys.exit(main(sys.argv[1:]))
         ),
         (
             ["--model.d_model", "65536", "--model.d_ff", "65536"],
-            "model: it cannot be made like this",
+            "model: cannot be built with these settings",
         ),
     ],
 )
@@ -92,7 +92,7 @@ def test_out_of_memory_in_measuring(tmp_path):
     )  # fmt: skip
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert "out of memory in measuring on a batch of 80 texts, the longest of 512 tokens" in line
+    assert "out of memory while evaluating a batch of 80 texts, the longest of 512 tokens" in line
     assert "need less" in line
 
 

@@ -270,7 +270,7 @@ def test_what_is_for_recurrent_models_only(text):
         (["--scheduled_sampling.rate", "-0.1"], "from 0 to 1"),
         (
             ["--scheduled_sampling.rate", "0.5", "--data.stateful", "true"],
-            "begins every window anew",
+            "exclude each other",
         ),
     ],
 )
@@ -283,7 +283,7 @@ def test_a_window_has_no_more_tokens_than_there_are_positions(text):
     learned = {**TRANSFORMER, "positions": "learned", "max_positions": 16}
     assert recipe_for(text, model=learned).data.context_length == 16
     with pytest.raises(
-        UserError, match=r"data\.context_length = 17: model\.max_positions has 16 positions"
+        UserError, match=r"data\.context_length = 17: the model has only model\.max_positions = 16"
     ):
         recipe_for(text, "--data.context_length", "17", model=learned)
 
@@ -291,9 +291,9 @@ def test_a_window_has_no_more_tokens_than_there_are_positions(text):
 def test_what_the_user_should_know_of_a_prompt(text):
     task = LanguageModeling.from_recipe(recipe_for(text))
     assert task.list_prompt_notes("hello", 5) == []
-    assert "nothing to go on from" in task.list_prompt_notes("", 5)[0]
+    assert "an empty prompt" in task.list_prompt_notes("", 5)[0]
     assert "never seen in training, read as unknown: Z é" in task.list_prompt_notes("Zé", 5)[0]
-    assert "goes on beyond" in task.list_prompt_notes("hello", 100)[0]
+    assert "more than the 16 of the windows it was trained on" in task.list_prompt_notes("hello", 100)[0]
     learned = recipe_for(text, model={**TRANSFORMER, "positions": "learned", "max_positions": 20})
     assert (
         "reads the later half"
@@ -340,7 +340,7 @@ def test_what_was_held_out_of_another_text_is_not_measured(text, tmp_path):
     train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     text.write_text("of another text, " + text.read_text())
     task = load_as(LanguageModeling, tmp_path / "run")
-    with pytest.raises(UserError, match="not the text that this run began with"):
+    with pytest.raises(UserError, match="is not what this run was trained on"):
         task.evaluate_on()
     assert task.evaluate_on(str(text))["test_loss"] > 0
 

@@ -12,9 +12,14 @@ import pytest
 import torch
 
 from workings.cli import main
-from workings.config import build, override
+from workings.config import build, override, to_table
 from workings.errors import UserError
-from workings.recipes import ClassificationRecipe, read_recipe
+from workings.recipes import (
+    ClassificationRecipe,
+    build_recipe,
+    parse_classifier_config,
+    read_recipe,
+)
 from workings.recipes.registry import RECIPES
 from workings.storage import read_tensors
 from workings.tasks.classification import Classification
@@ -45,7 +50,7 @@ def test_every_kind_learns(toy, tmp_path, kind, recipe_for):
     }[kind]
     recipe = recipe_for(toy, "--train.epochs", "12")
     table = {"kind": kind} | ({} if kind == "ngrams" else {"d_model": 8})
-    recipe = replace(recipe, model=override({"model": table}, small)["model"])
+    recipe = build_recipe({**to_table(recipe), "model": table}, small)
     train(recipe, tmp_path / "run", mode="quiet")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["test_accuracy"] > 0.9
@@ -271,7 +276,7 @@ def test_half_precision_learns_where_the_device_has_it(toy, tmp_path, recipe_for
 @pytest.mark.slow  # compiling takes half a minute
 def test_a_compiled_model_learns_the_same(toy, tmp_path, recipe_for):
     recipe = recipe_for(toy, "--model.dropout", "0", "--train.epochs", "1")
-    recipe = replace(recipe, model={"kind": "transformer", "size": "small"})
+    recipe = replace(recipe, model=parse_classifier_config({"kind": "transformer", "size": "small"}))
     plain = train(recipe, tmp_path / "plain", mode="quiet")
     compiled = replace(recipe, train=replace(recipe.train, compile=True))
     fast = train(compiled, tmp_path / "compiled", mode="quiet")
@@ -306,7 +311,7 @@ def test_a_run_goes_on_with_as_many_threads_as_it_began_with(
 def test_no_text_may_be_longer_than_there_are_positions(toy, recipe_for):
     learned = ("--model.positions", "learned", "--model.max_positions", "64")
     with pytest.raises(
-        UserError, match=r"data\.max_length = 512: model\.max_positions has 64 positions"
+        UserError, match=r"data\.max_length = 512: the model has only model\.max_positions = 64"
     ):
         build(ClassificationRecipe, override({"model": {"kind": "transformer"}}, learned))
 
@@ -345,4 +350,4 @@ def test_a_signal_that_comes_while_the_last_epoch_is_measured_is_heeded(
 @pytest.mark.parametrize("task", RECIPES)
 def test_a_model_without_a_kind_is_of_the_usual_one(task):
     kind, _ = RECIPES[task]
-    assert build(kind, {"model": {"d_model": 8}}).model["kind"] in ("recurrent", "transformer")
+    assert build(kind, {"model": {"d_model": 8}}).model.kind in ("recurrent", "transformer")

@@ -155,7 +155,7 @@ _RUN_BY_TASK: dict[type, Callable[[Any, requests.InspectRequest], ModelOutput]] 
 
 
 def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[ImageArray, str]:
-    size = task.recipe.data.pixels
+    size = task.recipe.data.image_size
     if request.picture is None:
         scene = next(islice(generate_scenes("test"), request.scene - 1, None))
         return draw_scene(scene, size), f"scene {request.scene}: {scene.caption}"

@@ -17,7 +17,6 @@ from workings.models.seq2seq import START, RecurrentDecoder, TransformerDecoder
 from workings.models.summary import summarize
 from workings.models.translation import build_translator
 from workings.models.vision import build_vision_encoder
-from workings.recipes import parse_captioner_config
 from workings.trace import Trace
 
 KINDS = {
@@ -155,11 +154,7 @@ def test_every_place_of_a_grid_is_told_apart():
 
 @pytest.mark.parametrize("eye", ["residual", "vgg"])
 def test_an_eye_sees_a_picture_alone_as_among_others(eye):
-    _, config = parse_captioner_config({"encoder": eye, "channels": [4, 8, 16]})
-    body, pixels = (
-        build_vision_encoder(config, pixels=16, pretrained=False).train(),
-        pictures(0, 1, 2).pixels,
-    )
+    body, pixels = build_vision_encoder(eye, channels=[4, 8, 16]).train(), pictures(0, 1, 2).pixels
     torch.testing.assert_close(body(pixels)[1:2], body(pixels[1:2]), atol=1e-5, rtol=1e-4)
     body(pixels).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in body.parameters())
@@ -194,10 +189,10 @@ def test_what_gives_no_grid_is_no_eye():
     _import_torchvision()
     pytest.importorskip("torchvision")
     for eye, pixels, why in (
-        ("swin_t", 64, "gives no grid"),  # features come last there
-        ("vit_b_32", 64, "cannot see pictures of 64 pixels"),
-        ("vgg11", 16, "cannot see pictures of 16 pixels"),
-        ("resnet18", 32, "32 pixels are one place"),
+        ("swin_t", 64, "does not return a grid"),  # features come last there
+        ("vit_b_32", 64, "cannot encode images of 64 pixels"),
+        ("vgg11", 16, "cannot encode images of 16 pixels"),
+        ("resnet18", 32, "32 pixels to one grid cell"),
     ):
         with pytest.raises(UserError, match=rf"model\.encoder = 'torchvision/{eye}': .*{why}"):
             build_captioner({"encoder": f"torchvision/{eye}"}, WORDS, pixels=pixels)
