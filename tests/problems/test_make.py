@@ -36,7 +36,7 @@ def digest(sheet: Sheet) -> str:
 def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -> None:
     program = (
         "import json, hashlib\nfrom workings.problems.sheets import make_sheet\n"
-        f"files = make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}).files()\n"
+        f"files = make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}).render_files()\n"
         "print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
     )
     run = subprocess.run(
