@@ -105,7 +105,7 @@ def test_the_reference_begins_with_the_package_itself():
 
 
 def test_the_reference_has_every_room():
-    assert {"attention", "problems", "layers", "lens", "cli"} <= set(reference.rooms())
+    assert {"attention", "problems", "layers", "interpret", "cli"} <= set(reference.packages())
 
 
 def test_what_looks_like_html_in_a_docstring_is_text():

@@ -268,9 +268,9 @@ def test_sixty_words_fit_on_a_picture():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"picture": np.zeros((4, 4), np.uint8)},
-        {"picture": np.zeros((4, 4, 3))},
-        {"picture": np.zeros((0, 4, 3), np.uint8)},
+        {"image": np.zeros((4, 4), np.uint8)},
+        {"image": np.zeros((4, 4, 3))},
+        {"image": np.zeros((0, 4, 3), np.uint8)},
         {"weights": np.ones((2, 2, 2)) / 4},
         {"weights": np.ones((1, 4)) / 4},
         {"weights": np.full((1, 2, 2), np.nan)},
@@ -278,6 +278,6 @@ def test_sixty_words_fit_on_a_picture():
     ],
 )
 def test_what_does_not_fit_together(fields):
-    right = {"picture": np.zeros((4, 4, 3), np.uint8), "weights": np.ones((1, 2, 2)) / 4}
+    right = {"image": np.zeros((4, 4, 3), np.uint8), "weights": np.ones((1, 2, 2)) / 4}
     with pytest.raises(UserError, match="expected"):
         CaptionAttention(words=["a"], log_probability=-1.0, name="x", **{**right, **fields})

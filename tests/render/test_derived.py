@@ -21,7 +21,7 @@ def told():
     )
     found = derive(problem, "weights", 3, 2, top=1)
     elsewhere = [ModelValue("here", 0.3, 2e-8), ModelValue("there", found.value, 0.0)]
-    return replace(found, says=f"how much {WILD}", elsewhere=elsewhere, notes=[WILD])
+    return replace(found, description=f"how much {WILD}", model_values=elsewhere, notes=[WILD])
 
 
 def test_the_terminal(told):
@@ -52,7 +52,7 @@ def test_the_page(told):
 
 
 def test_json(told):
-    table = json.loads(json.dumps(told.to_table()))
+    table = json.loads(json.dumps(told.to_dict()))
     assert table["cell"] == "weights[3,2]"
     assert table["value"] == pytest.approx(told.value)
     assert table["lines"][-1] == {

@@ -15,8 +15,8 @@ from workings.render.attribution import render_fragment, render_page, render_tex
 class Shares:
     method: str
     values: list[float]
-    what: str = "how much it is"
-    signed: bool = True
+    description: str = "how much it is"
+    is_signed: bool = True
     window: int = 1
     layers: list[list[float]] = field(default_factory=list)
 
@@ -25,16 +25,16 @@ class Shares:
 class Told:
     text: str = "not very good"
     spans: list[tuple[int, int]] = field(default_factory=lambda: [(0, 3), (4, 8), (9, 13)])
-    unknown: list[int] = field(default_factory=list)
-    cut: int = 0
+    unknown_tokens: list[int] = field(default_factory=list)
+    truncated_characters: int = 0
     label: str = "pos"
-    against: str = "neg"
-    lead: float = 1.0986123
+    runner_up: str = "neg"
+    margin: float = 1.0986123
     probabilities: dict[str, float] = field(default_factory=lambda: {"neg": 0.25, "pos": 0.75})
-    shares: list[Shares] = field(
+    token_attributions: list[Shares] = field(
         default_factory=lambda: [
             Shares("occlusion", [-0.5, 0.001, 2.0]),
-            Shares("attention", [0.2, 0.3, 0.5], signed=False, layers=[[0.2, 0.3, 0.5]] * 2),
+            Shares("attention", [0.2, 0.3, 0.5], is_signed=False, layers=[[0.2, 0.3, 0.5]] * 2),
         ]
     )
     unit: str = "word"
@@ -43,17 +43,17 @@ class Told:
 NASTY = Told(
     text="\x1b[2J<b>&\u202e",
     spans=[(0, 4), (4, 9)],
-    unknown=[0, 1],
+    unknown_tokens=[0, 1],
     label="<script>",
-    against='"\x1b[31m',
+    runner_up='"\x1b[31m',
     probabilities={"<script>": 0.9, '"\x1b[31m': 0.1},
-    shares=[Shares("occlusion", [1.0, -1.0], what="<i>\x1b")],
+    token_attributions=[Shares("occlusion", [1.0, -1.0], description="<i>\x1b")],
 )
 
 
 @pytest.mark.parametrize("unit", ["word", "character", "token"])
 def test_tokens_are_called_what_they_are(unit):
-    html = render_page(replace(Told(), unit=unit, unknown=[1]))
+    html = render_page(replace(Told(), unit=unit, unknown_tokens=[1]))
     assert f"{unit.capitalize()}s in orange make it larger, {unit}s in blue smaller." in html
     assert f'<span class="unknown">{unit}</span> not in the vocabulary' in html
 
@@ -71,14 +71,14 @@ def test_with_colour_the_text_stands_above():
     said = re.sub(r"\x1b\[[\d;]*m", "", render_text(Told(), width=80, color=True))
     assert " not very good \nfor pos" in said
     lines = render_text(
-        replace(Told(), text="good " * 100, shares=[]), width=30, color=True
+        replace(Told(), text="good " * 100, token_attributions=[]), width=30, color=True
     ).splitlines()
     assert all(len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= 30 for line in lines)
 
 
 def test_what_was_not_read_and_not_known_is_told():
     told = replace(
-        Told(), text=f"not very good {'x' * 1234}", truncated_characters=1234, unknown=[1]
+        Told(), text=f"not very good {'x' * 1234}", truncated_characters=1234, unknown_tokens=[1]
     )
     said = render_text(told, width=80, color=True)
     assert "not in the vocabulary: very" in said
@@ -91,14 +91,14 @@ def test_what_was_not_read_and_not_known_is_told():
 
 
 def test_tokens_asked_about_together_are_shown_together():
-    told = replace(Told(), shares=[Shares("occlusion", [0.5, 0.5, -1.0], window=2)])
+    told = replace(Told(), token_attributions=[Shares("occlusion", [0.5, 0.5, -1.0], window=2)])
     assert "for pos  not very +1.00" in render_text(told, width=80)
     assert 'class="p8" title="+1.00">not very</span>' in render_page(told)
 
 
 @pytest.mark.parametrize(("spans", "said"), [([], "o token was read"), ([(0, 3)], "difference")])
 def test_nothing_to_show(spans, said):
-    told = replace(Told(), spans=spans, shares=[Shares("gradient", [0.0] * len(spans))])
+    told = replace(Told(), spans=spans, token_attributions=[Shares("gradient", [0.0] * len(spans))])
     for written in (render_text(told, color=True), render_page(told), render_fragment(told)):
         assert said in written
 
@@ -147,4 +147,4 @@ def test_long_labels_leave_room_for_the_words():
 
 
 def test_a_lead_beyond_all_measure():
-    assert "more than 485,165,195 to 1" in render_text(replace(Told(), lead=900.0), width=100)
+    assert "more than 485,165,195 to 1" in render_text(replace(Told(), margin=900.0), width=100)

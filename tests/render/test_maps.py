@@ -26,8 +26,8 @@ class Some:
     rows: list
     columns: list
     maps: list = field(default_factory=list)
-    cut: int = 0
-    aligned: bool = False
+    truncated_characters: int = 0
+    is_alignment: bool = False
 
 
 def alignment():
@@ -35,7 +35,7 @@ def alignment():
     weights = [[0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.0, 0.8]]
     rows, columns = ["estamos", "comiendo", "pan"], ["we", "are", "eating", "bread"]
     maps = [One("attention", weights)]
-    return Some("we are eating bread", rows, columns, attention_maps, is_alignment=True)
+    return Some("we are eating bread", rows, columns, maps, is_alignment=True)
 
 
 def nasty():
@@ -46,7 +46,7 @@ def nasty():
 
 def test_rows_and_columns_may_differ():
     picture = attention_maps.render_picture(alignment())
-    words = [mark.text for mark in picture.shapes if hasattr(mark, "words")]
+    words = [mark.text for mark in picture.shapes if hasattr(mark, "text")]
     assert words[2:] == ["estamos", "comiendo", "pan", "we", "are", "eating", "bread"]
     page = attention_maps.render_page(alignment())
     assert "<title>estamos → we: 0.700</title>" in page
@@ -96,13 +96,13 @@ def long(size, count=1):
     rows, columns = [f"r{k}" for k in range(size)], [f"c{k}" for k in range(size - 1)]
     weights = [[float(j == (i + 1) % (size - 1)) for j in range(size - 1)] for i in range(size)]
     maps = [One(f"head {k}", weights) for k in range(count)]
-    return Some("x", rows, columns, attention_maps, is_alignment=True)
+    return Some("x", rows, columns, maps, is_alignment=True)
 
 
 def test_a_long_sentence_by_itself_has_its_words_beside_it():
     told = long(60)
     words = [
-        mark.text for mark in attention_maps.render_picture(told).shapes if hasattr(mark, "words")
+        mark.text for mark in attention_maps.render_picture(told).shapes if hasattr(mark, "text")
     ]
     assert set(told.rows) | set(told.columns) <= set(words)
     lines = attention_maps.render_text(told, width=80).splitlines()
@@ -153,7 +153,7 @@ def test_a_picture_as_png_shows_what_is_opaque():
     picture = attention_maps.render_picture(
         Some("x", ["a", "b"], ["a", "b"], [One("h", [[1, 0], [0, 1]])])
     )
-    (grid,) = [mark for mark in picture.shapes if hasattr(mark, "shares")]
+    (grid,) = [mark for mark in picture.shapes if hasattr(mark, "opacities")]
     image = Image.open(BytesIO(picture.png(scale=1))).convert("RGB")
     inside = image.getpixel((round(grid.x + grid.width / 4), round(grid.y + grid.height / 4)))
     beside = image.getpixel((round(grid.x + 3 * grid.width / 4), round(grid.y + grid.height / 4)))

@@ -39,8 +39,8 @@ class Finding:
         """Give it as plain data."""
         return {
             "question": self.question,
-            "found": list(self.lines),
-            "otherwise": self.caveats,
+            "findings": list(self.lines),
+            "caveats": self.caveats,
             "figures": [dict(zip(self.header, row, strict=True)) for row in self.rows],
         }
 

@@ -38,6 +38,8 @@ from workings.recipes import (
     Recipe,
     TranslationDataConfig,
     TranslationRecipe,
+    parse_language_model_config,
+    parse_translator_config,
 )
 from workings.storage import (
     file_checksums,
@@ -138,7 +140,7 @@ def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -
         title=folder.resolve().name,
         data=TranslationDataConfig(set=IMPORTED, source=source, target=target),
         tokenizer=vocabularies.to_tokenizer_config(words),
-        model=marian.model_table,
+        model=parse_translator_config(marian.model_table),
     )
     task = Translation(recipe, words, marian.model)
     with _create_folder(run_folder) as part:
@@ -154,7 +156,7 @@ def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Pat
         title=folder.resolve().name,
         data=LanguageDataConfig(set=IMPORTED, context_length=table["max_positions"]),
         tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=rows),
-        model=table,
+        model=parse_language_model_config(table),
     )
     with _create_folder(run_folder) as part:
         tokenizer.save(part / "tokenizer.json")

@@ -24,7 +24,6 @@ from workings.interpret.subwords import (
 )
 from workings.models.language import LanguageModel
 from workings.models.seq2seq import START
-from workings.models.translation import START
 from workings.render.caption_attention import CaptionAttention
 from workings.render.picture import Picture
 from workings.tasks.captioning import Captioning, collate_pictures

@@ -30,7 +30,7 @@ def heatmap(
     column, are those that the eye should look for.
 
     >>> picture = heatmap([[0.9, 0.1]], title="Weights", x_label="key", y_label="query")
-    >>> [mark.words for mark in picture.marks if hasattr(mark, "words")]
+    >>> [shape.text for shape in picture.shapes if hasattr(shape, "text")]
     ['Weights', 'query', 'key', '0', '0.9']
     """
     max_value = max_value or max(abs(value) for row in values for value in row) or 1.0

@@ -14,6 +14,7 @@ from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
 from workings.io import write_text
 from workings.models.summary import summarize
+from workings.recipes import CaptionerConfig
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -72,7 +73,7 @@ def build_mistake_sections(task: Classification, split: str) -> list[tuple[str, 
 
 
 def _render_mistake(task: Classification, split: str, index: int, truth: str) -> str:
-    how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
+    how = "attention" if task.recipe.model.kind == "transformer" else "occlusion"
     explanation = explain(task, task.examples[split][index].text, methods=[how])
     return (
         f'<div class="wrong-one"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
@@ -116,7 +117,7 @@ def write_report(folder: Path, task: Task) -> None:
     curves = [r for r in records if r["kind"] == "epoch"]
     result, recipe = read_json(folder / "result.json"), task.recipe
     report = TrainingReport(
-        title=recipe.title or recipe.model["kind"],
+        title=recipe.title or recipe.model.kind,
         lead=_write_lead(task, result),
         headline_metrics=format_result(result),
         notes=[f"{name}: {word}" for name, word in list_signatures(result)],
@@ -141,9 +142,11 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, told = task.recipe.model, task.data_info
-    began = f"from {model['eye']}'s weights" if model.get("pretrained") else "from scratch"
+    began = "from scratch"
+    if isinstance(model, CaptionerConfig) and model.pretrained:
+        began = f"from {model.encoder}'s weights"
     return (
-        f"{result['parameters']:,} parameters ({model['kind']}), trained {began} on "
+        f"{result['parameters']:,} parameters ({model.kind}), trained {began} on "
         f"{told['train']:,} {task.data_unit} of {told['set']} in {result['minutes']:.1f} minutes on "
         f"{_pluralize(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )
@@ -156,7 +159,7 @@ def _pluralize(n: int, singular: str, plural: str = "") -> str:
 def format_result(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Write what a result says of a model, as it is read by people.
 
-    >>> figures({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
+    >>> format_result({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
     [('best epoch', '1,200'), ('test accuracy', '87.50 %'), ('BLEU-4', '21.00')]
     """
     return [

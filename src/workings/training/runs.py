@@ -323,7 +323,7 @@ def _run(
             if crew.world_size > 1
             else ""
         )
-        log.info(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
+        log.info(f"{recipe.title or recipe.model.kind} → {folder}{by}")
         if left_out := task.data_info.get("filtered"):
             log.info(f"  {left_out}")
         if trainer.is_finished():
