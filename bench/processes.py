@@ -1,4 +1,4 @@
-"""Contestants in processes of their own, which take turns: in one they disturb each other."""
+"""Benchmark implementations in separate processes that take turns: in one they affect each other."""
 
 import json
 import os
@@ -15,26 +15,26 @@ Turn = Callable[[], tuple[float, Any]]
 
 
 def clock() -> Callable[[], float]:
-    """What to measure by: on one thread the processor's time, for the machine has others to serve.
+    """Return the clock to measure with: CPU time on one thread, wall time on several.
 
-    Of several threads the processor's time is the sum of theirs.
+    CPU time is not affected by other processes, but adds up over threads.
     """
     return time.process_time if torch.get_num_threads() == 1 else time.perf_counter
 
 
 def serve(run: Callable[[], Any]) -> None:
-    """Run once for each line that comes in; answer with the milliseconds and what came of it."""
+    """Run once for each line on standard input; print the milliseconds and the result as JSON."""
     now = clock()
     with torch.inference_mode():
         for _ in sys.stdin:
             start = now()
-            found = run()
-            print(json.dumps([(now() - start) * 1e3, found]), flush=True)
+            result = run()
+            print(json.dumps([(now() - start) * 1e3, result]), flush=True)
 
 
 @contextmanager
-def served(command: Sequence[str]) -> Iterator[Turn]:
-    """Start a script that serves; give what has it run once more. It has run once by then."""
+def start_server(command: Sequence[str]) -> Iterator[Turn]:
+    """Start a script that calls `serve`; yield a function that lets it run once. It is warmed up."""
     process = subprocess.Popen(
         [sys.executable, *command],
         env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
@@ -46,31 +46,31 @@ def served(command: Sequence[str]) -> Iterator[Turn]:
     assert process.stdout is not None
     send, receive = process.stdin, process.stdout
 
-    def once() -> tuple[float, Any]:
+    def run_once() -> tuple[float, Any]:
         send.write("\n")
         send.flush()
-        ms, found = json.loads(receive.readline())
-        return float(ms), found
+        ms, result = json.loads(receive.readline())
+        return float(ms), result
 
     try:
-        once()  # warm
-        yield once
+        run_once()  # warm up
+        yield run_once
     finally:
         process.kill()
         process.wait()
 
 
-def in_turn(
+def run_in_turn(
     commands: Mapping[str, Sequence[str]], rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Let all run in every round, each round beginning with another; times, and what came last."""
+    """Run all commands in every round, starting with a different one; return times and results."""
     names = list(commands)
     times: dict[str, list[float]] = {name: [] for name in names}
-    found: dict[str, Any] = {}
-    with ExitStack() as open_ones:
-        turns = {n: open_ones.enter_context(served(command)) for n, command in commands.items()}
+    results: dict[str, Any] = {}
+    with ExitStack() as stack:
+        turns = {n: stack.enter_context(start_server(command)) for n, command in commands.items()}
         for number in range(rounds):
             for name in names[number % len(names) :] + names[: number % len(names)]:
-                ms, found[name] = turns[name]()
+                ms, results[name] = turns[name]()
                 times[name].append(ms)
-    return times, found
+    return times, results
