@@ -1,6 +1,6 @@
-"""Unpaired surrogates: code points that a str may hold, but that UTF-8 cannot encode.
+r"""Unpaired surrogates: code points that a str may hold, but that UTF-8 cannot encode.
 
-They come from JSON escapes such as "\\ud800", and from command lines and file names that are not
+They come from JSON escapes such as "\ud800", and from command lines and file names that are not
 valid UTF-8.
 """
 
