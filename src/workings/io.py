@@ -168,9 +168,6 @@ def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str
         raise UserError("nested too deeply: too many lists inside of lists") from None
 
 
-# -- locking ---------------------------------------------------------------------------------------
-
-
 def read_json_object(path: Path, max_bytes: int) -> dict[str, Any]:
     """Read a JSON object from a file; raise UserError if the file is larger or something else."""
     try:
@@ -189,6 +186,9 @@ def parse_json_object(text: str | bytes, location: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{location}: expected a JSON object, got {safe_repr(value, 40)}")
     return value
+
+
+# -- locking ---------------------------------------------------------------------------------------
 
 
 class LockHeld(Exception):  # noqa: N818

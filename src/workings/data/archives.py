@@ -2,10 +2,8 @@
 
 import io
 import lzma
-import shutil
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from typing import cast
 from workings.data import readers
 from workings.data.readers import open_maybe_gzip
 from workings.errors import UserError, safe_repr, truncate
+from workings.io import atomic_folder
 
 MAX_UNPACKED_BYTES = 4 * 2**30
 MAX_MEMBERS = 500_000
@@ -48,9 +47,7 @@ def unpack(
     folder = Path(folder)
     if folder.exists():
         raise UserError(f"{folder} exists already: give a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
-    try:
+    with atomic_folder(folder, unique=True) as part:
         for member in iter_members(archive, max_bytes=max_bytes, max_members=max_members):
             target = part / member.name
             try:
@@ -63,11 +60,6 @@ def unpack(
                 ) from None
             except OSError as error:
                 raise UserError(f"{archive}: {safe_repr(member.name)}: {error.strerror}") from None
-        part.chmod(0o755)  # mkdtemp creates folders that only their owner can read
-        part.rename(folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     return folder
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workings.data.tokenizers.base import Tokenizer
 from workings.errors import UserError
-from workings.io import file_lock
+from workings.io import atomic_write, file_lock
 
 if TYPE_CHECKING:  # numpy is imported in functions: readers of named datasets do not need it
     import numpy as np
@@ -84,23 +84,17 @@ def _open_verified(path: Path, dtype: str) -> "tuple[NDArray[Any], str] | None":
 
 
 def _write_chunks(path: Path, chunks: "Iterable[NDArray[Any]]", category: str) -> None:
-    part = path.with_name(f"{path.name}.part")
     digest = hashlib.sha256()
     try:
-        with part.open("wb") as file:
+        with atomic_write(path) as file:
             for chunk in chunks:
                 raw = chunk.tobytes()
                 digest.update(raw)
                 file.write(raw)
             file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{path}: {reason}: cannot cache {category} there") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def encode_cached(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> TokenIds:

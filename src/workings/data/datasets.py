@@ -5,7 +5,7 @@ import json
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from workings.data.splits import (
     hold_out_missing_splits,
 )
 from workings.errors import UserError, did_you_mean, truncate
-from workings.io import check_inside, file_lock
+from workings.io import atomic_write, check_inside, file_lock
 
 SPLITS = ("train", "validation", "test")
 _VALIDATION_NAMES = ("validation", "valid", "val", "dev")
@@ -256,21 +256,16 @@ def _prepare_rt_polarity(archive: Path, folder: Path) -> None:
 
 def _write_jsonl_gz(path: Path, records: Iterable[dict[str, Any]], archive: Path) -> None:
     """Write gzipped JSON lines, without a time stamp: the same records give the same bytes."""
-    part = path.with_name(f"{path.name}.part")
-    count = 0
-    with part.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
-        for line in _encode_json_lines(records):
-            compressed.write(line)
-            count += 1
-    if not count:
-        part.unlink()
-        raise UserError(f"{archive}: the archive has no texts for {path.name}")
-    part.replace(path)
-
-
-def _encode_json_lines(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    for record in records:
-        yield json.dumps(record, ensure_ascii=False).encode() + b"\n"
+    is_empty = True
+    with (
+        atomic_write(path) as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed,
+    ):
+        for record in records:
+            compressed.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            is_empty = False
+        if is_empty:
+            raise UserError(f"{archive}: the archive has no texts for {path.name}")
 
 
 _SENTIMENT_LABELS = {"0": "negative", "1": "positive"}

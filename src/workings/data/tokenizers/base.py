@@ -1,7 +1,6 @@
 """The base class of tokenizers: text to tokens to ids and back, saved as JSON."""
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from workings.errors import UserError
+from workings.io import write_bytes
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 FORMAT = "workings tokenizer"
@@ -131,12 +131,9 @@ class Tokenizer(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the tokenizer as JSON, atomically."""
-        path = Path(path)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=0)
         # A character of the vocabulary may be an unpaired surrogate, if a training text had one.
-        part.write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
-        part.replace(path)
+        write_bytes(Path(path), text.encode("utf-8", "surrogatepass") + b"\n", unique=True)
 
 
 def select_vocabulary(
