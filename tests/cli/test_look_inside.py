@@ -75,7 +75,7 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
         (("--pattern", "a=("), "no regular expression"),
         (("--characters", "100"), "400 at least"),
         (("--characters", "0"), "at least 1"),
-        (("--text", "nowhere.txt"), "neither a file nor a named text"),
+        (("--text", "nowhere.txt"), "neither a file nor a named corpus"),
     ],
 )
 def test_what_cannot_be_asked_of_cells(folder, capsys, arguments, said):

@@ -74,7 +74,7 @@ def test_it_learns_to_say_what_is_there(run):
     assert result["test_exact"] == 100.0
     assert result["test_bleu_4"] > 99
     assert result["test_pictures"] == 15
-    assert "150 pictures; none left out" in (run / "environment.json").read_text()
+    assert "150 images; none left out" in (run / "environment.json").read_text()
     report = (run / "report.html").read_text()
     assert "120 pictures of" in report
 
@@ -206,7 +206,7 @@ def test_the_verb(run, captions, tmp_path, capsys):
     assert main(["caption", str(run), str(bad), str(photo)]) == 2
     told = capsys.readouterr()
     assert told.out == f"7.png\t{one}"
-    assert "bad.png: not a picture" in told.err
+    assert "bad.png: not an image" in told.err
     assert main(["caption", str(run), str(photo), "--test", "1", "--n-best", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines][:2] == ["7.png", "7.png"]

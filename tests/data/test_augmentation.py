@@ -1,4 +1,4 @@
-"""Pictures that are changed a little, and captions that stay true."""
+"""Augmented images, and captions that stay correct."""
 
 from dataclasses import replace
 
@@ -14,17 +14,17 @@ from workings.data.augmentation import (
     sample_augmentation,
 )
 
-SAID = (
+VOCABULARY = (
     "a man to his the left right Left RIGHT left-hand rightmost hand arm side of on dog , . lEft "
     "behind way bright leftovers upright has"
 )
-WORDS = st.sampled_from(SAID.split())
+WORDS = st.sampled_from(VOCABULARY.split())
 PIXELS = np.random.default_rng(1).integers(0, 256, (4, 12, 12, 3), dtype=np.uint8)
 
 
-def still(count: int, mirrored: bool = False) -> ImageAugmentation:
+def no_change(count: int, flip: bool = False) -> ImageAugmentation:
     zeros = np.zeros(count, dtype=int)
-    return ImageAugmentation(np.full(count, mirrored), zeros, zeros, np.ones(count))
+    return ImageAugmentation(np.full(count, flip), zeros, zeros, np.ones(count))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def still(count: int, mirrored: bool = False) -> ImageAugmentation:
         ("left-handed on the rightmost lane", "right-handed on the leftmost lane"),
         ("a dog on the right and one on left", "a dog on the left and one on right"),
         ("a bright light, an upright man", "a bright light, an upright man"),
-        ("from left to right", None),  # a word before it that says nothing
+        ("from left to right", None),  # "from" does not show that it is a side
         ("he turns to right", "he turns to left"),
         ("he tries to right his kayak", None),
         ("what is left of a building", None),
@@ -59,18 +59,18 @@ def still(count: int, mirrored: bool = False) -> ImageAugmentation:
         ("", ""),
     ],
 )
-def test_left_and_right_are_changed_round_or_the_picture_stays(caption, expected) -> None:
+def test_left_and_right_are_swapped_where_they_are_sides(caption, expected) -> None:
     assert mirror_captions([caption]) == (None if expected is None else (expected,))
 
 
-def test_one_doubtful_caption_keeps_the_picture_as_it_is() -> None:
+def test_one_ambiguous_caption_prevents_mirroring() -> None:
     assert mirror_captions(["a dog", "a dog right behind a cat"]) is None
     assert mirror_captions(["a dog", "on the left"]) == ("a dog", "on the right")
 
 
 @given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), min_size=1, max_size=3))
 @settings(max_examples=300)
-def test_mirroring_twice_is_as_before(captions: list[str]) -> None:
+def test_mirroring_captions_twice_restores_them(captions: list[str]) -> None:
     mirrored = mirror_captions(captions)
     if mirrored is not None:
         assert mirror_captions(mirrored) == tuple(captions)
@@ -80,43 +80,45 @@ def test_mirroring_twice_is_as_before(captions: list[str]) -> None:
         )
 
 
-def test_pixels_mirrored_twice_are_as_before() -> None:
-    once = augment_images(PIXELS, still(4, mirrored=True))
+def test_mirroring_pixels_twice_restores_them() -> None:
+    once = augment_images(PIXELS, no_change(4, flip=True))
     assert np.array_equal(once, PIXELS[:, :, ::-1])
-    assert np.array_equal(augment_images(once, still(4, mirrored=True)), PIXELS)
-    assert np.array_equal(augment_images(PIXELS, still(4)), PIXELS)
+    assert np.array_equal(augment_images(once, no_change(4, flip=True)), PIXELS)
+    assert np.array_equal(augment_images(PIXELS, no_change(4)), PIXELS)
 
 
-def test_a_picture_is_moved_and_its_edge_repeated() -> None:
-    moves = ImageAugmentation(np.zeros(4, dtype=bool), np.full(4, 2), np.full(4, -3), np.ones(4))
-    moved = augment_images(PIXELS, moves)
-    assert np.array_equal(moved[:, 2:, :-3], PIXELS[:, :-2, 3:])
-    assert np.array_equal(moved[:, 0, :-3], PIXELS[:, 0, 3:])
-    assert np.array_equal(moved[:, :, -1], moved[:, :, -4])
+def test_shifting_repeats_the_edge() -> None:
+    shift = ImageAugmentation(np.zeros(4, dtype=bool), np.full(4, 2), np.full(4, -3), np.ones(4))
+    shifted = augment_images(PIXELS, shift)
+    assert np.array_equal(shifted[:, 2:, :-3], PIXELS[:, :-2, 3:])
+    assert np.array_equal(shifted[:, 0, :-3], PIXELS[:, 0, 3:])
+    assert np.array_equal(shifted[:, :, -1], shifted[:, :, -4])
 
 
 def test_brightness_stays_in_range() -> None:
-    lit = ImageAugmentation(np.zeros(4, dtype=bool), *[np.zeros(4, dtype=int)] * 2, np.full(4, 1.5))
+    brighter = ImageAugmentation(
+        np.zeros(4, dtype=bool), *[np.zeros(4, dtype=int)] * 2, np.full(4, 1.5)
+    )
     bright, dark = (
-        augment_images(PIXELS, lit),
-        augment_images(PIXELS, replace(lit, brightness=np.full(4, 0.5))),
+        augment_images(PIXELS, brighter),
+        augment_images(PIXELS, replace(brighter, brightness=np.full(4, 0.5))),
     )
     assert np.abs(bright.astype(int) - np.minimum(255, PIXELS * 1.5)).max() <= 0.5
     assert np.abs(dark.astype(int) - PIXELS * 0.5).max() <= 0.5
 
 
-def test_changes_are_a_matter_of_seed_epoch_and_picture() -> None:
-    def drawn(pictures, seed=1, epoch=2, may=True) -> np.ndarray:
-        made = sample_augmentation(pictures, [may] * len(pictures), 64, seed=seed, epoch=epoch)
-        return np.stack([made.flip, made.offset_y, made.offset_x, made.brightness])
+def test_augmentation_depends_on_seed_epoch_and_image_only() -> None:
+    def sample(indices, seed=1, epoch=2, can_flip=True) -> np.ndarray:
+        result = sample_augmentation(indices, [can_flip] * len(indices), 64, seed=seed, epoch=epoch)
+        return np.stack([result.flip, result.offset_y, result.offset_x, result.brightness])
 
-    some = drawn(range(200))
-    assert np.array_equal(drawn([7, 3]), some[:, [7, 3]])  # in whatever batch
-    assert not np.array_equal(drawn(range(200), seed=2), some)
-    assert not np.array_equal(drawn(range(200), epoch=3), some)
-    assert 60 < some[0].sum() < 140
-    assert set(some[1]) == set(some[2]) == set(range(-4, 5))
-    assert 0.9 <= some[3].min() < 0.91
-    assert 1.09 < some[3].max() <= 1.1
-    assert not drawn(range(50), may=False)[0].any()
-    assert drawn([]).shape == (4, 0)
+    values = sample(range(200))
+    assert np.array_equal(sample([7, 3]), values[:, [7, 3]])  # whatever the batch
+    assert not np.array_equal(sample(range(200), seed=2), values)
+    assert not np.array_equal(sample(range(200), epoch=3), values)
+    assert 60 < values[0].sum() < 140
+    assert set(values[1]) == set(values[2]) == set(range(-4, 5))
+    assert 0.9 <= values[3].min() < 0.91
+    assert 1.09 < values[3].max() <= 1.1
+    assert not sample(range(50), can_flip=False)[0].any()
+    assert sample([]).shape == (4, 0)
