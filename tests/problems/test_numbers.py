@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.errors import UserError
-from workings.problems.numbers import Number, quote_value, read_number
+from workings.errors import UserError, safe_repr
+from workings.problems.numbers import Number, read_number
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_shown_is_short_and_on_one_line() -> None:
     for _ in range(100_000):
         nested = [nested]
     for value in ("x" * 10**6, "a\nb\u2028c\x1b[31m", nested, 10**5000, "\ud800"):
-        text = quote_value(value)
+        text = safe_repr(value)
         assert len(text) < 250
         assert text.isprintable()
         text.encode()
