@@ -1,4 +1,4 @@
-"""What a solution or a report looks like, before anybody decides on text, LaTeX or HTML."""
+"""The content of a solution or report to display, independent of text, LaTeX or HTML."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from workings.problems.notation import Notation
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a matrix: what is printed, its value for the colour, and how it was judged.
+    """A cell of a matrix: its text, its value (for the color) and its verdict.
 
-    `mark`: "" (not judged), right, rounded, follows, wrong, blank; or masked, for −∞ by a mask.
-    `note`: what to say about it, e.g. what it should be.
+    `mark`: "" (not checked), right, rounded, follows, wrong, blank, or masked for a −∞ by a mask.
+    `note`: a remark, such as the exact value.
     """
 
     text: str
@@ -22,36 +22,36 @@ class Cell:
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix with its formula. `first`: the cell to look at first, counted from 0."""
+    """A matrix with its formula; `first_wrong` is the report's first wrong cell, from 0."""
 
     name: str
     formula: Callable[[Notation], str] | None
     cells: list[list[Cell]]
     row_names: list[str]
     column_names: list[str]
-    verdict: str = ""  # the step's verdict, in a report
+    verdict: str = ""  # of the step, in a report
     first_wrong: tuple[int, int] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, columns."""
+        """Number of rows and columns."""
         return len(self.cells), len(self.cells[0])
 
 
 @dataclass(frozen=True)
 class MistakeSummary:
-    """The first wrong number and what may have caused it, each a sentence."""
+    """The first wrong number and its possible causes."""
 
     location: str
     claimed: str
     expected: str
     working: Callable[[Notation], str] | None
-    causes: list[tuple[str, str, str]]  # name, reproduces, says
+    causes: list[tuple[str, str, str]]  # name, reproduced share, description
 
 
 @dataclass(frozen=True)
 class WorkedProblem:
-    """A whole page: what was given, the steps, and, for a report, the verdict."""
+    """The givens and steps of a solution or report, with the verdict of a report."""
 
     title: str
     givens: list[Panel]
