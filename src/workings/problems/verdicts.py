@@ -58,8 +58,11 @@ class ClaimedMatrix:
 
     def slice_line(self, index: int, transposed: bool = False) -> "ClaimedMatrix":
         """Return one row or, transposed, one column as a row."""
-        arrays = (self.values, self.units, self.is_integer)
-        return ClaimedMatrix(*((a.T if transposed else a)[[index]] for a in arrays))
+        at = np.s_[:, [index]] if transposed else np.s_[[index], :]
+        value, unit, is_integer = self.values[at], self.units[at], self.is_integer[at]
+        if transposed:
+            return ClaimedMatrix(value.T, unit.T, is_integer.T)
+        return ClaimedMatrix(value, unit, is_integer)
 
     @np.errstate(invalid="ignore")
     def matches(self, intervals: IntervalMatrix) -> Bools:

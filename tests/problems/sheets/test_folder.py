@@ -1,10 +1,11 @@
-"""What a sheet is written as: HTML, LaTeX, a notebook, a quiz, and the folder they lie in."""
+"""The files of a sheet: HTML, LaTeX, notebook, Moodle quiz, manifest and folder."""
 
+import contextlib
+import io
 import json
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -20,7 +21,6 @@ from workings.problems.sheets.folder import read_manifest
 from workings.problems.sheets.layout import estimate_tolerances, make_printed_sheet
 from workings.problems.sheets.plan import SHEET_KINDS
 from workings.problems.sheets.rounded_solution import (
-    list_asked_steps,
     make_answer_key,
     solve_rounded,
 )
@@ -33,11 +33,11 @@ SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}
 
 @pytest.fixture(scope="module")
 def sheets() -> dict[str, Sheet]:
-    made = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in SHEET_KINDS}
-    made["found"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
-    made["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
-    made["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)
-    return made
+    sheets = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in SHEET_KINDS}
+    sheets["mistakes"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
+    sheets["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
+    sheets["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)
+    return sheets
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def files(sheets: dict[str, Sheet]) -> dict[str, dict[str, str]]:
     return {name: sheet.render_files() for name, sheet in sheets.items()}
 
 
-def test_html_is_well_formed_and_needs_nothing_else(files: dict[str, dict[str, str]]) -> None:
+def test_html_is_well_formed_and_self_contained(files: dict[str, dict[str, str]]) -> None:
     for sheet in files.values():
         for name in ("sheet.html", "key/key.html"):
             text = sheet[name]
@@ -57,19 +57,19 @@ def test_html_is_well_formed_and_needs_nothing_else(files: dict[str, dict[str, s
             assert "@import" not in text
 
 
-def test_the_sheet_has_boxes_and_no_answers(
+def test_sheet_has_blank_tables_and_no_answers(
     sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
 ) -> None:
     root = ET.fromstring(files["masked"]["sheet.html"].removeprefix("<!DOCTYPE html>\n"))  # noqa: S314
     blank = [t for t in root.iter("table") if t.get("class") == "blank"]
-    assert len(blank) == sum(len(list_asked_steps(e.problem)) for e in sheets["masked"].exercises)
+    assert len(blank) == sum(len(e.problem.asked_steps) for e in sheets["masked"].exercises)
     for table in blank:
         cells = [cell for row in table.iter("tr") for cell in row.findall("td")]
         assert all(not cell.text for cell in cells)
         assert {th.get("scope") for th in table.iter("th")} == {"row", "col"}
     for step, texts in make_answer_key(sheets["masked"].exercises[0].problem, 3).items():
         number = texts[2][0]
-        if step not in ("weights", "mixed"):  # whole numbers stand everywhere
+        if step not in ("weights", "mixed"):  # integers occur everywhere
             continue
         assert number in files["masked"]["key/problem-01.toml"]
         assert all(
@@ -77,30 +77,30 @@ def test_the_sheet_has_boxes_and_no_answers(
         )
 
 
-def test_the_key_of_a_search_marks_the_cell(files: dict[str, dict[str, str]]) -> None:
-    key = files["found"]["key/key.html"]
+def test_key_marks_planted_mistake(files: dict[str, dict[str, str]]) -> None:
+    key = files["mistakes"]["key/key.html"]
     assert key.count('class="first"') == 2
-    assert 'class="first"' not in files["found"]["sheet.html"]
-    assert "Mistakes to choose from" in files["found"]["sheet.html"]
+    assert 'class="first"' not in files["mistakes"]["sheet.html"]
+    assert "Mistakes to choose from" in files["mistakes"]["sheet.html"]
 
 
 def test_latex_is_balanced(files: dict[str, dict[str, str]]) -> None:
     for sheet in files.values():
         for name in ("sheet.tex", "key/key.tex"):
             text = sheet[name]
-            open_ones: list[str] = []
-            for kind, what in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+            open_names: list[str] = []
+            for kind, environment in re.findall(r"\\(begin|end)\{(\w+)\}", text):
                 if kind == "begin":
-                    open_ones.append(what)
+                    open_names.append(environment)
                 else:
-                    assert open_ones.pop() == what
-            assert open_ones == []
+                    assert open_names.pop() == environment
+            assert open_names == []
             bare = re.sub(r"\\[\\{}]", "", text)
             assert bare.count("{") == bare.count("}")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
-@pytest.mark.parametrize("name", ["hostile", "found", "lstm"])
+@pytest.mark.parametrize("name", ["hostile", "mistakes", "lstm"])
 def test_latex_compiles(name: str, files: dict[str, dict[str, str]], tmp_path: Path) -> None:
     for file in ("sheet.tex", "key/key.tex"):
         (tmp_path / "a.tex").write_text(files[name][file], encoding="utf-8")
@@ -114,7 +114,7 @@ def test_latex_compiles(name: str, files: dict[str, dict[str, str]], tmp_path: P
         assert name == "hostile" or b"Overfull" not in run.stdout
 
 
-def test_hostile_text_stays_text(files: dict[str, dict[str, str]]) -> None:
+def test_title_is_escaped(files: dict[str, dict[str, str]]) -> None:
     sheet = files["hostile"]
     assert "&lt;script&gt;" in sheet["sheet.html"]
     assert "\\input{/" not in sheet["sheet.tex"]
@@ -129,7 +129,7 @@ def test_hostile_text_stays_text(files: dict[str, dict[str, str]]) -> None:
             tomllib.loads(text)
 
 
-def test_the_notebook_has_the_form_of_one(files: dict[str, dict[str, str]]) -> None:
+def test_notebook_format(files: dict[str, dict[str, str]]) -> None:
     for sheet in files.values():
         notebook = json.loads(sheet["sheet.ipynb"])
         assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
@@ -143,21 +143,21 @@ def test_the_notebook_has_the_form_of_one(files: dict[str, dict[str, str]]) -> N
             assert set(cell) == {"cell_type", "id", "metadata", "source"} | extra
 
 
-def code_of(text: str) -> Iterator[str]:
+def get_code_cells(text: str) -> Iterator[str]:
     for cell in json.loads(text)["cells"]:
         if cell["cell_type"] == "code":
             yield "".join(cell["source"])
 
 
-def filled(sheet: Sheet, text: str) -> str:
-    """The notebook's program, with the key in its blanks, telling each verdict."""
+def fill_in(sheet: Sheet, text: str) -> str:
+    """Return the code of a notebook with the key in its blanks, printing the counts."""
     program = []
     answers = iter(
         texts
         for exercise in sheet.exercises
         for texts in make_answer_key(exercise.problem, sheet.plan.decimals).values()
     )
-    for code in code_of(text):
+    for code in get_code_cells(text):
         if '"?"' in code:
             place, last = code.split(" = ")[0], code.splitlines()[-1]
             program.append(f"{place} = {next(answers)!r}\nprint({last}.counts)")
@@ -167,50 +167,47 @@ def filled(sheet: Sheet, text: str) -> str:
 
 
 def run_program(program: str) -> list[str]:
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": ":".join(p for p in sys.path if p)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout.splitlines()
+    """Run the code of a notebook and return the printed lines."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(program, {})  # noqa: S102
+    return out.getvalue().splitlines()
 
 
-def test_the_notebook_checks_what_is_filled_in(
+def test_notebook_checks_filled_in_answers(
     sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
 ) -> None:
     kinds = ("masked", "multi-head", "lstm", "positions", "block", "layer_norm", "columns")
-    program = "\n".join(filled(sheets[name], files[name]["sheet.ipynb"]) for name in kinds)
+    program = "\n".join(fill_in(sheets[name], files[name]["sheet.ipynb"]) for name in kinds)
     printed = run_program(program)
-    steps = [list_asked_steps(e.problem) for name in kinds for e in sheets[name].exercises]
-    assert len(printed) == sum(len(many) for many in steps)
+    steps = [e.problem.asked_steps for name in kinds for e in sheets[name].exercises]
+    assert len(printed) == sum(map(len, steps))
     for line in printed:
         counts = eval(line)  # noqa: S307
         assert counts["right"] == sum(counts.values()) > 0
 
 
-def test_the_notebook_runs_with_its_blanks(files: dict[str, dict[str, str]]) -> None:
+def test_notebook_runs_with_blanks(files: dict[str, dict[str, str]]) -> None:
     program = "\n".join(
         code
         for name in ("masked", "multi-head", "rnn")
-        for code in code_of(files[name]["sheet.ipynb"])
+        for code in get_code_cells(files[name]["sheet.ipynb"])
     )
     run_program(program)
 
 
-def test_the_notebook_of_a_search_says_when_it_is_found(
+def test_notebook_recognizes_planted_mistake(
     sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
 ) -> None:
-    planted = iter(e.planted_mistake for e in sheets["found"].exercises)
+    planted = iter(e.planted_mistake for e in sheets["mistakes"].exercises)
     program = []
-    for code in code_of(files["found"]["sheet.ipynb"]):
+    for code in get_code_cells(files["mistakes"]["sheet.ipynb"]):
         if '"?"' in code:
             program.append(code)
-            one = next(planted)
-            assert one is not None
-            answer = (one.key, one.cell[0] + 1, one.cell[1] + 1, one.name)
+            mistake = next(planted)
+            assert mistake is not None
+            row, column = mistake.cell
+            answer = (mistake.key, row + 1, column + 1, mistake.name)
             program.append(code.replace('"?", "?", "?", "?"', repr(answer)))
         else:
             program.append(code)
@@ -238,29 +235,31 @@ def test_moodle_asks_for_every_number(
                 assert text.count("~=") + text.count(":=") >= 4
                 continue
             exact = exercise.problem.exact_matrices
-            cells = sum(exact[step.key].mid.size for step in list_asked_steps(exercise.problem))
+            cells = sum(exact[step.key].mid.size for step in exercise.problem.asked_steps)
             assert len(asks) == cells
-            hidden = sum(
-                np.isneginf(exact[s.key].mid).sum() for s in list_asked_steps(exercise.problem)
+            num_masked = sum(
+                np.isneginf(exact[s.key].mid).sum() for s in exercise.problem.asked_steps
             )
-            assert asks.count("SHORTANSWER") == hidden
+            assert asks.count("SHORTANSWER") == num_masked
 
 
 @pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_tolerances_allow_for_rounding_at_every_step(kind: str, sheets: dict[str, Sheet]) -> None:
     sheet = sheets[kind]
-    for exercise, task in zip(sheet.exercises, make_printed_sheet(sheet).problems, strict=True):
-        honest = solve_rounded(exercise.problem, sheet.plan.decimals)
-        margins = estimate_tolerances(exercise.problem, sheet.plan.decimals)
-        for step in task.steps:
+    for exercise, printed_problem in zip(
+        sheet.exercises, make_printed_sheet(sheet).problems, strict=True
+    ):
+        rounded = solve_rounded(exercise.problem, sheet.plan.decimals)
+        tolerances = estimate_tolerances(exercise.problem, sheet.plan.decimals)
+        for step in printed_problem.steps:
             key = np.array([[float(t) for t in row] for row in step.solution])
             with np.errstate(invalid="ignore"):
-                off = np.nan_to_num(np.abs(honest[step.key].mid - key), nan=0)
-            assert (off <= np.array(margins[step.key]) + 1e-9).all()
-            assert np.max(margins[step.key]) < 0.2
+                error = np.nan_to_num(np.abs(rounded[step.key].mid - key), nan=0)
+            assert (error <= np.array(tolerances[step.key]) + 1e-9).all()
+            assert np.max(tolerances[step.key]) < 0.2
 
 
-def test_a_folder_is_written_whole_and_can_be_made_again(tmp_path: Path) -> None:
+def test_folder_is_replaced_by_new_sheet(tmp_path: Path) -> None:
     sheet = make_sheet("positions", "2x4", 2)
     sheet.write(tmp_path / "new" / "sheet")
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["sheet"]
@@ -272,31 +271,29 @@ def test_a_folder_is_written_whole_and_can_be_made_again(tmp_path: Path) -> None
     assert Problem.load(folder / "problem-01.toml").kind.name == "positions"
 
 
-def test_nothing_that_is_not_of_a_sheet_is_lost(tmp_path: Path) -> None:
+def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     sheet = make_sheet("positions", "2x4", 1)
     other = tmp_path / "other"
     other.mkdir()
-    sheet.write(other)  # an empty folder is no loss
+    sheet.write(other)  # an empty folder may be used
     (other / "answers").mkdir()
     (other / "answers" / "alice.toml").write_text("")
-    with pytest.raises(UserError, match=r"answers/alice\.toml, which is not of the sheet"):
+    with pytest.raises(UserError, match=r"answers/alice\.toml, which is not part of its sheet"):
         sheet.write(other)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match=r"not empty and no sheet: it has thesis\.tex"):
+    with pytest.raises(UserError, match=r"not empty and not a sheet: it contains thesis\.tex"):
         sheet.write(tmp_path / "thesis")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="a file is in the way"):
+    with pytest.raises(UserError, match="is a file: --out must name a folder"):
         sheet.write(tmp_path / "file")
     (tmp_path / "thesis" / "sheet.json").write_text("[]")
-    with pytest.raises(UserError, match=r"not a sheet's sheet\.json"):
+    with pytest.raises(UserError, match="is not the manifest of a sheet"):
         sheet.write(tmp_path / "thesis")
     assert (tmp_path / "thesis" / "thesis.tex").read_text() == "years of work"
 
 
-def test_a_sheet_that_cannot_be_written_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_old_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sheet = make_sheet("positions", "2x4", 1)
     sheet.write(tmp_path / "sheet")
     before = {p: p.read_bytes() for p in (tmp_path / "sheet").rglob("*") if p.is_file()}
@@ -312,20 +309,20 @@ def test_a_sheet_that_cannot_be_written_leaves_the_old_one(
     assert [p.name for p in tmp_path.iterdir()] == ["sheet"]
 
 
-def test_a_manifest_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "sheet.json").symlink_to("/dev/zero")  # which has no end
-    with pytest.raises(UserError, match=r"not a sheet's sheet\.json"):
+def test_invalid_manifest_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "sheet.json").symlink_to("/dev/zero")  # which never ends
+    with pytest.raises(UserError, match="is not the manifest of a sheet"):
         read_manifest(tmp_path)
     (tmp_path / "sheet.json").unlink()
     (tmp_path / "sheet.json").write_text("[" * 100_000)
-    with pytest.raises(UserError, match=r"not a sheet's sheet\.json"):
+    with pytest.raises(UserError, match="is not the manifest of a sheet"):
         read_manifest(tmp_path)
 
 
-def test_the_manifest_tells_how_to_make_it_again(files: dict[str, dict[str, str]]) -> None:
-    manifest = json.loads(files["found"]["sheet.json"])
+def test_manifest_reproduces_sheet(files: dict[str, dict[str, str]]) -> None:
+    manifest = json.loads(files["mistakes"]["sheet.json"])
     assert manifest["kind"] == "multi-head"
     assert (manifest["size"], manifest["seed"], manifest["decimals"]) == ("2x3", 5, 3)
     assert manifest["mistakes"] is True
-    assert sorted(files["found"]) == manifest["files"]
-    assert "planted" not in files["found"]["sheet.json"]
+    assert sorted(files["mistakes"]) == manifest["files"]
+    assert "planted" not in files["mistakes"]["sheet.json"]

@@ -1,4 +1,4 @@
-"""Formulas in three notations."""
+"""Numbers and formulas as text, LaTeX and MathML."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -48,21 +48,21 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_text(name: str) -> None:
+def test_text_formulas(name: str) -> None:
     assert FORMULAS[name](TextNotation()) == TEXTS[name]
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_latex_is_balanced_ascii(name: str) -> None:
-    written = FORMULAS[name](LatexNotation())
-    assert written.isascii()
-    assert written.count("{") == written.count("}")
-    assert written.count("(") == written.count(")")
-    assert written.count(r"\left") == written.count(r"\right")
+    latex = FORMULAS[name](LatexNotation())
+    assert latex.isascii()
+    assert latex.count("{") == latex.count("}")
+    assert latex.count("(") == latex.count(")")
+    assert latex.count(r"\left") == latex.count(r"\right")
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_mathml_is_well_formed_and_has_the_arguments_it_needs(name: str) -> None:
+def test_mathml_is_well_formed(name: str) -> None:
     root = ET.fromstring(f"<math>{FORMULAS[name](MathMLNotation())}</math>")  # noqa: S314
     needs = {"mfrac": 2, "msup": 2, "msub": 2, "msubsup": 3}
     for element in root.iter():
@@ -91,7 +91,7 @@ def test_symbols(name: str, text: str, latex: str) -> None:
     assert LatexNotation().symbol(name) == latex
 
 
-def test_hostile_names_stay_names() -> None:
+def test_names_are_escaped() -> None:
     assert "\\input" not in LatexNotation().symbol(r"\input{x}")
     assert "<script" not in MathMLNotation().symbol("<script>x</script>")
 
@@ -108,11 +108,11 @@ def test_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["info", "-abc", "1/2", "0,5", "?", "e", "-"])
-def test_what_is_no_number_is_not_typeset(text: str) -> None:
+def test_typeset_leaves_other_text(text: str) -> None:
     assert typeset(text) == text
 
 
-def test_brackets_grow_only_round_fractions() -> None:
+def test_parentheses_stretch_only_around_fractions() -> None:
     n = MathMLNotation()
     assert 'stretchy="false"' in n.apply("f", n.symbol("x"))
     assert "stretchy" not in n.apply("f", n.fraction(n.symbol("x"), n.number(2)))

@@ -1,4 +1,4 @@
-"""Matrices pasted as text, in every form that people paste."""
+"""Parsing of pasted matrices in every supported form."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ from workings.problems.numbers import read_number
 
 PLAIN = [["1", "0.5"], ["-2", "30"]]
 
-CELLS_OF_LATEX = r"1 & 0.5 \\ -2 & 30"
+LATEX_CELLS = r"1 & 0.5 \\ -2 & 30"
 LATEX = [
     *(
-        f"\\begin{{{name}}} {CELLS_OF_LATEX} \\end{{{name}}}"
+        f"\\begin{{{name}}} {LATEX_CELLS} \\end{{{name}}}"
         for name in ("bmatrix", "pmatrix", "vmatrix", "Vmatrix", "Bmatrix", "matrix", "smallmatrix")
     ),
     r"\begin{pmatrix}1&0.5\\-2&30\end{pmatrix}",
@@ -66,10 +66,10 @@ TABLES = {
     "markdown without header": "| 1 | 0.5 |\n|---|---|\n| -2 | 30 |",
     "markdown with empty header": "|  |  |\n|--|--|\n| 1 | 0.5 |\n| -2 | 30 |",
     "markdown with row labels": "| | the | cat |\n|--|--|--|\n| the | 1 | 0.5 |\n| cat | -2 | 30 |",
-    "markdown with numbers over it": "| | 1 | 2 |\n|-|-|-|\n| the | 1 | 0.5 |\n| cat | -2 | 30 |",
+    "markdown with numbered columns": "| | 1 | 2 |\n|-|-|-|\n| the | 1 | 0.5 |\n| cat | -2 | 30 |",
     "markdown without outer bars": "a | b\n--|--\n1 | 0.5\n-2 | 30",
     "markdown with bold": "| **a** | b |\n|---|---|\n| **1** | `0.5` |\n| $-2$ | 30 |",
-    "no rule": "| 1 | 0.5 |\n| -2 | 30 |",
+    "markdown without rule": "| 1 | 0.5 |\n| -2 | 30 |",
     "csv": "1,0.5\n-2,30",
     "csv with spaces": "1, 0.5\n-2, 30\n",
     "csv with header": "a,b\n1,0.5\n-2,30",
@@ -82,19 +82,19 @@ TABLES = {
     "spaces": "  1   0.5\n -2  30 \n\n",
     "one line": "1 0.5; -2 30",
     "drawn": "⎡ 1  0.5⎤\n⎢       ⎥\n⎣-2  30 ⎦",
-    "drawn round": "⎛ 1  0.5⎞\n⎝-2  30 ⎠",
-    "drawn and named": "X = ⎡ 1 0.5⎤\n    ⎣-2 30 ⎦",
+    "drawn parentheses": "⎛ 1  0.5⎞\n⎝-2  30 ⎠",
+    "drawn with name": "X = ⎡ 1 0.5⎤\n    ⎣-2 30 ⎦",
     "byte order mark": "\ufeff1,0.5\n-2,30",
 }
 
 
 @pytest.mark.parametrize("form", [*LATEX, *LISTS.values(), *TABLES.values()])
-def test_every_form(form: str) -> None:
+def test_every_form_is_parsed(form: str) -> None:
     assert parse_matrix(form, "X") == PLAIN
 
 
 @pytest.mark.parametrize(
-    ("cell", "read"),
+    ("cell", "expected"),
     [
         (r"\frac{1}{2}", "1/2"), (r"-\tfrac{1}{2}", "-1/2"), (r"\dfrac{-3}{4}", "-3/4"),
         (r"\frac12", "1/2"), (r"- \frac{1}{ 2 }", "-1/2"), (r"\nicefrac{1}{2}", "1/2"),
@@ -107,9 +107,9 @@ def test_every_form(form: str) -> None:
         (r"\_\_\_", "?"), (r"\underline{\quad}", "?"), ("+1", "+1"),
     ],
 )  # fmt: skip
-def test_cells_of_latex(cell: str, read: str) -> None:
-    assert parse_matrix(rf"\begin{{bmatrix}} 1 & {cell} \end{{bmatrix}}", "X") == [["1", read]]
-    read_number(read, "X")
+def test_latex_cells(cell: str, expected: str) -> None:
+    assert parse_matrix(rf"\begin{{bmatrix}} 1 & {cell} \end{{bmatrix}}", "X") == [["1", expected]]
+    read_number(expected, "X")
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_cells_of_latex(cell: str, read: str) -> None:
         (r"\begin{bmatrix} 1 & 2 \\ & \\ \end{bmatrix}", [["1", "2"], ["?", "?"]]),
     ],
 )  # fmt: skip
-def test_commas_blanks_and_vectors(text: str, rows: list[list[str]]) -> None:
+def test_separators_blanks_and_vectors(text: str, rows: list[list[str]]) -> None:
     assert parse_matrix(text, "X") == rows
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message_part"),
     [
         ("", "empty"), (" \n\t", "empty"), ("[]", "empty"), ("[[], []]", "empty"), ("⎡⎤", "empty"),
         (r"\begin{bmatrix}\end{bmatrix} x", "beside"),
@@ -155,13 +155,15 @@ def test_commas_blanks_and_vectors(text: str, rows: list[list[str]]) -> None:
         ("1,2\n3", "row 2 has 1 numbers, row 1 has 2"), ("| 1 | 2 |\n| 3 |", "row 2 has 1 numbers"),
         (r"\begin{bmatrix} 1 & 2 \\ 3 \end{bmatrix}", "row 2 has 1 numbers, row 1 has 2"),
         ("[[1, 2], []]", "row 2 has 0 numbers, row 1 has 2"),
+        ("[[1, 2], [3]].T", "row 2 has 1 numbers, row 1 has 2"),
+        (r"\begin{bmatrix} 1 & 2 \\ 3 \end{bmatrix}^T", "row 2 has 1 numbers, row 1 has 2"),
         ("[[[1, 2]]]", "more than two dimensions"),
         ("tensor([[[1.]]])", "more than two dimensions"), ("[1, [2, 3]]", "not one matrix"),
         ("[[1, 2]] [[3, 4]]", "not one matrix"), ("[[1, 2]", "not closed"),
         (r"\frac{1}{2} \begin{bmatrix} 1 \end{bmatrix}", "beside the matrix"),
         (r"\begin{bmatrix} 1 \end{bmatrix} + 1", "beside the matrix"),
         ("[[1, 2]] * 3", "beside the matrix"), ("2 * [[1, 2]]", "not"),
-        (r"\begin{matrix} 1 \end{matrix} \begin{matrix} 1 \end{matrix}", "2 matrices instead of one"),
+        (r"\begin{matrix} 1 \end{matrix} \begin{matrix} 1 \end{matrix}", "2 matrices"),
         (r"\begin{bmatrix} 1 & 2", r"\begin{bmatrix} has no \end{bmatrix}"),
         (r"\begin{bmatrix} 1 & 2 \end{pmatrix}", r"\begin{bmatrix} has no \end{bmatrix}"),
         (r"\begin{bmatrix} \begin{bmatrix} 2 \end{bmatrix} \end{bmatrix}", "nested in a matrix"),
@@ -169,17 +171,18 @@ def test_commas_blanks_and_vectors(text: str, rows: list[list[str]]) -> None:
         ("\x08egin{bmatrix} 1 & 2 \x0crac{1}{2}", "quote LaTeX with '''"),
         (repr(np.ones((2000, 2))), "leaves numbers out"),
         (str(torch.ones(2000, 2)), "leaves numbers out"),
-        (str(np.ones((2, 2000))), "leaves numbers out"), ("1" * (MAX_TEXT_CHARS + 1), "at most 2000000 are allowed"),
+        (str(np.ones((2, 2000))), "leaves numbers out"),
+        ("1" * (MAX_TEXT_CHARS + 1), "at most 2000000 are allowed"),
         ("1 " * 1025, "a side of 1025; at most 1024"), ("1\n" * 1025, "at most 1024"),
     ],
     ids=lambda text: text[:20],
 )  # fmt: skip
-def test_what_is_no_matrix(text: str, says: str) -> None:
+def test_invalid_matrix_is_rejected(text: str, message_part: str) -> None:
     with pytest.raises(UserError) as error:
         parse_matrix(text, "claim.Q")
     message = str(error.value)
     assert message.startswith("claim.Q: ")
-    assert says in message
+    assert message_part in message
     assert "\n" not in message
     assert len(message) < 200
 
@@ -199,7 +202,7 @@ N = 10_000
     ],
     ids=lambda text: text[:20],
 )  # fmt: skip
-def test_no_text_takes_long(text: str) -> None:
+def test_parsing_is_fast_for_any_text(text: str) -> None:
     start = time.process_time()
     try:
         parse_matrix(text, "X")
@@ -216,14 +219,14 @@ MATRICES = st.tuples(st.integers(1, 4), st.integers(1, 9)).flatmap(
 )
 
 
-def values(rows: list[list[str]]) -> list[list[float]]:
+def parse_values(rows: list[list[str]]) -> list[list[float]]:
     read = [[read_number(cell, "X") for cell in row] for row in rows]
     return [[number.value for number in row if number] for row in read]
 
 
 @settings(max_examples=30)
 @given(MATRICES)
-def test_written_forms_come_back_digit_for_digit(matrix: list[list[Decimal]]) -> None:
+def test_formatted_matrices_round_trip(matrix: list[list[Decimal]]) -> None:
     cells = [[format(cell, "f") for cell in row] for row in matrix]
     comma = [[cell.replace(".", ",") for cell in row] for row in cells]
 
@@ -249,7 +252,7 @@ def test_written_forms_come_back_digit_for_digit(matrix: list[list[Decimal]]) ->
 
 @settings(max_examples=40)
 @given(MATRICES, st.sampled_from([None, True, False]))
-def test_prints_of_numpy_and_torch_come_back(
+def test_numpy_and_torch_prints_round_trip(
     matrix: list[list[Decimal]], scientific: bool | None
 ) -> None:
     numbers = [[float(cell) for cell in row] for row in matrix]
@@ -261,7 +264,7 @@ def test_prints_of_numpy_and_torch_come_back(
             str(array.tolist()),
             str([list(row) for row in array]),
         ):
-            assert values(parse_matrix(text, "X")) == numbers
+            assert parse_values(parse_matrix(text, "X")) == numbers
     torch.set_printoptions(profile="full", precision=9, sci_mode=scientific)
     try:
         for text in (
@@ -269,12 +272,12 @@ def test_prints_of_numpy_and_torch_come_back(
             repr(tensor.requires_grad_() * 1),
             str(torch.nn.Parameter(tensor)),
         ):
-            assert values(parse_matrix(text, "X")) == numbers
+            assert parse_values(parse_matrix(text, "X")) == numbers
     finally:
         torch.set_printoptions(profile="default")
 
 
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3), min_size=1))
-def test_scientific_prints_of_any_float_come_back(numbers: list[list[float]]) -> None:
+def test_scientific_prints_round_trip(numbers: list[list[float]]) -> None:
     with np.printoptions(floatmode="unique", threshold=sys.maxsize):
-        assert values(parse_matrix(repr(np.array(numbers)), "X")) == numbers
+        assert parse_values(parse_matrix(repr(np.array(numbers)), "X")) == numbers

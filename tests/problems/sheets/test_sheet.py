@@ -1,4 +1,4 @@
-"""Sheets: the same from the same seed, pleasant to work, and telling mistakes apart."""
+"""Sheets: reproducible, suited for work by hand, and able to distinguish mistakes."""
 
 import hashlib
 import json
@@ -23,21 +23,22 @@ DECIMALS = 3
 
 
 @cache
-def of_kind(kind: str, **options: object) -> Sheet:
-    count = 1 if kind in ("lstm", "block") else 2  # long ones
+def make_files(kind: str, **options: object) -> dict[str, str]:
+    return make_cached_sheet(kind, **options).render_files()
+
+
+@cache
+def make_cached_sheet(kind: str, **options: object) -> Sheet:
+    count = 1 if kind in ("lstm", "block") else 2  # these are long
     return make_sheet(kind, SIZES.get(kind, "3x3"), count, 5, **options)
 
 
-def digest(sheet: Sheet) -> str:
-    return hashlib.sha256(json.dumps(sheet.render_files()).encode()).hexdigest()
-
-
-@pytest.mark.parametrize("mistakes", [False, True])
-def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -> None:
+def test_same_seed_gives_same_bytes_in_another_process() -> None:
     program = (
         "import json, hashlib\nfrom workings.problems.sheets import make_sheet\n"
-        f"files = make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}).render_files()\n"
-        "print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
+        "for mistakes in (False, True):\n"
+        "    files = make_sheet('masked', '3x3', 2, 5, mistakes=mistakes).render_files()\n"
+        "    print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
     )
     run = subprocess.run(
         [sys.executable, "-c", program],
@@ -46,17 +47,19 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -
         text=True,
         check=True,
     )
-    assert run.stdout.strip() == digest(make_sheet("masked", "3x4", 2, 7, mistakes=mistakes))
+    sheets = [make_files("masked"), make_files("masked", mistakes=True)]
+    digests = [hashlib.sha256(json.dumps(files).encode()).hexdigest() for files in sheets]
+    assert run.stdout.split() == digests
 
 
 @pytest.mark.parametrize("mistakes", [False, True])
-def test_a_problem_does_not_depend_on_how_many_follow(mistakes: bool) -> None:
-    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).render_files() for n in (2, 4))
+def test_problem_does_not_depend_on_count(mistakes: bool) -> None:
+    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).render_files() for n in (2, 3))
     for name in ("problem-01.toml", "problem-02.toml", "key/problem-02.toml"):
         assert few[name] == many[name]
 
 
-def test_another_seed_gives_other_problems_and_no_two_are_alike() -> None:
+def test_problems_differ_within_and_between_seeds() -> None:
     givens = [
         str(exercise.table["given"])
         for seed in (1, 2)
@@ -66,9 +69,8 @@ def test_another_seed_gives_other_problems_and_no_two_are_alike() -> None:
 
 
 @pytest.mark.parametrize("kind", SHEET_KINDS)
-def test_the_key_is_right_and_complete(kind: str) -> None:
-    sheet = of_kind(kind)
-    for name, text in sheet.render_files().items():
+def test_key_is_right_and_complete(kind: str) -> None:
+    for name, text in make_files(kind).items():
         if name.startswith("key/problem"):
             counts = Problem.from_toml(text).check().counts
             assert counts["right"] == sum(counts.values()) > 0
@@ -76,15 +78,14 @@ def test_the_key_is_right_and_complete(kind: str) -> None:
             assert Problem.from_toml(text).claims == []
 
 
-def test_columns_are_the_same_problem_turned_over() -> None:
-    rows, columns = (of_kind("cross", vectors=v) for v in ("rows", "columns"))
-    files = columns.render_files()
+def test_column_vectors_transpose_the_same_problem() -> None:
+    rows, columns = (make_cached_sheet("cross", vectors=v) for v in ("rows", "columns"))
+    files = make_files("cross", vectors="columns")
     assert 'vectors = "columns"' in files["problem-01.toml"].replace("vectors        ", "vectors ")
     assert Problem.from_toml(files["key/problem-01.toml"]).check().verdict == "right"
-    one = columns.exercises[0].problem
-    scores = one.solve()["scores"]
-    np.testing.assert_allclose(scores, one.solve()["K"].T @ one.solve()["Q"])
-    np.testing.assert_array_equal(rows.exercises[0].problem.solve()["Q"], one.solve()["Q"].T)
+    solution = columns.exercises[0].problem.solve()
+    np.testing.assert_allclose(solution["scores"], solution["K"].T @ solution["Q"])
+    np.testing.assert_array_equal(rows.exercises[0].problem.solve()["Q"], solution["Q"].T)
 
 
 @settings(max_examples=10)
@@ -93,7 +94,7 @@ def test_columns_are_the_same_problem_turned_over() -> None:
     st.sampled_from(("self", "masked", "cross", "multi-head")),
     st.sampled_from(("2x2", "3x3", "3x4", "4x4", "2x5")),
 )
-def test_attention_is_pleasant_at_every_step(seed: int, kind: str, size: str) -> None:
+def test_attention_problems_suit_work_by_hand(seed: int, kind: str, size: str) -> None:
     (exercise,) = make_sheet(kind, size, 1, seed).exercises
     solution = exercise.problem.solve()
     for matrix in exercise.table["given"].values():
@@ -117,8 +118,8 @@ def test_attention_is_pleasant_at_every_step(seed: int, kind: str, size: str) ->
 
 
 @pytest.mark.parametrize("kind", ["positions", "layer_norm", "rnn", "lstm", "additive", "block"])
-def test_other_kinds_start_from_short_numbers_and_saturate_nowhere(kind: str) -> None:
-    for exercise in of_kind(kind).exercises:
+def test_other_kinds_have_short_givens_and_do_not_saturate(kind: str) -> None:
+    for exercise in make_cached_sheet(kind).exercises:
         for matrix in exercise.table["given"].values():
             for value in np.ravel(matrix):
                 assert round(float(value), 1) == value
@@ -136,10 +137,10 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
-def ways_to_scale_and_to_weigh(
+def compute_mistakes(
     given: dict[str, list[list[int]]],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """What the mistakes lead to, worked out here and not by the package."""
+    """Return the results of mistakes, computed independently of the package."""
     x, w_q, w_k = (np.array(given[name], dtype=float) for name in ("X", "W_Q", "W_K"))
     d_model, d_k = w_q.shape
     scores = x @ w_q @ (x @ w_k).T
@@ -181,41 +182,45 @@ def test_mistakes_lead_to_different_numbers(size: str, d_k: int) -> None:
     sheet = make_sheet("masked", size, 3, 21, d_k=d_k)
     assert sheet.notes == []
     for exercise in sheet.exercises:
-        for step, ways in ways_to_scale_and_to_weigh(exercise.table["given"]).items():
-            names = list(ways)
-            for a, one in enumerate(names):
+        for step, results in compute_mistakes(exercise.table["given"]).items():
+            names = list(results)
+            for a, name in enumerate(names):
                 for other in names[a + 1 :]:
                     with np.errstate(invalid="ignore"):
-                        gap = np.abs(
-                            np.round(ways[one], DECIMALS) - np.round(ways[other], DECIMALS)
+                        difference = np.abs(
+                            np.round(results[name], DECIMALS) - np.round(results[other], DECIMALS)
                         )
-                    assert np.nan_to_num(gap, nan=0).max() > 1.5 * 10**-DECIMALS, (step, one, other)
+                    assert np.nan_to_num(difference, nan=0).max() > 1.5 * 10**-DECIMALS, (
+                        step,
+                        name,
+                        other,
+                    )
 
 
 @pytest.mark.parametrize(
     ("size", "d_k"), [("3x4", 3), ("3x3", 4), ("3x2", 4), ("3x5", 4), ("3x8", 4)]
 )
-def test_the_default_width_of_queries_tells_ways_to_scale_apart(size: str, d_k: int) -> None:
+def test_default_d_k_distinguishes_scaling_mistakes(size: str, d_k: int) -> None:
     plan = make_plan("self", size)
     assert plan.d_k == d_k
-    ways = {1.0, d_k, math.sqrt(d_k), math.sqrt(plan.width), 1 / math.sqrt(d_k)}
-    assert len({round(way, 9) for way in ways}) == 5
+    divisors = {1.0, d_k, math.sqrt(d_k), math.sqrt(plan.width), 1 / math.sqrt(d_k)}
+    assert len({round(divisor, 9) for divisor in divisors}) == 5
 
 
-def test_what_can_never_be_told_apart_is_refused_with_what_would_be_right() -> None:
-    with pytest.raises(UserError, match=r"÷ d_k and ÷ √d_model are both ÷ 2 .* take --d-k 3"):
+def test_ambiguous_d_k_is_rejected_with_a_suggestion() -> None:
+    with pytest.raises(UserError, match=r"÷ d_k and ÷ √d_model are both ÷ 2 .* use --d-k 3"):
         make_plan("masked", "3x4", d_k=2)
-    with pytest.raises(UserError, match="take --d-k 4, or --scale none"):
+    with pytest.raises(UserError, match="use --d-k 4 or --scale none"):
         make_plan("self", "3x3", d_k=1)
     assert make_plan("self", "3x4", d_k=2, scale="none").d_k == 2
     (note,) = make_sheet("self", "2x3", 1, d_k=3).notes
-    assert "no mistake here" in note
+    assert "not a mistake" in note
 
 
 @pytest.mark.parametrize("kind", SHEET_KINDS)
-def test_one_mistake_is_planted_and_found_where_it_is(kind: str) -> None:
-    sheet = of_kind(kind, mistakes=True)
-    files = sheet.render_files()
+def test_planted_mistake_is_found(kind: str) -> None:
+    sheet = make_cached_sheet(kind, mistakes=True)
+    files = make_files(kind, mistakes=True)
     for exercise in sheet.exercises:
         planted = exercise.planted_mistake
         assert planted is not None
@@ -223,7 +228,9 @@ def test_one_mistake_is_planted_and_found_where_it_is(kind: str) -> None:
         assert report.first is not None
         assert (report.first.key, report.first.cell) == (planted.key, planted.cell)
         assert planted.name in [cause.name for cause in report.first.causes]
-        assert {one.step.key for one in report.steps if one.verdict == "wrong"} == {planted.key}
+        assert {checked.step.key for checked in report.steps if checked.verdict == "wrong"} == {
+            planted.key
+        }
         assert report.counts["blank"] == 0
         row, column = planted.cell
         key = files[f"key/{exercise.name}.toml"]
@@ -238,46 +245,46 @@ def test_planted_mistakes_vary() -> None:
     assert len(names) == 8
 
 
-def test_at_few_decimals_problems_still_discriminate_or_say_what_they_do_not() -> None:
+def test_few_decimals_are_noted_if_ambiguous() -> None:
     sheet = make_sheet("lstm", "2x2", 1, 3, decimals=1)
     assert len(sheet.notes) == 1
-    assert all("take more --decimals" in note for note in sheet.notes)
+    assert all("use more --decimals" in note for note in sheet.notes)
     assert make_sheet("self", "3x3", 2, 3, decimals=2).notes == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"kind": "mask"}, "did you mean 'masked'"),
         ({"size": "3by4"}, "like 3x4"),
-        ({"size": "1x4"}, "tokens from 2 to 6"),
-        ({"size": "3x99"}, "width from 2 to 8"),
+        ({"size": "1x4"}, "tokens must be from 2 to 6"),
+        ({"size": "3x99"}, "width must be from 2 to 8"),
         ({"size": "6x2"}, "need a width of 3"),
         ({"kind": "positions", "size": "3x5"}, "an even width from 4"),
-        ({"kind": "positions", "size": "3x4", "count": 11}, "at most 10"),
-        ({"count": 0}, "--count 0: from 1 to 200"),
-        ({"decimals": 0}, "--decimals 0: from 1 to 6"),
+        ({"kind": "positions", "size": "3x4", "count": 11}, "only 10 different"),
+        ({"count": 0}, "--count 0: it must be from 1 to 200"),
+        ({"decimals": 0}, "--decimals 0: it must be from 1 to 6"),
         ({"vectors": "row"}, "rows, columns"),
         ({"kind": "rnn", "heads": 2}, "--heads is for --kind self"),
-        ({"kind": "self", "hidden": 2}, "--hidden is for"),
+        ({"kind": "self", "hidden_size": 2}, "--hidden-size is for"),
         ({"kind": "self", "context": 2}, "--context is for --kind cross"),
         ({"kind": "multi-head", "heads": 1}, "--kind self"),
         ({"kind": "multi-head", "heads": 8, "d_k": 8}, "64 columns"),
         ({"scale": "7"}, r"sqrt\(d_k\), none"),
-        ({"d_k": 99}, "--d-k 99: from 1 to 8"),
+        ({"d_k": 99}, "--d-k 99: it must be from 1 to 8"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(arguments: dict[str, object], says: str) -> None:
-    with pytest.raises(UserError, match=says) as error:
+def test_invalid_options_are_rejected(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message) as error:
         make_sheet(**{"kind": "masked", "size": "3x4", **arguments})
     assert "\n" not in str(error.value)
 
 
-def test_options_shape_the_problems() -> None:
+def test_options_set_sizes() -> None:
     sheet = make_sheet("cross", "2x3", 1, heads=2, d_k=2, context=4, scale="none")
     problem = sheet.exercises[0].problem
     assert problem.solve()["weights.2"].shape == (2, 4)
     assert problem.solve()["output"].shape == (2, 3)
     assert "scaled.1" not in problem.solve().keys()  # noqa: SIM118
-    rnn = make_sheet("rnn", "2x4", 1, hidden=2).exercises[0].problem
+    rnn = make_sheet("rnn", "2x4", 1, hidden_size=2).exercises[0].problem
     assert rnn.solve()["h.2"].shape == (1, 2)

@@ -1,4 +1,4 @@
-"""Whole problems read from slides and notes."""
+"""Problems read from documents: slides, notes and program output."""
 
 import itertools
 from pathlib import Path
@@ -14,8 +14,8 @@ from workings.problems.documents.problem_text import load_problem_text, parse_pr
 from workings.problems.problem import Problem
 
 
-def claims(problem: Problem) -> dict[str, list[list[str]]]:
-    """The claimed cells as they are written; a reprint has a number."""
+def get_claims(problem: Problem) -> dict[str, list[list[str]]]:
+    """Return the claimed cells as written; a repeated claim has a number."""
     return {
         claim.key + (f" again {claim.reprint}" if claim.reprint else ""): [
             [number.text if number else "?" for number in row] for row in claim.numbers
@@ -24,7 +24,7 @@ def claims(problem: Problem) -> dict[str, list[list[str]]]:
     }
 
 
-def givens(problem: Problem) -> dict[str, list[list[float]]]:
+def get_givens(problem: Problem) -> dict[str, list[list[float]]]:
     return {
         name: cells.mid.tolist()
         for name, cells in problem.given.items()
@@ -55,13 +55,13 @@ $$= \begin{bmatrix} 2 & 2 \\ 0 & 5 \end{bmatrix}$$
 $$\text{Step 3: } A = \operatorname{softmax}(E) = \begin{bmatrix} \frac12 & \frac12 \\ 0.02 & 0.98 \end{bmatrix}$$
 so that $Y = A V \approx \begin{bmatrix} 0.5 & 1 \\ 0.02 & \dots \end{bmatrix}$.
 """  # noqa: E501
-GIVEN = {
+GIVENS = {
     "X": [[1, 0], [0, 2]],
     "W_Q": [[1, 1], [0, 1]],
     "W_K": [[2, 0], [0, 1]],
     "W_V": [[1, 0], [0, 1]],
 }
-CLAIMED = {
+CLAIMS = {
     "Q": [["1", "1"], ["0", "2"]],
     "K": [["2", "0"], ["0", "2"]],
     "V": [["1", "0"], ["0", "2"]],
@@ -118,11 +118,11 @@ Z: [[0.5, 1], [0.02, "?"]]
 
 
 @pytest.mark.parametrize("text", [SLIDE, MARKDOWN, SLIDE.replace("\n", "\r\n")])
-def test_a_whole_slide(text: str) -> None:
+def test_complete_document(text: str) -> None:
     problem = parse_problem_text(text)
     assert problem.title == "Two words"
-    assert givens(problem) == GIVEN
-    assert claims(problem) == CLAIMED
+    assert get_givens(problem) == GIVENS
+    assert get_claims(problem) == CLAIMS
     first = problem.check().first
     assert first is not None
     assert (first.step, first.cell, first.claimed) == ("scores", (1, 1), "5")
@@ -131,43 +131,43 @@ def test_a_whole_slide(text: str) -> None:
 X = "X = [[1, 0], [0, 2]]\n"
 
 
-def test_transposed_is_turned_over() -> None:
+def test_transposed_matrices() -> None:
     text = (
         X
         + "W_K = [[1, 1], [0, 1]]\n"
         + r"$$K^\top = \begin{bmatrix} 1 & 0 \\ 1 & 2 \end{bmatrix}$$"
     )
-    assert claims(parse_problem_text(text)) == {"K": [["1", "1"], ["0", "2"]]}
+    assert get_claims(parse_problem_text(text)) == {"K": [["1", "1"], ["0", "2"]]}
     text = "X = [[1, 0], [0, 2]]^T\n" + "W_K = [[1, 1], [0, 1]].T\n"
-    assert givens(parse_problem_text(text)) == {"X": [[1, 0], [0, 2]], "W_K": [[1, 0], [1, 1]]}
+    assert get_givens(parse_problem_text(text)) == {"X": [[1, 0], [0, 2]], "W_K": [[1, 0], [1, 1]]}
 
 
-def test_without_x_the_projections_are_given() -> None:
+def test_projections_are_givens_without_x() -> None:
     problem = parse_problem_text("Q = [[1, 2]]\nK = [[0, 1], [1, 0]]\nV = [[1], [2]]\nE = [[2, 1]]")
-    assert list(givens(problem)) == ["Q", "K", "V"]
-    assert claims(problem) == {"scores": [["2", "1"]]}
+    assert list(get_givens(problem)) == ["Q", "K", "V"]
+    assert get_claims(problem) == {"scores": [["2", "1"]]}
 
 
-def test_who_asks_whom() -> None:
+def test_roles_of_x_and_context() -> None:
     c, w = "C = [[5, 0]]\n", "W_Q = W_K = [[1, 0], [0, 1]]\n"
-    assert givens(parse_problem_text(X + c))["context"] == [[5, 0]]
-    assert givens(parse_problem_text(c)) == {"X": [[5, 0]]}  # alone it is the input
+    assert get_givens(parse_problem_text(X + c))["context"] == [[5, 0]]
+    assert get_givens(parse_problem_text(c)) == {"X": [[5, 0]]}  # without X it is the input
     swapped = parse_problem_text(X + c + "Q = C W_Q\nK = X W_K\n")
-    assert givens(swapped) == {"X": [[5, 0]], "context": [[1, 0], [0, 2]]}
-    assert "W_Q" in givens(parse_problem_text(X + w))
+    assert get_givens(swapped) == {"X": [[5, 0]], "context": [[1, 0], [0, 2]]}
+    assert "W_Q" in get_givens(parse_problem_text(X + w))
 
 
-def test_factors_are_read_where_nothing_else_says_what_they_are() -> None:
+def test_factors_without_value_are_read_from_products() -> None:
     m = r"\begin{{bmatrix}} {} \end{{bmatrix}}".format
     x, w, q = m(r"1 & 0 \\ 0 & 2"), m(r"1 & 3 \\ 0 & 1"), m(r"1 & 3 \\ 0 & 2")
     problem = parse_problem_text(f"$$Q = X W^Q$$ $$Q = {x} \\times {w}$$ $$Q = {q}$$")
-    assert givens(problem) == {"X": [[1, 0], [0, 2]], "W_Q": [[1, 3], [0, 1]]}
-    assert claims(problem) == {"Q": [["1", "3"], ["0", "2"]]}
+    assert get_givens(problem) == {"X": [[1, 0], [0, 2]], "W_Q": [[1, 3], [0, 1]]}
+    assert get_claims(problem) == {"Q": [["1", "3"], ["0", "2"]]}
     below = parse_problem_text(f"$$Q = X W^Q$$ $${x} \\times {w}$$ $$Q = {q}$$")
-    assert givens(below) == givens(problem)
+    assert get_givens(below) == get_givens(problem)
 
 
-def test_the_steps_inside_a_softmax() -> None:
+def test_matrices_inside_softmax() -> None:
     m = r"\begin{{bmatrix}} {} \end{{bmatrix}}".format
     x, scaled, weights = (
         m(r"1 & 0 \\ 0 & 2"),
@@ -177,7 +177,9 @@ def test_the_steps_inside_a_softmax() -> None:
     chain = r"$$A = \text{softmax}\left(\frac{QK^T}{\sqrt{d}}\right) V$$" + (
         f"$$= \\text{{softmax}}\\left({scaled}\\right) {x}$$ $$= {weights} {x} = {m('9 & 9 & 9')}$$"
     )
-    steps = claims(parse_problem_text(X + chain.replace("9 & 9 & 9", r"0.7 & 0.6 \\ 0.1 & 1.8")))
+    steps = get_claims(
+        parse_problem_text(X + chain.replace("9 & 9 & 9", r"0.7 & 0.6 \\ 0.1 & 1.8"))
+    )
     assert steps["scaled"] == [["0.7", "0"], ["0", "2.8"]]
     assert steps["weights"] == [["0.7", "0.3"], ["0.1", "0.9"]]
     assert steps["mixed"] == [["0.7", "0.6"], ["0.1", "1.8"]]
@@ -186,7 +188,7 @@ def test_the_steps_inside_a_softmax() -> None:
     problem = parse_problem_text(f"{X}$$A = B$$ $$= \\text{{softmax}}({scaled} + {mask}) {x}$$")
     assert problem.setting.mask is not None
     assert problem.setting.mask.tolist() == [[True, False], [True, True]]
-    assert list(claims(problem)) == ["scaled"]
+    assert list(get_claims(problem)) == ["scaled"]
 
 
 @pytest.mark.parametrize(
@@ -206,16 +208,16 @@ def test_masks(mask: str, allowed: list[list[bool]]) -> None:
     assert parse_problem_text(text, mask="none").setting.mask is None
 
 
-def test_printed_twice() -> None:
+def test_repeated_claims_and_givens() -> None:
     text = (
         X
         + "scores = [[1, 0], [0, 4]]\nscores = [[1.0, 0.0], [0.0, 4.0]]\nscores = [[1, 0], [0, 4]]"
     )
-    assert list(claims(parse_problem_text(text))) == ["scores", "scores again 1"]
-    assert givens(parse_problem_text(X + X.replace("1", "1.0"))) == {"X": [[1, 0], [0, 2]]}
+    assert list(get_claims(parse_problem_text(text))) == ["scores", "scores again 1"]
+    assert get_givens(parse_problem_text(X + X.replace("1", "1.0"))) == {"X": [[1, 0], [0, 2]]}
 
 
-def test_formulas_and_prose_say_nothing() -> None:
+def test_formulas_and_prose_are_skipped() -> None:
     text = r"""
     Let $d_k = 2$ and see [1], [2, 3] and x[0] = 5. In general
     $$X = \begin{bmatrix} x_1 \\ \dots \\ x_n \end{bmatrix} \in \mathcal{R}^{n \times d}$$
@@ -231,11 +233,11 @@ def test_formulas_and_prose_say_nothing() -> None:
     $$Q = \begin{bmatrix} 1 \cdot 1 + 0 & 0 \\ 0 & 2 \cdot 1 \end{bmatrix} = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}$$
     """  # noqa: E501
     problem = parse_problem_text(text)
-    assert givens(problem) == {"X": [[1, 0], [0, 2]]}
-    assert list(claims(problem)) == ["V", "Q"]
+    assert get_givens(problem) == {"X": [[1, 0], [0, 2]]}
+    assert list(get_claims(problem)) == ["V", "Q"]
 
 
-def test_a_dialogue_at_the_prompt() -> None:
+def test_interactive_session() -> None:
     text = """
 >>> X = np.array([[1, 0],
 ...               [0, 2]])
@@ -252,22 +254,22 @@ Out[8]: tensor([[0.6, 0.4],
         [0.1, 0.9]])
 """
     problem = parse_problem_text(text)
-    assert givens(problem) == {"X": [[1, 0], [0, 2]]}
-    assert list(claims(problem)) == ["Q", "scores", "weights"]
+    assert get_givens(problem) == {"X": [[1, 0], [0, 2]]}
+    assert list(get_claims(problem)) == ["Q", "scores", "weights"]
 
 
-def test_from_a_file(tmp_path: Path) -> None:
+def test_load_problem_text(tmp_path: Path) -> None:
     path = tmp_path / "slide.tex"
     path.write_bytes(b"\xef\xbb\xbf" + SLIDE.encode())
-    assert claims(load_problem_text(path)) == CLAIMED
+    assert get_claims(load_problem_text(path)) == CLAIMS
     assert load_problem_text(path, scale=2).setting.scale == 2
-    for content, says in (
+    for content, message_part in (
         (b"X = 3", "no matrix found"),
         (b"\xff", "not UTF-8"),
         (b"", "no matrix"),
     ):
         path.write_bytes(content)
-        with pytest.raises(UserError, match=f"slide.tex: {says}"):
+        with pytest.raises(UserError, match=f"slide.tex: {message_part}"):
             load_problem_text(path)
 
 
@@ -282,29 +284,29 @@ def test_settings() -> None:
     assert parse_problem_text(X + "P = [[1]]", ignore=["P"], tokens=["a", "b"]).tokens == ["a", "b"]
 
 
-def test_heads_columns_and_other_kinds() -> None:
+def test_heads_column_vectors_and_other_kinds() -> None:
     two = parse_problem_text(
         X + "S_1 = [[1, 0], [0, 0]]\nscores^{(2)} = [[0, 0], [0, 4]]\n", heads=2
     )
-    assert list(claims(two)) == ["scores.1", "scores.2"]
-    turned = parse_problem_text(
+    assert list(get_claims(two)) == ["scores.1", "scores.2"]
+    transposed = parse_problem_text(
         "X = [[1, 3], [2, 4], [0, 0]]\nscores = [[5, 11], [11, 25]]", vectors="columns"
     )
-    assert turned.sizes["n"] == 2
+    assert transposed.sizes["n"] == 2
     norm = parse_problem_text(
         "X = [[1, 3]]\n$$\\mu = [2]$$\n$\\sigma^2 = [1]$\n", kind="layer_norm"
     )
-    assert list(claims(norm)) == ["mean", "variance"]
+    assert list(get_claims(norm)) == ["mean", "variance"]
     rnn = parse_problem_text(
         "X = [[1], [0]]\nW_{xh} = [[1]]\nW_{hh} = [[1]]\nh_0 = [[0]]\nh_1 = [[0.76]]\n", kind="rnn"
     )
-    assert list(claims(rnn)) == ["h.1"]
+    assert list(get_claims(rnn)) == ["h.1"]
     waves = parse_problem_text("PE = [[0, 1]]", kind="positions", count=1, width=2)
     assert waves.check().verdict == "right"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message_part"),
     [
         ("", "no matrix found: expected X = …"), ("Hello.", "no matrix found"),
         ("x = 3", "no matrix found"),
@@ -333,20 +335,21 @@ def test_heads_columns_and_other_kinds() -> None:
         (X + "% workings: given = 3", "given must be a table"),
         (X + "% workings: heads = 0", "heads = 0"),
         (X + "M = [[0, 5], [0, 0]]", "mask: every cell must be 1 (may attend) or 0 (may not)"),
-        ("X" * (MAX_TEXT_CHARS + 1), "at most"), (X + "S_1 = [[1, 0], [0, 1]]", "'S_1' is not a matrix"),
+        ("X" * (MAX_TEXT_CHARS + 1), "at most"),
+        (X + "S_1 = [[1, 0], [0, 1]]", "'S_1' is not a matrix"),
         (X + "% workings: " + "a." * 99 + "b = 1", "nested too deeply"),
     ],
     ids=lambda text: text[-20:],
 )  # fmt: skip
-def test_what_is_missing_or_wrong(text: str, says: str) -> None:
+def test_invalid_document_is_rejected(text: str, message_part: str) -> None:
     with pytest.raises(UserError) as error:
         parse_problem_text(text)
-    assert says in str(error.value)
+    assert message_part in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300
 
 
-WRITTEN = {
+TEMPLATES = {
     "latex": (r"$${} = \begin{{bmatrix}} {} \end{{bmatrix}}$$", " & ", r" \\ "),
     "align": (
         r"\begin{{align}} {} &= \begin{{pmatrix}} {} \end{{pmatrix}} \\ \end{{align}}",
@@ -365,10 +368,10 @@ WRITTEN = {
     rows=st.integers(1, 3),
     width=st.integers(2, 3),
     seed=st.integers(0, 10**6),
-    form=st.sampled_from(list(WRITTEN)),
+    form=st.sampled_from(list(TEMPLATES)),
     mask=st.sampled_from(["none", "causal"]),
 )
-def test_a_solution_written_out_is_read_back_and_right(
+def test_formatted_solution_round_trips(
     rows: int, width: int, seed: int, form: str, mask: str
 ) -> None:
     random = np.random.default_rng(seed)
@@ -377,7 +380,7 @@ def test_a_solution_written_out_is_read_back_and_right(
     problem = Problem(**matrices, mask=mask)
     solution = problem.solve()
     steps = {"Q": "Q", "K": "K", "V": "V", "E": "scores", "scaled": "scaled", "A": "weights"}
-    template, between, ends = WRITTEN[form]
+    template, between, ends = TEMPLATES[form]
     text = "\n\n".join(
         template.format(name, ends.join(between.join(f"{v:.3f}" for v in row) for row in matrix))
         for name, matrix in itertools.chain(
@@ -385,12 +388,12 @@ def test_a_solution_written_out_is_read_back_and_right(
         )
     )
     read = parse_problem_text(text, mask=mask)
-    assert givens(read) == givens(problem)
+    assert get_givens(read) == get_givens(problem)
     assert [claim.key for claim in read.claims] == list(steps.values())
     assert read.check().verdict == "right"
 
 
-def test_what_print_writes_is_read_one_after_the_other() -> None:
+def test_consecutive_prints() -> None:
     prints = ["X = tensor([[1., 0.],\n        [0., 2.]])", "Q: [[1. 0.]\n [0. 2.]]"]
     text = "\n".join([*prints, "scores:\n[[1 0]\n [0 5]]"])
     problem = parse_problem_text(text, scale="none")

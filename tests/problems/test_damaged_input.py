@@ -1,4 +1,4 @@
-"""Damaged files and random text: a problem that can be solved, or a UserError on one line."""
+"""Fuzzing of the readers: damaged text gives a solvable problem or a one-line UserError."""
 
 import contextlib
 import time
@@ -130,7 +130,7 @@ mean = [[0.5], [1]]
 Q = [[1, -1], [-1, 1]]
 """,
 ]
-SLIDES = [
+DOCUMENTS = [
     r"""% workings: scale = "none"
 \[ X = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}, \quad
    W^Q = \begin{pmatrix} 1 & 1 \\ 0 & 1 \end{pmatrix} \]
@@ -177,12 +177,12 @@ PIECES = [
 ]  # fmt: skip
 
 
-SENSIBLE = (st.integers(-9, 9) | st.decimals(-9, 9, places=2)).map(str)
+SHORT_NUMBERS = (st.integers(-9, 9) | st.decimals(-9, 9, places=2)).map(str)
 
 
 @st.composite
-def damaged(draw: st.DrawFn, originals: list[str]) -> str:
-    """Change a text a few times: characters, words, lines, or a piece of another text."""
+def damaged_texts(draw: st.DrawFn, originals: list[str]) -> str:
+    """Draw a text with a few changes to characters, numbers or lines, or parts of another text."""
     text = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(text)))
@@ -204,16 +204,16 @@ def damaged(draw: st.DrawFn, originals: list[str]) -> str:
             text = text[:at] + other[draw(st.integers(0, len(other))) :]
         elif change == 5:
             digits = [i for i, c in enumerate(text) if c.isdigit()] or [0]
-            place = draw(st.sampled_from(digits))
-            number = draw(st.sampled_from(NUMBERS) | SENSIBLE)
-            text = text[:place] + number + text[place + 1 :]
+            position = draw(st.sampled_from(digits))
+            number = draw(st.sampled_from(NUMBERS) | SHORT_NUMBERS)
+            text = text[:position] + number + text[position + 1 :]
         else:
             lines.insert(line, draw(st.sampled_from(other.splitlines(keepends=True))))
             text = "".join(lines)
     return text
 
 
-RANDOM = st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+RANDOM_TEXTS = st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def expect_one_line(error: UserError) -> None:
@@ -222,8 +222,8 @@ def expect_one_line(error: UserError) -> None:
     assert len(message) < 1000
 
 
-def read(reader: Callable[[str], Problem], text: str) -> None:
-    """Read and solve: every number is finite, apart from the −∞ of a mask, or there is an error."""
+def read_and_solve(reader: Callable[[str], Problem], text: str) -> None:
+    """Read and solve a text: every number is finite, or −∞ by a mask, or there is an error."""
     try:
         solution = reader(text).solve()
         for key in solution.keys():  # noqa: SIM118
@@ -233,15 +233,15 @@ def read(reader: Callable[[str], Problem], text: str) -> None:
         expect_one_line(error)
 
 
-def files(text: str) -> None:
-    read(Problem.from_toml, text)
+def read_file(text: str) -> None:
+    read_and_solve(Problem.from_toml, text)
 
 
-def slides(text: str) -> None:
-    read(parse_problem_text, text)
+def read_document(text: str) -> None:
+    read_and_solve(parse_problem_text, text)
 
 
-def matrices(text: str) -> None:
+def read_matrix(text: str) -> None:
     try:
         rows = parse_matrix(text, "X")
     except UserError as error:
@@ -253,18 +253,18 @@ def matrices(text: str) -> None:
 
 
 CASES = [
-    pytest.param(files, FILES, id="files"),
-    pytest.param(slides, SLIDES, id="slides"),
-    pytest.param(matrices, MATRICES, id="matrices"),
+    pytest.param(read_file, FILES, id="files"),
+    pytest.param(read_document, DOCUMENTS, id="documents"),
+    pytest.param(read_matrix, MATRICES, id="matrices"),
 ]
 
 
 @pytest.mark.parametrize(("reader", "originals"), CASES)
-def test_the_originals_are_right(reader: Callable[[str], None], originals: list[str]) -> None:
+def test_originals_are_valid(reader: Callable[[str], None], originals: list[str]) -> None:
     for text in originals:
-        if reader is files:
+        if reader is read_file:
             Problem.from_toml(text)
-        elif reader is slides:
+        elif reader is read_document:
             parse_problem_text(text)
         else:
             parse_matrix(text, "X")
@@ -272,7 +272,7 @@ def test_the_originals_are_right(reader: Callable[[str], None], originals: list[
 
 def fuzz(reader: Callable[[str], None], originals: list[str], examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
-    @given(damaged(originals) | damaged(FILES + SLIDES + MATRICES) | RANDOM)
+    @given(damaged_texts(originals) | damaged_texts(FILES + DOCUMENTS + MATRICES) | RANDOM_TEXTS)
     def survive(text: str) -> None:
         reader(text)
 
@@ -302,7 +302,7 @@ def test_damaged_text_at_length(reader: Callable[[str], None], originals: list[s
     ],
     ids=lambda text: text[:15],
 )  # fmt: skip
-def test_no_slide_takes_long(text: str) -> None:
+def test_parsing_is_fast_for_any_document(text: str) -> None:
     start = time.process_time()
     with contextlib.suppress(UserError):
         parse_problem_text(text)

@@ -1,4 +1,4 @@
-"""What matrices are called, from W_Q to a formula on the left of an equals sign."""
+"""Names of matrices in documents: aliases, markup and formulas."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_names_of_steps(name: str, key: str) -> None:
     assert [claim.key for claim in parse_problem_text(text).claims] == [key]
 
 
-def test_what_prose_says_is_no_formula() -> None:
+def test_prose_is_not_a_formula() -> None:
     text = f"{X}Before the softmax we add the mask M = [[1, 0], [1, 1]]\n"
     assert not list(parse_problem_text(text).claims)
     assert parse_problem_text(text).solve()["weights"][0, 1] == 0
@@ -59,7 +59,7 @@ def test_names_of_givens(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("formula", "read", "step"),
+    ("formula", "factors", "step"),
     [
         ("X W_Q", ("X", "W_Q"), "Q"), ("XW^K", ("X", "W_K"), "K"),
         ("CW_V", ("context", "W_V"), "V"), ("QK^T", ("Q", "Kᵀ"), "scores"),
@@ -72,7 +72,7 @@ def test_names_of_givens(name: str, key: str) -> None:
         ("", (), None), ("So far, the same case", (), None), ("K", (), None),
     ],
 )  # fmt: skip
-def test_formulas(formula: str, read: tuple[str, ...], step: str | None) -> None:
-    marks = parse_formula(formula)
-    assert parse_product(marks) == read
-    assert infer_step(marks) == step
+def test_formulas(formula: str, factors: tuple[str, ...], step: str | None) -> None:
+    symbols = parse_formula(formula)
+    assert parse_product(symbols) == factors
+    assert infer_step(symbols) == step
