@@ -1,4 +1,4 @@
-"""Formulas in three notations."""
+"""Formulas as text, LaTeX and MathML."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -91,7 +91,7 @@ def test_symbols(name: str, text: str, latex: str) -> None:
     assert LatexNotation().symbol(name) == latex
 
 
-def test_hostile_names_stay_names() -> None:
+def test_hostile_names_are_escaped() -> None:
     assert "\\input" not in LatexNotation().symbol(r"\input{x}")
     assert "<script" not in MathMLNotation().symbol("<script>x</script>")
 
@@ -108,11 +108,11 @@ def test_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["info", "-abc", "1/2", "0,5", "?", "e", "-"])
-def test_what_is_no_number_is_not_typeset(text: str) -> None:
+def test_only_numbers_are_typeset(text: str) -> None:
     assert typeset(text) == text
 
 
-def test_brackets_grow_only_round_fractions() -> None:
+def test_brackets_grow_only_around_fractions() -> None:
     n = MathMLNotation()
     assert 'stretchy="false"' in n.apply("f", n.symbol("x"))
     assert "stretchy" not in n.apply("f", n.fraction(n.symbol("x"), n.number(2)))

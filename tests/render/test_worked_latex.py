@@ -1,4 +1,4 @@
-"""The LaTeX view: it compiles, and text in it stays text."""
+"""Worked problems as LaTeX: documents compile, and text is escaped."""
 
 import re
 import shutil
@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workings.problems.notation import escape_latex
 from workings.problems.worked_problem import Cell, Panel, WorkedProblem
-from workings.render.worked_latex import escape_latex, matrix_latex, render_latex
+from workings.render.worked_latex import matrix_latex, render_latex
 
 ENGINES = [engine for engine in ("pdflatex", "xelatex") if shutil.which(engine)]
-# All that escape() may write with a backslash: a symbol, an accent, a character by its number.
+# The commands that escape_latex() may write: symbols, accents, characters by their code.
 COMMAND = re.compile(
     r"\\(?:(?:text[a-z]+|unicodechar|char|ldots|copyright|pounds|ae|AE|oe|OE|ss|[urHvdcijoOlLSP])"
     r"(?![a-zA-Z])|['`^~=.\"{}$&#%_])"
@@ -50,25 +51,25 @@ def test_escape(text: str, escaped: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_escaped_text_commands_nothing(text: str) -> None:
-    written = escape_latex(text)
-    assert written.isascii()
-    assert written.isprintable()
-    assert balanced(written)
-    rest = COMMAND.sub("", MATHS.sub("", written))
+def test_escaped_text_has_no_commands(text: str) -> None:
+    latex = escape_latex(text)
+    assert latex.isascii()
+    assert latex.isprintable()
+    assert balanced(latex)
+    rest = COMMAND.sub("", MATHS.sub("", latex))
     assert not re.search(r"[\\$&#%^_]", rest)
     assert "~" not in rest or "\u00a0" in text
 
 
 @given(st.text(alphabet="\\{}$&#%_^~-'`\"<>|,abc", max_size=30))
-def test_every_special_character_is_written_out(text: str) -> None:
+def test_every_special_character_is_escaped(text: str) -> None:
     rest = re.sub(r"\\text[a-z]+\{\}|\\char34\{\}|\\[{}$&#%_]", "", escape_latex(text)).replace(
         "{}", ""
     )
     assert re.fullmatch(r"[-',abc]*", rest)
 
 
-def test_matrix_stands_alone(report: WorkedProblem) -> None:
+def test_matrix(report: WorkedProblem) -> None:
     assert matrix_latex(report.steps[0]) == "\n".join(
         [
             r"\begin{bmatrix}",
@@ -79,12 +80,12 @@ def test_matrix_stands_alone(report: WorkedProblem) -> None:
     )
 
 
-def test_marks_do_not_need_colour(report: WorkedProblem) -> None:
+def test_marks_need_no_color(report: WorkedProblem) -> None:
     page = render_latex(report)
     assert r"\underline{0.000007}" in page
     assert r"\boxed{3}" in page
     assert r"0.468\rlap{$^{\approx}$}" in page
-    assert r"0.06\phantom{0007}" in page  # claims as they were written, points in line
+    assert r"0.06\phantom{0007}" in page  # claims as they were typed, decimal points aligned
     for meaning in ("the first wrong number", "follows from", "rounding", "left blank"):
         assert meaning in page.split("Marks:")[1]
 
@@ -97,34 +98,34 @@ def test_numbers(solution: WorkedProblem) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "written"), [("0,5", "0{,}5"), ("1/2", "1/2"), ("−3", "-3"), ("-inf", r"-\infty")]
+    ("text", "latex"), [("0,5", "0{,}5"), ("1/2", "1/2"), ("−3", "-3"), ("-inf", r"-\infty")]
 )
-def test_claims_as_they_are_written(text: str, written: str) -> None:
+def test_claims_as_they_were_typed(text: str, latex: str) -> None:
     panel = Panel("Q", None, [[Cell(text, 0.5, "right")]], ["1"], ["1"], verdict="right")
-    assert f"  {written}\n" in matrix_latex(panel)
+    assert f"  {latex}\n" in matrix_latex(panel)
 
 
-def test_names_stand_outside_the_brackets(solution: WorkedProblem) -> None:
+def test_names_are_outside_the_brackets(solution: WorkedProblem) -> None:
     page = render_latex(solution)
     assert r"\headed{\text{the} \\ \text{cat}}{rr}" in page
     assert r"\text{the} & \text{cat} \\" in page
 
 
-@pytest.mark.parametrize("page", ["solution", "report", "nasty", "large"])
-def test_documents_are_whole(page: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("page", ["solution", "report", "hostile", "large"])
+def test_documents_are_complete(page: str, request: pytest.FixtureRequest) -> None:
     source = render_latex(request.getfixturevalue(page))
     assert source.isascii()
     assert balanced(source)
-    begun = re.findall(r"\\begin\{([a-z*]+)\}", source)
-    assert sorted(begun) == sorted(re.findall(r"\\end\{([a-z*]+)\}", source))
+    begins = re.findall(r"\\begin\{([a-z*]+)\}", source)
+    assert sorted(begins) == sorted(re.findall(r"\\end\{([a-z*]+)\}", source))
     assert source.startswith(r"\documentclass")
     assert source.endswith("\\end{document}\n")
     for lines in re.findall(r"\\begin\{bmatrix\}\n(.*?)\n\\end\{bmatrix\}", source, re.DOTALL):
         assert len({row.count("&") for row in lines.split("\\\\\n")}) == 1
 
 
-def test_text_that_means_harm_stays_text(nasty: WorkedProblem) -> None:
-    body = render_latex(nasty).split(r"\begin{document}")[1]
+def test_hostile_text_stays_text(hostile: WorkedProblem) -> None:
+    body = render_latex(hostile).split(r"\begin{document}")[1]
     assert r"\input" not in body
     assert "%" not in re.sub(r"\\%", "", body)
     assert r"\textbackslash{}input\{/etc/passwd\}" in body
@@ -138,16 +139,16 @@ def test_large_matrices_keep_the_wrong_cell(large: WorkedProblem) -> None:
     assert r"40 \times 40" in page
 
 
-def test_more_than_ten_columns_alone() -> None:
+def test_more_than_ten_columns() -> None:
     cells = [[Cell(str(k), float(k)) for k in range(12)]]
     panel = Panel("Q", None, cells, ["1"], [str(k + 1) for k in range(12)])
     assert matrix_latex(panel).startswith(r"\setcounter{MaxMatrixCols}{12}")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ENGINES, reason="no LaTeX on this machine")
+@pytest.mark.skipif(not ENGINES, reason="LaTeX is not installed")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("page", ["solution", "report", "nasty", "large"])
+@pytest.mark.parametrize("page", ["solution", "report", "hostile", "large"])
 def test_compiles(page: str, engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     source = tmp_path / "page.tex"
     source.write_text(render_latex(request.getfixturevalue(page)), encoding="ascii")

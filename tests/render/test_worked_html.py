@@ -1,4 +1,4 @@
-"""The HTML view: real tables, nothing from elsewhere, and text that stays text."""
+"""The HTML render: real tables, nothing from elsewhere, and text that stays text."""
 
 import base64
 import hashlib
@@ -14,13 +14,13 @@ from workings.problems.worked_problem import Cell, Panel, WorkedProblem
 from workings.render.page import base_css
 from workings.render.worked_html import render_fragment, render_page
 
-PAGES = ["solution", "report", "nasty", "large"]
+PROBLEMS = ["solution", "report", "hostile", "large"]
 VOID = {"meta"}
 
 
 @dataclass
 class Node:
-    """An element: its attributes and what is inside."""
+    """An element with its attributes and its content."""
 
     tag: str
     attributes: dict[str, str | None] = field(default_factory=dict)
@@ -32,8 +32,8 @@ class Node:
     def all(self, tag: str = "", kind: str = "") -> Iterator["Node"]:
         for part in self.inside:
             if isinstance(part, Node):
-                kinds = (part.attributes.get("class") or "").split()
-                if tag in ("", part.tag) and (not kind or kind in kinds):
+                classes = (part.attributes.get("class") or "").split()
+                if tag in ("", part.tag) and (not kind or kind in classes):
                     yield part
                 yield from part.all(tag, kind)
 
@@ -43,7 +43,7 @@ class Node:
 
 
 class Tree(HTMLParser):
-    """Builds the tree, and insists that every tag is closed where it should be."""
+    """Builds the tree and checks that every tag is closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,13 +72,15 @@ def parse(page: str) -> Node:
     return root
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("view", [render_page, render_fragment])
-def test_tables_are_tables(name: str, view: object, request: pytest.FixtureRequest) -> None:
-    worked = request.getfixturevalue(name)
-    tree = parse(view(worked))  # type: ignore[operator]
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("render", [render_page, render_fragment])
+def test_matrices_are_tables_with_headers(
+    name: str, render: object, request: pytest.FixtureRequest
+) -> None:
+    problem = request.getfixturevalue(name)
+    tree = parse(render(problem))  # type: ignore[operator]
     tables = list(tree.all("table"))
-    assert len(tables) == len(worked.givens) + len(worked.steps)
+    assert len(tables) == len(problem.givens) + len(problem.steps)
     for table in tables:
         assert table.one("caption").text().strip()
         head, *rows = table.all("tr")
@@ -98,7 +100,7 @@ def test_headers_are_the_tokens(solution: WorkedProblem) -> None:
     assert "2 × 2" in table.one("caption").text()
 
 
-def test_a_page_says_what_it_is(report: WorkedProblem) -> None:
+def test_page_has_language_title_and_heading(report: WorkedProblem) -> None:
     page = render_page(report)
     tree = parse(page)
     assert page.startswith("<!doctype html>\n")
@@ -109,12 +111,10 @@ def test_a_page_says_what_it_is(report: WorkedProblem) -> None:
     assert next(node.tag for node in tree.all() if re.fullmatch("h[1-6]", node.tag)) == "h1"
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("view", [render_page, render_fragment])
-def test_nothing_comes_from_elsewhere(
-    name: str, view: object, request: pytest.FixtureRequest
-) -> None:
-    page = view(request.getfixturevalue(name))  # type: ignore[operator]
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("render", [render_page, render_fragment])
+def test_page_loads_nothing(name: str, render: object, request: pytest.FixtureRequest) -> None:
+    page = render(request.getfixturevalue(name))  # type: ignore[operator]
     for node in parse(page).all():
         assert node.tag not in ("link", "img", "iframe", "object", "embed", "base", "form", "svg")
         for attribute, value in node.attributes.items():
@@ -127,7 +127,7 @@ def test_nothing_comes_from_elsewhere(
     assert not re.search(r"fetch|XMLHttp|import|eval|innerHTML|https?:", script)
 
 
-def test_only_its_own_style_and_script_may_run(report: WorkedProblem) -> None:
+def test_policy_allows_only_its_own_style_and_script(report: WorkedProblem) -> None:
     tree = parse(render_page(report))
     policy = next(
         meta.attributes["content"] or ""
@@ -141,11 +141,11 @@ def test_only_its_own_style_and_script_may_run(report: WorkedProblem) -> None:
         assert f"{tag}-src 'sha256-{base64.b64encode(digest).decode()}'" in policy
 
 
-@pytest.mark.parametrize("view", [render_page, render_fragment])
-def test_text_that_means_harm_stays_text(nasty: WorkedProblem, view: object) -> None:
-    page: str = view(nasty)  # type: ignore[operator]
+@pytest.mark.parametrize("render", [render_page, render_fragment])
+def test_hostile_text_stays_text(hostile: WorkedProblem, render: object) -> None:
+    page: str = render(hostile)  # type: ignore[operator]
     tree = parse(page)
-    assert len(list(tree.all("script"))) == (1 if view is render_page else 0)
+    assert len(list(tree.all("script"))) == (1 if render is render_page else 0)
     assert "<script>alert" not in page
     assert "<script>alert(1)</script>" in tree.text()
     headers = [th.text() for th in tree.all("th")]
@@ -156,7 +156,7 @@ def test_text_that_means_harm_stays_text(nasty: WorkedProblem, view: object) -> 
     assert "\\x1b[31mred\\u202eevil\\r\\n" in tree.text()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_formulas_are_well_formed(name: str, request: pytest.FixtureRequest) -> None:
     formulas = re.findall(r"<math.*?</math>", render_page(request.getfixturevalue(name)))
     assert formulas
@@ -165,9 +165,9 @@ def test_formulas_are_well_formed(name: str, request: pytest.FixtureRequest) -> 
         assert root.get("alttext")
 
 
-def test_marks_have_signs_words_and_shapes(report: WorkedProblem) -> None:
+def test_marks_have_symbols_words_and_borders(report: WorkedProblem) -> None:
     tree = parse(render_page(report))
-    steps = tree.one("ol", "shelf")
+    steps = tree.one("ol", "panels")
     by_mark = {mark: list(steps.all("span", mark)) for mark in ("wrong", "follows", "blank")}
     assert [len(cells) for cells in by_mark.values()] == [2, 1, 1]
     assert "✗" in by_mark["wrong"][0].text()
@@ -182,7 +182,7 @@ def test_marks_have_signs_words_and_shapes(report: WorkedProblem) -> None:
         assert meaning in legend
 
 
-def test_the_first_wrong_cell_can_be_gone_to(report: WorkedProblem) -> None:
+def test_first_wrong_cell_is_linked(report: WorkedProblem) -> None:
     tree = parse(render_page(report))
     target = (tree.one("section", "finding").one("a").attributes["href"] or "")[1:]
     (cell,) = (td for td in tree.all("td") if td.attributes.get("id") == target)
@@ -191,7 +191,7 @@ def test_the_first_wrong_cell_can_be_gone_to(report: WorkedProblem) -> None:
     assert "first" in (cell.one("span", "v").attributes["class"] or "").split()
 
 
-def test_finding(report: WorkedProblem) -> None:
+def test_first_mistake(report: WorkedProblem) -> None:
     finding = parse(render_page(report)).one("section", "finding")
     assert [dd.text() for dd in finding.all("dd")][:2] == ["18", "12"]
     causes = [li.text() for li in finding.one("ol").all("li")]
@@ -200,7 +200,7 @@ def test_finding(report: WorkedProblem) -> None:
     assert finding.one("math").attributes["alttext"] == "2·6 = 12"
 
 
-def test_notes_are_in_reach_of_the_keyboard(solution: WorkedProblem) -> None:
+def test_notes_can_be_reached_with_the_keyboard(solution: WorkedProblem) -> None:
     tree = parse(render_page(solution))
     cells = [td for td in tree.all("td") if any(td.all("span", "note"))]
     assert len(cells) == 14
@@ -210,33 +210,33 @@ def test_notes_are_in_reach_of_the_keyboard(solution: WorkedProblem) -> None:
     assert re.search(r"td:hover > \.note", base_css())
 
 
-def test_values_have_colours_and_infinity_has_hatching(solution: WorkedProblem) -> None:
+def test_values_have_colors_and_infinity_is_hatched(solution: WorkedProblem) -> None:
     tree = parse(render_page(solution))
-    kinds = {
+    classes = {
         td.one("span", "v").text(): (td.one("span", "v").attributes["class"] or "").split()
         for td in tree.all("td")
         if any(td.all("span", "v"))
     }
-    assert "p8" in kinds["1.00"] or "p8" in kinds["1"]
-    assert "n8" in kinds["−12.25"]
-    assert "z" in kinds["0.00"]
-    assert kinds["−∞ (masked)"] == ["v", "masked"]
+    assert "p8" in classes["1.00"] or "p8" in classes["1"]
+    assert "n8" in classes["−12.25"]
+    assert "z" in classes["0.00"]
+    assert classes["−∞ (masked)"] == ["v", "masked"]
     assert "above zero" in tree.text()
 
 
-def test_infinity_that_nobody_masked_is_distinct() -> None:
+def test_unmasked_infinity_is_hatched() -> None:
     panel = Panel("Q", None, [[Cell("inf", float("inf"))]], ["1"], ["1"])
     assert "v masked" in render_page(WorkedProblem("", [], [panel]))
 
 
-def test_points_stand_in_line(report: WorkedProblem) -> None:
+def test_decimal_points_are_aligned(report: WorkedProblem) -> None:
     tree = parse(render_page(report))
     column = [next(iter(row.all("td"))) for row in list(tree.all("tbody"))[1].all("tr")]
-    shown = [re.sub(r"[ ↳(].*", "", td.one("span", "v").text()) for td in column]
-    assert [len(text.split(".")[1]) for text in shown] == [6, 6]  # blank digits count
+    numbers = [re.sub(r"[ ↳(].*", "", td.one("span", "v").text()) for td in column]
+    assert [len(text.split(".")[1]) for text in numbers] == [6, 6]  # padding counts
 
 
-def test_large_matrices_are_cut_and_keep_the_wrong_cell() -> None:
+def test_large_matrices_are_truncated_around_the_wrong_cell() -> None:
     count = 200
     cells = [[Cell("1", 1.0) for _ in range(count)] for _ in range(count)]
     cells[150][120] = Cell("2", 2.0, "wrong")
@@ -248,15 +248,18 @@ def test_large_matrices_are_cut_and_keep_the_wrong_cell() -> None:
     assert tree.one("table").one("span", "first").text().startswith("2")
 
 
-def test_no_style_leaks_out_of_a_fragment(report: WorkedProblem) -> None:
-    piece = render_fragment(report)
-    (style,) = parse(piece).all("style")
+def test_rules_of_a_fragment_apply_only_to_it(report: WorkedProblem) -> None:
+    fragment = render_fragment(report)
+    (style,) = parse(fragment).all("style")
     rules = re.sub(r"@media[^{]*\{", "", style.text())
     for selectors in re.findall(r"([^{}]+)\{[^{}]*\}", rules):
         for selector in selectors.split(","):
             assert selector.strip().startswith(".workings"), selector
-    assert [node.tag for node in parse(piece).inside if isinstance(node, Node)] == ["style", "div"]
-    ids = [node.attributes["id"] for node in parse(piece).all() if "id" in node.attributes]
+    assert [node.tag for node in parse(fragment).inside if isinstance(node, Node)] == [
+        "style",
+        "div",
+    ]
+    ids = [node.attributes["id"] for node in parse(fragment).all() if "id" in node.attributes]
     assert len(ids) == len(set(ids)) == 1
 
 
@@ -266,7 +269,7 @@ def test_print_rules() -> None:
     assert "print-color-adjust: exact" in rules
 
 
-def test_a_solution_has_no_verdict(solution: WorkedProblem) -> None:
+def test_solution_has_no_verdict(solution: WorkedProblem) -> None:
     page = render_page(solution)
     tree = parse(page)
     assert not list(tree.all("p", "verdict"))

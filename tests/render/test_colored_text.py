@@ -1,4 +1,4 @@
-"""A text in colour loses nothing, hides nothing and stays text."""
+"""Colored text, in HTML and on a terminal: nothing is lost, hidden or executed."""
 
 import re
 import unicodedata
@@ -27,8 +27,8 @@ ANSI = re.compile(r"\x1b\[[\d;]*m")
 
 
 @st.composite
-def coloured(draw):
-    """A text, spans in it in their order, sometimes one upon the other, and their values."""
+def colored_texts(draw):
+    """Draw a text, ordered spans in it (some repeated) and their values."""
     text = draw(TEXT)
     ends = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
     spans = list(zip(ends[::2], ends[1::2], strict=False))
@@ -38,32 +38,32 @@ def coloured(draw):
     return text, spans, draw(st.lists(value, min_size=len(spans), max_size=len(spans)))
 
 
-@given(coloured(), st.integers(1, 3))
-def test_pieces_do_not_overlap_and_add_up(given_, window):
-    _, spans, values = given_
-    some = join_spans(spans, values, window=window)
-    assert all(a.end <= b.start for a, b in pairwise(some))
-    assert sum(p.value for p in some) == pytest.approx(sum(values), abs=1e-6)
+@given(colored_texts(), st.integers(1, 3))
+def test_joined_spans_do_not_overlap_and_sum_up(case, window):
+    _, spans, values = case
+    joined = join_spans(spans, values, window=window)
+    assert all(a.end <= b.start for a, b in pairwise(joined))
+    assert sum(span.value for span in joined) == pytest.approx(sum(values), abs=1e-6)
 
 
-@given(coloured(), st.integers(1, 3))
-def test_a_page_has_the_text_and_nothing_that_steers_it(given_, window):
-    text, spans, values = given_
+@given(colored_texts(), st.integers(1, 3))
+def test_html_has_the_text_without_control_characters(case, window):
+    text, spans, values = case
     page = colored_html(text, spans, values, window=window, marked=[0])
-    bare = re.sub("[\u200c\u200d]", "", unescape(re.sub(r"<[^>]*>", "", page)))
-    assert bare == escape_control(re.sub("[\u200c\u200d]", "", text))
+    plain = re.sub("[\u200c\u200d]", "", unescape(re.sub(r"<[^>]*>", "", page)))
+    assert plain == escape_control(re.sub("[\u200c\u200d]", "", text))
     kept = "\n\t\u200c\u200d"
     assert not any(unicodedata.category(c) in ("Cc", "Cf") for c in page if c not in kept)
     assert re.fullmatch(
-        r'<div class="coloured" dir="auto">([^<>]|'
+        r'<div class="colored" dir="auto">([^<>]|'
         r'<span( class="[a-z0-9 ]+")? title="[^"<>]*">[^<>]*</span>)*</div>',
         page,
     )
 
 
-@given(coloured(), st.integers(4, 30), st.sampled_from(["light", "dark"]))
-def test_a_terminal_has_the_text_in_lines_of_one_width(given_, columns, theme):
-    text, spans, values = given_
+@given(colored_texts(), st.integers(4, 30), st.sampled_from(["light", "dark"]))
+def test_lines_have_the_text_and_one_width(case, columns, theme):
+    text, spans, values = case
     lines = colored_lines(text, spans, values, width=columns, theme=theme)
     shown = [ANSI.sub("", line) for line in lines]
     assert not any("\x1b" in line or "\n" in line for line in shown)
@@ -80,10 +80,10 @@ def test_lines_break_at_spaces():
     assert [ANSI.sub("", line) for line in lines] == [" a ", "   ", " b "]
 
 
-def test_colours_are_those_of_matrices():
+def test_colors_are_those_of_matrices():
     page = colored_html("a b c d", [(0, 1), (2, 3), (4, 5), (6, 7)], [8, -4, 0.1, float("nan")])
-    kinds = re.findall(r'<span(?: class="(\w+)")? title="([^"]*)">(\w)', page)
-    assert kinds == [
+    spans = re.findall(r'<span(?: class="(\w+)")? title="([^"]*)">(\w)', page)
+    assert spans == [
         ("p8", "+8.00", "a"),
         ("n4", "−4.00", "b"),
         ("", "+0.10", "c"),
@@ -95,23 +95,23 @@ def test_colours_are_those_of_matrices():
     assert contrast_ratio(INK["light"], full) >= 4.5
 
 
-def test_text_that_means_harm_stays_text():
-    nasty = '<script>alert("1")</script> \x1b[2J \u202e & é'
-    page = colored_html(nasty, [(0, 8), (8, 27)], [1.0, -1.0], marked=[1])
+def test_hostile_text_stays_text():
+    hostile = '<script>alert("1")</script> \x1b[2J \u202e & é'
+    page = colored_html(hostile, [(0, 8), (8, 27)], [1.0, -1.0], marked=[1])
     assert "<script" not in page
     assert "\x1b" not in page
     assert "\u202e" not in page
     assert 'class="n8 unknown"' in page
 
 
-def test_joined_emoji_and_lines_stay_on_a_page():
+def test_joined_emoji_and_line_breaks_are_kept_in_html():
     family = "👨\u200d👩\u200d👧"
     assert family in colored_html(f"{family}\r\nx", [(0, 5)], [1.0])
     assert "\nx</div>" in colored_html(f"{family}\r\nx", [(0, 5)], [1.0])
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "shown"),
+    ("text", "span", "shown"),
     [
         ("It was great.", (7, 12), "great"),
         ("visage", (3, 4), "vis[a]ge"),
@@ -124,16 +124,16 @@ def test_joined_emoji_and_lines_stay_on_a_page():
         ("one\n two", (0, 8), "one two"),
     ],
 )
-def test_a_strong_piece_is_shown_in_its_word(text, place, shown):
-    (found,) = strongest_spans(text, [ValuedSpan(*place, 1.0)])
-    assert str(found) == shown
+def test_strong_span_is_shown_in_its_word(text, span, shown):
+    (strongest,) = strongest_spans(text, [ValuedSpan(*span, 1.0)])
+    assert str(strongest) == shown
 
 
-def test_the_strongest_come_first():
-    some = [ValuedSpan(k, k + 1, v) for k, v in enumerate([1.0, -3.0, 0.0, 2.0, float("inf")])]
-    assert [s.value for s in strongest_spans("abcde", some, count=2)] == [-3.0, 2.0]
-    assert len(strongest_spans("abcde", some)) == 3
-    assert max_abs_value(some) == 3.0
+def test_strongest_spans_come_first():
+    spans = [ValuedSpan(k, k + 1, v) for k, v in enumerate([1.0, -3.0, 0.0, 2.0, float("inf")])]
+    assert [s.value for s in strongest_spans("abcde", spans, count=2)] == [-3.0, 2.0]
+    assert len(strongest_spans("abcde", spans)) == 3
+    assert max_abs_value(spans) == 3.0
     long = strongest_spans("x" * 500, [ValuedSpan(0, 500, 1.0)])[0]
     assert display_width(str(long)) <= 40
 
@@ -142,5 +142,5 @@ def test_the_strongest_come_first():
     ("value", "full", "shown"),
     [(0.0, 0.0, "0"), (1234.5, 2000.0, "+1234"), (-1e-12, 1e-12, "0"), (0.25, 0.5, "+0.250")],
 )
-def test_numbers_have_three_digits_of_the_largest(value, full, shown):
+def test_values_have_three_digits_of_the_largest(value, full, shown):
     assert format_value(value, full) == shown
