@@ -21,8 +21,8 @@ TEXT = st.text(alphabet=st.characters(min_codepoint=0, max_codepoint=0x2FFF), ma
 
 @given(TEXT)
 def test_control_characters_are_escaped(text: str) -> None:
-    shown = to_one_line(text)
-    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in shown)
+    line = to_one_line(text)
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in line)
 
 
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=40))

@@ -1,4 +1,4 @@
-"""Text from anybody, made safe for a terminal, and measured in its columns."""
+"""Text for a terminal: control characters escaped, widths counted in columns."""
 
 import unicodedata
 

@@ -108,10 +108,10 @@ def test_single_map_of_a_long_sentence_has_labels():
 def test_title_has_both_sides_of_an_alignment():
     title = f"{'we are eating bread ' * 9}→{' estamos comiendo pan' * 9}"
     maps = replace(make_alignment(), title=title)
-    shown = attention_maps.map_title(maps)
-    assert shown.startswith("Alignment: we are eating bread")
-    assert "… → estamos comiendo pan" in shown
-    assert len(shown) < 80
+    short_title = attention_maps.map_title(maps)
+    assert short_title.startswith("Alignment: we are eating bread")
+    assert "… → estamos comiendo pan" in short_title
+    assert len(short_title) < 80
 
 
 def test_columns_of_an_alignment_are_numbered():

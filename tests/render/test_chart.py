@@ -92,16 +92,16 @@ def test_steps_are_one_two_or_five_times_a_power_of_ten(low: float, high: float)
 
 
 def test_tick_labels() -> None:
-    def written(*values: float, **options: bool) -> Axis:
+    def axis_of(*values: float, **options: bool) -> Axis:
         return make_axis(values, 6, extend_to_ticks=True, **options)
 
-    assert written(0, 1).labels == ("0", "1")
-    assert written(0.01, 0.98).labels == ("0", "0.2", "0.4", "0.6", "0.8", "1.0")
-    assert written(-2.5, 9).labels == ("−5", "0", "5", "10")
-    assert written(0, 9500).labels == ("0", "2,000", "4,000", "6,000", "8,000", "10,000")
-    assert written(0, 2.5e-7).labels[:2] == ("0", "0.5·10⁻⁷")
-    assert written(1e-6, 2, log=True).labels == ("10⁻⁶", "0.0001", "0.01", "1", "100")
-    assert written(0.995, 0.999, percent=True).labels[-1] == "99.9\u00a0%"
+    assert axis_of(0, 1).labels == ("0", "1")
+    assert axis_of(0.01, 0.98).labels == ("0", "0.2", "0.4", "0.6", "0.8", "1.0")
+    assert axis_of(-2.5, 9).labels == ("−5", "0", "5", "10")
+    assert axis_of(0, 9500).labels == ("0", "2,000", "4,000", "6,000", "8,000", "10,000")
+    assert axis_of(0, 2.5e-7).labels[:2] == ("0", "0.5·10⁻⁷")
+    assert axis_of(1e-6, 2, log=True).labels == ("10⁻⁶", "0.0001", "0.01", "1", "100")
+    assert axis_of(0.995, 0.999, percent=True).labels[-1] == "99.9\u00a0%"
     assert log_ticks(1, 100, 7) == [1, 2, 5, 10, 20, 50, 100]
     assert log_ticks(1, 100, 6) == [1, 10, 100]
 
@@ -295,8 +295,8 @@ def test_long_names_are_in_a_legend() -> None:
 
 def test_legend_counts_what_it_leaves_out() -> None:
     chart = make_chart(*CASES["thirty"])
-    shown = sum(text.startswith("model") for text in texts(chart))
-    assert f"and {30 - shown} more" in texts(chart)
+    count = sum(text.startswith("model") for text in texts(chart))
+    assert f"and {30 - count} more" in texts(chart)
     assert "empty (no points)" in texts(make_chart(*CASES["one empty"]))
     assert "no points to draw" in texts(make_chart(*CASES["nothing finite"]))
 
@@ -306,9 +306,9 @@ def test_series_share_a_color_only_if_they_ask_for_it() -> None:
         Series("a", curve(5), color=1), Series("b", curve(5), True, 1),
         Series("c", curve(5)), Series("d", curve(5)),
     ]  # fmt: skip
-    drawn = data_lines(make_chart(*lines))
-    assert [line.color for line in drawn] == ["c2", "c2", "c1", "c3"]
-    assert [line.dashed for line in drawn] == [False, True, False, False]
+    chart_lines = data_lines(make_chart(*lines))
+    assert [line.color for line in chart_lines] == ["c2", "c2", "c1", "c3"]
+    assert [line.dashed for line in chart_lines] == [False, True, False, False]
 
 
 def test_png_has_the_line_where_the_svg_has_it() -> None:

@@ -65,12 +65,12 @@ def test_html_has_the_text_without_control_characters(case, window):
 def test_lines_have_the_text_and_one_width(case, columns, theme):
     text, spans, values = case
     lines = colored_lines(text, spans, values, width=columns, theme=theme)
-    shown = [ANSI.sub("", line) for line in lines]
-    assert not any("\x1b" in line or "\n" in line for line in shown)
-    assert len({display_width(line) for line in shown}) <= 1
-    assert all(display_width(line) <= columns for line in shown)
+    plain = [ANSI.sub("", line) for line in lines]
+    assert not any("\x1b" in line or "\n" in line for line in plain)
+    assert len({display_width(line) for line in plain}) <= 1
+    assert all(display_width(line) <= columns for line in plain)
     assert all(line.endswith("\x1b[0m") for line in lines)
-    assert "".join("".join(shown).split()) == "".join(escape_control(text).split())
+    assert "".join("".join(plain).split()) == "".join(escape_control(text).split())
 
 
 def test_lines_break_at_spaces():
@@ -111,7 +111,7 @@ def test_joined_emoji_and_line_breaks_are_kept_in_html():
 
 
 @pytest.mark.parametrize(
-    ("text", "span", "shown"),
+    ("text", "span", "expected"),
     [
         ("It was great.", (7, 12), "great"),
         ("visage", (3, 4), "vis[a]ge"),
@@ -124,9 +124,9 @@ def test_joined_emoji_and_line_breaks_are_kept_in_html():
         ("one\n two", (0, 8), "one two"),
     ],
 )
-def test_strong_span_is_shown_in_its_word(text, span, shown):
+def test_strong_span_is_shown_in_its_word(text, span, expected):
     (strongest,) = strongest_spans(text, [ValuedSpan(*span, 1.0)])
-    assert str(strongest) == shown
+    assert str(strongest) == expected
 
 
 def test_strongest_spans_come_first():
@@ -139,8 +139,8 @@ def test_strongest_spans_come_first():
 
 
 @pytest.mark.parametrize(
-    ("value", "full", "shown"),
+    ("value", "full", "expected"),
     [(0.0, 0.0, "0"), (1234.5, 2000.0, "+1234"), (-1e-12, 1e-12, "0"), (0.25, 0.5, "+0.250")],
 )
-def test_values_have_three_digits_of_the_largest(value, full, shown):
-    assert format_value(value, full) == shown
+def test_values_have_three_digits_of_the_largest(value, full, expected):
+    assert format_value(value, full) == expected

@@ -55,12 +55,12 @@ def test_visible_indices_keep_both_ends_and_the_focus(
 ) -> None:
     focus = data.draw(st.none() | st.integers(0, count - 1))
     indices = visible_indices(count, focus, max_count)
-    shown = [k for k in indices if k is not None]
-    assert len(shown) <= max_count
-    assert shown == sorted(set(shown))
-    assert shown[0] == 0
-    assert shown[-1] == count - 1
-    assert focus is None or focus in shown
+    visible = [k for k in indices if k is not None]
+    assert len(visible) <= max_count
+    assert visible == sorted(set(visible))
+    assert visible[0] == 0
+    assert visible[-1] == count - 1
+    assert focus is None or focus in visible
     for previous, index, following in zip(indices, indices[1:], indices[2:], strict=False):
         if index is None:
             assert previous is not None

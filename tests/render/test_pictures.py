@@ -102,9 +102,9 @@ def test_hostile_text_stays_text(text: str) -> None:
     assert {element.tag for element in root.iter()} == {
         f"{SVG}{tag}" for tag in ("svg", "title", "style", "rect", "text")
     }
-    found = root.find(f"{SVG}text")
-    assert found is not None
-    assert set(found.attrib) == {"class", "fill", "font-size", "x", "y"}
+    element = root.find(f"{SVG}text")
+    assert element is not None
+    assert set(element.attrib) == {"class", "fill", "font-size", "x", "y"}
     made.png(1)
 
 
@@ -115,14 +115,13 @@ def test_special_characters_are_unchanged_after_parsing() -> None:
 
 
 def test_every_class_has_a_rule_in_both_themes(picture: Picture) -> None:
-    written = picture.svg()
-    for kind, name in re.findall(r'class="([fs])-(\w+)"', written):
+    svg = picture.svg()
+    for kind, name in re.findall(r'class="([fs])-(\w+)"', svg):
         how = {"f": "fill", "s": "stroke"}[kind]
-        assert f".picture .{kind}-{name} {{ {how}: var(--{name}); }}" in written
-        assert written.count(f" --{name}: ") == 2
+        assert f".picture .{kind}-{name} {{ {how}: var(--{name}); }}" in svg
+        assert svg.count(f" --{name}: ") == 2
         assert (
-            f"--{name}: {theme_colors('dark')[name]}"
-            in written.split("prefers-color-scheme: dark")[1]
+            f"--{name}: {theme_colors('dark')[name]}" in svg.split("prefers-color-scheme: dark")[1]
         )
 
 

@@ -95,8 +95,8 @@ def test_control_characters_are_escaped(hostile: WorkedProblem, color: bool) -> 
 @pytest.mark.parametrize("width", [24, 30, 40, 60, 80, 120])
 @pytest.mark.parametrize("page", ["solution", "report", "hostile", "large"])
 def test_width_is_respected(page: str, width: int, request: pytest.FixtureRequest) -> None:
-    shown = render_text(request.getfixturevalue(page), width=width, color=True)
-    assert max(map(visible_width, shown.splitlines())) <= width
+    text = render_text(request.getfixturevalue(page), width=width, color=True)
+    assert max(map(visible_width, text.splitlines())) <= width
 
 
 def test_large_matrices_keep_the_wrong_cell(large: WorkedProblem) -> None:

@@ -38,8 +38,8 @@ class Finding(Renderable):
         """Return the finding as data for JSON."""
         return {
             "question": self.question,
-            "found": list(self.lines),
-            "otherwise": self.caveats,
+            "findings": list(self.lines),
+            "caveats": self.caveats,
             "figures": [dict(zip(self.header, row, strict=True)) for row in self.rows],
         }
 

@@ -23,7 +23,6 @@ from workings.interpret.subwords import (
 )
 from workings.models.language import LanguageModel
 from workings.models.seq2seq import START
-from workings.models.translation import START
 from workings.tasks.captioning import Captioning, collate_pictures
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling

@@ -205,18 +205,18 @@ class Attribution(Renderable):
         return {
             "text": self.input_text,
             "label": self.label,
-            "against": self.runner_up,
-            "lead": _round_finite(self.margin),
+            "runner_up": self.runner_up,
+            "margin": _round_finite(self.margin),
             "probabilities": {name: _round_finite(p) for name, p in self.probabilities.items()},
             "tokens": [
-                {"text": self.input_text[a:b], "start": a, "end": b, "unknown": k in unknown}
+                {"text": self.input_text[a:b], "start": a, "end": b, "is_unknown": k in unknown}
                 for k, (a, b) in enumerate(self.spans)
             ],
-            "cut": self.truncated_characters,
-            "shares": [
+            "truncated_characters": self.truncated_characters,
+            "token_attributions": [
                 {
                     "method": shares.method,
-                    "what": shares.description,
+                    "description": shares.description,
                     "window": shares.window,
                     "values": [_round_finite(value) for value in shares.values],
                     "layers": [
@@ -297,32 +297,32 @@ class NeuronSearch(Renderable):
     def to_dict(self) -> dict[str, Any]:
         """Take the figures apart into what JSON can hold; the text stays out of it."""
         return {
-            "cells": self.num_neurons,
+            "num_neurons": self.num_neurons,
             "unit": self.unit,
-            "chosen_on": self.num_selection_tokens,
-            "scored_on": self.num_scoring_tokens,
-            "shifts": self.num_shifts,
+            "num_selection_tokens": self.num_selection_tokens,
+            "num_scoring_tokens": self.num_scoring_tokens,
+            "num_shifts": self.num_shifts,
             "properties": [
                 {
                     "name": tracked.name,
-                    "what": tracked.description,
-                    "measure": tracked.metric,
-                    "share": tracked.prevalence,
-                    "chance": round(tracked.chance_level, 4),
-                    "best": [
+                    "description": tracked.description,
+                    "metric": tracked.metric,
+                    "prevalence": tracked.prevalence,
+                    "chance_level": round(tracked.chance_level, 4),
+                    "neurons": [
                         {
-                            "cell": found.neuron,
-                            "against": found.is_inverted,
-                            "chosen": round(found.selection_score, 4),
+                            "neuron": found.neuron,
+                            "is_inverted": found.is_inverted,
+                            "selection_score": round(found.selection_score, 4),
                             "score": round(found.score, 4),
-                            "p": round(found.p_value, 4),
+                            "p_value": round(found.p_value, 4),
                         }
                         for found in tracked.neurons
                     ],
                 }
                 for tracked in self.properties
             ],
-            "left_out": self.constant_properties,
+            "constant_properties": self.constant_properties,
         }
 
 

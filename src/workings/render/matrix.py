@@ -62,7 +62,7 @@ def format_cells(panel: Panel, decimals: int) -> list[list[str]]:
 
 
 def split_at_point(text: str) -> tuple[str, str] | None:
-    """Split a typeset number before its decimal point, for alignment; None: it is no number.
+    """Split a typeset number before its decimal point, for alignment; None: not a number.
 
     >>> [split_at_point(text) for text in ("-3.25", "12", "1e-5", "-inf")]
     [('−3', '.25'), ('12', ''), ('1', '·10⁻⁵'), None]
@@ -112,11 +112,11 @@ def visible_indices(count: int, focus: int | None, max_count: int) -> list[int |
     if count <= max_count:
         return list(range(count))
     tail = (max_count - 1) // 2
-    shown = sorted(
+    visible = sorted(
         {*range(max_count - tail - 1), *range(count - tail, count), 0 if focus is None else focus}
     )
     indices: list[int | None] = []
-    for previous, k in zip([-1, *shown], shown, strict=False):
+    for previous, k in zip([-1, *visible], visible, strict=False):
         indices += [k] if k == previous + 1 else [None, k]
     return indices
 
@@ -187,8 +187,9 @@ def draw_matrix(panel: Panel, columns: int, styler: AnsiStyler, decimals: int) -
             return _draw_block(names, fitted, gap, styler, margin)
     lines: list[str] = []
     for part in _split_evenly(fitted, width):
-        shown = [column.index + 1 for column in part if column.index is not None]
-        label = f"columns {shown[0]} to {shown[-1]}:" if len(shown) > 1 else f"column {shown[0]}:"
+        indices = [column.index + 1 for column in part if column.index is not None]
+        first, last = indices[0], indices[-1]
+        label = f"column {first}:" if first == last else f"columns {first} to {last}:"
         lines += [styler(label, "dim"), *_draw_block(names, part, 1, styler, margin)]
     return lines
 

@@ -120,28 +120,28 @@ def _fit_matrix(
     panel: Panel, decimals: int, names_after: bool = False, max_columns: int = _MAX_COLUMNS
 ) -> tuple[str, str]:
     """Return the font size at which a matrix fits on a line, and the matrix with its names."""
-    shown = truncate_matrix(panel, _MAX_ROWS, max_columns)
-    texts = format_cells(shown, decimals)
-    widths = [max(_digits_width(row[j]) for row in texts) + 1.4 for j in range(shown.shape[1])]
+    truncated = truncate_matrix(panel, _MAX_ROWS, max_columns)
+    texts = format_cells(truncated, decimals)
+    widths = [max(_digits_width(row[j]) for row in texts) + 1.4 for j in range(truncated.shape[1])]
     headers, rows = "", ""
     if has_names(panel.column_names):
         max_length = _MAX_SHORT_NAME_LENGTH if len(widths) > 4 else _MAX_NAME_LENGTH
-        names = [_truncate_name(name, max_length) for name in shown.column_names]
+        names = [_truncate_name(name, max_length) for name in truncated.column_names]
         widths = [
             max(width, _text_width(name) + 1.4) for width, name in zip(widths, names, strict=True)
         ]
         headers = " & ".join(_label_latex(name) for name in names)
     if has_names(panel.row_names):
-        names = [_truncate_name(name, _MAX_NAME_LENGTH) for name in shown.row_names]
+        names = [_truncate_name(name, _MAX_NAME_LENGTH) for name in truncated.row_names]
         widths.append(max(map(_text_width, names)))
         rows = " \\\\ ".join(_label_latex(name) for name in names)
     total = sum(widths) + 6
-    if total > _LINE_DIGITS * _SIZES[-1][1] and max_columns > 4 and shown.shape[1] > 4:
-        return _fit_matrix(panel, decimals, names_after, min(max_columns, shown.shape[1]) - 1)
+    if total > _LINE_DIGITS * _SIZES[-1][1] and max_columns > 4 and truncated.shape[1] > 4:
+        return _fit_matrix(panel, decimals, names_after, min(max_columns, truncated.shape[1]) - 1)
     size = next((size for size, scale in _SIZES if total <= _LINE_DIGITS * scale), _SIZES[-1][0])
-    body = matrix_latex(shown, decimals)
+    body = matrix_latex(truncated, decimals)
     if headers:
-        columns, cells = "r" * shown.shape[1], _rows_latex(shown, decimals)
+        columns, cells = "r" * truncated.shape[1], _rows_latex(truncated, decimals)
         body = f"\\headed{{{rows}}}{{{columns}}}{{\n  {headers} \\\\\n{cells}}}"
     elif rows and names_after:
         body = f"{body}\\,\n\\begin{{array}}{{@{{}}l@{{}}}}{rows}\\end{{array}}"
