@@ -22,7 +22,7 @@ def classifiers() -> str:
     found = [(path.stem, read_json(path)) for path in RESULTS.glob("imdb-*.json")]
     rows = []
     for name, result in sorted(found, key=lambda item: (-item[1]["test_accuracy"], item[0])):
-        without = result.get("test_accuracy_without_shared")
+        without = result.get("test_accuracy_without_overlap")
         rows.append(
             (
                 f"[{name}](recipes/{name}.toml)",
@@ -72,15 +72,15 @@ def cells() -> str:
     for path in sorted(RESULTS.glob("cells-*.json")):
         found = json.loads(path.read_text())
         for one in found["properties"]:
-            best = one["best"][0]
+            best = one["neurons"][0]
             rows.append(
                 (
                     path.stem.removeprefix("cells-"),
-                    one["what"],
-                    f"{found['cells']:,}",
-                    f"{found['scored_on']:,}",
-                    f"{one['measure']} **{best['score']:.3f}**",
-                    f"{one['chance']:.2f}",
+                    one["description"],
+                    f"{found['num_neurons']:,}",
+                    f"{found['num_scoring_tokens']:,}",
+                    f"{one['metric']} **{best['score']:.3f}**",
+                    f"{one['chance_level']:.2f}",
                 )
             )
     head = ("text", "property", "cells tried", "characters scored on", "score", "by chance below")
@@ -118,7 +118,7 @@ def translators() -> str:
     by_score = sorted(found.items(), key=lambda item: (_way(item[1][0]), _bleu(item[1])))
     for (name, epochs), results in by_score:
         first = results[0]
-        tokenised = first.get("test_tokenised_bleu")
+        tokenised = first.get("test_tokenized_bleu")
         several = f" ({min(_bleus(results)):.1f} to {max(_bleus(results)):.1f})"
         rows.append(
             (
@@ -166,7 +166,7 @@ def captioners() -> str:
             *(f"{result[key]:.1f}" for key in ("test_bleu_1", "test_bleu_4")),
             f"**{result['test_cider']:.1f}**",
             *(f"{result[key]:.1f}" for key in ("test_rouge", "test_exact")),
-            f"{result['test_looked_at']:.1f}" if "test_looked_at" in result else "–",
+            f"{result['test_attended_shapes']:.1f}" if "test_attended_shapes" in result else "–",
         )
         for name, result in sorted(found)
     ]
@@ -183,7 +183,7 @@ def crews() -> str:
     rows = [
         (
             row["scaling"],
-            row["crew"],
+            row["parallelism"],
             str(row["processes"]),
             str(row["batch"]),
             f"{row['ms a step']:,.0f}",

@@ -29,7 +29,7 @@ workings why core --seed 2                    # does it hold for other dice?
 Written by `python docs/why.py`: the numbers are those of one run with seed 1 on one thread; with
 other seeds or threads they differ, some of them much, and the effects do not; the times in
 `parallel` are one machine's. Each experiment is a file of
-[src/workings/why](../src/workings/why/__init__.py) that is meant to be read: it is made of the
+[src/workings/experiments](../src/workings/experiments/__init__.py) that is meant to be read: it is made of the
 library's own layers, and a test holds it to its effect.
 """
 
@@ -42,7 +42,7 @@ def main() -> None:
     (HERE / "why").mkdir(exist_ok=True)
     for name in names:
         found = ask(name)
-        found.picture.save(HERE / "why" / f"{name}.svg")
+        found.figure.save(HERE / "why" / f"{name}.svg")
         kept[name] = section(name, found)
     told = [kept[name] for name in QUESTIONS if name in kept]
     PAGE.write_text("\n".join([TITLE, *told]), encoding="utf-8")
@@ -62,9 +62,9 @@ def section(name: str, found: Finding) -> str:
 
 {lines}
 
-![{found.picture.title}](why/{name}.svg)
+![{found.figure.title}](why/{name}.svg)
 
-What would change it: {found.caveats} ([the experiment](../src/workings/why/{name}.py))
+What would change it: {found.caveats} ([the experiment](../src/workings/experiments/{name}.py))
 """
 
 

@@ -114,7 +114,7 @@ def test_fused_and_explicit_agree_in_result_and_gradient(
 def test_attention_with_dropout_goes_by_parts_to_the_same_end(
     name: str, kind: str, causal: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workings.attention.AT_ONCE", at_once)
+    monkeypatch.setattr("workings.attention.CHUNK_WEIGHTS", at_once)
     tensors = inputs(name)
     mask = make_mask(kind, (*attend(*tensors).shape[:-1], tensors[1].shape[-2]))
     # So small a share that nothing is ever dropped.

@@ -18,7 +18,7 @@ def fresh(monkeypatch):
         monkeypatch.setenv(name, "")  # so that what a test leaves is taken back
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr(threads, "cores", lambda: 5)
+    monkeypatch.setattr(threads, "count_cores", lambda: 5)
 
 
 def chosen() -> dict[str, str]:
@@ -116,13 +116,13 @@ def test_cores_are_those_that_this_process_may_use(
     limit = tmp_path / "cpu.max"
     if quota is not None:
         limit.write_text(quota)
-    monkeypatch.setattr(threads, "QUOTA", limit)
+    monkeypatch.setattr(threads, "CGROUP_QUOTA_FILE", limit)
     assert threads.count_cores() == expected
 
 
 def test_torch_takes_the_number_and_choosing_loads_neither_torch_nor_numpy():
     program = (
-        "import sys; from workings.threads import choose; choose(1)\n"
+        "import sys; from workings.threads import set_num_threads; set_num_threads(1)\n"
         "assert not {'torch', 'numpy'} & sys.modules.keys()\n"
         "import torch; print(torch.get_num_threads())"
     )

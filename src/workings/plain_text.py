@@ -1,4 +1,4 @@
-"""Text from anybody, made safe for a terminal, and measured in its columns."""
+"""Text for a terminal: control characters escaped, widths counted in columns."""
 
 import unicodedata
 
@@ -26,6 +26,15 @@ def to_one_line(text: str) -> str:
     'a\\nb'
     """
     return escape_control(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def show_whitespace(token: str) -> str:
+    r"""Write a token so that its spaces are seen; one that only ends a letter begun before, as …
+
+    >>> show_whitespace(" cat"), show_whitespace("\n"), show_whitespace("")
+    ('␣cat', '⏎', '…')
+    """
+    return to_one_line(token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")) or "…"
 
 
 def display_width(text: str) -> int:

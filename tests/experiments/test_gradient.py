@@ -18,14 +18,14 @@ def found():
 
 def test_the_spectral_radius_is_what_a_step_multiplies_by(found):
     for radius, flow in zip(RADII, found.small_inputs, strict=True):
-        assert flow.factor == pytest.approx(radius, rel=0.03)
+        assert flow.step_factor == pytest.approx(radius, rel=0.03)
     assert found.small_inputs[0].last < 1e-7 < 1e3 < found.small_inputs[-1].last
-    assert found.large_inputs.factor < 0.95  # a bent tanh makes it smaller
+    assert found.large_inputs.step_factor < 0.95  # a bent tanh makes it smaller
 
 
 def test_what_is_added_to_keeps_its_gradient(found):
-    rnn, lstm, gates_open, attention = found.time
-    plain, matched, residual = found.depth
+    rnn, lstm, gates_open, attention = found.through_time
+    plain, matched, residual = found.through_depth
     assert rnn.last < lstm.last < 1e-6 < 0.1 < gates_open.last < 1
     assert plain.last < 1e-6
     assert 0.5 < residual.last < 5

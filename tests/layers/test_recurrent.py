@@ -96,7 +96,7 @@ def test_reading_on_is_reading_at_once(cell, traced):
     whole, _, _ = layer(x)
     with Trace(layer) if traced else nullcontext():
         first, _, memories = layer(x[:, :3])
-        second, _, _ = layer(x[:, 3:], memories=memories)
+        second, _, _ = layer(x[:, 3:], hidden_states=memories)
     torch.testing.assert_close(torch.cat((first, second), 1), whole)
 
 
@@ -161,6 +161,6 @@ def test_16_bits_are_read_by_any_cpu(cell):
     exact, _, _ = layer(x[:, :5])
     with torch.autocast("cpu", torch.bfloat16):
         begun, _, memory = layer(x[:, :2])
-        went_on, _, _ = layer(x[:, 2:5].bfloat16(), memory=memory)
+        went_on, _, _ = layer(x[:, 2:5].bfloat16(), hidden_state=memory)
     read = torch.cat([begun, went_on], 1).float()
     torch.testing.assert_close(read, exact, rtol=0, atol=0.03)

@@ -46,10 +46,10 @@ def test_the_notes_layer_tables(name):
 
 
 SMALL = {
-    "recurrent": {"embedding": 8, "hidden": 6, "bidirectional": True},
-    "perceptron": {"embedding": 4, "length": 12, "hidden": [5, 3]},
-    "convolution": {"embedding": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden": 5},
-    "transformer": {"embedding": 8, "heads": 2, "layers": 1, "hidden": 16},
+    "recurrent": {"d_model": 8, "hidden_size": 6, "bidirectional": True},
+    "perceptron": {"d_model": 4, "length": 12, "hidden_sizes": [5, 3]},
+    "convolution": {"d_model": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden_size": 5},
+    "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
 }
 
 
@@ -76,7 +76,7 @@ def test_padding_changes_nothing(kind):
 
 def test_a_mean_knows_neither_places_nor_padding():
     torch.manual_seed(0)
-    table = {"kind": "perceptron", "embedding": 4, "pooling": "mean", "hidden": [5, 3]}
+    table = {"kind": "perceptron", "d_model": 4, "pooling": "mean", "hidden_sizes": [5, 3]}
     model = build_classifier(table, 30, 3).eval()
     assert model.fixed_length is None
     ids = torch.randint(3, 30, (1, 12))
@@ -117,8 +117,10 @@ def test_every_kind_has_a_configuration_and_a_class():
     assert set(CLASSIFIER_KINDS) == set(CLASSIFIERS)
     with pytest.raises(UserError, match=r"model\.kind = 'recurent': did you mean 'recurrent'"):
         build_classifier({"kind": "recurent"}, 10, 2)
-    with pytest.raises(UserError, match=r"model\.hiden: no such key: did you mean 'hidden'"):
-        build_classifier({"kind": "recurrent", "hiden": 3}, 10, 2)
+    with pytest.raises(
+        UserError, match=r"model\.hiden_size: no such key: did you mean 'hidden_size'"
+    ):
+        build_classifier({"kind": "recurrent", "hiden_size": 3}, 10, 2)
 
 
 def test_ngrams_lean_as_naive_bayes_counts_them():

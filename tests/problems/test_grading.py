@@ -19,6 +19,7 @@ from workings.problems.sheets.rounded_solution import (
     nest_claims,
     solve_rounded,
 )
+from workings.render.sheets import write_sheet
 
 STEPS = ["Q", "K", "V", "scores", "scaled", "masked", "weights", "mixed"]
 
@@ -31,7 +32,7 @@ def sheet() -> Sheet:
 @pytest.fixture(scope="module")
 def folder(sheet: Sheet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("grading") / "sheet"
-    sheet.write(folder)
+    write_sheet(sheet, folder)
     return folder
 
 
@@ -131,12 +132,12 @@ def test_coarse_numbers_get_no_points(folder: Path, answers: Path, sheet: Sheet)
     assert first["note"].startswith("too few decimals, not counted: Q row 1 column 1")
     weights = [[f"{float(w):.0f}" for w in row] for row in get_key(sheet)["weights"]]
     write_answer(answers, "hal", {"weights": weights})
-    whole = next(line for line in read_csv(grade(folder, answers)) if line["student"] == "hal")
-    assert float(whole["weights"]) <= 0.5  # the first row is exactly 1 and 0
+    hal = next(line for line in read_csv(grade(folder, answers)) if line["student"] == "hal")
+    assert float(hal["weights"]) <= 0.5  # the first row is exactly 1 and 0
     nearly = [[f"{float(w):.2f}" for w in row] for row in get_key(sheet)["weights"]]
     write_answer(answers, "ida", {"weights": nearly})
-    fine = next(line for line in read_csv(grade(folder, answers)) if line["student"] == "ida")
-    assert fine["weights"] == "1"
+    ida = next(line for line in read_csv(grade(folder, answers)) if line["student"] == "ida")
+    assert ida["weights"] == "1"
 
 
 def test_short_exact_numbers_get_points(folder: Path, answers: Path, sheet: Sheet) -> None:
@@ -220,7 +221,7 @@ def test_student_with_folder_and_file_is_reported(
 
 def test_heads_with_column_vectors(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("multi-head", "2x3", 1, 2, vectors="columns")
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     claim = nest_claims(sheet.exercises[0].problem, get_key(sheet))
     claim["head"]["2"]["weights"][0][1] = "0.999"
     write_answer(answers, "lea", claim)
@@ -231,12 +232,12 @@ def test_heads_with_column_vectors(tmp_path: Path, answers: Path) -> None:
 
 def test_planted_mistakes_are_graded(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("self", "2x3", 2, 2, mistakes=True)
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     planted = [exercise.planted_mistake for exercise in sheet.exercises]
     assert planted[0] is not None
     row, column = planted[0].cell
-    found = {"step": planted[0].key, "mistake": planted[0].name}
-    text = format_toml({"problem-01": {"found": found}}).rstrip()
+    finding = {"step": planted[0].key, "mistake": planted[0].name}
+    text = format_toml({"problem-01": {"found": finding}}).rstrip()
     (answers / "mia.toml").write_text(f"{text}\ncell = [{row + 1}, {column + 1}]\n")
     shutil.copytree(
         tmp_path / "sheet", answers / "ned", ignore=shutil.ignore_patterns("key", "sheet.*")
@@ -257,7 +258,7 @@ def test_planted_mistakes_are_graded(tmp_path: Path, answers: Path) -> None:
 
 def test_single_problem_needs_no_name(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("positions", "2x4", 1)
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     (answers / "pia.toml").write_text(format_toml({"claim": get_key(sheet)}))
     assert read_csv(grade(tmp_path / "sheet", answers))[0]["total"] == "2"
 

@@ -150,11 +150,11 @@ def test_large_product_ranges_are_tight_to_second_order() -> None:
 def test_weighted_average_uses_that_weights_sum_to_one(pair: Pair, values: Pair) -> None:
     (scores, actual), (v, y) = pair, values
     weights = scores.softmax()
-    apart = IntervalMatrix(weights.mid, weights.lo, weights.hi, weights.tainted) @ v
+    term_by_term = IntervalMatrix(weights.mid, weights.lo, weights.hi, weights.tainted) @ v
     mixed = weights @ v
     assert contains(mixed, softmax(actual) @ y)
-    assert (mixed.lo >= apart.lo - 1e-12).all()
-    assert (mixed.hi <= apart.hi + 1e-12).all()
+    assert (mixed.lo >= term_by_term.lo - 1e-12).all()
+    assert (mixed.hi <= term_by_term.hi + 1e-12).all()
     ones = weights @ IntervalMatrix.exact(np.ones((3, 1)))
     np.testing.assert_allclose(ones.lo, 1, atol=1e-12)  # for all weights
     np.testing.assert_allclose(ones.hi, 1, atol=1e-12)

@@ -34,8 +34,10 @@ def test_queries_may_be_given_with_a_context():
 
 
 def test_block_with_context():
-    eye = [[1, 0], [0, 1]]
-    problem = Problem(kind="block", X=X, context=[[1, 1], [2, 0], [0, 1]], W_1=eye, W_2=eye, eps=1)
+    identity = [[1, 0], [0, 1]]
+    problem = Problem(
+        kind="block", X=X, context=[[1, 1], [2, 0], [0, 1]], W_1=identity, W_2=identity, eps=1
+    )
     assert problem.solve()["attention.scores"].shape == (2, 3)
     assert problem.solve()["norm_2.output"].shape == (2, 2)
 

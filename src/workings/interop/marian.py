@@ -206,7 +206,7 @@ def convert_marian_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tu
 def feature_order(width: int) -> Int[Tensor, " width"]:
     """Their number of each of our features: sines and cosines in turn.
 
-    >>> features(6)
+    >>> feature_order(6)
     tensor([0, 3, 1, 4, 2, 5])
     """
     ours = torch.arange(width, device="cpu")
@@ -382,7 +382,7 @@ class SentencePieceVocabularies:
     def to_tokenizer_config(self, tokenizers: TokenizerPair) -> TranslationTokenizerConfig:
         """Say what they are as a recipe says it."""
         return TranslationTokenizerConfig(
-            kind="borrowed", vocab_size=len(tokenizers.target), shared_vocab=False
+            kind="imported", vocab_size=len(tokenizers.target), shared_vocab=False
         )
 
     def build_tokenizers(

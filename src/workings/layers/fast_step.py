@@ -41,7 +41,7 @@ def fast_block_step(block: EncoderBlock) -> BlockStep:
 
     It computes with the weights that the block has now, and without dropout.
 
-    >>> block = EncoderBlock(8, heads=2, hidden=32).eval()
+    >>> block = EncoderBlock(8, heads=2, d_ff=32).eval()
     >>> x = torch.randn(3, 8)
     >>> usual = block(x.unsqueeze(1), causal=True, cache=KeyValueCache()).squeeze(1)
     >>> torch.allclose(fast_block_step(block)(x, KeyValueCache()), usual, atol=1e-5)

@@ -60,7 +60,7 @@ class NgramClassifier(TextClassifier):
         super().__init__()
         if vocab_size**config.max_n >= 2**62:
             raise UserError(
-                f"longest = {config.max_n}: too long for {vocab_size:,} tokens to tell apart"
+                f"max_n = {config.max_n}: too long for {vocab_size:,} tokens to tell apart"
             )
         self.config, self.vocab_size, self.num_classes = config, vocab_size, num_classes
         # Row 0 is padding. `keys` are the n-grams as numbers, in order.

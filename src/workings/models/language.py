@@ -43,8 +43,8 @@ class LanguageModel(nn.Module, ABC):
         self.dropout = Dropout(config.dropout)
         if config.tie_embeddings and num_features != config.d_model:
             raise UserError(
-                f"tied = true: the head is the embedding, so that {num_features} features need an "
-                f"embedding of {num_features}, not {config.d_model}"
+                f"tie_embeddings = true: the head shares the embedding's weights, so d_model must "
+                f"be {num_features}, not {config.d_model}"
             )
         self.head = nn.Linear(num_features, vocab_size, bias=not config.tie_embeddings)
         nn.init.normal_(self.embedding.weight, std=0.02 if config.tie_embeddings else 1.0)
@@ -119,7 +119,7 @@ class RecurrentLM(LanguageModel):
     def forward_features(self, ids: Tensor, state: RNNState | None) -> tuple[Tensor, RNNState]:
         embedded = self.dropout(tap("embedded", self.embedding(ids)))
         before = None if state is None else state.layers
-        states, _, memories = self.recurrent(embedded, memories=before)
+        states, _, memories = self.recurrent(embedded, hidden_states=before)
         return self.dropout(states), RNNState(memories)
 
 

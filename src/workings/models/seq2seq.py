@@ -315,8 +315,8 @@ class TransformerDecoderState:
 def _count_rows_per_source(source_index: Int[Tensor, " rows"]) -> int:
     """How many rows of one source stand together, if it is as many of each; else one.
 
-    >>> _count_rows_per_source(torch.tensor([4, 4, 7, 7])), _count_rows_per_source(torch.tensor([4, 4, 7])), _count_rows_per_source(torch.tensor([4]))
-    (2, 1, 1)
+    >>> [_count_rows_per_source(torch.tensor(rows)) for rows in ([4, 4, 7, 7], [4, 4, 7], [4])]
+    [2, 1, 1]
     """
     counts = torch.unique_consecutive(source_index, return_counts=True)[1].tolist()
     return int(counts[0]) if len(set(counts)) == 1 else 1

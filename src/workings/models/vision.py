@@ -121,7 +121,8 @@ def build_vision_encoder(
     makers = {"torchvision": _from_torchvision, "timm": _from_timm}
     if package not in makers or not name:
         raise UserError(
-            f"model.encoder = {safe_repr(config.encoder)}: {did_you_mean(config.encoder, ENCODERS)}, torchvision/… or timm/…"
+            f"model.encoder = {safe_repr(config.encoder)}: "
+            f"{did_you_mean(config.encoder, ENCODERS)}, torchvision/… or timm/…"
         )
     body, mean, spread = makers[package](_import_package(package), name, pretrained)
     return VisionEncoder(
@@ -172,7 +173,7 @@ def _import_package(package: str) -> ModuleType:
         return import_module(package)
     except (ImportError, RuntimeError) as error:  # a torchvision of another torch fails by itself
         told = f"{package} cannot be used with this torch: {error}"
-        raise UserError(f"{told}\npip install 'workings[eyes]'") from None
+        raise UserError(f"{told}\npip install 'workings[vision]'") from None
 
 
 def _from_torchvision(

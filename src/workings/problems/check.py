@@ -13,9 +13,10 @@ import numpy as np
 from workings.problems.diagnosis import Cause, WrongStep, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, format_decimal
+from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.solution import (
+    Solution,
     describe_part,
     format_step_title,
     make_given_panels,
@@ -23,8 +24,13 @@ from workings.problems.solution import (
     make_step_formula,
 )
 from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
-from workings.problems.worked_problem import Cell, MistakeSummary, Panel, WorkedProblem
-from workings.render.renderable import Renderable
+from workings.problems.worked_problem import (
+    Cell,
+    MistakeSummary,
+    Panel,
+    WorkedProblem,
+    WorkedResult,
+)
 
 _MAX_ROUTES = 32  # combinations of repeated claims that are followed
 
@@ -136,11 +142,11 @@ def _follow_route(
     """Compute each step from the claims before it; return checked steps and matrices as claimed."""
     env, checked_steps = dict(problem.given), {}
     for step in problem.steps:
-        carried = env[step.key] = step.op.compute(env)
+        matrix = env[step.key] = step.op.compute(env)
         if step.key in route:
-            checked = _check_claim(problem, step, route[step.key], carried)
+            checked = _check_claim(problem, step, route[step.key], matrix)
             exact = problem.exact_matrices[step.key]
-            env[step.key] = checked.claimed_matrix.to_intervals(exact, carried, checked.verdicts)
+            env[step.key] = checked.claimed_matrix.to_intervals(exact, matrix, checked.verdicts)
             checked_steps[step.key] = checked
     return checked_steps, env
 
@@ -163,7 +169,7 @@ def _select_best_verdicts(candidates: list[CheckedStep]) -> CheckedStep:
     return replace(candidates[best], verdicts=verdicts)
 
 
-class Report(Renderable):
+class Report(WorkedResult):
     """The result of checking a problem: verdicts, and the first wrong cell with its causes."""
 
     def __init__(
@@ -213,7 +219,7 @@ class Report(Renderable):
         number = checked_step.claim.numbers[i][j]
         assert number is not None
         part = describe_part(checked_step.step, self.problem)
-        carried = checked_step.carried_matrix
+        matrix = checked_step.carried_matrix
         return WrongCell(
             key=checked_step.step.key,
             step=checked_step.step.name,
@@ -223,7 +229,7 @@ class Report(Renderable):
             cell=(row, column),
             claimed=number.text,
             expected=float(self.problem.exact_matrices[checked_step.step.key].mid[i, j]),
-            carried_value=float(carried.mid[i, j]) if carried.tainted[i, j] else None,
+            carried_value=float(matrix.mid[i, j]) if matrix.tainted[i, j] else None,
             causes=find_causes(self._make_wrong_step(checked_step, (i, j))),
         )
 
@@ -249,6 +255,10 @@ class Report(Renderable):
             env={**self._env, own_key: checked_step.carried_matrix},
             other_claims=other_claims,
         )
+
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return a function that formats the correct arithmetic of one cell, counted from 1."""
+        return Solution(self.problem).cell_formula(key, row, column)
 
     def to_worked_problem(self, *, notes: bool = True) -> WorkedProblem:  # noqa: ARG002 - always has notes
         """Return the report to display."""
@@ -303,8 +313,8 @@ class Report(Renderable):
         title = format_step_title(self.problem.get_step(wrong_cell.key), self.problem)
         expected = format_decimal(wrong_cell.expected, 6)
         if wrong_cell.carried_value is not None:
-            carried = format_decimal(wrong_cell.carried_value, 6)
-            expected += f" ({carried} from the numbers before it)"
+            carried_text = format_decimal(wrong_cell.carried_value, 6)
+            expected += f" ({carried_text} from the numbers before it)"
 
         def working(n: Notation) -> str:
             return self.problem.solve().cell(wrong_cell.key, row + 1, column + 1, n)

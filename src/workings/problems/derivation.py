@@ -7,14 +7,16 @@ trained model a sum has a hundred terms; `derive` shows the largest ones and add
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from workings.display import Renderable
 from workings.errors import UserError
 from workings.problems.check import CheckedStep, Report
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, TextNotation
+from workings.problems.notation import Formula, Notation, TextNotation
 from workings.problems.ops import (
     Copy,
     Env,
@@ -33,10 +35,75 @@ from workings.problems.solution import (
     make_step_formula,
     resolve_aliases,
 )
-from workings.render.derivation import CellDerivation, Formula, SumLine
 
 MAX_SHOWN_SCORE = 100.0  # larger scores are shown minus their maximum, since e^score overflows
 REMAINDER_LABEL = "+ remainder of the other"
+
+
+@dataclass(frozen=True)
+class SumLine:
+    """A line of a sum: a number, or None, for each column of the header."""
+
+    name: str
+    numbers: Sequence[float | None]
+    is_marked: bool = False  # the line of the derived cell itself
+
+
+@dataclass(frozen=True)
+class ModelValue:
+    """The value of the cell in a model, and its difference from the derived value."""
+
+    source: str
+    value: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class CellDerivation(Renderable):
+    """The derivation of one cell.
+
+    `intermediates` are the same cell in earlier steps. `header` and `lines` are the terms of the
+    sum, the largest first; they are empty if the cell is not a sum.
+    """
+
+    title: str
+    name: str
+    description: str
+    formula: Formula
+    intermediates: Sequence[Formula]
+    header: Sequence[str]
+    lines: Sequence[SumLine]
+    working: Formula
+    value: float
+    model_values: Sequence[ModelValue] = ()
+    notes: Sequence[str] = ()
+    decimals: int = 4
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the derivation as data for JSON; −∞ is the string "-inf"."""
+        n = TextNotation(self.decimals)
+        return {
+            "title": self.title,
+            "cell": self.name,
+            "description": self.description,
+            "formula": self.formula(n),
+            "working": self.working(n),
+            "value": _json_number(self.value),
+            "header": list(self.header),
+            "lines": [
+                {"name": line.name, "numbers": [_json_number(x) for x in line.numbers]}
+                for line in self.lines
+            ],
+            "model_values": [
+                {"source": m.source, "value": _json_number(m.value), "difference": m.difference}
+                for m in self.model_values
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def _json_number(number: float | None) -> float | str | None:
+    return "-inf" if number == float("-inf") else number
 
 
 def derive(

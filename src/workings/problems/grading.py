@@ -320,10 +320,10 @@ def _iterate_leaves(
 def _describe_wrong_cell(report: Report, wrong_cell: WrongCell) -> str:
     row, column = wrong_cell.cell
     title = format_step_title(report.problem.get_step(wrong_cell.key), report.problem)
-    carried = wrong_cell.carried_value
-    expected = format_decimal(wrong_cell.expected if carried is None else carried, 4)
+    expected = wrong_cell.carried_value
+    expected = wrong_cell.expected if expected is None else expected
     cell = f"{title}, row {row + 1}, column {column + 1}"
-    return f"{cell}: {wrong_cell.claimed}, not {expected}"
+    return f"{cell}: {wrong_cell.claimed}, not {format_decimal(expected, 4)}"
 
 
 def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Report, list[str]]:

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape as escape_xml
 from typing import TypeAlias
 
@@ -186,6 +186,9 @@ class Notation(ABC):
 
     def _join(self, operator: str, parts: Sequence[str]) -> str:
         return self.row(*parts[:1], *(item for part in parts[1:] for item in (operator, part)))
+
+
+Formula: TypeAlias = Callable[[Notation], str]  # formats a formula in any notation
 
 
 class TextNotation(Notation):

@@ -1,24 +1,23 @@
 """The solution of a problem: every step computed, and panels to display it."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any
 
 from workings.errors import UserError
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, TextNotation, format_decimal
+from workings.problems.notation import Formula, Notation, TextNotation, format_decimal
 from workings.problems.ops import Copy, Op
 from workings.problems.problem import Problem
-from workings.problems.worked_problem import Cell, Panel, WorkedProblem
-from workings.render.renderable import Renderable
+from workings.problems.worked_problem import Cell, Panel, WorkedProblem, WorkedResult
 
 GIVEN_DECIMALS = 12  # more than anyone writes, so that givens are shown as they are
 MAX_NOTED_CELLS = 256  # larger matrices get no note per cell
 
 
-class Solution(Renderable):
+class Solution(WorkedResult):
     """The computed steps of a problem, in the problem's own convention."""
 
     def __init__(self, problem: Problem, decimals: int = 3) -> None:
@@ -52,6 +51,10 @@ class Solution(Renderable):
         result = n.number(float(self.problem.exact_matrices[key].mid[i, j]))
         name = format_cell_name(n, step, row, column)
         return n.equals(name, working) if working == result else n.equals(name, working, result)
+
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return a function that formats the arithmetic of one cell, counted from 1."""
+        return lambda n: self.cell(key, row, column, n)
 
     def locate_cell(self, key: str, row: int, column: int) -> tuple[int, int]:
         """Convert a cell from the problem's convention, from 1, to vectors as rows, from 0."""
@@ -132,7 +135,7 @@ def format_step_title(step: Step, problem: Problem) -> str:
     return f"{step.name}, {part} {step.part_index}"
 
 
-def make_step_formula(step: Step, problem: Problem) -> Callable[[Notation], str]:
+def make_step_formula(step: Step, problem: Problem) -> Formula:
     """Return a function that formats the equation of a step: `scores = Q Kᵀ`."""
 
     def formula(n: Notation) -> str:
@@ -196,7 +199,7 @@ def get_axis_labels(problem: Problem, axis: str, count: int) -> list[str]:
 def make_panel(
     problem: Problem,
     name: str,
-    formula: Callable[[Notation], str] | None,
+    formula: Formula | None,
     intervals: IntervalMatrix,
     row_axis: str,
     column_axis: str,

@@ -1,9 +1,14 @@
 """The content of a solution or report to display, independent of text, LaTeX or HTML."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from workings.problems.notation import Notation
+from workings.display import Renderable
+from workings.problems.notation import Formula
+
+if TYPE_CHECKING:
+    from workings.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Panel:
     """A matrix with its formula; `first_wrong` is the report's first wrong cell, from 0."""
 
     name: str
-    formula: Callable[[Notation], str] | None
+    formula: Formula | None
     cells: list[list[Cell]]
     row_names: list[str]
     column_names: list[str]
@@ -45,12 +50,12 @@ class MistakeSummary:
     location: str
     claimed: str
     expected: str
-    working: Callable[[Notation], str] | None
+    working: Formula | None
     causes: list[tuple[str, str, str]]  # name, reproduced share, description
 
 
 @dataclass(frozen=True)
-class WorkedProblem:
+class WorkedProblem(Renderable):
     """The givens and steps of a solution or report, with the verdict of a report."""
 
     title: str
@@ -60,3 +65,17 @@ class WorkedProblem:
     summary: str = ""
     mistake: MistakeSummary | None = None
     decimals: int = 3
+
+
+class WorkedResult(Renderable, ABC):
+    """A result that is displayed as a worked problem: a solution, a report, a head of a model."""
+
+    problem: "Problem"
+
+    @abstractmethod
+    def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem:
+        """Return the content to display; `notes` adds a note to each cell."""
+
+    @abstractmethod
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return a function that formats the arithmetic of one cell, counted from 1."""

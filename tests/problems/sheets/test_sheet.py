@@ -17,6 +17,7 @@ from workings.errors import UserError
 from workings.problems import Problem
 from workings.problems.sheets import Sheet, make_sheet
 from workings.problems.sheets.plan import SHEET_KINDS, make_plan
+from workings.render.sheets import render_files
 
 SIZES = {"positions": "3x4", "lstm": "2x2", "block": "2x3"}
 DECIMALS = 3
@@ -24,7 +25,7 @@ DECIMALS = 3
 
 @cache
 def make_files(kind: str, **options: object) -> dict[str, str]:
-    return make_cached_sheet(kind, **options).render_files()
+    return render_files(make_cached_sheet(kind, **options))
 
 
 @cache
@@ -35,9 +36,11 @@ def make_cached_sheet(kind: str, **options: object) -> Sheet:
 
 def test_same_seed_gives_same_bytes_in_another_process() -> None:
     program = (
-        "import json, hashlib\nfrom workings.problems.sheets import make_sheet\n"
+        "import json, hashlib\n"
+        "from workings.problems.sheets import make_sheet\n"
+        "from workings.render.sheets import render_files\n"
         "for mistakes in (False, True):\n"
-        "    files = make_sheet('masked', '3x3', 2, 5, mistakes=mistakes).render_files()\n"
+        "    files = render_files(make_sheet('masked', '3x3', 2, 5, mistakes=mistakes))\n"
         "    print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
     )
     run = subprocess.run(
@@ -54,7 +57,7 @@ def test_same_seed_gives_same_bytes_in_another_process() -> None:
 
 @pytest.mark.parametrize("mistakes", [False, True])
 def test_problem_does_not_depend_on_count(mistakes: bool) -> None:
-    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).render_files() for n in (2, 3))
+    few, many = (render_files(make_sheet("self", "3x3", n, 3, mistakes=mistakes)) for n in (2, 3))
     for name in ("problem-01.toml", "problem-02.toml", "key/problem-02.toml"):
         assert few[name] == many[name]
 

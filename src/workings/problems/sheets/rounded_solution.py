@@ -71,11 +71,11 @@ def solve_rounded(
     `rounding_rng` every number is rounded up or down at random.
     """
     env = dict(problem.given)
-    asked = {step.key for step in problem.asked_steps}
+    asked_keys = {step.key for step in problem.asked_steps}
     for step in problem.steps:
         wrong = override(step, env) if override is not None else None
         matrix = step.op.compute(env) if wrong is None else IntervalMatrix.exact(wrong)
-        if step.key in asked:
+        if step.key in asked_keys:
             matrix = round_matrix(matrix.mid, decimals, rounding_rng)
         env[step.key] = matrix
     return env

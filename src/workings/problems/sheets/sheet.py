@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -64,18 +63,6 @@ class Sheet:
             f"{len(ambiguous)} of {len(self.exercises)} problems cannot distinguish all mistakes"
             f" (in {example.name}, {example.confusions[0]}): use more --decimals or another --size",
         ]
-
-    def render_files(self) -> dict[str, str]:
-        """Return the text of every file of the sheet by path."""
-        from workings.problems.sheets.folder import render_files
-
-        return render_files(self)
-
-    def write(self, folder: str | Path) -> None:
-        """Write the folder of the sheet, atomically."""
-        from workings.problems.sheets.folder import write_sheet
-
-        write_sheet(self, Path(folder))
 
 
 def make_sheet(
