@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         d_k=arguments.d_k,
         heads=arguments.heads,
         context=arguments.context,
-        hidden=arguments.hidden_size,
+        hidden_size=arguments.hidden_size,
         scale=arguments.scale,
     )
     write_sheet(sheet, arguments.out)
