@@ -1,4 +1,4 @@
-"""What an experiment found: a few lines with their numbers, a picture, the figures behind it."""
+"""The result of an experiment: sentences with numbers, a picture, and the figures behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from workings.render.picture import Picture
 class Finding:
     """The answer to a question.
 
-    `lines` say what was found, with numbers; `otherwise` says what would change the answer;
-    the `rows` under their `head` are the figures that the `picture` draws.
+    `lines` state what was measured; `caveats` says what would change the answer; `rows` under
+    their `header` are the figures that the `picture` draws.
     """
 
     question: str
@@ -24,19 +24,19 @@ class Finding:
     rows: Sequence[Sequence[str]]
 
     def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
+        """Render it for a terminal."""
         return finding.render_text(self, width=width, color=color)
 
     def to_html(self) -> str:
-        """Write it as a page."""
+        """Render it as a self-contained HTML page."""
         return finding.render_page(self)
 
     def to_picture(self) -> Picture:
-        """Draw it."""
+        """Return the picture."""
         return self.picture
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as plain data."""
+        """Return it as a dictionary for JSON."""
         return {
             "question": self.question,
             "findings": list(self.lines),
