@@ -42,7 +42,7 @@ def main() -> None:
     (HERE / "why").mkdir(exist_ok=True)
     for name in names:
         finding = ask(name)
-        finding.picture.save(HERE / "why" / f"{name}.svg")
+        finding.figure.save(HERE / "why" / f"{name}.svg")
         sections[name] = format_section(name, finding)
     page = [TITLE, *(sections[name] for name in QUESTIONS if name in sections)]
     PAGE.write_text("\n".join(page), encoding="utf-8")
@@ -62,7 +62,7 @@ def format_section(name: str, finding: Finding) -> str:
 
 {lines}
 
-![{finding.picture.title}](why/{name}.svg)
+![{finding.figure.title}](why/{name}.svg)
 
 What would change it: {finding.caveats} ([the experiment](../src/workings/experiments/{name}.py))
 """

@@ -59,8 +59,8 @@ def test_answer_has_two_or_three_lines_with_figures_and_a_picture(name, short_tr
     assert 2 <= len(finding.lines) <= 3
     assert all(any(c.isdigit() for c in line) for line in finding.lines[:2])
     assert {len(row) for row in finding.rows} == {len(finding.header)}
-    assert finding.caveats in finding.to_text(width=10**6)
-    assert finding.to_picture().svg().startswith("<svg")
+    assert finding.caveats in finding.text(width=10**6)
+    assert finding.svg().startswith("<svg")
 
 
 def test_page_has_every_question_with_its_picture():

@@ -127,5 +127,5 @@ def large() -> WorkedProblem:
     cells = [list(row) for row in panel.cells]
     cells[21][22] = Cell("77", 77.0, "wrong", "should be 23.75")
     return WorkedProblem(
-        "Large", [], [replace(panel, cells=cells, verdict="wrong", first=(21, 22))]
+        "Large", [], [replace(panel, cells=cells, verdict="wrong", first_wrong=(21, 22))]
     )

@@ -15,7 +15,7 @@ def test_signs_have_colours_and_the_largest_number_is_opaque():
 
 
 def test_two_maps_can_share_their_colours():
-    grid = next(m for m in drawn([[0.25, 0.5]], most=1.0).shapes if isinstance(m, Grid))
+    grid = next(m for m in drawn([[0.25, 0.5]], max_value=1.0).shapes if isinstance(m, Grid))
     assert grid.opacities == ((0.25, 0.5),)
 
 
@@ -24,7 +24,9 @@ def test_nothing_but_zeros_can_be_drawn():
 
 
 def test_a_frame_lies_around_its_cell():
-    picture = drawn([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], framed=[(1, 2)], rows=("one", "two"))
+    picture = drawn(
+        [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], framed_cells=[(1, 2)], row_names=("one", "two")
+    )
     grid = next(m for m in picture.shapes if isinstance(m, Grid))
     (frame,) = (m for m in picture.shapes if isinstance(m, Polyline) and m.width == 2)
     assert frame.points[0] == (grid.x + grid.width * 2 / 3, grid.y + grid.height / 2)

@@ -16,7 +16,7 @@ from workings.render import raster
 from workings.render.colors import theme_colors
 from workings.render.images import encode_png_rgb
 from workings.render.page import base_css as page_style
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.svg_writer import picture_css
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -259,10 +259,10 @@ def test_without_a_font_of_the_system_pillow_brings_one(
 @pytest.mark.parametrize(
     "add",
     [
-        lambda p: p.line([(0, 0), (float("nan"), 1)]),
-        lambda p: p.rectangle(0, 0, float("inf"), 1, "c1"),
+        lambda p: p.add_line([(0, 0), (float("nan"), 1)]),
+        lambda p: p.add_rectangle(0, 0, float("inf"), 1, "c1"),
         lambda p: p.add_circle(0, 0, 3, "blue"),
-        lambda p: p.text(0, 0, "x", colour='"/><script>'),
+        lambda p: p.add_text(0, 0, "x", color='"/><script>'),
         lambda _: Picture(0, 10, ""),
         lambda _: Picture(float("nan"), 10, ""),
     ],

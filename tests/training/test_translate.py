@@ -6,12 +6,12 @@ import shutil
 import pytest
 import torch
 from reversing import recipe_for
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.unigram import UnigramTokenizer
 
 from workings.cli import main
 from workings.config import build, override, to_table
 from workings.data.parallel import load_pairs
+from workings.data.tokenizers.byte_pair import BytePairTokenizer
+from workings.data.tokenizers.unigram import UnigramTokenizer
 from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sampling import Sampling
 from workings.distributed import ProcessGroup
@@ -107,7 +107,7 @@ def test_a_translation_that_looks_like_its_source_is_aligned_all_the_same(run):
     found = compute_alignment(load(run), "six", "six")
     assert found.rows == found.columns
     assert found.is_alignment
-    assert "columns: 1" in found.to_text(width=60)
+    assert "columns: 1" in found.text(width=60)
 
 
 def test_order_and_empty_sentences(run):

@@ -26,7 +26,7 @@ from workings.experiments.toy_training import (
 from workings.layers.attention import MultiHeadAttention
 from workings.render.chart import Series, line_chart
 from workings.render.heatmap import heatmap
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 from workings.trace import Trace
 
 WIDTH = 32

@@ -9,7 +9,7 @@ from itertools import pairwise
 from workings.errors import UserError
 from workings.plain_text import to_one_line
 from workings.problems.notation import typeset
-from workings.render.picture import Picture, text_width, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 from workings.render.svg_writer import Point
 
 
@@ -131,7 +131,7 @@ class Axis:
 def is_drawable(value: float, log: bool) -> bool:
     """Say whether a number has a place on an axis; on a logarithmic one, only positive ones have.
 
-    >>> is_drawable(0.0, is_log=False), is_drawable(0.0, is_log=True), is_drawable(math.nan, is_log=False)
+    >>> is_drawable(0.0, log=False), is_drawable(0.0, log=True), is_drawable(math.nan, log=False)
     (True, False, False)
     """
     return 1 / _MAX_LOG < value < _MAX_LOG if log else abs(value) < _MAX_LINEAR
@@ -318,7 +318,7 @@ def line_chart(
 
     >>> test = Series("test", [(1, 0.9), (2, 0.5), (3, 0.4)])
     >>> chart = line_chart([test], title="Loss", x_label="epoch", y_label="nats")
-    >>> [mark.words for mark in chart.marks if hasattr(mark, "words")]
+    >>> [shape.text for shape in chart.shapes if hasattr(shape, "text")]
     ['Loss', 'nats', '0.4', '0.5', '0.6', '0.7', '0.8', '0.9', '1', '2', '3', 'epoch', 'test']
     """
     if width < 240 or height < 200:

@@ -52,7 +52,7 @@ def join_spans(
     """Join tokens that share a character, or stand in one `window`; their values add up.
 
     >>> join_spans([(0, 1), (0, 1), (2, 4)], [1.0, 2.0, 5.0])  # an emoji of two bytes, and a word
-    [Piece(start=0, end=1, value=3.0, marked=False), Piece(start=2, end=4, value=5.0, marked=False)]
+    [ValuedSpan(start=0, end=1, value=3.0, is_marked=False), ValuedSpan(start=2, end=4, value=5.0, is_marked=False)]
     """
     marks, found = frozenset(marked), list[ValuedSpan]()
     for k, ((start, end), value) in enumerate(zip(spans, values, strict=True)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from workings.render.picture import Picture, text_width, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 
 _TITLE_SIZE, _LABEL_SIZE = 16, 12  # sizes of text, as in charts
 _MARGIN = 14  # free on every side
@@ -30,7 +30,7 @@ def heatmap(
     column, are those that the eye should look for.
 
     >>> picture = heatmap([[0.9, 0.1]], title="Weights", x_label="key", y_label="query")
-    >>> [mark.words for mark in picture.marks if hasattr(mark, "words")]
+    >>> [shape.text for shape in picture.shapes if hasattr(shape, "text")]
     ['Weights', 'query', 'key', '0', '0.9']
     """
     max_value = max_value or max(abs(value) for row in values for value in row) or 1.0

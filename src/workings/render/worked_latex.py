@@ -64,7 +64,7 @@ _MARK_SAMPLES = {
 def matrix_latex(panel: Panel, decimals: int = 3) -> str:
     r"""Write a matrix as a `bmatrix`, marked where it was judged; wants amsmath and no more.
 
-    >>> from workings.render.problem import Cell
+    >>> from workings.problems.worked_problem import Cell
     >>> cells = [[Cell("1", 1.0), Cell("18", 18.0, "wrong")]]
     >>> print(matrix_latex(Panel("Q", None, cells, ["1"], ["1", "2"])))
     \begin{bmatrix}

@@ -24,7 +24,7 @@ _MAX_NOTES = 6  # notes below a matrix; what is wrong beyond that is in the matr
 def render_text(problem: WorkedProblem, *, width: int | None = None, color: bool = False) -> str:
     """Write it for a terminal of so many columns; None: as wide as this one (80 without one).
 
-    >>> from workings.render.problem import Cell, Panel
+    >>> from workings.problems.worked_problem import Cell, Panel
     >>> cells = [[Cell("1", 1.0), Cell("-0.5", -0.5)]]
     >>> page = WorkedProblem("One row", [], [Panel("Q", None, cells, ["1"], ["1", "2"])])
     >>> print(render_text(page))

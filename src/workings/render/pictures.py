@@ -250,7 +250,7 @@ def side_by_side(pictures: Sequence[Picture], title: str) -> Picture:
     """Put pictures next to each other, their tops in line, under one title.
 
     >>> half = Picture(100, 80, "half")
-    >>> half.circle(50, 40, 5, "c1")
+    >>> half.add_circle(50, 40, 5, "c1")
     >>> whole = side_by_side([half, half], "Two halves")
     >>> whole.width, whole.height, whole.title
     (210, 114, 'Two halves')
