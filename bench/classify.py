@@ -34,16 +34,15 @@ from typing import Any
 
 from workings.threads import set_num_threads
 
-CHOSEN = (
-    set_num_threads() if __name__ == "__main__" else 1
-)  # before torch is loaded, as the program does
+# Before torch is loaded, as the program does.
+CHOSEN = set_num_threads() if __name__ == "__main__" else 1
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from report import environment, peak_mib, run_apart, save, show  # noqa: E402
-from workings.data import (
+from workings.data import (  # noqa: E402
     Example,
     Splits,
     Tokenizer,
@@ -53,10 +52,7 @@ from workings.data import (
     train_tokenizer,
 )
 from workings.layers.convolution import padding_mask  # noqa: E402
-from workings.models.classifiers import (
-    TextClassifier,
-    build_classifier,
-)
+from workings.models.classifiers import TextClassifier, build_classifier  # noqa: E402
 from workings.recipes import (  # noqa: E402
     ClassificationDataConfig,
     ClassificationRecipe,
@@ -76,9 +72,9 @@ TRANSFORMER = {
     "kind": "transformer",
     "layers": 2,
     "heads": 4,
-    "hidden": 256,
+    "d_ff": 256,
     "positions": "learned",
-    "length": 512,
+    "max_positions": 512,
 }
 LSTM = {"cell": "lstm", "layers": 2, "bidirectional": True}
 
@@ -109,7 +105,7 @@ def recipe_for(model: dict[str, Any]) -> ClassificationRecipe:
     return ClassificationRecipe(
         data=ClassificationDataConfig(set="imdb", validation=0.0, max_length=LONGEST),
         tokenizer=TokenizerConfig(vocab_size=VOCABULARY, min_count=3),
-        model={"embedding": 128, **model},
+        model={"d_model": 128, **model},
         train=TrainConfig(batch_size=BATCH, device="cpu"),
     )
 
@@ -153,11 +149,11 @@ class Bert(TextClassifier):
         dropout = table.get("dropout", 0.0)
         config = BertConfig(
             vocab_size=VOCABULARY,
-            hidden_size=table["embedding"],
+            hidden_size=table["d_model"],
             num_hidden_layers=table["layers"],
             num_attention_heads=table["heads"],
-            intermediate_size=table["hidden"],
-            max_position_embeddings=table["length"],
+            intermediate_size=table["d_ff"],
+            max_position_embeddings=table["max_positions"],
             hidden_act="relu",
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,

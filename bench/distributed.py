@@ -240,7 +240,7 @@ def row(
     gain = statistics.median(ours["rate"] / theirs["rate"] for ours, theirs in pairs)
     return {
         "scaling": scaling,
-        "crew": how,
+        "parallelism": how,
         "processes": count,
         "batch": examples,
         "ms a step": round(middle["ms"], 1),

@@ -48,8 +48,10 @@ TOKENS, ROOM = 256, 320
 
 
 def ours(layers: int, heads: int, width: int, length: int) -> LanguageModel:
-    table = {"kind": "transformer", "layers": layers, "heads": heads, "embedding": width}
-    return build_language_model({**table, "positions": "learned", "length": length}, VOCABULARY)
+    table = {"kind": "transformer", "layers": layers, "heads": heads, "d_model": width}
+    return build_language_model(
+        {**table, "positions": "learned", "max_positions": length}, VOCABULARY
+    )
 
 
 def hugging_face(layers: int, heads: int, width: int, length: int) -> nn.Module:

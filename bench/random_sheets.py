@@ -53,7 +53,7 @@ def random_sheet(rng: Rng) -> tuple[Sheet, Worked]:
         draw = Draw(rng)
         sheet = KINDS["attention" if draw.chance(0.5) else str(rng.choice(list(KINDS)))](draw)
         sheet.columns = draw.chance(0.4)
-        claimable = [key for key in sheet.draw_methods if key not in sheet.inner]
+        claimable = [key for key in sheet.ways if key not in sheet.inner]
         sheet.claimed = claimable
         if draw.chance(0.4):
             some = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
@@ -128,7 +128,7 @@ def attention_steps(
 ) -> None:
     """Lay attention's steps out in a sheet."""
     k, v = widths
-    given, ways, sheet.prefix = sheet.given, sheet.draw_methods, prefix
+    given, ways, sheet.prefix = sheet.given, sheet.ways, prefix
     asked = "context" if "context" in given else x
     sheet.constants |= {f"I{width}": np.eye(width) for width in (k, v)}
     for name, source, width in (("Q", x, k), ("K", asked, k), ("V", asked, v)):
@@ -174,8 +174,8 @@ def _positions(draw: Draw) -> Sheet:
     sheet.settings = {"count": count, "width": width, "base": base}
     columns = np.arange(width)
     angles = np.arange(count)[:, None] / base ** ((columns - columns % 2) / width)
-    sheet.draw_methods["angles"] = lambda _env: angles
-    sheet.draw_methods["encoding"] = lambda env: np.where(
+    sheet.ways["angles"] = lambda _env: angles
+    sheet.ways["encoding"] = lambda env: np.where(
         columns % 2 == 0, np.sin(env["angles"]), np.cos(env["angles"])
     )
     return sheet
@@ -183,7 +183,7 @@ def _positions(draw: Draw) -> Sheet:
 
 def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: float) -> None:
     """Lay a layer norm's steps out."""
-    ways, given = sheet.draw_methods, sheet.given
+    ways, given = sheet.ways, sheet.given
 
     def output(env: Env) -> Matrix:
         return env[f"{prefix}normalised"] * given.get(gamma, 1.0) + given.get(beta, 0.0)
@@ -232,7 +232,7 @@ def _recurrent(draw: Draw, kind: str) -> Sheet:
         else:
             sheet.constants[state] = np.zeros((1, h))
     for t in range(times):
-        sheet.draw_methods[f"x.{t + 1}"] = lambda env, t=t: env["X"][t : t + 1]
+        sheet.ways[f"x.{t + 1}"] = lambda env, t=t: env["X"][t : t + 1]
         sheet.inner.add(f"x.{t + 1}")
     return sheet
 
@@ -242,14 +242,14 @@ def _rnn(draw: Draw) -> Sheet:
     bias = "b" if "b" in sheet.given else None
     for t in range(1, len(sheet.given["X"]) + 1):
         before = f"h.{t - 1}" if t > 1 else "h0"
-        sheet.draw_methods[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
-        sheet.draw_methods[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
+        sheet.ways[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
+        sheet.ways[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
     return sheet
 
 
 def _lstm(draw: Draw) -> Sheet:
     sheet = _recurrent(draw, "lstm")
-    ways, width = sheet.draw_methods, len(sheet.given["W_h"])
+    ways, width = sheet.ways, len(sheet.given["W_h"])
     for k, gate in enumerate(GATES):
         for name in {"W_x", "W_h", "b"} & set(sheet.given):
             ways[f"{name}{gate}"] = _part(name, k * width, width)
@@ -273,16 +273,16 @@ def _additive(draw: Draw) -> Sheet:
     given = {"s": draw.matrix(1, a), "H": draw.matrix(n, b)}
     given |= {"W_s": draw.matrix(a, k), "W_h": draw.matrix(b, k), "v": draw.matrix(1, k)}
     sheet = Sheet("additive", given, draw.style())
-    sheet.draw_methods["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
-    sheet.draw_methods["scores"] = lambda env: env["v"] @ env["hidden"].T
-    sheet.draw_methods["weights"] = lambda env: NORMALIZERS["softmax"](env["scores"])
-    sheet.draw_methods["mixed"] = Product((("weights", "H"),))
+    sheet.ways["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
+    sheet.ways["scores"] = lambda env: env["v"] @ env["hidden"].T
+    sheet.ways["weights"] = lambda env: NORMALIZERS["softmax"](env["scores"])
+    sheet.ways["mixed"] = Product((("weights", "H"),))
     return sheet
 
 
 def feed_forward_steps(sheet: Sheet, prefix: str, x: str, activation: str) -> None:
     """Lay the feed-forward steps out."""
-    ways, given = sheet.draw_methods, sheet.given
+    ways, given = sheet.ways, sheet.given
     ways[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
     ways[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
     outer = ((f"{prefix}activated", "W_2"),)
@@ -322,7 +322,7 @@ def _block(draw: Draw) -> Sheet:
     order, eps = ("pre" if draw.chance(0.5) else "post"), 0.01
     activation = "relu" if draw.chance(0.7) else "gelu"
     sheet.settings |= {"order": order, "eps": eps, "activation": activation}
-    pre, ways = order == "pre", sheet.draw_methods
+    pre, ways = order == "pre", sheet.ways
 
     def norm(which: int, x: str) -> None:
         norm_steps(sheet, f"norm_{which}.", x, f"gamma_{which}", f"beta_{which}", eps)

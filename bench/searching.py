@@ -60,7 +60,7 @@ def by_ctranslate2(model: Translator, _: Path, longest: int) -> Search:
     fast = AcceleratedBeamSearch(model)
 
     def search(source: SentenceBatch) -> list[list[int]]:
-        found = fast(source, stop=STOP, longest=longest, beams=BEAMS, length_penalty=0.0)
+        found = fast(source, stop=STOP, max_length=longest, beams=BEAMS, length_penalty=0.0)
         return [list(some[0].tokens) for some in found]
 
     return search
@@ -128,13 +128,13 @@ _MARKS = ("<unk>", "<pad>", "<s>", "</s>")
 # Our names, and theirs.
 _RENAMED = (
     (r"^(encoder|decoder)\.(\d)", r"\1.layers.\2"),
-    (r"around_feed_forward\.norm", "feed_forward.layer_norm"),
-    (r"^(encoder.*)around_attention\.norm", r"\1layer_norm"),
-    (r"^(decoder.*)around_attention\.norm", r"\1x_layer_norm"),
-    (r"around_cross\.norm", "dec_layer_norm"),
+    (r"feed_forward_residual\.norm", "feed_forward.layer_norm"),
+    (r"cross_attention_residual\.norm", "dec_layer_norm"),
+    (r"^(encoder.*\.)attention_residual\.norm", r"\1layer_norm"),
+    (r"^(decoder.*\.)attention_residual\.norm", r"\1x_layer_norm"),
     (r"^(encoder.*\.)attention\.", r"\1src_src_att."),
     (r"^(decoder.*\.)attention\.", r"\1trg_trg_att."),
-    (r"cross\.", "src_trg_att."),
+    (r"cross_attention\.", "src_trg_att."),
     (r"att\.output", "att.output_layer"),
     (r"feed_forward\.inner", "feed_forward.pwff_layer.0"),
     (r"feed_forward\.outer", "feed_forward.pwff_layer.3"),
@@ -153,9 +153,9 @@ def joey_weights(model: Translator) -> dict[str, Tensor]:
         name = ours_
         for pattern, theirs in _RENAMED:
             name = re.sub(pattern, theirs, name)
-        if "att.project" in name:
+        if "att.qkv" in name:
             for which, part in zip("qkv", weight.chunk(3), strict=True):
-                found[name.replace("project", f"{which}_layer")] = part
+                found[name.replace("qkv", f"{which}_layer")] = part
         elif "att" in name or "norm" in name or "pwff" in name:
             found[name] = weight
     return found

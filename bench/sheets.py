@@ -133,7 +133,7 @@ def work(
 ) -> Worked:
     """Work a sheet, some steps in another way, some numbers spoiled in writing."""
     env, texts = {**sheet.given, **sheet.constants}, {}
-    for key, way in sheet.draw_methods.items():
+    for key, way in sheet.ways.items():
         with np.errstate(all="ignore"):
             exact = env[key] = (instead or {}).get(key, way)(env)
         if key not in sheet.claimed:

@@ -72,7 +72,7 @@ def shifted(target: Tensor) -> Tensor:
 
 def ours() -> Translator:
     table = {"kind": "transformer", "layers": LAYERS, "heads": HEADS, "dropout": DROPOUT}
-    return build_translator({**table, "embedding": WIDTH, "hidden": HIDDEN}, VOCABULARY, VOCABULARY)
+    return build_translator({**table, "d_model": WIDTH, "d_ff": HIDDEN}, VOCABULARY, VOCABULARY)
 
 
 def marian(positions: int = 512) -> nn.Module:
@@ -210,7 +210,7 @@ SHAPE = [
     "--model.dropout",
     "0.1",
 ]
-SHAPE += ["--model.hidden", str(HIDDEN), "--tokenizer.dropout", "0"]
+SHAPE += ["--model.d_ff", str(HIDDEN), "--tokenizer.dropout", "0"]
 BRIEFLY = ["--train.epochs", "1", "--train.batch_size", "1024", "--train.average", "none"]
 TIE = 1e-3  # nats, below which rounding decides
 

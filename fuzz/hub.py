@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 
 from readers import JSON, TEXTS, Reader, desk
 from workings.data import BytePairTokenizer
+from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 from workings.interop.gpt2 import (
     read_config,
     read_gpt2,
@@ -30,7 +30,7 @@ def made() -> dict[str, bytes]:
     torch.set_num_threads(1)
     folder = desk() / "gpt2"
     folder.mkdir()
-    table = {"embedding": 2, "layers": 1, "heads": 1, "positions": "learned", "length": 4}
+    table = {"d_model": 2, "layers": 1, "heads": 1, "positions": "learned", "max_positions": 4}
     write_gpt2(build_language_model(table, ROWS), folder)
     pairs = BytePairTokenizer.train(TEXTS * 3, vocab_size=ROWS - 10)
     vocabulary = [*pairs.to_dict()["vocabulary"], "<|endoftext|>"]
@@ -74,7 +74,7 @@ def made_marian() -> dict[str, bytes]:
     torch.set_num_threads(1)
     folder = desk() / "marian"
     folder.mkdir()
-    table = {"embedding": 2, "hidden": 2, "layers": 1, "heads": 1, "norm": "post"}
+    table = {"d_model": 2, "d_ff": 2, "layers": 1, "heads": 1, "norm": "post"}
     write_marian(build_translator(table, 8, 8), folder)
     names = ["<pad>", "<s>", "<unk>", "</s>", "\u2581", "a", "b"]
     (folder / "vocab.json").write_text(json.dumps({t: k for k, t in enumerate(names)}))

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from workings.data.tokenizers.byte_pair import GPT2Tokenizer
-
 import workings.data.readers as lines_module
 from workings.data import (
     BytePairTokenizer,
@@ -33,6 +31,7 @@ from workings.data import (
     read_records,
 )
 from workings.data.archives import unpack
+from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 from workings.errors import UserError
 from workings.problems.documents.problem_text import parse_problem_text
 from workings.problems.problem import Problem
@@ -279,7 +278,7 @@ TEXTS = ['It\'s a "great" film!<br /><br />I loved it (twice).', "naïve 🙂 <p
 @cache
 def _tokenizers() -> list[WordTokenizer | CharacterTokenizer | BytePairTokenizer]:
     return [
-        kind.train(TEXTS * 3, size=300)
+        kind.train(TEXTS * 3, vocab_size=300)
         for kind in (WordTokenizer, CharacterTokenizer, BytePairTokenizer)
     ]
 

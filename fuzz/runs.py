@@ -178,7 +178,7 @@ def _checkpoint(run: Callable[[], Path], data: bytes) -> None:
     shutil.copytree(parts[0].parent, newest)
     part, content = parts[data[0] % len(parts) if data else 0], data[1:]
     state = read_json(newest / "state.json")
-    state["belongs"] = ""
+    state["run_id"] = ""
     if part.name == "state.json":
         state = _changed(state, content)
     else:
@@ -208,7 +208,7 @@ def _changed(state: dict[str, object], content: bytes) -> dict[str, object]:
 
 def _checkpoint_seeds(run: Callable[[], Path]) -> list[bytes]:
     first, *rest = _parts(run())
-    state = {**read_json(first), "belongs": ""}
+    state = {**read_json(first), "run_id": ""}
     files = [file.read_bytes() for file in rest]
     marked = [bytes([k]) + raw for k, raw in enumerate(files, 1)]
     unmeasured = [bytes([k]) + b"\xff" + raw[1:] for k, raw in enumerate(files, 1)]

@@ -1,4 +1,4 @@
-"""The page about the lecture notes is the one that the program writes."""
+"""docs/lectures.md is what docs/lectures.py writes."""
 
 import subprocess
 import sys

@@ -12,9 +12,9 @@ from workings.recipes import ClassificationRecipe
     [
         ({"model": {"d_model": 0}}, "model.d_model = 0: a whole number from 1 to"),
         ({"model": {"d_model": 10**12}}, "model.d_model = 1000000000000: a whole number"),
-        ({"model": {"hidden_size": 1 << 99_999}}, "model.hidden = a value too large to show"),
+        ({"model": {"hidden_size": 1 << 99_999}}, "model.hidden_size = a value too large to show"),
         ({"model": {"layers": -1}}, "model.layers = -1"),
-        ({"model": {"kind": "perceptron", "hidden_sizes": []}}, "hidden = []: at least one"),
+        ({"model": {"kind": "perceptron", "hidden_sizes": []}}, "hidden_sizes = []: at least one"),
         ({"model": {"kind": "convolution", "channels": [8, 0]}}, "channels = 0"),
         ({"model": {"kind": "convolution", "stride": 0}}, "stride = 0"),
         ({"model": {"kind": "ngrams", "max_n": 10**6}}, "at most 60 tokens"),

@@ -8,6 +8,7 @@ from workings.lazy import import_attribute
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from workings import layers, models
     from workings.attention import attend
     from workings.problems import Problem, Report, Solution
     from workings.trace import Trace, tap
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
     from workings.web.standalone_page import page
     from workings.web.widget import widget
 
-# Loaded when first asked for, so that `import workings` needs neither torch nor numpy.
+# Imported on first use, so that `import workings` needs neither torch nor numpy.
 _LAZY_MODULES = {
     "Problem": "problems",
     "Report": "problems",
     "Solution": "problems",
     "attend": "attention",
+    "layers": "layers",
     "load": "training.runs",
+    "models": "models",
     "page": "web.standalone_page",
     "Trace": "trace",
     "tap": "trace",
@@ -36,7 +39,9 @@ __all__ = [
     "UserError",
     "__version__",
     "attend",
+    "layers",
     "load",
+    "models",
     "page",
     "tap",
     "widget",

@@ -26,7 +26,7 @@ def bench() -> ModuleType:
 
 def test_random_batches_hold_the_examples_that_ours_hold(bench: ModuleType) -> None:
     lengths = [(37 * i) % 500 + 1 for i in range(bench.POOL * bench.BATCH)]
-    pool = bench.batches(lengths, bench.BATCH, seed=0, pool=bench.POOL)
+    pool = bench.make_batches(lengths, bench.BATCH, seed=0, pool=bench.POOL)
     assert bench.spread(pool, lengths, bench.POOL) == pool
     ours = bench.spread(pool, lengths, 10)
     theirs = bench.mixed(ours)
@@ -44,7 +44,7 @@ def test_the_padded_model_is_ours_otherwise(bench: ModuleType) -> None:
     for case in bench.CASES.values():
         found = bench.contestants(case)
         (recipe, model), (notes, padded) = found["workings"], found["padded"]
-        assert notes.model == {**recipe.model, "padding": "counts"}
+        assert notes.model == {**recipe.model, "padding": "unmasked"}
         assert notes.train == recipe.train
         sizes = [{n: p.shape for n, p in m.named_parameters()} for m in (model, padded)]
         assert sizes[0] == sizes[1]

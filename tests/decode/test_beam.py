@@ -54,7 +54,7 @@ def test_with_enough_beams_it_finds_what_listing_finds(seed, strength, longest):
 @given(seed=st.integers(0, 10_000), beams=st.integers(1, 4), strength=st.sampled_from([0.0, 1.0]))
 def test_it_does_not_stop_early_and_says_true_probabilities(seed, beams, strength):
     model = toy.Toy(seed=seed, vocabulary=5)
-    options = {"stop": STOP, "longest": 6, "length_penalty": strength}
+    options = {"stop": STOP, "max_length": 6, "length_penalty": strength}
     together = beam_search(model, torch.tensor([1, 4, 2]), beams=beams, **options)
     for first, hypotheses in zip((1, 4, 2), together, strict=True):
         alone = beam_search(model, torch.tensor([first]), beams=beams, **options)[0]
@@ -74,7 +74,7 @@ def test_one_beam_takes_the_likeliest_token_whatever_the_penalty(seed, strength)
     while len(found) < 6 and (token := int(scores.argmax())) != STOP:
         found.append(token)
         scores, state = model.step(torch.tensor([token]), state)
-    options = {"stop": STOP, "longest": 6, "beams": 1, "length_penalty": strength}
+    options = {"stop": STOP, "max_length": 6, "beams": 1, "length_penalty": strength}
     ((only,),) = beam_search(model, torch.tensor([1]), **options)
     assert only.tokens == tuple(found)
 
@@ -105,7 +105,7 @@ def test_a_source_with_a_limit_of_its_own_is_searched_as_if_alone(seed, beams, s
 )
 def test_fewer_are_the_best_of_all(seed, beams, best, strength):
     model = toy.Toy(seed=seed, vocabulary=5)
-    options = {"stop": STOP, "longest": 8, "beams": beams, "length_penalty": strength}
+    options = {"stop": STOP, "max_length": 8, "beams": beams, "length_penalty": strength}
     everything = beam_search(model, torch.tensor([1, 4, 2]), **options)
     fewer = beam_search(model, torch.tensor([1, 4, 2]), num_best=best, **options)
     for some, all_of_it in zip(fewer, everything, strict=True):

@@ -94,7 +94,7 @@ def test_greedy_takes_the_likeliest_and_stops_when_told():
         {"top_p": 0},
         {"top_p": 1.5},
         {"min_p": 2},
-        {"repetition": 0},
+        {"repetition_penalty": 0},
     ],
 )
 def test_absurd_settings(wrong):

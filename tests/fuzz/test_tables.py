@@ -90,7 +90,7 @@ def test_what_was_accepted_reads_back(tmp_path_factory, table):
 
 
 TOKENIZERS = [
-    k.train(["ab cd ab"], size=300).to_dict()
+    k.train(["ab cd ab"], vocab_size=300).to_dict()
     for k in (WordTokenizer, CharacterTokenizer, BytePairTokenizer)
 ]
 JSON = st.recursive(

@@ -226,7 +226,7 @@ def test_weights_that_are_no_numbers(tmp_path):
     with torch.no_grad():
         model.head.weight[5, 2] = torch.nan
     write_marian(model, tmp_path)
-    with pytest.raises(UserError, match="has values that are no numbers"):
+    with pytest.raises(UserError, match="has NaN or infinite values"):
         read_marian(tmp_path, read_config(tmp_path), unk_id=2)
 
 

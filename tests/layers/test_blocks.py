@@ -11,8 +11,8 @@ SHAPES = [(norm, activation) for norm in ("pre", "post") for activation in ("rel
 
 # Where torch's blocks keep what ours keep: (ours, theirs).
 ATTENTION = [
-    ("project.weight", "in_proj_weight"),
-    ("project.bias", "in_proj_bias"),
+    ("qkv.weight", "in_proj_weight"),
+    ("qkv.bias", "in_proj_bias"),
     ("output.weight", "out_proj.weight"),
     ("output.bias", "out_proj.bias"),
 ]
@@ -31,10 +31,10 @@ def names(attentions: dict[str, str], norms: list[str]) -> dict[str, str]:
     return pairs
 
 
-ENCODER = names({"attention": "self_attn"}, ["around_attention", "around_feed_forward"])
+ENCODER = names({"attention": "self_attn"}, ["attention_residual", "feed_forward_residual"])
 DECODER = names(
-    {"attention": "self_attn", "cross": "multihead_attn"},
-    ["around_attention", "around_cross", "around_feed_forward"],
+    {"attention": "self_attn", "cross_attention": "multihead_attn"},
+    ["attention_residual", "cross_attention_residual", "feed_forward_residual"],
 )
 
 
@@ -165,7 +165,7 @@ def test_dropout_drops_every_sublayer_while_training_and_none_afterwards(norm, f
         alone = x  # what is left of a block whose sublayers are all dropped
         if norm == "post":
             for name, child in block.named_children():
-                alone = child.norm(alone) if name.startswith("around") else alone
+                alone = child.norm(alone) if name.endswith("_residual") else alone
         torch.testing.assert_close(block(*inputs), alone)
         undropped = fill(kind(WIDTH, HEADS, HIDDEN, norm=norm))
         torch.testing.assert_close(block.eval()(*inputs), undropped(*inputs))
@@ -176,9 +176,9 @@ def test_hidden_features_have_a_share_to_drop_of_their_own(fill, waves):
     for kind in (EncoderBlock, DecoderBlock):
         given = inputs[: 1 if kind is EncoderBlock else 2]
         undropped = fill(kind(WIDTH, HEADS, HIDDEN))
-        none = fill(kind(WIDTH, HEADS, HIDDEN, dropout=1.0, hidden_dropout=0.0))
+        none = fill(kind(WIDTH, HEADS, HIDDEN, dropout=1.0, activation_dropout=0.0))
         torch.testing.assert_close(none.feed_forward(given[0]), undropped.feed_forward(given[0]))
-        every = fill(kind(WIDTH, HEADS, HIDDEN, hidden_dropout=1.0))
+        every = fill(kind(WIDTH, HEADS, HIDDEN, activation_dropout=1.0))
         bare = every.feed_forward.outer.bias.expand_as(given[0])
         torch.testing.assert_close(every.feed_forward(given[0]), bare)
         torch.testing.assert_close(every.eval()(*given), undropped(*given))
@@ -189,9 +189,9 @@ def test_taps_are_found_under_the_names_of_the_parts(waves):
     with Trace() as trace:
         block(waves(2, 4, WIDTH), waves(2, 5, WIDTH))
     assert trace["attention.weights"].shape == (2, HEADS, 4, 4)
-    assert trace["cross.weights"].shape == (2, HEADS, 4, 5)
+    assert trace["cross_attention.weights"].shape == (2, HEADS, 4, 5)
     assert trace["feed_forward.activated"].shape == (2, 4, HIDDEN)
-    assert trace["around_cross.norm.mean"].shape == (2, 4, 1)
+    assert trace["cross_attention_residual.norm.mean"].shape == (2, 4, 1)
 
 
 @pytest.mark.parametrize(

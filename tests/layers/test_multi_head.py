@@ -63,7 +63,7 @@ def test_shared_heads_are_whole_heads_with_the_same_weights(fill, waves):
     grouped, whole = fill(MultiHeadAttention(8, 4, kv_heads=2)), MultiHeadAttention(8, 4)
     with torch.no_grad():
         for name in ("weight", "bias"):
-            query, key, value = getattr(grouped.project, name).split([8, 4, 4])
+            query, key, value = getattr(grouped.qkv, name).split([8, 4, 4])
             doubled = [
                 torch.cat([half for half in rows.split(2) for _ in range(2)])
                 for rows in (key, value)
@@ -128,7 +128,7 @@ def test_snapshot(fill):
 
 def test_without_bias_nothing_in_gives_nothing_out():
     layer = MultiHeadAttention(8, 2, bias=False)
-    assert {name for name, _ in layer.named_parameters()} == {"project.weight", "output.weight"}
+    assert {name for name, _ in layer.named_parameters()} == {"qkv.weight", "output.weight"}
     assert not layer(torch.zeros(1, 3, 8)).any()
     assert not layer(torch.zeros(1, 3, 8), torch.zeros(1, 4, 8)).any()
 
@@ -142,10 +142,10 @@ def test_dropout_is_for_training_only(fill, waves):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"width": 8, "heads": 3}, "3 heads do not divide a width of 8"),
-        ({"width": 8, "heads": 0}, "0 heads do not divide"),
-        ({"width": 8, "heads": 4, "shared_heads": 3}, "3 shared heads do not divide 4 heads"),
-        ({"width": 8, "heads": 4, "shared_heads": 0}, "0 shared heads do not divide"),
+        ({"d_model": 8, "heads": 3}, "heads = 3: must divide d_model = 8"),
+        ({"d_model": 8, "heads": 0}, "heads = 0: must divide"),
+        ({"d_model": 8, "heads": 4, "kv_heads": 3}, "kv_heads = 3: must divide heads = 4"),
+        ({"d_model": 8, "heads": 4, "kv_heads": 0}, "kv_heads = 0: must divide"),
     ],
 )
 def test_heads_that_do_not_divide_are_refused(arguments, message):

@@ -145,7 +145,7 @@ def test_a_sentence_depends_on_its_neighbours_under_batch_norm_only(waves):
 def test_training_on_fewer_than_two_positions_is_refused(count, waves):
     norm, real = SequenceBatchNorm(5), torch.zeros(3, 4, dtype=torch.bool)
     real.view(-1)[:count] = True
-    with pytest.raises(UserError, match=f"trains on 2 real positions or more, got {count}"):
+    with pytest.raises(UserError, match=f"needs 2 tokens or more to train on, got {count}"):
         norm(waves(3, 4, 5), real)
     assert not norm.running_mean.any()
     out = norm.eval()(waves(3, 4, 5), real)

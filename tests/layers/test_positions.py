@@ -95,7 +95,7 @@ def test_learned_snapshot(fill, waves):
 def test_a_position_beyond_the_learned_ones_is_named():
     layer = LearnedPositions(3, 4)
     layer(WORDS)
-    with pytest.raises(UserError, match="position 4 is beyond the 3 that were learned"):
+    with pytest.raises(UserError, match="position 4: the model has learned positions 0 to 2"):
         layer(WORDS, start=2)
 
 
@@ -124,7 +124,7 @@ def test_added_positions_of_another_width_are_refused_and_not_spread(layer):
 
 @pytest.mark.usefixtures("without_shape_checks")
 def test_an_unknown_way_to_join_is_refused_at_once():
-    with pytest.raises(UserError, match="how 'concat': did you mean 'concatenate'"):
+    with pytest.raises(UserError, match="mode 'concat': did you mean 'concatenate'"):
         SinusoidalPositions(4, mode="concat")
-    with pytest.raises(UserError, match="how 'x': expected one of add, concatenate"):
+    with pytest.raises(UserError, match="mode 'x': expected one of add, concatenate"):
         LearnedPositions(3, 4, mode="x")

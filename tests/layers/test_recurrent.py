@@ -96,7 +96,7 @@ def test_reading_on_is_reading_at_once(cell, traced):
     whole, _, _ = layer(x)
     with Trace(layer) if traced else nullcontext():
         first, _, memories = layer(x[:, :3])
-        second, _, _ = layer(x[:, 3:], memories=memories)
+        second, _, _ = layer(x[:, 3:], hidden_states=memories)
     torch.testing.assert_close(torch.cat((first, second), 1), whole)
 
 
@@ -139,7 +139,7 @@ def test_what_is_not_plain_is_left_to_torch(options):
 def test_cells_that_remember_to_begin_with():
     """For one to so many steps, as many of them ten times as long; and input gates let less in."""
     torch.manual_seed(0)
-    layer = RecurrentLayer("lstm", 3, 4000, chrono_steps=100).layer
+    layer = RecurrentLayer("lstm", 3, 4000, chrono_init=100).layer
     take, keep = torch.sigmoid(layer.bias_ih_l0).chunk(4)[:2]
     steps = 1 / (1 - keep)  # of a geometric decay: 1 + e^bias
     assert 2 <= steps.min() < 2.1
@@ -150,8 +150,8 @@ def test_cells_that_remember_to_begin_with():
 
 @pytest.mark.parametrize("cell", ["rnn", "gru"])
 def test_only_an_lstm_has_cells_to_remember(cell):
-    with pytest.raises(UserError, match="for an lstm's cells"):
-        RecurrentLayer(cell, 3, 4, chrono_steps=10)
+    with pytest.raises(UserError, match="only for an lstm"):
+        RecurrentLayer(cell, 3, 4, chrono_init=10)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -161,6 +161,6 @@ def test_16_bits_are_read_by_any_cpu(cell):
     exact, _, _ = layer(x[:, :5])
     with torch.autocast("cpu", torch.bfloat16):
         begun, _, memory = layer(x[:, :2])
-        went_on, _, _ = layer(x[:, 2:5].bfloat16(), memory=memory)
+        went_on, _, _ = layer(x[:, 2:5].bfloat16(), hidden_state=memory)
     read = torch.cat([begun, went_on], 1).float()
     torch.testing.assert_close(read, exact, rtol=0, atol=0.03)

@@ -12,7 +12,7 @@ from workings.layers.loss import chunked_cross_entropy
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("rows", [1, 7, 8, 30])
 def test_against_torch(monkeypatch, rows, biased, smoothing):
-    monkeypatch.setattr(module, "ROWS", 8)
+    monkeypatch.setattr(module, "CHUNK_ROWS", 8)
     torch.manual_seed(rows)
     features = torch.randn(rows, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)

@@ -17,15 +17,14 @@ from workings.models.seq2seq import START, RecurrentDecoder, TransformerDecoder
 from workings.models.summary import summarize
 from workings.models.translation import build_translator
 from workings.models.vision import build_vision_encoder
-from workings.recipes import parse_captioner_config
 from workings.trace import Trace
 
 KINDS = {
-    "none": {"kind": "recurrent", "context": "none"},
-    "fixed": {"kind": "recurrent", "context": "fixed", "cell": "gru"},
+    "none": {"kind": "recurrent", "attention": "none"},
+    "fixed": {"kind": "recurrent", "attention": "fixed", "cell": "gru"},
     "additive": {"kind": "recurrent", "layers": 2},
-    "dot, vgg": {"kind": "recurrent", "context": "dot", "eye": "vgg", "blocks": 2},
-    "general": {"kind": "recurrent", "context": "general", "cell": "rnn"},
+    "dot, vgg": {"kind": "recurrent", "attention": "dot", "encoder": "vgg", "blocks": 2},
+    "general": {"kind": "recurrent", "attention": "general", "cell": "rnn"},
     "transformer": {"kind": "transformer", "layers": 2, "heads": 2},
 }
 WORDS = 17
@@ -33,7 +32,8 @@ WORDS = 17
 
 def made(name):
     torch.manual_seed(0)
-    table = {"embedding": 8, "hidden": 12, "channels": [4, 8], **KINDS[name]}
+    hidden = "d_ff" if KINDS[name]["kind"] == "transformer" else "hidden_size"
+    table = {"d_model": 8, hidden: 12, "channels": [4, 8], **KINDS[name]}
     model = build_captioner(table, WORDS).eval()
     with torch.no_grad():  # biases matter, and attention is not all even
         for weight in model.parameters():
@@ -72,7 +72,7 @@ def test_a_picture_with_several_captions_is_looked_at_once(name):
     shared = pictures(0, 0, 1, 0)
     apart = ImageBatch(shared.pixels[shared.image_index], torch.arange(4))
     seen = []
-    model.grid.eye.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
+    model.grid.encoder.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
     gradients = []
     for about in (shared, apart):
         model.zero_grad()
@@ -126,8 +126,11 @@ def test_beam_search_is_that_of_translators():
 
 
 def test_the_decoders_are_translators_own_classes():
-    for kind, writer in (("recurrent", RecurrentDecoder), ("transformer", TransformerDecoder)):
-        table = {"kind": kind, "embedding": 8, "hidden": 8}
+    for kind, hidden, writer in (
+        ("recurrent", "hidden_size", RecurrentDecoder),
+        ("transformer", "d_ff", TransformerDecoder),
+    ):
+        table = {"kind": kind, "d_model": 8, hidden: 8}
         for model in (build_captioner(table, WORDS), build_translator(table, WORDS, WORDS)):
             assert isinstance(model, writer)
 
@@ -135,9 +138,9 @@ def test_the_decoders_are_translators_own_classes():
 @torch.no_grad()
 def test_weights_over_the_grid_sum_to_one():
     model = made("additive")
-    with Trace(model, only="look.weights") as trace:
+    with Trace(model, only="attention.weights") as trace:
         model(pictures(0, 1), texts(2, 3))
-    weights = torch.stack(trace.steps("look.weights"))
+    weights = torch.stack(trace.steps("attention.weights"))
     assert weights.shape[-1] == 4 * 4  # sixteen pixels, halved by each of two stages
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
@@ -151,11 +154,7 @@ def test_every_place_of_a_grid_is_told_apart():
 
 @pytest.mark.parametrize("eye", ["residual", "vgg"])
 def test_an_eye_sees_a_picture_alone_as_among_others(eye):
-    _, config = parse_captioner_config({"eye": eye, "channels": [4, 8, 16]})
-    body, pixels = (
-        build_vision_encoder(config, pixels=16, pretrained=False).train(),
-        pictures(0, 1, 2).pixels,
-    )
+    body, pixels = build_vision_encoder(eye, channels=[4, 8, 16]).train(), pictures(0, 1, 2).pixels
     torch.testing.assert_close(body(pixels)[1:2], body(pixels[1:2]), atol=1e-5, rtol=1e-4)
     body(pixels).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in body.parameters())
@@ -176,52 +175,54 @@ def _import_torchvision():
 def test_other_peoples_eyes_give_a_grid(package):
     _import_torchvision()
     pytest.importorskip(package)
-    model = build_captioner({"eye": f"{package}/resnet18", "embedding": 8, "hidden": 8}, WORDS)
+    model = build_captioner(
+        {"encoder": f"{package}/resnet18", "d_model": 8, "hidden_size": 8}, WORDS
+    )
     pixels = torch.zeros(2, 64, 64, 3, dtype=torch.uint8)
     scores = model(ImageBatch(pixels, torch.arange(2)), texts(2, 3))
     assert scores.shape == (2, 3, WORDS)
     with pytest.raises(UserError, match=r"has no model 'resnet19': .*resnet18"):
-        build_captioner({"eye": f"{package}/resnet19"}, WORDS)
+        build_captioner({"encoder": f"{package}/resnet19"}, WORDS)
 
 
 def test_what_gives_no_grid_is_no_eye():
     _import_torchvision()
     pytest.importorskip("torchvision")
     for eye, pixels, why in (
-        ("swin_t", 64, "gives no grid"),  # features come last there
-        ("vit_b_32", 64, "cannot see pictures of 64 pixels"),
-        ("vgg11", 16, "cannot see pictures of 16 pixels"),
-        ("resnet18", 32, "32 pixels are one place"),
+        ("swin_t", 64, "does not return a grid"),  # features come last there
+        ("vit_b_32", 64, "cannot encode images of 64 pixels"),
+        ("vgg11", 16, "cannot encode images of 16 pixels"),
+        ("resnet18", 32, "32 pixels to one grid cell"),
     ):
-        with pytest.raises(UserError, match=rf"model\.eye = 'torchvision/{eye}': .*{why}"):
-            build_captioner({"eye": f"torchvision/{eye}"}, WORDS, pixels=pixels)
+        with pytest.raises(UserError, match=rf"model\.encoder = 'torchvision/{eye}': .*{why}"):
+            build_captioner({"encoder": f"torchvision/{eye}"}, WORDS, pixels=pixels)
 
 
 def test_colours_are_as_an_eye_has_learned_them():
     timm = pytest.importorskip("timm")
     name = next(n for n in timm.list_models("resnet*") if timm.get_pretrained_cfg(n).std[0] == 0.5)
-    eye = build_captioner({"eye": f"timm/{name}"}, WORDS).grid.eye
-    assert eye.spread.flatten().tolist() == [0.5] * 3
+    eye = build_captioner({"encoder": f"timm/{name}"}, WORDS).grid.encoder
+    assert eye.std.flatten().tolist() == [0.5] * 3
 
 
 @pytest.mark.parametrize("channels", [[16, 50], [7, 33]])
 def test_channels_may_be_any_number(channels):
     for eye in ("residual", "vgg"):
-        build_captioner({"eye": eye, "channels": channels}, WORDS)
+        build_captioner({"encoder": eye, "channels": channels}, WORDS)
 
 
 @pytest.mark.parametrize("eye", ["resnet", "hub/resnet18", "timm/", ""])
 def test_an_eye_that_there_is_not(eye):
-    with pytest.raises(UserError, match=r"model\.eye"):
-        build_captioner({"eye": eye}, WORDS)
+    with pytest.raises(UserError, match=r"model\.encoder"):
+        build_captioner({"encoder": eye}, WORDS)
 
 
 def test_a_layer_that_is_called_at_every_step_has_one_row_of_the_table():
     model = made("additive")
     rows = {row.name: row for row in summarize(model, length=5, pixels=16).rows}
-    query = rows["look.additive.query"]
-    assert query.mult_adds == 5 * model.look.additive.query.weight.numel()
-    assert rows["grid.eye.body.0"].mult_adds == 8 * 8 * (3 * 3 * 3 * 4)
+    query = rows["attention.additive.query"]
+    assert query.mult_adds == 5 * model.attention.additive.query.weight.numel()
+    assert rows["grid.encoder.backbone.0"].mult_adds == 8 * 8 * (3 * 3 * 3 * 4)
     twice = model.head.weight.numel()  # which are the embedding's, too
     every = sum(p.numel() for p in model.parameters())
     assert sum(row.parameters for row in rows.values()) == every + twice

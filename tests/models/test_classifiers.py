@@ -46,10 +46,10 @@ def test_the_notes_layer_tables(name):
 
 
 SMALL = {
-    "recurrent": {"embedding": 8, "hidden": 6, "bidirectional": True},
-    "perceptron": {"embedding": 4, "length": 12, "hidden": [5, 3]},
-    "convolution": {"embedding": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden": 5},
-    "transformer": {"embedding": 8, "heads": 2, "layers": 1, "hidden": 16},
+    "recurrent": {"d_model": 8, "hidden_size": 6, "bidirectional": True},
+    "perceptron": {"d_model": 4, "length": 12, "hidden_sizes": [5, 3]},
+    "convolution": {"d_model": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden_size": 5},
+    "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
 }
 
 
@@ -76,7 +76,7 @@ def test_padding_changes_nothing(kind):
 
 def test_a_mean_knows_neither_places_nor_padding():
     torch.manual_seed(0)
-    table = {"kind": "perceptron", "embedding": 4, "pooling": "mean", "hidden": [5, 3]}
+    table = {"kind": "perceptron", "d_model": 4, "pooling": "mean", "hidden_sizes": [5, 3]}
     model = build_classifier(table, 30, 3).eval()
     assert model.fixed_length is None
     ids = torch.randint(3, 30, (1, 12))
@@ -117,13 +117,15 @@ def test_every_kind_has_a_configuration_and_a_class():
     assert set(CLASSIFIER_KINDS) == set(CLASSIFIERS)
     with pytest.raises(UserError, match=r"model\.kind = 'recurent': did you mean 'recurrent'"):
         build_classifier({"kind": "recurent"}, 10, 2)
-    with pytest.raises(UserError, match=r"model\.hiden: no such key: did you mean 'hidden'"):
-        build_classifier({"kind": "recurrent", "hiden": 3}, 10, 2)
+    with pytest.raises(
+        UserError, match=r"model\.hiden_size: no such key: did you mean 'hidden_size'"
+    ):
+        build_classifier({"kind": "recurrent", "hiden_size": 3}, 10, 2)
 
 
 def test_ngrams_lean_as_naive_bayes_counts_them():
     texts, labels = [[5, 6], [5, 7], [8, 6], [8, 7]], [0, 0, 1, 1]
-    model = NgramClassifier(NgramConfig(max_n=2, min_count=1), 10, 2)
+    model = NgramClassifier(10, 2, max_n=2, min_count=1)
     model.prepare(texts, labels)
     five, six = model.featurize([5])[0], model.featurize([6])[0]
     # Of 8 kinds of n-gram, each class has 6 with a count; one is added to each count.
@@ -136,19 +138,19 @@ def test_ngrams_lean_as_naive_bayes_counts_them():
 
 
 def test_ngrams_come_back_from_a_file():
-    model = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    model = NgramClassifier(10, 2, min_count=1)
     model.prepare([[5, 6], [8, 7]], [0, 1])
     torch.nn.init.normal_(model.weights)
-    again = NgramClassifier(NgramConfig(min_count=1), 10, 2)
+    again = NgramClassifier(10, 2, min_count=1)
     again.load_state_dict(model.state_dict())
     ids = torch.from_numpy(model.featurize([5, 6])).unsqueeze(0)
     torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
-    with pytest.raises(UserError, match="too long"):
-        NgramClassifier(NgramConfig(max_n=9), 10_000, 2)
+    with pytest.raises(UserError, match="would not fit"):
+        NgramClassifier(10_000, 2, max_n=9)
 
 
 def test_too_few_texts_for_ngrams_are_told_by_their_number():
-    model = NgramClassifier(NgramConfig(min_count=2), 10, 2)
+    model = NgramClassifier(10, 2, min_count=2)
     with pytest.raises(UserError, match="too few texts to learn from, 2 with 4 tokens"):
         model.prepare([[5, 6], [8, 7]], [0, 1])
 

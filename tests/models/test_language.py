@@ -9,14 +9,20 @@ from workings.models.language import build_language_model
 from workings.trace import Trace
 
 KINDS = {
-    "rnn": {"kind": "recurrent", "cell": "rnn", "embedding": 8, "hidden": 12},
-    "gru": {"kind": "recurrent", "cell": "gru", "embedding": 8, "hidden": 12, "layers": 2},
-    "lstm": {"kind": "recurrent", "embedding": 12, "hidden": 12, "tied": True},
-    "rotary": {"embedding": 16, "layers": 2, "heads": 4},
-    "shared": {"embedding": 16, "layers": 2, "heads": 4, "shared_heads": 2},
-    "learned": {"embedding": 16, "layers": 2, "heads": 2, "positions": "learned", "length": 40},
-    "sinusoidal": {"embedding": 16, "layers": 2, "heads": 2, "positions": "sinusoidal"},
-    "post": {"embedding": 16, "layers": 2, "heads": 2, "norm": "post", "tied": False},
+    "rnn": {"kind": "recurrent", "cell": "rnn", "d_model": 8, "hidden_size": 12},
+    "gru": {"kind": "recurrent", "cell": "gru", "d_model": 8, "hidden_size": 12, "layers": 2},
+    "lstm": {"kind": "recurrent", "d_model": 12, "hidden_size": 12, "tie_embeddings": True},
+    "rotary": {"d_model": 16, "layers": 2, "heads": 4},
+    "shared": {"d_model": 16, "layers": 2, "heads": 4, "kv_heads": 2},
+    "learned": {
+        "d_model": 16,
+        "layers": 2,
+        "heads": 2,
+        "positions": "learned",
+        "max_positions": 40,
+    },
+    "sinusoidal": {"d_model": 16, "layers": 2, "heads": 2, "positions": "sinusoidal"},
+    "post": {"d_model": 16, "layers": 2, "heads": 2, "norm": "post", "tie_embeddings": False},
 }
 
 
@@ -120,19 +126,27 @@ def test_learned_positions_go_on_with_a_window():
 def test_a_tied_head_is_the_embedding():
     model = made("lstm")
     assert model.head.weight is model.embedding.weight
-    with pytest.raises(UserError, match="tied"):
-        build_language_model({"kind": "recurrent", "tied": True, "embedding": 8, "hidden": 9}, 20)
+    with pytest.raises(UserError, match="tie_embeddings"):
+        build_language_model(
+            {"kind": "recurrent", "tie_embeddings": True, "d_model": 8, "hidden_size": 9}, 20
+        )
 
 
 def test_parameters_are_counted_as_gpt_2_counts_them():
     """12 d² + 13 d a block, and 2 d for the last norm; embeddings apart (the head is tied)."""
     d, layers, vocabulary = 32, 3, 50
-    table = {"embedding": d, "layers": layers, "heads": 4, "positions": "learned", "length": 10}
+    table = {
+        "d_model": d,
+        "layers": layers,
+        "heads": 4,
+        "positions": "learned",
+        "max_positions": 10,
+    }
     model = build_language_model(table, vocabulary)
     count = sum(p.numel() for p in model.parameters())
     assert count == layers * (12 * d * d + 13 * d) + 2 * d + (vocabulary + 10) * d
 
 
 def test_a_model_that_no_machine_holds_is_told():
-    with pytest.raises(UserError, match="model: it cannot be made like this"):
-        build_language_model({"kind": "transformer", "embedding": 2**16}, 10**9)
+    with pytest.raises(UserError, match="model: cannot be built"):
+        build_language_model({"kind": "transformer", "d_model": 2**16}, 10**9)

@@ -9,22 +9,34 @@ from workings.models.translation import START, SentenceBatch, build_translator
 from workings.trace import Trace
 
 KINDS = {
-    "none": {"kind": "recurrent", "context": "none", "bidirectional": False},
-    "none, both ways": {"kind": "recurrent", "context": "none"},
-    "none, lstm": {"kind": "recurrent", "context": "none", "cell": "lstm", "bidirectional": False},
-    "fixed": {"kind": "recurrent", "context": "fixed"},
+    "none": {"kind": "recurrent", "attention": "none", "bidirectional": False},
+    "none, both ways": {"kind": "recurrent", "attention": "none"},
+    "none, lstm": {
+        "kind": "recurrent",
+        "attention": "none",
+        "cell": "lstm",
+        "bidirectional": False,
+    },
+    "fixed": {"kind": "recurrent", "attention": "fixed"},
     "additive": {"kind": "recurrent"},
-    "dot": {"kind": "recurrent", "context": "dot", "cell": "lstm", "layers": 2},
-    "general": {"kind": "recurrent", "context": "general", "cell": "rnn", "bidirectional": False},
-    "transformer": {"kind": "transformer", "layers": 2, "heads": 2, "shared": False},
-    "post": {"kind": "transformer", "layers": 2, "heads": 2, "norm": "post", "shared": False},
+    "dot": {"kind": "recurrent", "attention": "dot", "cell": "lstm", "layers": 2},
+    "general": {"kind": "recurrent", "attention": "general", "cell": "rnn", "bidirectional": False},
+    "transformer": {"kind": "transformer", "layers": 2, "heads": 2, "share_embeddings": False},
+    "post": {
+        "kind": "transformer",
+        "layers": 2,
+        "heads": 2,
+        "norm": "post",
+        "share_embeddings": False,
+    },
 }
 SOURCE, TARGET = 13, 17
 
 
 def made(name):
     torch.manual_seed(0)
-    table = {"embedding": 8, "hidden": 12, **KINDS[name]}
+    hidden = "d_ff" if KINDS[name]["kind"] == "transformer" else "hidden_size"
+    table = {"d_model": 8, hidden: 12, **KINDS[name]}
     model = build_translator(table, SOURCE, TARGET).eval()
     with torch.no_grad():  # biases matter, and attention is not all even
         for weight in model.parameters():
@@ -105,7 +117,7 @@ def test_the_decoder_begins_with_the_encoders_last_state():
     for k, length in enumerate(source.lengths.tolist()):
         read = model.embed(model.source_embedding, source.ids[k : k + 1, :length])
         states, _, _ = model.encoder(read)
-        torch.testing.assert_close(state.memories[0][0][0][k], states[0, -1])
+        torch.testing.assert_close(state.hidden_states[0][0][0][k], states[0, -1])
 
 
 @pytest.mark.parametrize("name", ["transformer", "post"])
@@ -146,7 +158,7 @@ def test_rows_of_a_state(name, rows):
 @torch.no_grad()
 def test_a_beam_in_a_batch_is_as_one_alone(name):
     model, source = made(name), sentences(5, 3, 7)
-    how = {"stop": 3, "longest": 8, "beams": 4, "length_penalty": 0.6}
+    how = {"stop": 3, "max_length": 8, "beams": 4, "length_penalty": 0.6}
     together = beam_search(model, source, **how)
     for k, length in enumerate(source.lengths.tolist()):
         alone = SentenceBatch(source.ids[k : k + 1, :length], source.lengths[k : k + 1])
@@ -158,7 +170,7 @@ def test_a_beam_in_a_batch_is_as_one_alone(name):
 @torch.no_grad()
 def test_attention_weights_are_seen_and_padding_has_none(name):
     model, source, target = made(name), sentences(5, 3), targets(2, 4)
-    with Trace(model, only="look.weights") as trace:
+    with Trace(model, only="attention.weights") as trace:
         model(source, target)
     (weights,) = [torch.stack(trace.steps(path), 1) for path in trace]
     assert weights.shape[:2] == (2, 4)
@@ -185,22 +197,26 @@ def test_half_the_digits_cost_no_more_than_digits(name):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_student_that_is_never_asked_is_taught_as_all_at_once(name):
     model, source, target = made(name), sentences(5, 3, 7), targets(3, 6)
-    torch.testing.assert_close(model(source, target, student=1e-12), model(source, target))
+    torch.testing.assert_close(
+        model(source, target, scheduled_sampling_rate=1e-12), model(source, target)
+    )
     torch.manual_seed(3)
-    alone = model(source, target, student=1.0)
+    alone = model(source, target, scheduled_sampling_rate=1.0)
     torch.testing.assert_close(alone[:, 0], model(source, target)[:, 0])  # nothing written yet
     torch.manual_seed(3)
     other = target.clone()
     other[:, 1:] = 5
-    torch.testing.assert_close(model(source, other, student=1.0), alone)  # the text is not read
+    torch.testing.assert_close(
+        model(source, other, scheduled_sampling_rate=1.0), alone
+    )  # the text is not read
 
 
 def test_a_recipe_says_how_many_hidden_features_are_dropped():
     table = {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.5}
-    for said, expected in (({}, 0.5), ({"hidden_dropout": 0.0}, 0.0)):
+    for said, expected in (({}, 0.5), ({"activation_dropout": 0.0}, 0.0)):
         model = build_translator({**table, **said}, 9, 9)
         for block in (model.encoder[0], model.decoder[0]):
             assert block.feed_forward.dropout.p == expected
             assert block.feed_forward_residual.dropout.p == 0.5
-    with pytest.raises(UserError, match=r"hidden_dropout = 1\.0: from 0 to below 1"):
-        build_translator({**table, "hidden_dropout": 1.0}, 9, 9)
+    with pytest.raises(UserError, match=r"activation_dropout = 1\.0: from 0 to below 1"):
+        build_translator({**table, "activation_dropout": 1.0}, 9, 9)

@@ -47,7 +47,7 @@ sys.exit(main(sys.argv[1:]))
         ),
         (
             ["--model.d_model", "65536", "--model.hidden", "65536"],
-            "model: it cannot be made like this",
+            "model: cannot be built with these settings",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def length_limits(max_length: int | Sequence[int], num_sources: int) -> list[int
     limits = [max_length] * num_sources if isinstance(max_length, int) else list(max_length)
     assert len(limits) == num_sources
     if min(limits, default=1) < 1:
-        raise UserError(f"longest = {min(limits)}: it must be at least 1")
+        raise UserError(f"max_length = {min(limits)}: it must be at least 1")
     return limits
 
 

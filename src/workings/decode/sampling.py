@@ -44,7 +44,9 @@ class Sampling:
         if not 0 <= self.min_p <= 1:
             raise UserError(f"min_p = {self.min_p}: from 0 to 1")
         if not 0 < self.repetition_penalty < math.inf:
-            raise UserError(f"repetition = {self.repetition_penalty}: above 0 (1: no matter)")
+            raise UserError(
+                f"repetition_penalty = {self.repetition_penalty}: above 0 (1: no matter)"
+            )
 
 
 GREEDY = Sampling(temperature=0.0)

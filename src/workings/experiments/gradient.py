@@ -122,7 +122,7 @@ def measure(seed: int = 1) -> GradientMeasurements:
                 measure_through_time("LSTM", RecurrentLayer("lstm", WIDTH, WIDTH), "cell"),
                 measure_through_time(
                     "LSTM, open",
-                    RecurrentLayer("lstm", WIDTH, WIDTH, chrono_steps=OPEN_GATE_STEPS),
+                    RecurrentLayer("lstm", WIDTH, WIDTH, chrono_init=OPEN_GATE_STEPS),
                     "cell",
                 ),
                 measure_through_attention("attention"),

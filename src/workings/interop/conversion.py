@@ -28,6 +28,7 @@ from workings.interop.marian import (
     write_languages,
     write_marian,
 )
+from workings.io import atomic_folder, write_text
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.recipes import (
@@ -39,12 +40,10 @@ from workings.recipes import (
     TranslationRecipe,
 )
 from workings.storage import (
-    atomic_folder,
     file_checksums,
     table_checksum,
     write_json,
     write_tensors,
-    write_text,
 )
 from workings.tasks.seq2seq import get_stop_id
 from workings.tasks.translation import IMPORTED, TokenizerPair, Translation

@@ -13,6 +13,7 @@ from workings.config import to_table, to_toml
 from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
+from workings.io import write_text
 from workings.models.summary import summarize
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
@@ -24,7 +25,7 @@ from workings.render.training_report import (
     measure_names,
     samples_html,
 )
-from workings.storage import read_json, write_text
+from workings.storage import read_json
 from workings.tasks.base import Task
 from workings.tasks.captioning import Captioning
 from workings.tasks.classification import Classification

@@ -23,7 +23,7 @@ from workings.distributed import (
     launch_id,
 )
 from workings.errors import UserError, safe_repr
-from workings.io import LockHeld, check_inside, file_lock
+from workings.io import LockHeld, atomic_folder, check_inside, file_lock, write_text
 from workings.recipes import (
     CaptionRecipe,
     ClassificationRecipe,
@@ -33,7 +33,6 @@ from workings.recipes import (
 )
 from workings.storage import (
     CorruptFileError,
-    atomic_folder,
     file_checksums,
     read_checkpoint,
     read_json,
@@ -42,7 +41,6 @@ from workings.storage import (
     write_checkpoint,
     write_json,
     write_tensors,
-    write_text,
 )
 from workings.tasks.base import Task
 from workings.tasks.captioning import Captioning
