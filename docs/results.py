@@ -22,7 +22,7 @@ def classifiers() -> str:
     found = [(path.stem, read_json(path)) for path in RESULTS.glob("imdb-*.json")]
     rows = []
     for name, result in sorted(found, key=lambda item: (-item[1]["test_accuracy"], item[0])):
-        without = result.get("test_accuracy_without_shared")
+        without = result.get("test_accuracy_without_overlap")
         rows.append(
             (
                 f"[{name}](recipes/{name}.toml)",
@@ -118,7 +118,7 @@ def translators() -> str:
     by_score = sorted(found.items(), key=lambda item: (_way(item[1][0]), _bleu(item[1])))
     for (name, epochs), results in by_score:
         first = results[0]
-        tokenised = first.get("test_tokenised_bleu")
+        tokenised = first.get("test_tokenized_bleu")
         several = f" ({min(_bleus(results)):.1f} to {max(_bleus(results)):.1f})"
         rows.append(
             (
@@ -166,7 +166,7 @@ def captioners() -> str:
             *(f"{result[key]:.1f}" for key in ("test_bleu_1", "test_bleu_4")),
             f"**{result['test_cider']:.1f}**",
             *(f"{result[key]:.1f}" for key in ("test_rouge", "test_exact")),
-            f"{result['test_looked_at']:.1f}" if "test_looked_at" in result else "–",
+            f"{result['test_attended_shapes']:.1f}" if "test_attended_shapes" in result else "–",
         )
         for name, result in sorted(found)
     ]
@@ -183,7 +183,7 @@ def crews() -> str:
     rows = [
         (
             row["scaling"],
-            row["crew"],
+            row["parallelism"],
             str(row["processes"]),
             str(row["batch"]),
             f"{row['ms a step']:,.0f}",

@@ -7,8 +7,8 @@ one-to-one renaming.
 from typing import Any
 
 # -- where the program is ------------------------------------------------------------------------
-WEB_MODULE, WEB_FACTORY = "workings.web.app", "application"
-SHELF_MODULE, SHELF = "workings.web.runs", "Shelf"
+WEB_MODULE, WEB_FACTORY = "workings.web.app", "build_app"
+SHELF_MODULE, SHELF = "workings.web.runs", "RunRegistry"
 
 # -- what runs are asked about -------------------------------------------------------------------
 PROMPT, SENTENCE = "hello", "one red cat"
@@ -32,7 +32,7 @@ PRINTED = {  # verbs that print numbers about a run
     "complete": ["complete", "{language-gpt}", "hell", "--tokens", "5", "--show"],
     "head": ["head", "{language-gpt}", PROMPT, "--layer", "1", "--head", "2"],
     "translate": ["translate", "{translate-transformer}", SENTENCE, "--show"],
-    "judge": ["judge", "{translate-transformer}"],
+    "judge": ["score", "{translate-transformer}"],
     "tokens": ["tokens", "We are learning AI"],
     "gradients": ["gradients", "{language-rnn}"],
 }
@@ -69,14 +69,14 @@ TIMES = {"seconds", "evaluation_seconds", "milliseconds"}  # keys in a log, and 
 _TRANSFORMER: dict[str, Any] = {
     "model.kind": "transformer",
     "model.d_model": 8,
-    "model.hidden": 8,
+    "model.d_ff": 8,
     "model.layers": 2,
     "model.heads": 2,
 }
 _RECURRENT: dict[str, Any] = {
     "model.kind": "recurrent",
     "model.d_model": 8,
-    "model.hidden": 8,
+    "model.hidden_size": 8,
 }
 _CLASSIFY: dict[str, Any] = {
     "task": "classify",
@@ -147,7 +147,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     | {
         "model.kind": "perceptron",
         "model.d_model": 8,
-        "model.hidden": [8, 4],
+        "model.hidden_sizes": [8, 4],
         "model.length": 5,
         "train.optimizer": "sgd",
         "train.momentum": 0.8,
@@ -160,22 +160,21 @@ RECIPES: dict[str, dict[str, Any]] = {
         "model.channels": [8],
         "model.kernel": 2,
         "model.stride": 1,
-        "model.hidden": 8,
+        "model.hidden_size": 8,
         "train.optimizer": "adam",
         "train.accumulate": 2,
     },
-    "classify-ngrams": _CLASSIFY
-    | {"model.kind": "ngrams", "model.longest": 2, "model.min_count": 1},
+    "classify-ngrams": _CLASSIFY | {"model.kind": "ngrams", "model.max_n": 2, "model.min_count": 1},
     "language-rnn": _LANGUAGE
     | _RECURRENT
-    | {"model.d_model": 4, "model.hidden": 3, "model.cell": "rnn", "data.stateful": True},
+    | {"model.d_model": 4, "model.hidden_size": 3, "model.cell": "rnn", "data.stateful": True},
     "language-lstm": _LANGUAGE
     | _RECURRENT
     | {"scheduled_sampling.rate": 0.5, "model.tie_embeddings": True},
     "language-rotary": _LANGUAGE | _TRANSFORMER | {"train.optimizer": "muon"},
     "language-gpt": _LANGUAGE
     | _TRANSFORMER
-    | {"model.positions": "learned", "model.length": 16, "train.learning_rate": 0.05},
+    | {"model.positions": "learned", "model.max_positions": 16, "train.learning_rate": 0.05},
     "translate-emoji": _TRANSLATE
     | _TRANSFORMER
     | {

@@ -44,6 +44,7 @@ def captions(tmp_path_factory):
 
 
 def recipe_for(captions, *changes):
+    width = "d_ff" if "transformer" in changes else "hidden_size"
     table = {
         "task": "caption",
         "seed": 1,
@@ -52,7 +53,7 @@ def recipe_for(captions, *changes):
             "kind": "recurrent",
             "channels": [16, 32, 32],
             "d_model": 24,
-            "hidden_size": 32,
+            width: 32,
             "dropout": 0.0,
         },
         "search": {"beams": 2, "max_length": 12},
@@ -149,7 +150,7 @@ def _stop_at_the_second(task, *_):
 
 @pytest.mark.parametrize("changes", [("--model.kind", "transformer"), ("--model.encoder", "vgg")])
 def test_every_kind_trains(captions, tmp_path, changes):
-    few = ("--train.epochs", "1", "--model.hidden", "16")
+    few = ("--train.epochs", "1")
     task = train(recipe_for(captions, *changes, *few), tmp_path / "run", mode="quiet")
     assert torch.isfinite(torch.tensor(task.evaluate_on()["test_loss"]))
 
@@ -174,10 +175,10 @@ def test_between_epochs_captions_may_be_as_long_as_the_search_lets_them(captions
     task, asked = Captioning.from_recipe(recipe_for(captions, *table)), []
 
     def written(_part, _crew, how):
-        asked.append((how.longest, how.beams))
+        asked.append((how.max_length, how.beams))
         return [picture.captions[0] for picture in task.pictures["validation"]]
 
-    monkeypatch.setattr(task, "_written", written)
+    monkeypatch.setattr(task, "_caption_split", written)
     assert task.evaluate(ProcessGroup(torch.device("cpu")))["validation_bleu"] > 99
     assert asked == [(70, 1)]
 
@@ -267,7 +268,7 @@ def test_settings_that_fit_no_picture(captions):
         recipe_for(captions, "--data.image_size", "4")
     with pytest.raises(UserError, match="there are no weights for residual"):
         recipe_for(captions, "--model.pretrained", "true")
-    with pytest.raises(UserError, match="forcing is for recurrent models"):
+    with pytest.raises(UserError, match="scheduled_sampling is for recurrent models"):
         recipe_for(captions, "--model.kind", "transformer", "--scheduled_sampling.rate", "0.1")
 
 
@@ -297,7 +298,7 @@ def test_a_shape_is_looked_at_if_its_place_has_half_of_the_largest_weight(monkey
             found[k, 0, scene.noun_indices[0], int(first.y * 8) * 8 + int(first.x * 8)] = share
         return [found]
 
-    monkeypatch.setattr(captioning, "cross_weights", weights)
+    monkeypatch.setattr(captioning, "collect_cross_attention", weights)
     about = ImageBatch(torch.zeros(30, 64, 64, 3, dtype=torch.uint8), torch.arange(30))
     words = [list(range(len(scene.caption.split()))) for scene in some]
     seen = list(captioning.check_shape_attention(None, about, words, some))
@@ -326,8 +327,8 @@ def test_one_vector_is_told_from_others(captions):
 
 
 def test_a_model_that_is_spread_out_does_not_write_between_epochs(captions):
-    recipe = recipe_for(captions, "--train.metric", "exact", "--train.parallelism", "sharded")
+    recipe = recipe_for(captions, "--train.metric", "exact", "--train.parallelism", "fsdp")
     task, device = Captioning.from_recipe(recipe), torch.device("cpu")
     check_trainable(task, recipe.train, device)
-    with pytest.raises(UserError, match=r"train\.crew = 'replicated'"):
+    with pytest.raises(UserError, match=r"train\.parallelism = 'ddp'"):
         check_trainable(task, recipe.train, device, distributed=True)

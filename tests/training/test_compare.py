@@ -20,7 +20,7 @@ def recipe_file(folder, name, data, kind):
     path = folder / f"{name}.toml"
     path.write_text(
         f'[data]\nset = "{data.as_posix()}"\n[model]\nkind = "{kind}"\nsize = "small"\n'
-        "[train]\nepochs = 2\nrate = 0.02\n"
+        "[train]\nepochs = 2\nlearning_rate = 0.02\n"
     )
     return str(path)
 
@@ -87,7 +87,7 @@ def test_a_training_that_is_interrupted_has_the_time_to_end(tmp_path):
     )
     kept, ready = tmp_path / "kept", tmp_path / "ready"
     command = [sys.executable, "-c", child, str(kept), str(ready)]
-    parent = f"from workings.training.compare import waited_for; waited_for({command!r})"
+    parent = f"from workings.training.compare import run_command; run_command({command!r})"
     process = subprocess.Popen([sys.executable, "-c", parent], start_new_session=True, stderr=-3)
     while not ready.exists():
         assert process.poll() is None

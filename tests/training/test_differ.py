@@ -34,17 +34,17 @@ def test_another_rate_is_another_run(toy, tmp_path, recipe_for, capsys):
     recipe = recipe_for(toy, "--train.learning_rate", "1e-4")
     train(recipe, tmp_path / "one", mode="quiet")
     train(
-        replace(recipe, seed=0, train=replace(recipe.train, rate=0.02)),
+        replace(recipe, seed=0, train=replace(recipe.train, learning_rate=0.02)),
         tmp_path / "two",
         mode="quiet",
     )
     found = diff_runs(tmp_path / "one", tmp_path / "two")
     assert found["configuration"] == {"train.learning_rate": [1e-4, 0.02]}
-    assert found["curves"]["train_loss"]["from_epoch"] == 1
+    assert found["curves"]["train_loss"]["first_epoch"] == 1
     predictions = found["predictions"]
     assert predictions["changed"] > 0
     # What only the second has right, less what only the first has, is what the accuracy gained.
-    gained = predictions["only_the_second_is_right"] - predictions["only_the_first_is_right"]
+    gained = predictions["only_second_correct"] - predictions["only_first_correct"]
     before, after = found["results"]["test_accuracy"]
     assert gained == round((after - before) * predictions["texts"])
     assert "train.learning_rate" in render_run_diff_text(found)
@@ -81,7 +81,7 @@ def test_values_are_written_as_a_recipe_would(toy, tmp_path, recipe_for):
     toy.write_text("\n".join(lines))
     told = render_run_diff_text(diff_runs(tmp_path / "one", tmp_path / "two"))
     assert re.search(r"model\.bidirectional +– +true\n", told)
-    assert re.search(r'train\.clip +"none" +1\.0\n', told)
+    assert re.search(r'train\.clip_norm +"none" +1\.0\n', told)
     assert re.search(r"data\.train was \d+, is \d+\n", told)
     assert not re.search(r"None|True|[{}]", told)
 

@@ -41,12 +41,12 @@ sys.exit(main(sys.argv[1:]))
     ("changes", "said"),
     [
         (
-            ["--model.hidden", "4096", "--train.batch_size", "200"],
+            ["--model.d_ff", "4096", "--train.batch_size", "200"],
             "out of memory at step 1 with a batch of 160 texts, the longest of 512 tokens: "
             "a smaller train.batch_size",
         ),
         (
-            ["--model.d_model", "65536", "--model.hidden", "65536"],
+            ["--model.d_model", "65536", "--model.d_ff", "65536"],
             "model: cannot be built with these settings",
         ),
     ],
@@ -82,7 +82,7 @@ def test_out_of_memory_in_measuring(tmp_path):
             for label, words in (("fruit", "fig pear plum "), ("metal", "tin iron lead "))
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
-    model = {"kind": "transformer", "layers": 1, "hidden": 8192}
+    model = {"kind": "transformer", "layers": 1, "d_ff": 8192}
     table = {"data": {"set": str(tmp_path / "short.jsonl")}, "model": model, "train": {"epochs": 1}}
     train(build(ClassificationRecipe, table), tmp_path / "run", mode="quiet")
     arguments = ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "long.jsonl")]

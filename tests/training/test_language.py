@@ -38,7 +38,7 @@ def text(tmp_path):
     return path
 
 
-TRANSFORMER = {"kind": "transformer", "embedding": 16, "layers": 1, "heads": 2, "dropout": 0.1}
+TRANSFORMER = {"kind": "transformer", "d_model": 16, "layers": 1, "heads": 2, "dropout": 0.1}
 
 
 def recipe_for(text, *changes, model=TRANSFORMER):
@@ -52,7 +52,7 @@ def recipe_for(text, *changes, model=TRANSFORMER):
 
 
 def recurrent(text, *changes, cell="lstm"):
-    model = {"kind": "recurrent", "cell": cell, "hidden": 24, "embedding": 8, "dropout": 0.1}
+    model = {"kind": "recurrent", "cell": cell, "hidden_size": 24, "d_model": 8, "dropout": 0.1}
     return recipe_for(text, *changes, model=model)
 
 
@@ -76,10 +76,10 @@ def test_learns_completes_and_is_loaded_again(text, tmp_path):
     assert again.evaluate_on(str(text))["test_loss"] < 1.0
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     kinds = [r["kind"] for r in log]
-    assert [kind for kind in kinds if kind != "step"] == ["epoch", "remark"] * 8 + ["test"]
+    assert [kind for kind in kinds if kind != "step"] == ["epoch", "sample"] * 8 + ["test"]
     marks = [r for r in log if r["kind"] == "step"]
     assert [r["step"] for r in marks] == list(range(100, marks[-1]["steps"] + 1, 100))
-    assert all(len(r["sample"]) == 30 for r in log if r["kind"] == "remark")
+    assert all(len(r["sample"]) == 30 for r in log if r["kind"] == "sample")
     assert "after epoch 8" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -123,7 +123,7 @@ def test_long_windows_are_measured_a_few_at_a_time(text, monkeypatch):
     found, sizes = task.evaluate(ALONE), []
     task.model.register_forward_pre_hook(lambda _, given: sizes.append(given[0].numel()))
     room = 3 * 16 * len(task.tokenizer)  # of three windows
-    monkeypatch.setattr("workings.tasks.language_modeling.MOST_SCORES", room)
+    monkeypatch.setattr("workings.tasks.language_modeling.MAX_LOGITS", room)
     assert task.evaluate(ALONE) == pytest.approx(found, rel=1e-5)
     assert max(sizes) == 3 * 16
 
@@ -226,7 +226,7 @@ def test_the_vocabulary_is_that_of_the_part_learned_from(tmp_path):
 @pytest.mark.parametrize("kind", ["characters", "byte-pair"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_is_held_out_begins_where_the_vocabulary_ends(tmp_path, monkeypatch, kind, turned):
-    monkeypatch.setattr("workings.data.corpora.PIECE", 100)
+    monkeypatch.setattr("workings.data.corpora.CHUNK_CHARACTERS", 100)
     plain, odd = "the cat sat on the mat\n" * 40, "Zyx9! wvU8? tsR7;\n" * 8
     text = odd + plain if turned else plain + odd  # in few tokens, or in many, at the end
     (tmp_path / "text.txt").write_text(text)
@@ -250,7 +250,7 @@ def test_too_little_text(tmp_path, content, said):
 
 
 def test_too_many_streams(text, tmp_path):
-    with pytest.raises(UserError, match=r"a smaller train\.batch or data\.window"):
+    with pytest.raises(UserError, match=r"a smaller train\.batch_size or data\.context_length"):
         train(
             recurrent(text, "--data.stateful", "true", "--train.batch_size", "500"),
             tmp_path / "run",
@@ -266,7 +266,7 @@ def test_what_is_for_recurrent_models_only(text):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["--scheduled_sampling.rate", "1.5"], r"forcing\.student = 1\.5: from 0 to 1"),
+        (["--scheduled_sampling.rate", "1.5"], r"scheduled_sampling\.rate = 1\.5: from 0 to 1"),
         (["--scheduled_sampling.rate", "-0.1"], "from 0 to 1"),
         (
             ["--scheduled_sampling.rate", "0.5", "--data.stateful", "true"],
@@ -280,9 +280,11 @@ def test_forcing_that_cannot_be(text, changes, said):
 
 
 def test_a_window_has_no_more_tokens_than_there_are_positions(text):
-    learned = {**TRANSFORMER, "positions": "learned", "length": 16}
+    learned = {**TRANSFORMER, "positions": "learned", "max_positions": 16}
     assert recipe_for(text, model=learned).data.context_length == 16
-    with pytest.raises(UserError, match=r"data\.window = 17: model\.length has 16 positions"):
+    with pytest.raises(
+        UserError, match=r"data\.context_length = 17: model\.max_positions has 16 positions"
+    ):
         recipe_for(text, "--data.context_length", "17", model=learned)
 
 
@@ -292,7 +294,7 @@ def test_what_the_user_should_know_of_a_prompt(text):
     assert "nothing to go on from" in task.list_prompt_notes("", 5)[0]
     assert "never seen in training, read as unknown: Z é" in task.list_prompt_notes("Zé", 5)[0]
     assert "goes on beyond" in task.list_prompt_notes("hello", 100)[0]
-    learned = recipe_for(text, model={**TRANSFORMER, "positions": "learned", "length": 20})
+    learned = recipe_for(text, model={**TRANSFORMER, "positions": "learned", "max_positions": 20})
     assert (
         "reads the later half"
         in LanguageModeling.from_recipe(learned).list_prompt_notes("hello", 100)[0]
@@ -347,7 +349,7 @@ def test_a_remark_that_says_nothing_does_not_spoil_the_report(text, tmp_path):
     run = tmp_path / "run"
     task = train(recipe_for(text, "--train.epochs", "1"), run, mode="quiet")
     with (run / "log.jsonl").open("a") as log:
-        log.write('{"kind": "remark"}\n{"kind": "remark", "epoch": "2", "sample": 7}\n')
+        log.write('{"kind": "sample"}\n{"kind": "sample", "epoch": "2", "sample": 7}\n')
     write_report(run, task)
     assert (run / "report.html").read_text().count("after epoch") == 1
 

@@ -19,7 +19,7 @@ def contents(folder):
 
 def epochs_of(folder):
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [(r["kind"], r["epoch"], r.get("train_loss")) for r in log if r["kind"] != "remark"]
+    return [(r["kind"], r["epoch"], r.get("train_loss")) for r in log if r["kind"] != "sample"]
 
 
 @pytest.mark.parametrize("average", ["none", "ema", "last"])
@@ -45,11 +45,11 @@ def test_a_falling_rate_takes_the_longer_course(toy, tmp_path, recipe_for, capsy
     arguments = ["resume", str(tmp_path / "run"), "--epochs", "4", "--quiet"]
     assert main(arguments) == 0
     first, longer = (
-        read_tensors(tmp_path / n / "model.safetensors") for n in ("run", "run-longer")
+        read_tensors(tmp_path / n / "model.safetensors") for n in ("run", "run-extended")
     )
     assert any(not torch.equal(first[name], longer[name]) for name in first)
     assert main(arguments) == 2
-    assert f"{tmp_path / 'run-longer'} is there already" in capsys.readouterr().err
+    assert f"{tmp_path / 'run-extended'} is there already" in capsys.readouterr().err
 
 
 def test_a_longer_training_that_was_stopped_goes_on(toy, tmp_path, recipe_for, monkeypatch):

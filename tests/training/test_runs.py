@@ -38,13 +38,13 @@ def test_learns_and_predicts(toy, tmp_path, recipe_for):
 @pytest.mark.parametrize("kind", ["perceptron", "convolution", "transformer", "ngrams"])
 def test_every_kind_learns(toy, tmp_path, kind, recipe_for):
     small = {
-        "perceptron": ["--model.length", "3", "--model.hidden", "[32]"],
+        "perceptron": ["--model.length", "3", "--model.hidden_sizes", "[32]"],
         "convolution": ["--model.kernel", "2", "--model.stride", "1", "--model.channels", "[8]"],
-        "transformer": ["--model.heads", "2", "--model.layers", "1", "--model.hidden", "16"],
+        "transformer": ["--model.heads", "2", "--model.layers", "1", "--model.d_ff", "16"],
         "ngrams": [],
     }[kind]
     recipe = recipe_for(toy, "--train.epochs", "12")
-    table = {"kind": kind} | ({} if kind == "ngrams" else {"embedding": 8})
+    table = {"kind": kind} | ({} if kind == "ngrams" else {"d_model": 8})
     recipe = replace(recipe, model=override({"model": table}, small)["model"])
     train(recipe, tmp_path / "run", mode="quiet")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
@@ -235,15 +235,15 @@ def test_texts_in_training_and_test_are_told_with_and_without(tmp_path, recipe_f
     recipe = recipe_for(folder, "--data.validation", "0", "--train.epochs", "20")
     train(recipe, tmp_path / "run", mode="quiet")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert result["test_shared"] == 1
+    assert result["test_overlap"] == 1
     assert result["test_accuracy"] == 0.75
-    assert result["test_accuracy_without_shared"] == 1.0
-    assert result["test_left_out_for_unseen_labels"] == 1
+    assert result["test_accuracy_without_overlap"] == 1.0
+    assert result["test_unseen_labels"] == 1
     assert "validation_accuracy" not in result
 
 
 def test_padding_in_front_is_read_first(toy, tmp_path, recipe_for):
-    recipe = recipe_for(toy, "--model.padding", "front", "--data.max_length", "9")
+    recipe = recipe_for(toy, "--model.padding", "left", "--data.max_length", "9")
     task = train(recipe, tmp_path / "run", mode="quiet")
     ids, lengths = task._pad([[5, 6], [7]])
     assert ids.tolist() == [[0] * 7 + [5, 6], [0] * 8 + [7]]
@@ -296,7 +296,7 @@ def test_a_run_goes_on_with_as_many_threads_as_it_began_with(
     assert told["threads"] == torch.get_num_threads()
     asked = []
     monkeypatch.setattr("torch.set_num_threads", asked.append)
-    monkeypatch.setattr("workings.threads.cores", lambda: 8)
+    monkeypatch.setattr("workings.threads.count_cores", lambda: 8)
     assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
     assert asked[-1] == told["threads"]
     assert main(["resume", str(tmp_path / "run"), "--quiet", "--threads", "2"]) == 0
@@ -304,8 +304,10 @@ def test_a_run_goes_on_with_as_many_threads_as_it_began_with(
 
 
 def test_no_text_may_be_longer_than_there_are_positions(toy, recipe_for):
-    learned = ("--model.positions", "learned", "--model.length", "64")
-    with pytest.raises(UserError, match=r"data\.longest = 512: model\.length has 64 positions"):
+    learned = ("--model.positions", "learned", "--model.max_positions", "64")
+    with pytest.raises(
+        UserError, match=r"data\.max_length = 512: model\.max_positions has 64 positions"
+    ):
         build(ClassificationRecipe, override({"model": {"kind": "transformer"}}, learned))
 
 

@@ -382,7 +382,7 @@ class SentencePieceVocabularies:
     def to_tokenizer_config(self, tokenizers: TokenizerPair) -> TranslationTokenizerConfig:
         """Say what they are as a recipe says it."""
         return TranslationTokenizerConfig(
-            kind="borrowed", vocab_size=len(tokenizers.target), shared_vocab=False
+            kind="imported", vocab_size=len(tokenizers.target), shared_vocab=False
         )
 
     def build_tokenizers(

@@ -146,11 +146,11 @@ class TrainConfig(BoundedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.learning_rate <= 0:
-            raise UserError(f"rate = {self.learning_rate}: it must be positive")
+            raise UserError(f"learning_rate = {self.learning_rate}: it must be positive")
         if self.weight_decay < 0:
-            raise UserError(f"decay = {self.weight_decay}: it must not be negative")
+            raise UserError(f"weight_decay = {self.weight_decay}: it must not be negative")
         if self.clip_norm is not None and self.clip_norm <= 0:
-            raise UserError(f"clip = {self.clip_norm}: it must be positive, or none")
+            raise UserError(f"clip_norm = {self.clip_norm}: it must be positive, or none")
         if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
             raise UserError(f"betas = {safe_repr(list(self.betas))}: two numbers from 0 to below 1")
 

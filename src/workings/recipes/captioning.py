@@ -126,13 +126,13 @@ class CaptionRecipe(BoundedConfig):
         kind, config = parse_captioner_config(self.model)
         object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and self.scheduled_sampling.rate:
-            raise UserError(f"forcing is for recurrent models, not a {kind}")
+            raise UserError(f"scheduled_sampling is for recurrent models, not a {kind}")
         if self.train.batch_size < 2 and getattr(config, "attention", "") in ("none", "fixed"):
             raise UserError(
                 "train.batch_size = 1: one vector is told from others': 2 pictures or more"
             )
         smallest = 2 ** len(config.channels)
-        if config.eye in ENCODERS and self.data.image_size < smallest:
+        if config.encoder in ENCODERS and self.data.image_size < smallest:
             raise UserError(
                 f"data.image_size = {self.data.image_size}: {len(config.channels)} stages need "
                 f"{smallest} at least"
@@ -163,7 +163,7 @@ CAPTIONER_SIZES: dict[str, dict[str, dict[str, Any]]] = {
 def parse_captioner_config(table: dict[str, Any]) -> tuple[str, Any]:
     """Read a `[model]` section: its kind, and the settings of that kind.
 
-    >>> parse_captioner_config({"kind": "recurrent", "d_ff": 64})[1].hidden
+    >>> parse_captioner_config({"kind": "recurrent", "hidden_size": 64})[1].hidden_size
     64
     """
     return build_model_config(table, "recurrent", CAPTIONER_KINDS, CAPTIONER_SIZES)

@@ -124,7 +124,7 @@ class NgramConfig(BoundedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_n > 60:
-            raise UserError(f"longest = {self.max_n}: n-grams of at most 60 tokens")
+            raise UserError(f"max_n = {self.max_n}: n-grams of at most 60 tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +150,9 @@ class ClassificationRecipe(BoundedConfig):
         )  # a mistake there is told before any data is read
         object.__setattr__(self, "model", {"kind": kind, **self.model})
         learned = getattr(model, "positions", "none") == "learned"
-        if learned and self.data.max_length > model.length:
+        if learned and self.data.max_length > model.max_positions:
             raise UserError(
-                f"data.max_length = {self.data.max_length}: model.length has {model.length} positions"
+                f"data.max_length = {self.data.max_length}: model.max_positions has {model.max_positions} positions"
             )
 
 

@@ -33,7 +33,7 @@ class LanguageDataConfig(BoundedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.validation < 1:
-            raise UserError(f"held_out = {self.validation}: above 0 and below 1")
+            raise UserError(f"validation = {self.validation}: above 0 and below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class ScheduledSamplingConfig(BoundedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.rate <= 1:
-            raise UserError(f"student = {self.rate}: from 0 to 1")
+            raise UserError(f"rate = {self.rate}: from 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +135,17 @@ class LanguageRecipe(BoundedConfig):
         kind, model = parse_language_model_config(self.model)
         object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and (self.data.stateful or self.scheduled_sampling.rate):
-            raise UserError(f"data.stateful and forcing are for recurrent models, not a {kind}")
+            raise UserError(
+                f"data.stateful and scheduled_sampling are for recurrent models, not a {kind}"
+            )
         if self.data.stateful and self.scheduled_sampling.rate:
             raise UserError(
                 "data.stateful and scheduled_sampling.rate: a student begins every window anew"
             )
         learned = getattr(model, "positions", "none") == "learned"
-        if learned and self.data.context_length > model.length:
+        if learned and self.data.context_length > model.max_positions:
             raise UserError(
-                f"data.context_length = {self.data.context_length}: model.length has {model.length} positions"
+                f"data.context_length = {self.data.context_length}: model.max_positions has {model.max_positions} positions"
             )
 
 

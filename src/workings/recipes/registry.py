@@ -79,7 +79,7 @@ _MODEL_PARSERS: dict[type, Callable[[dict[str, Any]], tuple[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A key with its value, as TOML has them; `usual`: the default, where the value is another."""
+    """A key with its value, as TOML has them; `default`: the default, where the value is another."""
 
     key: str
     value: str
@@ -93,7 +93,7 @@ def list_settings(
     """List every setting; those of the model, too, that its size or kind decides.
 
     >>> [s for s in list_settings(ClassificationRecipe()) if s.key == "train.batch_size"]
-    [Setting(key='train.batch_size', value='64', usual='', help='examples in a step')]
+    [Setting(key='train.batch_size', value='64', default='', help='examples in a step')]
     """
     kind, model = _MODEL_PARSERS[type(recipe)](recipe.model)
     named = {"kind": kind} | {k: v for k, v in recipe.model.items() if k == "size"}

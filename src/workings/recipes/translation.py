@@ -42,8 +42,8 @@ class TranslationDataConfig(BoundedConfig):
 class TranslationTokenizerConfig(TokenizerConfig):
     """How sentences become tokens."""
 
-    kind: Literal["words", "characters", "byte-pair", "borrowed"] = "byte-pair"  # type: ignore[assignment] # one more
-    """byte-pair, words (small letters) or characters; borrowed: an imported model's own"""
+    kind: Literal["words", "characters", "byte-pair", "imported"] = "byte-pair"  # type: ignore[assignment] # one more
+    """byte-pair, words (small letters) or characters; imported: an imported model's own"""
     vocab_size: int = 4000
     """at most so many tokens, the specials among them; in each language, if they are not joint"""
     shared_vocab: bool = True
@@ -124,12 +124,12 @@ class TranslationRecipe(BoundedConfig):
         kind, model = parse_translator_config(self.model)
         object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and self.scheduled_sampling.rate:
-            raise UserError(f"forcing is for recurrent models, not a {kind}")
+            raise UserError(f"scheduled_sampling is for recurrent models, not a {kind}")
         # What is borrowed may be two ways to split into the pieces of one vocabulary.
         if (
             model.share_embeddings
             and not self.tokenizer.shared_vocab
-            and self.tokenizer.kind != "borrowed"
+            and self.tokenizer.kind != "imported"
         ):
             raise UserError(
                 "model.share_embeddings = true: one embedding needs one vocabulary: tokenizer.shared_vocab = true, "
@@ -159,7 +159,7 @@ TRANSLATOR_SIZES: dict[str, dict[str, dict[str, Any]]] = {
 def parse_translator_config(table: dict[str, Any]) -> tuple[str, Any]:
     """Read a `[model]` section: its kind, and the settings of that kind.
 
-    >>> parse_translator_config({"kind": "recurrent", "d_ff": 64})[1].hidden
+    >>> parse_translator_config({"kind": "recurrent", "hidden_size": 64})[1].hidden_size
     64
     """
     return build_model_config(table, "transformer", TRANSLATOR_KINDS, TRANSLATOR_SIZES)

@@ -145,8 +145,8 @@ def _format_curve_changes(curves: Mapping[str, Any]) -> str:
     a, b = curves["epochs"]
     lines = [] if a == b else [f"epochs: {a} and {b}"]
     lines += [
-        f"{name.replace('_', ' ')}: apart from epoch {value['from_epoch']} on, by at most "
-        f"{value['at_most']:.2g}"
+        f"{name.replace('_', ' ')}: apart from epoch {value['first_epoch']} on, by at most "
+        f"{value['max_difference']:.2g}"
         for name, value in sorted(curves.items())
         if name != "epochs"
     ]
@@ -160,12 +160,12 @@ def _format_prediction_changes(predictions: Mapping[str, Any]) -> str:
         return ""
     head = (
         f"{predictions['changed']:,} of {predictions['texts']:,} test texts: "
-        f"{predictions['only_the_second_is_right']:,} only the second has right, "
-        f"{predictions['only_the_first_is_right']:,} only the first"
+        f"{predictions['only_second_correct']:,} only the second has right, "
+        f"{predictions['only_first_correct']:,} only the first"
     )
     rows = [
         (_truncate_text(p["text"]), str(p["label"]), str(p["first"]), str(p["second"]))
-        for p in predictions["some"]
+        for p in predictions["examples"]
     ]
     return f"{head}\n{text_table(('text', 'true', 'first', 'second'), rows, text_columns=4)}"
 

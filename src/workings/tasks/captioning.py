@@ -160,7 +160,7 @@ class Captioning(Seq2SeqTask):
         """The training batches: so many pictures, with all that is said of each."""
         self.update_sampling_rate(epoch)
         self._epoch = epoch
-        size, seed = self.recipe.train.batch, self.recipe.seed
+        size, seed = self.recipe.train.batch_size, self.recipe.seed
         return make_batches(self._lengths("train"), size, seed=seed, epoch=epoch)
 
     def _lengths(self, split: str) -> list[int]:
@@ -168,7 +168,9 @@ class Captioning(Seq2SeqTask):
 
     def list_eval_batches(self, split: str) -> list[list[int]]:
         """The batches in which the loss on a part is measured."""
-        return make_batches(self._lengths(split), self.recipe.train.batch, seed=0, shuffle=False)
+        return make_batches(
+            self._lengths(split), self.recipe.train.batch_size, seed=0, shuffle=False
+        )
 
     def weight(self, batch: Sequence[int]) -> int:
         """Over how many tokens the loss is a mean."""
@@ -202,7 +204,7 @@ class Captioning(Seq2SeqTask):
             return said, None
         may, size = (
             [self._mirrored_caption_ids[k] is not None for k in batch],
-            self.recipe.data.pixels,
+            self.recipe.data.image_size,
         )
         changes = sample_augmentation(batch, may, size, seed=self.recipe.seed, epoch=self._epoch)
         for j in changes.flip.nonzero()[0].tolist():
@@ -334,7 +336,7 @@ class Captioning(Seq2SeqTask):
         wanted = self.recipe.data
         if data is not None:
             return load_test_captions(
-                data, image_size=wanted.pixels, images=images, seed=self.recipe.seed
+                data, image_size=wanted.image_size, images=images, seed=self.recipe.seed
             )
         loaded, told = _load_caption_set(self.recipe), self.data_info.get("sha256")
         if told not in (None, loaded.sha256):
@@ -356,7 +358,7 @@ class Captioning(Seq2SeqTask):
     def with_weights(self, weights: dict[str, Tensor]) -> "Captioning":
         """Another of this kind, on the same pictures, with a model of its own that has these."""
         model = build_captioner(
-            self.recipe.model, len(self.tokenizer), pixels=self.recipe.data.pixels
+            self.recipe.model, len(self.tokenizer), pixels=self.recipe.data.image_size
         )
         model.load_state_dict(weights)
         other = Captioning(self.recipe, self.tokenizer, model.eval())

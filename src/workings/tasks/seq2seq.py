@@ -56,8 +56,8 @@ class Seq2SeqTask(Task):
     def update_sampling_rate(self, epoch: int) -> None:
         """Come to this epoch's share of inputs that are the model's own."""
         forcing = self.recipe.scheduled_sampling
-        self._sampling_rate = forcing.student * min(
-            max(epoch - forcing.from_epoch, 0) / forcing.over, 1
+        self._sampling_rate = forcing.rate * min(
+            max(epoch - forcing.from_epoch, 0) / forcing.ramp_epochs, 1
         )
 
     def loss(self, batch: Sequence[int], device: torch.device) -> BatchLoss:

@@ -259,7 +259,7 @@ def _mean_cross_attention(
 
 
 SPLIT_NAMES = ("train", "validation", "test")
-IMPORTED = "elsewhere"  # where an imported model was trained
+IMPORTED = "imported"  # where an imported model was trained
 GREEDY_SEARCH = SearchConfig(beams=1, length_penalty=0.0)
 NUM_SAMPLES = 2  # translations that are logged after an epoch
 
@@ -320,7 +320,7 @@ class Translation(Seq2SeqTask):
         self._resample_bpe(epoch)
         return make_pair_batches(
             *self._lengths("train"),
-            max_tokens=self.recipe.train.batch,
+            max_tokens=self.recipe.train.batch_size,
             seed=self.recipe.seed,
             epoch=epoch,
         )
@@ -373,7 +373,7 @@ class Translation(Seq2SeqTask):
 
     def list_eval_batches(self, split: str) -> list[list[int]]:
         """The batches in which the loss on a part is measured."""
-        tokens = self.recipe.train.batch
+        tokens = self.recipe.train.batch_size
         return make_pair_batches(*self._lengths(split), max_tokens=tokens, seed=0, shuffle=False)
 
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:

@@ -141,7 +141,7 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, told = task.recipe.model, task.data_info
-    began = f"from {model['eye']}'s weights" if model.get("pretrained") else "from scratch"
+    began = f"from {model['encoder']}'s weights" if model.get("pretrained") else "from scratch"
     return (
         f"{result['parameters']:,} parameters ({model['kind']}), trained {began} on "
         f"{told['train']:,} {task.data_unit} of {told['set']} in {result['minutes']:.1f} minutes on "
@@ -156,7 +156,7 @@ def _pluralize(n: int, singular: str, plural: str = "") -> str:
 def format_result(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Write what a result says of a model, as it is read by people.
 
-    >>> figures({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
+    >>> format_result({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
     [('best epoch', '1,200'), ('test accuracy', '87.50 %'), ('BLEU-4', '21.00')]
     """
     return [
