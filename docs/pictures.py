@@ -32,11 +32,11 @@ def main(runs: Path) -> None:
     fresh = [
         str(RECIPES / f"{name}.toml") for name in ("helo", "python-lstm", "python-transformer")
     ]
-    far = ["--back", "60", "--out", str(DOCS / "gradients.svg")]
+    far = ["--max-lag", "60", "--out", str(DOCS / "gradients.svg")]
     workings(["gradients", *fresh, *far])
     if all((runs / name).is_dir() for name in LADDER):
         ladder = [str(runs / name) for name in LADDER]
-        workings(["judge", *ladder, "--out", str(DOCS / "bottleneck.svg")])
+        workings(["score", *ladder, "--out", str(DOCS / "bottleneck.svg")])
     else:
         sys.stdout.write(f"docs/bottleneck.svg is not drawn: {', '.join(LADDER)} are not there\n")
 

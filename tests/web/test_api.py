@@ -325,9 +325,9 @@ def test_it_needs_no_torch() -> None:
     program = (
         "import sys; sys.modules['torch'] = sys.modules['jaxtyping'] = None\n"
         "from starlette.testclient import TestClient\n"
-        "from workings.web.app import application\n"
+        "from workings.web.app import build_app\n"
         "asked = {'table': {'given': {'X': [[1]]}}}\n"
-        "print(TestClient(application()).post('/api/work', json=asked).status_code)"
+        "print(TestClient(build_app()).post('/api/work', json=asked).status_code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -61,7 +61,7 @@ def test_a_component_stands_by_itself(open_file: Open, tmp_path: Path, name: str
 def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def inside(**modules: str) -> str:
         sources = {f"{name}.js": text for name, text in modules.items()}
-        monkeypatch.setattr(assets, "_source", sources.__getitem__)
+        monkeypatch.setattr(assets, "_read_source", sources.__getitem__)
         text: str = whole.__wrapped__("a.js")  # type: ignore[attr-defined]
         return text
 

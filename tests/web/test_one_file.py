@@ -42,7 +42,7 @@ def told(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("thing", [MASKED.solve(4), WRONG.check()], ids=["solution", "report"])
 def test_a_file_holds_every_working_as_python_writes_it(thing: Any) -> None:
-    solution = thing.problem.solve(thing.worked().decimals)
+    solution = thing.problem.solve(thing.to_worked_problem().decimals)
     held = told(page(thing))["workings"]
     assert set(held) <= set(solution.keys())
     for key, rows in held.items():
@@ -222,7 +222,7 @@ def test_a_head_in_a_file_is_written_out_by_its_largest_terms() -> None:
 
 def small_model() -> LanguageModeling:
     """A language model that has learned nothing."""
-    table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4}
+    table = {"kind": "transformer", "d_model": 16, "layers": 2, "heads": 4}
     characters = CharacterTokenizer.train(["to be, or not"])
     recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
     return LanguageModeling(recipe, characters, build_language_model(table, len(characters)))

@@ -112,8 +112,8 @@ def until_over(turn: Deadline) -> int:
 
 
 def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MOST_WAITING", 2)
-    monkeypatch.setattr(jobs, "AT_ONCE", 1)
+    monkeypatch.setattr(jobs, "MAX_WAITING_JOBS", 2)
+    monkeypatch.setattr(jobs, "MAX_CONCURRENT_JOBS", 1)
 
     async def ask() -> None:
         jobs, pages = JobExecutor(), [Page() for _ in range(3)]
@@ -135,7 +135,7 @@ def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LONGEST_TURN", 0.05)
+    monkeypatch.setattr(jobs, "MAX_JOB_SECONDS", 0.05)
 
     async def ask() -> int:
         return await JobExecutor().run(Page(), until_over)  # type: ignore[arg-type]

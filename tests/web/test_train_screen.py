@@ -91,7 +91,7 @@ def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, 
         ["0.67", "0.7000"],
     ]  # (200·0.8−100·0.9)/100
     assert told(client, "?seen=1")["curves"] is None
-    say(run, epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": NASTY}, {"kind": "test"})
+    say(run, epoch(1, 0.5), {"kind": "sample", "epoch": 1, "sample": NASTY}, {"kind": "test"})
     done = told(client, "?seen=1")
     assert (done["state"], done["share"]) == ("finished", 1)
     assert done["curves"]["samples"][0]["epoch"] == 1
@@ -130,11 +130,11 @@ def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Pa
 def test_the_recipe_is_listed_with_what_is_unusual(client: TestClient) -> None:
     recipe = client.get("/api/recipe/toy").json()
     by_key = {one["key"]: one for one in recipe["sections"]["train"]}
-    assert by_key["rate"]["value"] == "0.02"
-    assert by_key["rate"]["usual"] == "0.001"
-    assert by_key["batch"]["usual"] == ""
+    assert by_key["learning_rate"]["value"] == "0.02"
+    assert by_key["learning_rate"]["usual"] == "0.001"
+    assert by_key["batch_size"]["usual"] == ""
     assert "passes over" in by_key["epochs"]["help"]
-    assert any(one["key"] == "hidden" for one in recipe["sections"]["model"])
+    assert any(one["key"] == "hidden_size" for one in recipe["sections"]["model"])
     assert recipe["made_with"] == []
 
 
@@ -145,8 +145,8 @@ def test_the_recipe_is_listed_with_what_is_unusual(client: TestClient) -> None:
         '{"kind": "epoch", "epoch": 1, "step": 1, "train_loss": NaN, "validation_loss": 1e999}',
         '{"kind": "epoch", "epoch": 1, "step": 1, "train_<b>": 1, "train_x": "y", "train_": 4}',
         '{"kind": "step", "epoch": 1, "step": 5, "steps": 9, "examples": 0, "train_loss": 1}',
-        '{"kind": "remark", "epoch": 1, "sample": "\\ud800"}', '{"kind": "remark", "sample": 1}',
-        '{"kind": "remark", "epoch": 1e300, "sample": ""}', "\x00" * 50, "9" * 5000,
+        '{"kind": "sample", "epoch": 1, "sample": "\\ud800"}', '{"kind": "remark", "sample": 1}',
+        '{"kind": "sample", "epoch": 1e300, "sample": ""}', "\x00" * 50, "9" * 5000,
         '{"kind": "epoch", "epoch": 1' + "0" * 400 + "}",
         '{"kind": "epoch", "epoch": -1, "step": 0}',
         '{"kind": "epoch", "epoch": 2, "step": 9, "seconds": 1e999, "evaluation_seconds": NaN}',
@@ -224,7 +224,7 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
 
 
 def test_anybodys_words_and_reports_are_only_shown(visit: Open, run: Path) -> None:
-    say(run, epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": NASTY + "x" * 9_000})
+    say(run, epoch(1, 0.5), {"kind": "sample", "epoch": 1, "sample": NASTY + "x" * 9_000})
     (run / "report.html").write_text("<h1>A report</h1>" + "<p>of many words</p>" * 50)
     page = visit("#train?run=toy", width=320, ready=CHART)
     page.wait_for_selector(".settings-table")
@@ -256,7 +256,7 @@ def test_a_script_in_a_report_does_not_run(browser: Any, run: Path) -> None:
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 320)])
 def test_axe_finds_nothing_serious(visit: Open, run: Path, scheme: str, width: int) -> None:
     pytest.importorskip("axe_playwright_python")
-    say(run, mark(200, 0.8), epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": "a sample"})
+    say(run, mark(200, 0.8), epoch(1, 0.5), {"kind": "sample", "epoch": 1, "sample": "a sample"})
     page = visit("#train", width=width, ready=CHART, color_scheme=scheme, reduced_motion="reduce")
     page.wait_for_selector(".settings-table")
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")

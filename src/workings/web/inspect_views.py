@@ -16,9 +16,7 @@ from workings.render import derivation
 from workings.render.colors import color_step as colour_of
 from workings.tasks.base import Task
 from workings.tasks.language_modeling import LanguageModeling
-from workings.web import heatmaps, problem_views
-from workings.web import requests as asked
-from workings.web import responses as told
+from workings.web import heatmaps, problem_views, requests, responses
 from workings.web.markup import build_formula
 from workings.web.model_outputs import MAX_INPUT_TOKENS, ModelOutput
 from workings.web.problem_views import MAX_SIDE
@@ -44,7 +42,7 @@ def to_float64(value: Tensor) -> heatmaps.Numbers:
 
 def build_bars(
     output: ModelOutput, baseline: ModelOutput | None
-) -> tuple[list[told.ProbabilityBar], int]:
+) -> tuple[list[responses.ProbabilityBar], int]:
     """Bars for the likeliest, now or before, and how many are left out."""
     if output.probabilities is None:
         return [], 0
@@ -60,9 +58,11 @@ def build_bars(
     return bars, len(rank) - len(bars)
 
 
-def build_bar(name: str, probability: float, baseline: float | None = None) -> told.ProbabilityBar:
+def build_bar(
+    name: str, probability: float, baseline: float | None = None
+) -> responses.ProbabilityBar:
     """A bar; with what it was before, where something was changed."""
-    bar = told.ProbabilityBar(name=name, share=probability, text=format_percent(probability))
+    bar = responses.ProbabilityBar(name=name, share=probability, text=format_percent(probability))
     if baseline is None:
         return bar
     change = typeset(f"{100 * (probability - baseline):+.1f}")
@@ -71,11 +71,11 @@ def build_bar(name: str, probability: float, baseline: float | None = None) -> t
 
 def build_generation(
     output: ModelOutput, baseline: ModelOutput | None
-) -> told.GenerationView | None:
+) -> responses.GenerationView | None:
     """A text that was written, beside the one before."""
     if output.text is None:
         return None
-    return told.GenerationView(
+    return responses.GenerationView(
         text=output.text,
         note=output.note,
         before=None if baseline is None else baseline.text,
@@ -84,15 +84,15 @@ def build_generation(
 
 
 def build_stack_view(
-    stack: StackWeights, ablated_heads: Sequence[asked.AblatedHead]
-) -> told.AttentionStackView:
+    stack: StackWeights, ablated_heads: Sequence[requests.AblatedHead]
+) -> responses.AttentionStackView:
     """All heads of a stack in small."""
     away = {(o.layer, o.head) for o in ablated_heads if o.part == stack.part}
     small = [
         [heatmaps.build_thumbnail(to_float64(head), stack.is_causal) for head in layer]
         for layer in stack.weights
     ]
-    return told.AttentionStackView(
+    return responses.AttentionStackView(
         part=stack.part,
         called=stack.label,
         rows=len(stack.query_tokens),
@@ -121,10 +121,10 @@ def list_cell_groups(task: Task, num_tokens: int) -> list[str]:
 
 def build_strip(
     name: str, description: str, tokens: Sequence[str], values: Sequence[float], signed: bool = True
-) -> told.TokenStrip:
+) -> responses.TokenStrip:
     """Tokens, coloured by a number each."""
     largest = max(map(abs, values), default=0.0)
-    return told.TokenStrip(
+    return responses.TokenStrip(
         name=name,
         says=description,
         tokens=list(tokens),
@@ -141,10 +141,10 @@ def build_head_table(head: HeadProblem) -> ProblemTable | None:
     return problem_views.build_problem_table(head.problem) if max(sides) <= MAX_SIDE else None
 
 
-def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> told.DerivationView:
+def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> responses.DerivationView:
     """A cell, written out."""
     figures = derivation.format_numbers(cell) if cell.lines else []
-    return told.DerivationView(
+    return responses.DerivationView(
         title=to_one_line(cell.title),
         name=cell.name,
         says=to_one_line(cell.description),
@@ -152,7 +152,9 @@ def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> told.D
         before=[build_formula(one, cell.decimals) for one in cell.intermediates],
         head=list(cell.header),
         lines=[
-            told.DerivationLine(name=to_one_line(line.name), numbers=row, marked=line.is_marked)
+            responses.DerivationLine(
+                name=to_one_line(line.name), numbers=row, marked=line.is_marked
+            )
             for line, row in zip(cell.lines, figures, strict=True)
         ],
         working=build_formula(cell.working, cell.decimals),

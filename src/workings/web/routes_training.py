@@ -206,7 +206,7 @@ def _collect_samples(records: Sequence[Record]) -> list[SampleView]:
         SampleView(epoch=record["epoch"], text=escape_control(value[:MAX_SAMPLE_LENGTH]))
         for record in records
         for key, value in record.items()
-        if record["kind"] == "remark" and key != "kind" and isinstance(value, str)
+        if record["kind"] == "sample" and key != "kind" and isinstance(value, str)
         if isinstance(record.get("epoch"), int) and abs(record["epoch"]) < 2**53
     ]
     latest = found[::-1]
