@@ -83,7 +83,7 @@ def _planted_once(
 ) -> tuple[Worked, str, tuple[int, int]] | None:
     """Plant a mistake in a sheet; give the first number that it changes on paper."""
     one = plant(sheet, name, straight, rng)
-    if one is None or any(np.isnan(one.worked.env[key]).any() for key in sheet.ways):
+    if one is None or any(np.isnan(one.worked.env[key]).any() for key in sheet.steps):
         return None
     place = first_difference(sheet, straight, one.worked)
     if place is None or _hidden(sheet, one, place[0]):

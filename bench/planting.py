@@ -56,7 +56,7 @@ def _computed(sheet: Sheet, name: str, honest: Worked, rng: Rng) -> Planted | No
 
 def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
     """Every product of something with a given weight, except the output projection."""
-    for key, way in sheet.ways.items():
+    for key, way in sheet.steps.items():
         if isinstance(way, Product):
             for k, (_, weight) in enumerate(way.pairs):
                 if weight.startswith("W_") and weight != "W_O":
@@ -121,7 +121,7 @@ def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
         return
     swap = {"X": "context", "context": "X"}
     changed = {}
-    for key, way in sheet.ways.items():
+    for key, way in sheet.steps.items():
         if isinstance(way, Product) and way.pairs[0][0] in swap:
             source, weight = way.pairs[0]
             changed[key] = replace(way, pairs=((swap[source], weight),))
@@ -213,7 +213,7 @@ def _keys_as_values(sheet: Sheet) -> Iterator[Plant]:
 
 def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
     key, weights = f"{sheet.prefix}mixed", f"{sheet.prefix}weights"
-    way = sheet.ways.get(f"{sheet.prefix}V")
+    way = sheet.steps.get(f"{sheet.prefix}V")
     if not isinstance(way, Product) or "W_V" not in sheet.given:
         return
     source, width = way.pairs[0][0], sheet.given["W_V"].shape[1]
@@ -234,7 +234,7 @@ def _output(wrong: Callable[[Env, Product], Matrix]) -> Options:
     def options(sheet: Sheet) -> Iterator[Plant]:
         if "W_O" in sheet.given:
             key = f"{sheet.prefix}output"
-            way = sheet.ways[key]
+            way = sheet.steps[key]
             yield {key: lambda env: wrong(env, way)}
 
     return options

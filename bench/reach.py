@@ -83,7 +83,7 @@ def _reach(
         for step in order:
             if step not in changed:
                 with np.errstate(all="ignore"):
-                    env[step] = sheet.ways[step](env)
+                    env[step] = sheet.steps[step](env)
         return float(env[key][cell])
 
     middle = value(inputs)
@@ -105,7 +105,7 @@ def _needed(sheet: Sheet, key: str, written: set[str]) -> Iterator[str]:
     """List the steps that a step is worked out from, back to what is written, in order."""
     env = {**sheet.given, **sheet.constants}
     sources: dict[str, set[str]] = {}
-    for step, way in sheet.ways.items():
+    for step, way in sheet.steps.items():
         asked = _Asked(env)
         with np.errstate(all="ignore"):
             env[step] = way(asked)

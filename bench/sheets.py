@@ -101,7 +101,7 @@ class Sheet:
     style: Style
     columns: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
-    ways: dict[str, Way] = field(default_factory=dict)
+    steps: dict[str, Way] = field(default_factory=dict)
     inner: set[str] = field(default_factory=set)  # parts of other steps: never written down
     constants: Env = field(default_factory=dict)
     claimed: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ def work(
 ) -> Worked:
     """Work a sheet, some steps in another way, some numbers spoiled in writing."""
     env, texts = {**sheet.given, **sheet.constants}, {}
-    for key, way in sheet.ways.items():
+    for key, way in sheet.steps.items():
         with np.errstate(all="ignore"):
             exact = env[key] = (instead or {}).get(key, way)(env)
         if key not in sheet.claimed:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path, PurePosixPath
 
-from reference import front, reference, rooms
+from reference import front, packages, reference
 from rendered import SHOWN, Rendered, colours, is_elsewhere, render, target
 
 DOCS = Path(__file__).resolve().parent
@@ -38,7 +38,7 @@ class Site:
         for name in (name for names in NAVIGATION.values() for name in names):
             source, text = _source(name)
             self.pages[source] = render(text, PurePosixPath(f"{name}.html"))
-        texts = {"workings": front()} | {room: reference(room) for room in rooms()}
+        texts = {"workings": front()} | {room: reference(room) for room in packages()}
         for name, text in texts.items():
             path = PurePosixPath(f"{REFERENCE}{name}.html")
             self.pages[DOCS / f"{REFERENCE}{name}.md"] = render(text, path, trusted=False)
@@ -123,7 +123,9 @@ class Site:
 
     def _navigation(self, current: Rendered, up: str) -> str:
         by_name = {str(page.path.with_suffix("")): page for page in self.pages.values()}
-        parts = NAVIGATION | {"Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *rooms()))}
+        parts = NAVIGATION | {
+            "Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *packages()))
+        }
         lines = []
         for title, names in parts.items():
             lines.append(f"<h2>{escape(title)}</h2><ul>")

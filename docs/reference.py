@@ -1,4 +1,4 @@
-"""The API reference: what the rooms' public names say of themselves, as Markdown.
+"""The API reference: what the packages' public names say of themselves, as Markdown.
 
 Read off the source, not off imported modules: that takes no torch, and shows what is written.
 """
@@ -14,8 +14,8 @@ LONGEST = 88  # characters of a signature in one line
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def rooms() -> list[str]:
-    """Name the rooms, in the order of the house: what all build upon comes first."""
+def packages() -> list[str]:
+    """Name the packages in import order, lowest first."""
     text = (PACKAGE.parents[1] / "README.md").read_text(encoding="utf-8")
     return re.findall(r"^  (\w+)(?:\.py|/)\s", text, flags=re.MULTILINE)
 
@@ -34,7 +34,7 @@ def front() -> str:
     """Write the page of the package itself: where its own names are at home."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     tables = {ast.unparse(n.targets[0]): n.value for n in tree.body if isinstance(n, ast.Assign)}
-    homes: dict[str, str] = ast.literal_eval(tables["_HOME"])
+    homes: dict[str, str] = ast.literal_eval(tables["_LAZY_MODULES"])
     lines = [f"- `workings.{name}`: {_linked(name, homes[name])}" for name in sorted(homes)]
     return "\n".join(["# workings", "", ast.get_docstring(tree) or "", "", *lines, ""])
 

@@ -100,10 +100,13 @@ def coloured(code: str, language: str, attributes: str = "") -> str:
         lexer = get_lexer_by_name({"sh": "bash"}.get(language, language))
     except ClassNotFound:
         return f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
-    title = f'<p class="file">{escape(attributes)}</p>' if attributes else ""
-    return f"{title}{highlight(code, lexer, HtmlFormatter(wrapcode=True))}".replace(
-        '<div class="highlight"><pre>', '<pre class="highlight" tabindex="0">'
-    ).replace("</pre></div>", "</pre>")
+    # The name goes inside: markdown-it wraps output that does not begin with <pre in a second one.
+    title = f'<span class="file">{escape(attributes)}</span>' if attributes else ""
+    return (
+        highlight(code, lexer, HtmlFormatter(wrapcode=True))
+        .replace('<div class="highlight"><pre>', f'<pre class="highlight" tabindex="0">{title}')
+        .replace("</pre></div>", "</pre>")
+    )
 
 
 def colours() -> str:

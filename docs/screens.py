@@ -45,7 +45,7 @@ def for_docs(browser: Any, address: str, emoji: str, french: str) -> None:
     screens = {
         "work": ("work", work),
         "check": ("check", check),
-        "look": (f"look?run={french}&text=red+heart&part=cross&layer=2&head=1", look),
+        "look": (f"inspect?run={french}&text=red+heart&part=cross&layer=2&head=1", look),
         "train": (f"train?run={emoji}", train),
         "compare": (f"compare?a={french}&mode=permuted&text=woman+and+man+holding+hands", compare),
     }
@@ -86,7 +86,7 @@ def everywhere(browser: Any, address: str, folder: Path, runs: list[Path]) -> No
                 show(page)
                 page.screenshot(path=folder / f"{screen}-{width}-{scheme}.png")
             for run in runs:
-                for screen, show in {"look": look, "train": train}.items():
+                for screen, show in {"inspect": look, "train": train}.items():
                     page.goto(f"{address}/#{screen}?run={run.name}")
                     page.reload()
                     show(page)
@@ -118,9 +118,9 @@ def check(page: Any) -> None:
 
 def look(page: Any) -> None:
     """What a run makes of its input; where it has heads, with a cell written out."""
-    page.locator("table.bars, .wrote").first.wait_for()
+    page.locator("table.bars, .generated").first.wait_for()
     page.wait_for_timeout(500)  # further answers come by themselves
-    cells = page.locator("figure.map.small td:not(.masked)")
+    cells = page.locator("figure.map.table-map td:not(.masked)")
     if cells.count():
         cells.last.click()
     show = page.get_by_role("button", name="Show the working")

@@ -133,7 +133,7 @@ def test_a_zip_whose_header_lies(tmp_path: Path) -> None:
 
 def test_a_gzip_bomb_in_a_tar_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tar(tmp_path / "a.tar.gz", {"a": bytes(3_000_000)})
-    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION", 1_000_000)
+    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION_BYTES", 1_000_000)
     with pytest.raises(UserError, match="times its size"):
         unpack(archive, tmp_path / "out")
 
@@ -190,7 +190,7 @@ def test_sparse_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_zip_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = zipped(tmp_path / "a.zip", {"a": bytes(3_000_000)})
-    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION", 1_000_000)
+    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION_BYTES", 1_000_000)
     with pytest.raises(UserError, match="holds more than"):
         unpack(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()

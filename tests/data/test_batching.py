@@ -24,7 +24,7 @@ def test_every_example_exactly_once(
     shuffle: bool,
 ) -> None:
     size, tokens = bounds
-    settings: Any = {"tokens": tokens, "seed": seed, "pool": pool, "shuffle": shuffle}
+    settings: Any = {"max_tokens": tokens, "seed": seed, "pool": pool, "shuffle": shuffle}
     found = make_batches(lengths, size, epoch=epoch, **settings)
     assert sorted(chain(*found)) == list(range(len(lengths)))
     assert all(found)
@@ -74,7 +74,9 @@ def test_batches_of_nothing() -> None:
     assert make_batches([], max_tokens=4, seed=0) == []
 
 
-@pytest.mark.parametrize("wrong", [{}, {"size": 0}, {"tokens": 0}, {"size": 2, "pool": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"batch_size": 0}, {"max_tokens": 0}, {"batch_size": 2, "pool": 0}]
+)
 def test_wrong_sizes(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError, match=r"at least|a size, or a number of tokens"):
         make_batches([1, 2], seed=0, **wrong)  # type: ignore[arg-type]

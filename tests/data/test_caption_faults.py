@@ -20,7 +20,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_used_is_left_out_counted_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "MOST_PIXELS", 200)
+    monkeypatch.setattr(images, "MAX_PIXELS", 200)
     put_pictures(tmp_path)
     (tmp_path / "1.png").write_bytes(b"nothing")
     (tmp_path / "2.png").write_bytes(png(2)[:-30])

@@ -249,9 +249,9 @@ def test_scenes_are_drawn_and_captioned_alike() -> None:
 def test_names_and_numbers_are_checked(tmp_path: Path) -> None:
     assert list_caption_datasets() == ("flickr8k", "scenes")
     for wrong, told in (
-        ({"size": 0}, "from 1 to 1,024"),
+        ({"image_size": 0}, "from 1 to 1,024"),
         ({"validation": 0.5, "test": 0.5}, "nothing is left"),
-        ({"most": 0}, "at least one"),
+        ({"max_images": 0}, "at least one"),
     ):
         with pytest.raises(UserError, match=told):
             load_captions("scenes", **wrong)

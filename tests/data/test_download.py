@@ -206,8 +206,8 @@ def test_is_good(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from workings.io import locked
-with locked(Path(sys.argv[1])):
+from workings.io import file_lock
+with file_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer as Engine
 from tokenizers import models
-from workings.data.tokenizers.bpe_dropout import BPEDropout
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
 
 from workings.config import build
+from workings.data.tokenizers.bpe_dropout import BPEDropout
+from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.errors import UserError
 from workings.recipes import TranslationRecipe
 

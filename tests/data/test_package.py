@@ -19,14 +19,14 @@ def test_readers_and_tokenizers_need_no_torch() -> None:
 import sys
 for name in ("torch", "jaxtyping", "tokenizers", "emoji", "numpy"):
     sys.modules[name] = None
-from workings.data import Words, load_pairs, load_set, read, set_names, unpack
-print(Words.train(["We are learning AI"]), set_names())
+from workings.data import WordTokenizer, load_pairs, load_dataset, read_records, list_datasets, unpack
+print(WordTokenizer.train(["We are learning AI"]), list_datasets())
 del sys.modules["numpy"]
 try:
-    from workings.data import batches
+    from workings.data import make_batches
 except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("Words(7 tokens)"), done.stderr
-    assert 'batches needs torch: pip install "workings[models]"' in done.stdout
+    assert done.stdout.startswith("WordTokenizer(7 tokens)"), done.stderr
+    assert 'make_batches needs torch: pip install "workings[models]"' in done.stdout

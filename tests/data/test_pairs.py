@@ -134,7 +134,7 @@ def test_the_test_does_not_depend_on_how_train_is_cleaned(tmp_path: Path) -> Non
         ({"validation": 0.5, "test": 0.5}, "nothing is left to train on"),
         ({"test": -0.1}, "nothing is left to train on"),
         ({"test": float("nan")}, "nothing is left to train on"),
-        ({"longest": 0}, "longest = 0: it must be at least 1"),
+        ({"max_length": 0}, "max_length = 0: it must be at least 1"),
         ({"ratio": 0.5}, "ratio = 0.5: it must be at least 1"),
         ({"ratio": float("nan")}, "ratio = nan"),
     ],

@@ -175,7 +175,7 @@ def test_what_is_enormous_is_not_decoded(shape: tuple[int, int]) -> None:
 
 
 def test_a_file_of_too_many_bytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "LARGEST", 100)
+    monkeypatch.setattr(images, "MAX_IMAGE_BYTES", 100)
     with pytest.raises(UnusableImageError, match="enormous: more than 100 bytes"):
         preprocess_image(saved(PHOTO, "PNG"), 20)
 
@@ -216,9 +216,9 @@ def test_without_pillow_a_line_says_what_to_install(tmp_path: Path) -> None:
 import sys
 sys.modules["PIL"] = None
 from pathlib import Path
-from workings.data.images import read_picture
+from workings.data.images import read_image
 try:
-    read_picture(Path(sys.argv[1]), 8)
+    read_image(Path(sys.argv[1]), 8)
 except ValueError as error:
     print(error)
 """

@@ -248,11 +248,11 @@ def test_damaged_gzip(tmp_path: Path) -> None:
 
 
 def test_bombs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION", 100_000)
+    monkeypatch.setattr("workings.data.readers.FREE_EXPANSION_BYTES", 100_000)
     path = put(tmp_path / "a.txt", (b"0" * 999 + b"\n") * 3000, packed=True)
     with pytest.raises(UserError, match=r"more than .* bytes, 100 times its size"):
         list(read_examples(path))
-    monkeypatch.setattr("workings.data.readers.LARGEST_LINE", 1000)
+    monkeypatch.setattr("workings.data.readers.MAX_LINE_BYTES", 1000)
     with pytest.raises(UserError, match=r"line 2: longer than 1,000 bytes"):
         list(read_examples(stream(b"short\n" + b"0" * 1001), format="text"))
     (tmp_path / "folder" / "a").mkdir(parents=True)

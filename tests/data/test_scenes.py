@@ -1,5 +1,6 @@
 """Scenes: what is said of them can be read off them, and no part has another's."""
 
+import math
 from dataclasses import replace
 from itertools import islice
 
@@ -32,6 +33,15 @@ SOME = st.builds(
     st.integers(0, 5),
 )
 
+# Areas of the shapes if their half-width is 1. Masks of a star of eight pixels are rough.
+AREAS = {
+    "circle": math.pi,
+    "cross": 4 * 0.6 - 0.6**2,
+    "square": 1.8**2,
+    "star": 10 * math.sin(0.2 * math.pi) * math.sin(0.1 * math.pi) / math.sin(0.7 * math.pi) / 2,
+    "triangle": 1.9**2 / 2,
+}
+
 
 def colour_name(rgb: np.ndarray) -> str:
     return min(COLORS, key=lambda name: np.abs(np.array(COLORS[name]) - rgb).sum())
@@ -44,7 +54,8 @@ def test_each_shape_is_where_it_is_said_to_be_in_its_colour(scene: Scene, size: 
     assert picture.shape == (size, size, 3)
     assert len(masks) == len(scene.shapes)
     for shape, mask in zip(scene.shapes, masks, strict=True):
-        assert mask.sum() > 8
+        area = AREAS[shape.kind] * (shape.width * size / 2) ** 2
+        assert 0.5 * area < mask.sum() < 1.5 * area
         assert colour_name(np.median(picture[mask], axis=0)) == shape.color
         rows, columns = np.nonzero(mask)
         assert abs((columns.min() + columns.max() + 1) / 2 / size - shape.x) < 1.5 / size

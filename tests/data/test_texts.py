@@ -5,11 +5,11 @@ import os
 
 import numpy as np
 import pytest
-from workings.data.tokenizers.characters import CharacterTokenizer
 
 from workings.data.cache import compute_text_checksum, encode_cached
 from workings.data.corpora import list_corpora, read_corpus
 from workings.data.datasets import cache_folder
+from workings.data.tokenizers.characters import CharacterTokenizer
 from workings.errors import UserError
 
 
@@ -33,7 +33,7 @@ def test_python_source_is_source_and_prose_is_prose():
 
 
 def test_a_file_comes_in_pieces_that_make_it_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("workings.data.corpora.PIECE", 50)
+    monkeypatch.setattr("workings.data.corpora.CHUNK_CHARACTERS", 50)
     text = "".join(f"line {k}: élan\n" for k in range(40))
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(text.encode()))
@@ -43,7 +43,7 @@ def test_a_file_comes_in_pieces_that_make_it_up(tmp_path, monkeypatch):
 
 
 def test_a_text_may_be_one_long_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("workings.data.readers.STRETCH", 7)  # which cuts characters in two
+    monkeypatch.setattr("workings.data.readers.CHUNK_BYTES", 7)  # which cuts characters in two
     text = "élan vital " * 50 + "\nnaïve"
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())

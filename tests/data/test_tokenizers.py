@@ -152,7 +152,7 @@ def test_byte_pairs_of_many_texts_are_those_of_each(texts: list[str]) -> None:
 
 
 def test_byte_pairs_forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workings.data.tokenizers.byte_pair.MOST_KNOWN", 1)
+    monkeypatch.setattr("workings.data.tokenizers.byte_pair.MAX_CACHED_CHUNKS", 1)
     texts = TEXTS * 300
     assert PIECES.encode_batch(texts) == [PIECES.encode(text) for text in TEXTS] * 300
 
@@ -188,14 +188,14 @@ def test_saved_and_loaded(tmp_path: Path, kind: str, stop: bool) -> None:
     assert again.encode_batch(TEXTS) == tokenizer.encode_batch(TEXTS)
     assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
     table = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
-    assert (table["format"], table["version"], table["kind"]) == ("workings tokenizer", 1, kind)
+    assert (table["format"], table["version"], table["kind"]) == ("workings tokenizer", 2, kind)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"format": "other"}, "not a tokenizer of this program"),
-        ({"version": 2}, "newer than this program's 1"),
+        ({"version": 3}, "newer than this program's 2"),
         ({"version": None}, "not a tokenizer of this program"),
         ({"kind": "word"}, "did you mean 'words'"),
         ({"kind": None}, "expected one of"),
@@ -248,7 +248,7 @@ def test_foreign_files(tmp_path: Path, raw: bytes) -> None:
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained("words").save(tmp_path / "t.json")
-    monkeypatch.setattr("workings.data.tokenizers.registry.LARGEST_FILE", 10)
+    monkeypatch.setattr("workings.data.tokenizers.registry.MAX_FILE_BYTES", 10)
     with pytest.raises(UserError, match="larger than 10 bytes"):
         load_tokenizer(tmp_path / "t.json")
 

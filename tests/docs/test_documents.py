@@ -119,9 +119,9 @@ def few():
 def small_sets(kept, few, monkeypatch):
     names = parallel.load_emoji_names
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept[0] / "cache"))
-    monkeypatch.setattr(corpora, "MOST_BUILT_IN", 80_000)
+    monkeypatch.setattr(corpora, "MAX_BUILTIN_CHARACTERS", 80_000)
     monkeypatch.setitem(datasets.BUILTIN_DATASETS, "emoji-languages", lambda: few)
-    monkeypatch.setattr(parallel, "emoji_names", lambda *a, **k: _some(names(*a, **k)))
+    monkeypatch.setattr(parallel, "load_emoji_names", lambda *a, **k: _some(names(*a, **k)))
     for part in captions.SCENES_PER_SPLIT:
         monkeypatch.setitem(captions.SCENES_PER_SPLIT, part, 16)
 

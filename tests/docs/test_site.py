@@ -105,7 +105,7 @@ def test_the_reference_begins_with_the_package_itself():
 
 
 def test_the_reference_has_every_room():
-    assert {"attention", "problems", "layers", "lens", "cli"} <= set(reference.rooms())
+    assert {"attention", "problems", "layers", "interpret", "cli"} <= set(reference.packages())
 
 
 def test_what_looks_like_html_in_a_docstring_is_text():
@@ -117,6 +117,12 @@ def test_a_picture_can_be_seen_at_its_own_size():
     page = rendered.render("![A & B](why/a.svg)", PurePosixPath("notebooks/a.html"))
     assert '<a href="../notebooks/why/a.svg"><img src="../notebooks/why/a.svg"' in page.body
     assert "A &amp; B" in page.body
+
+
+def test_a_named_block_is_one_box_with_its_name():
+    page = rendered.render("```toml a.toml\nx = 1\n```", PurePosixPath("a.html"))
+    assert page.body.count("<pre") == 1
+    assert '<span class="file">a.toml</span>' in page.body
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 import torch
+
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.data.tokenizers.characters import CharacterTokenizer
-
 from workings.decode.sampling import GREEDY, Sampling, generate
 from workings.errors import UserError
 from workings.interop import ctranslate2 as converter
@@ -23,15 +23,15 @@ pytestmark = pytest.mark.usefixtures("without_shape_checks")  # they take most o
 VOCABULARY = 60
 KINDS = {
     "rotary": {},
-    "learned": {"positions": "learned", "length": 200},
+    "learned": {"positions": "learned", "max_positions": 200},
     "sinusoidal": {"positions": "sinusoidal"},
-    "shared": {"shared_heads": 2},
-    "one shared": {"shared_heads": 1},
-    "learned and shared": {"positions": "learned", "length": 200, "shared_heads": 2},
-    "untied": {"tied": False},
-    "post": {"norm": "post", "tied": False},
+    "shared": {"kv_heads": 2},
+    "one shared": {"kv_heads": 1},
+    "learned and shared": {"positions": "learned", "max_positions": 200, "kv_heads": 2},
+    "untied": {"tie_embeddings": False},
+    "post": {"norm": "post", "tie_embeddings": False},
     "post and tied": {"norm": "post"},
-    "relu": {"activation": "relu", "hidden": 40},
+    "relu": {"activation": "relu", "d_ff": 40},
     "tanh": {"activation": "gelu-tanh"},
     "one layer, one head": {"layers": 1, "heads": 1},
 }
@@ -41,12 +41,12 @@ KINDS = {
 def told(request, monkeypatch):
     """Both ways in which a text comes: small models write a burst, large ones a token."""
     if request.param == "as it is found":
-        monkeypatch.setattr(layers, "_SMALL", 0)
+        monkeypatch.setattr(layers, "_SMALL_MODEL_PARAMETERS", 0)
 
 
 def made(name="rotary", **changes):
     torch.manual_seed(0)
-    table = {"embedding": 32, "layers": 3, "heads": 4, **KINDS[name], **changes}
+    table = {"d_model": 32, "layers": 3, "heads": 4, **KINDS[name], **changes}
     model = build_language_model(table, VOCABULARY).eval()
     with torch.no_grad():  # biases and norms matter, and no token repeats itself for ever
         for weight in model.parameters():
@@ -88,7 +88,7 @@ def test_the_likeliest_text_is_ours_with_its_scores(name):
 @pytest.mark.usefixtures("told")
 @pytest.mark.parametrize("start", [1, 9, 10, 11, 30])
 def test_beyond_the_last_position_it_goes_on_as_ours_does(start):
-    model, prompt = made("learned", length=10), ids(1, start)
+    model, prompt = made("learned", max_positions=10), ids(1, start)
     assert text(GenerationEngine(model).generate(prompt, 45)) == text(
         generate(model, prompt, 45, GREEDY)
     )
@@ -96,7 +96,7 @@ def test_beyond_the_last_position_it_goes_on_as_ours_does(start):
 
 @pytest.mark.usefixtures("told")
 def test_a_single_position():
-    model, prompt = made("learned", length=1), ids(1, 3)
+    model, prompt = made("learned", max_positions=1), ids(1, 3)
     assert text(GenerationEngine(model).generate(prompt, 5)) == text(
         generate(model, prompt, 5, GREEDY)
     )
@@ -104,9 +104,9 @@ def test_a_single_position():
 
 @pytest.mark.usefixtures("told")
 def test_pieces_in_which_scores_are_kept_do_not_show(monkeypatch):
-    monkeypatch.setattr(converter, "_KEPT", 7 * VOCABULARY)
-    monkeypatch.setattr(converter, "_BURST", 5)
-    model, prompt = made("learned", length=30), ids(1, 4)
+    monkeypatch.setattr(converter, "_MAX_KEPT_LOGITS", 7 * VOCABULARY)
+    monkeypatch.setattr(converter, "_CHUNK_TOKENS", 5)
+    model, prompt = made("learned", max_positions=30), ids(1, 4)
     assert text(GenerationEngine(model).generate(prompt, 70)) == text(
         generate(model, prompt, 70, GREEDY)
     )
@@ -145,7 +145,7 @@ def test_the_model_stays_as_it_was():
 
 
 def test_a_recurrent_model_is_refused():
-    model = build_language_model({"kind": "recurrent", "embedding": 8, "hidden": 8}, 20)
+    model = build_language_model({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, 20)
     with pytest.raises(UserError, match="recurrent"):
         GenerationEngine(model)
 
@@ -190,7 +190,7 @@ def test_it_does_without_what_is_not_installed(monkeypatch):
 
 
 def test_recurrent_models_are_left_alone():
-    model = build_language_model({"kind": "recurrent", "embedding": 8, "hidden": 8}, VOCABULARY)
+    model = build_language_model({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, VOCABULARY)
     assert not AcceleratedGenerator(model).can_use_engine(ids(1, 3), 5, GREEDY)
 
 
@@ -199,9 +199,9 @@ def test_recurrent_models_are_left_alone():
 
 @pytest.mark.parametrize("kind", [CharacterTokenizer, BytePairTokenizer])
 def test_an_exported_folder_is_read_by_ctranslate2(kind, tmp_path):
-    tokenizer = kind.train(["<s>low lower lowest naïve 🙂\udc80</s>"] * 20, size=300)
+    tokenizer = kind.train(["<s>low lower lowest naïve 🙂\udc80</s>"] * 20, vocab_size=300)
     torch.manual_seed(0)
-    model = build_language_model({"embedding": 16, "layers": 2, "heads": 2}, len(tokenizer)).eval()
+    model = build_language_model({"d_model": 16, "layers": 2, "heads": 2}, len(tokenizer)).eval()
     notes = export_language_model(model, tokenizer, "ctranslate2", tmp_path / "out")
     assert len(notes) == (kind is CharacterTokenizer)
     prompt = torch.tensor([tokenizer.encode("lower")])

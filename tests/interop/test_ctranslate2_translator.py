@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.data.tokenizers.words import WordTokenizer
-
 from workings.decode.beam import beam_search
 from workings.decode.sampling import Sampling
 from workings.errors import UserError
@@ -27,9 +27,9 @@ MEASURED = ("log_probability", "score")
 KINDS = {
     "usual": {},
     "post": {"norm": "post"},
-    "two vocabularies": {"shared": False},
-    "untied": {"tied": False, "activation": "gelu"},
-    "post, two, untied": {"norm": "post", "shared": False, "tied": False},
+    "two vocabularies": {"share_embeddings": False},
+    "untied": {"tie_embeddings": False, "activation": "gelu"},
+    "post, two, untied": {"norm": "post", "share_embeddings": False, "tie_embeddings": False},
     "narrow": {"layers": 1, "heads": 1, "activation": "gelu-tanh"},
 }
 
@@ -37,7 +37,7 @@ KINDS = {
 def made(name="usual", seed=0, ending=3.0, size=SIZE):
     """A translator whose weights all matter, and that ends its sentences by itself."""
     torch.manual_seed(seed)
-    table = {"embedding": 16, "hidden": 24, "layers": 2, "heads": 2, **KINDS[name]}
+    table = {"d_model": 16, "d_ff": 24, "layers": 2, "heads": 2, **KINDS[name]}
     model = build_translator(table, size - (name.find("two") > 0), size).eval()
     with torch.no_grad():
         for weight in model.parameters():
@@ -82,7 +82,7 @@ def test_scores_are_ours(name):
 def test_it_finds_what_our_search_finds(name, seed, ending, beams, penalty, longest, data):
     best = data.draw(st.sampled_from([1, beams]))
     model, source = made(name, seed, ending), sources(5, 2, 7, 3, seed=seed)
-    how = {"longest": longest, "beams": beams, "length_penalty": penalty}
+    how = {"max_length": longest, "beams": beams, "length_penalty": penalty}
     expected = beam_search(model, source, stop=STOP, **how)
     found = TranslationEngine(model, STOP).search(source, num_best=best, **how)
     for ours, theirs in zip(expected, found, strict=True):
@@ -100,9 +100,9 @@ def test_searches_end_by_themselves_go_on_and_are_cut(monkeypatch):
         asked.append((len(some), most))
         return told(engine, some, beams, most)
 
-    monkeypatch.setattr(TranslationEngine, "_followed", followed)
+    monkeypatch.setattr(TranslationEngine, "_collect_hypotheses", followed)
     lengths = set()
-    how = {"longest": 25, "beams": 4, "length_penalty": 1.0, "best": 1}
+    how = {"max_length": 25, "beams": 4, "length_penalty": 1.0, "num_best": 1}
     for name, seed in (("usual", 2), ("post", 0), ("usual", 7)):
         found = TranslationEngine(made(name, seed), STOP).search(sources(5, 2, 7, 3), **how)
         lengths |= {len(best.tokens) for (best,) in found}
@@ -113,7 +113,7 @@ def test_searches_end_by_themselves_go_on_and_are_cut(monkeypatch):
 
 
 def test_a_recurrent_model_is_refused():
-    model = build_translator({"kind": "recurrent", "embedding": 8, "hidden": 8}, SIZE, SIZE)
+    model = build_translator({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, SIZE, SIZE)
     with pytest.raises(UserError, match="recurrent"):
         TranslationEngine(model, STOP)
 
@@ -129,7 +129,7 @@ def test_it_is_used_where_it_finds_the_same(monkeypatch):
     assert not search.can_use_engine(sources(5, 1), 20, 5)
     with Trace(search.model, only="*.weights"):
         assert not search.can_use_engine(source, 20, 5)
-    recurrent = build_translator({"kind": "recurrent", "embedding": 8, "hidden": 8}, SIZE, SIZE)
+    recurrent = build_translator({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, SIZE, SIZE)
     assert not AcceleratedBeamSearch(recurrent).can_use_engine(source, 20, 5)
     monkeypatch.setattr("workings.interop.ctranslate2.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
@@ -179,7 +179,7 @@ def test_an_exported_folder_is_read_by_ctranslate2(joint, tmp_path):
         words = TokenizerPair(
             *(BytePairTokenizer.train(some, vocab_size=290, with_eos=True) for some in texts), True
         )
-    table = {"embedding": 16, "layers": 1, "heads": 2, "shared": joint}
+    table = {"d_model": 16, "layers": 1, "heads": 2, "share_embeddings": joint}
     torch.manual_seed(0)
     model = build_translator(table, len(words.source), len(words.target)).eval()
     assert export_translator(model, words, "ctranslate2", tmp_path / "out") == []
@@ -201,7 +201,9 @@ def test_what_cannot_be_exported(words, tmp_path):
     with pytest.raises(UserError, match="of a translator"):
         export_translator(made(), words, "gpt2", tmp_path / "out")
     spelt = TokenizerPair(WordTokenizer(["</s>", "a"], with_eos=True), words.target)
-    model = build_translator({"embedding": 8, "heads": 1, "shared": False}, 6, len(words.target))
+    model = build_translator(
+        {"d_model": 8, "heads": 1, "share_embeddings": False}, 6, len(words.target)
+    )
     with pytest.raises(UserError, match="a mark in one language"):
         export_translator(model, spelt, "ctranslate2", tmp_path / "out")
     assert not (tmp_path / "out").exists()

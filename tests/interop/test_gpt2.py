@@ -6,10 +6,10 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+
 from workings.data.tokenizers.byte_pair import BytePairTokenizer, GPT2Tokenizer
 from workings.data.tokenizers.characters import CharacterTokenizer
 from workings.data.tokenizers.registry import load_tokenizer
-
 from workings.decode.sampling import generate
 from workings.errors import UserError
 from workings.interop.conversion import export_language_model, import_model
@@ -24,7 +24,7 @@ from workings.models.language import build_language_model
 from workings.storage import read_tensors
 from workings.training.runs import load
 
-SMALL = {"embedding": 32, "layers": 2, "heads": 4, "positions": "learned", "length": 24}
+SMALL = {"d_model": 32, "layers": 2, "heads": 4, "positions": "learned", "max_positions": 24}
 IDS = torch.randint(0, 50, (3, 20), generator=torch.Generator().manual_seed(0))
 
 
@@ -101,7 +101,7 @@ def test_their_model_becomes_ours(changes, tmp_path):
 @pytest.mark.parametrize("hidden", [None, 48])
 def test_our_model_becomes_theirs(activation, hidden, tmp_path):
     transformers = pytest.importorskip("transformers")
-    model = made(activation=activation, hidden=hidden)
+    model = made(activation=activation, d_ff=hidden)
     write_gpt2(model, tmp_path)
     reread, told = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(told.values()), told
@@ -137,7 +137,7 @@ def test_their_tokenizer_reads_ours(tmp_path):
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_there_and_back(tied, tmp_path):
-    model = made(tied=tied)
+    model = made(tie_embeddings=tied)
     if not tied:
         torch.nn.init.zeros_(model.head.bias)
     write_gpt2(model, tmp_path)
@@ -192,8 +192,8 @@ def test_half_precision_is_read_as_whole(saved):
         ({"positions": "rotary"}, 'model.positions = "learned"'),
         ({"positions": "sinusoidal"}, 'model.positions = "learned"'),
         ({"norm": "post"}, 'model.norm = "pre"'),
-        ({"shared_heads": 2}, "shared_heads"),
-        ({"tied": False}, "no bias"),
+        ({"kv_heads": 2}, "kv_heads"),
+        ({"tie_embeddings": False}, "no bias"),
     ],
 )
 def test_what_is_no_gpt_2(changes, told, tmp_path):
@@ -202,7 +202,7 @@ def test_what_is_no_gpt_2(changes, told, tmp_path):
 
 
 def test_a_recurrent_model_is_no_gpt_2(tmp_path):
-    model = build_language_model({"kind": "recurrent", "embedding": 8, "hidden": 8}, 20)
+    model = build_language_model({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, 20)
     with pytest.raises(UserError, match="recurrent"):
         write_gpt2(model, tmp_path)
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer as Engine
+
+from workings.cli import main
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.data.tokenizers.registry import load_tokenizer
 from workings.data.tokenizers.unigram import UnigramTokenizer
 from workings.data.tokenizers.words import WordTokenizer
-
-from workings.cli import main
 from workings.decode.beam import beam_search
 from workings.errors import UserError
 from workings.interop.conversion import export_translator, import_model
@@ -28,15 +28,15 @@ from workings.models.translation import START, SentenceBatch, build_translator
 from workings.tasks.translation import TokenizerPair, Translation
 from workings.training.runs import load_as
 
-SMALL = {"embedding": 16, "hidden": 24, "layers": 2, "heads": 2, "norm": "post"}
+SMALL = {"d_model": 16, "d_ff": 24, "layers": 2, "heads": 2, "norm": "post"}
 SIZE = 40
 KINDS = {
     "usual": {},
-    "two vocabularies": {"shared": False},
-    "untied": {"tied": False},
-    "two, untied": {"shared": False, "tied": False, "activation": "gelu"},
-    "with a bias": {"bias": True, "activation": "silu"},
-    "odd": {"embedding": 15, "heads": 3, "activation": "gelu-tanh"},
+    "two vocabularies": {"share_embeddings": False},
+    "untied": {"tie_embeddings": False},
+    "two, untied": {"share_embeddings": False, "tie_embeddings": False, "activation": "gelu"},
+    "with a bias": {"output_bias": True, "activation": "silu"},
+    "odd": {"d_model": 15, "heads": 3, "activation": "gelu-tanh"},
 }
 
 
@@ -53,7 +53,9 @@ def stirred(model):
 def made(name="usual", **changes):
     torch.manual_seed(0)
     table = SMALL | KINDS[name] | changes
-    return stirred(build_translator(table, SIZE + 2 * (not table.get("shared", True)), SIZE))
+    return stirred(
+        build_translator(table, SIZE + 2 * (not table.get("share_embeddings", True)), SIZE)
+    )
 
 
 def pairs(stop=3):
@@ -216,7 +218,7 @@ def test_configs_that_do_not_fit(changes, told, tmp_path):
 def test_what_is_no_marian(tmp_path):
     with pytest.raises(UserError, match=r'model.norm = "post"'):
         write_marian(made(norm="pre"), tmp_path)
-    recurrent = build_translator({"kind": "recurrent", "embedding": 8, "hidden": 8}, 20, 20)
+    recurrent = build_translator({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, 20, 20)
     with pytest.raises(UserError, match="recurrent"):
         write_marian(recurrent, tmp_path)
 
@@ -270,7 +272,7 @@ def opus(tmp_path):
     (folder / "tokenizer_config.json").write_text('{"source_lang": "en", "target_lang": "fr"}')
     size = len(names) + 1
     torch.manual_seed(0)
-    write_marian(stirred(build_translator(SMALL | {"bias": True}, size, size)), folder)
+    write_marian(stirred(build_translator(SMALL | {"output_bias": True}, size, size)), folder)
     edit(folder, eos_token_id=0, pad_token_id=size - 1, decoder_start_token_id=size - 1)
     return folder
 
@@ -309,7 +311,7 @@ def test_pieces_are_saved_and_read(opus, tmp_path):
     assert again == words.source
     assert again.encode("the  cats \udc80") == words.source.encode("the cats �")
     assert again.decode(again.encode("the cats")) == "the cats"
-    with pytest.raises(UserError, match="borrowed"):
+    with pytest.raises(UserError, match="imported with its model"):
         UnigramTokenizer.train(["a"])
 
 
@@ -384,7 +386,7 @@ def test_byte_pairs_come_back_with_their_model(joint, tmp_path, capsys):
     source = BytePairTokenizer.train(some + more if joint else some, 280, with_eos=True)
     target = source if joint else BytePairTokenizer.train(more, 275, with_eos=True)
     torch.manual_seed(3)
-    table = SMALL | ({} if joint else {"shared": False})
+    table = SMALL | ({} if joint else {"share_embeddings": False})
     model = build_translator(table, len(source), len(target)).eval()
     words = TokenizerPair(source, target, True)
     assert export_translator(model, words, "marian", tmp_path / "theirs", ("en", "de")) == []
@@ -420,7 +422,7 @@ def test_byte_pairs_of_others_are_not_a_marians(opus, tmp_path):
 def test_byte_pairs_that_were_changed(change, told, tmp_path):
     source = BytePairTokenizer.train(["the cat sees two dogs"] * 20, 280, with_eos=True)
     target = BytePairTokenizer.train(["die katze sieht zwei hunde"] * 20, 275, with_eos=True)
-    model = build_translator(SMALL | {"shared": False}, len(source), len(target))
+    model = build_translator(SMALL | {"share_embeddings": False}, len(source), len(target))
     export_translator(model, TokenizerPair(source, target, True), "marian", tmp_path / "theirs")
     path = tmp_path / "theirs" / "target" / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

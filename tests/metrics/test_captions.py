@@ -214,7 +214,9 @@ def test_resampled_counts_are_captions_scored_again(measure):
     scores = []
     for _ in range(40):
         drawn = dice.integers(12, size=12)
-        again = measure.count([better[i] for i in drawn], [references[i] for i in drawn])
+        again = measure.collect_statistics(
+            [better[i] for i in drawn], [references[i] for i in drawn]
+        )
         scores.append(again.score().score)
     assert [found.system.low, found.system.high] == pytest.approx(sorted(scores)[1:-1:37])
     assert found.difference.value > 0

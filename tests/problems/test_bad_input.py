@@ -276,7 +276,7 @@ def test_in_python() -> None:
 def test_no_warning_reaches_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "large.toml"
     path.write_text("[given]\nX = [[1e200, 1e200]]")
-    code = f"from workings.problems import Problem; Problem.load({str(path)!r}).solve().json()"
+    code = f"from workings.problems import Problem; Problem.load({str(path)!r}).solve().to_json()"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )

@@ -92,7 +92,7 @@ class Sheet:
         }
 
     def work(self, **wrong: Way) -> Env:
-        env, ways = dict(self.given), self.draw_methods()
+        env, ways = dict(self.given), self.ways()
         for key, way in ways.items():
             env[key] = wrong.get(key, way)(env)
         return {key: env[key] for key in ways if key[0] not in "QKV" or "." not in key}

@@ -76,7 +76,7 @@ def test_what_was_found_stands_beside_the_class_however_many_there_are(classes):
     counts = [[3 if i == j else 1 for j in range(classes)] for i in range(classes)]
     page = confusion_matrix_html([f"class {k}" for k in range(classes)], counts)
     head, *rows = re.findall(r"<tr>.*?</tr>", page)
-    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "found"
+    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "recall"
     share = f"{300 / (classes + 2):.1f} %"
     assert all(
         re.search(r"<td>(.*?)</td>", row).group(1).endswith(f"{share}</span>") for row in rows

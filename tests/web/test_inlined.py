@@ -25,11 +25,9 @@ MAP = asdict(
 MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(build_palette(k)) for k in ("light", "dark")}}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
-    "flow.js": ({"givens": [], "steps": WORKED["steps"]}, "figure[data-key=mixed]"),
     "dock.js": ({"working": WORKING}, "math"),
-    "finding.js": ({"findings": REPORT["findings"], "claimed": {}}, ".finding code"),
-    "map.js": ({"map": MAP}, "td[data-row]"),
-    "maps.js": ({"told": MAPS}, "button.thumb"),
+    "heatmap.js": ({"map": MAP}, "td[data-row]"),
+    "heatmap_groups.js": ({"told": MAPS}, "button.thumb"),
     "solution.js": ({"told": WORKED}, "figure[data-key=mixed]"),
     "report.js": ({"told": REPORT}, ".finding code"),
     "widget.js": ({"shown": "report", "told": REPORT}, ".finding code"),
@@ -45,7 +43,6 @@ RENDERED = """async ([text, state, shows]) => {
   };
   const el = document.querySelector('main');
   (await import(link)).default.render({ model, el });
-  if (state.steps) model.set('steps', state.steps);
   return el.querySelectorAll(shows).length;
 }"""
 

@@ -112,9 +112,9 @@ def test_a_solution_in_a_file(looked: Open) -> None:
     cell(seen, "weights", 1, 1).hover()
     formula = seen.locator(".dock .formula")
     assert formula.get_attribute("aria-label") == solution.cell("weights", 2, 2)
-    assert seen.locator(".dock .who").inner_text() == "cat looks at cat"
-    assert seen.locator("figure[data-key=masked] td.read").count() == 3
-    assert seen.locator("figure[data-key=weights] td.along").count() == 5
+    assert seen.locator(".dock .tokens").inner_text() == "cat attends to cat"
+    assert seen.locator("figure[data-key=masked] td.input-cell").count() == 3
+    assert seen.locator("figure[data-key=weights] td.same-line").count() == 5
     cell(seen, "X", 0, 2).hover()
     assert seen.locator(".dock").inner_text() == "X[1,3] = 2, given."
     seen.mouse.move(0, 0)

@@ -347,7 +347,7 @@ def _check_options(
         raise UserError(f"source and target are both {safe_repr(source)}: they must be two")
     if not (min(validation, test) >= 0 and validation + test < 1):
         raise UserError(f"validation = {validation}, test = {test}: nothing is left to train on")
-    for name, value in (("longest", max_length), ("ratio", ratio)):
+    for name, value in (("max_length", max_length), ("ratio", ratio)):
         if not value >= 1:
             raise UserError(f"{name} = {value}: it must be at least 1")
 

@@ -169,7 +169,7 @@ def hold_out_pairs(
 
     >>> pairs = [SentencePair("go", "va"), SentencePair("go", "pars"), SentencePair("leave", "pars"), SentencePair("run", "cours")]
     >>> hold_out_pairs(pairs, 1)[1]
-    [Pair(source='run', target='cours')]
+    [SentencePair(source='run', target='cours')]
     """
     part_of = [0] * len(pairs)
     room = list(counts)

@@ -200,8 +200,7 @@ Region = tuple[slice, slice]
 def draw_scene(scene: Scene, size: int) -> UInt8[np.ndarray, "size size 3"]:
     """Draw a scene as a picture, so many pixels wide and high.
 
-    >>> from workings.data.scenes import scenes
-    >>> draw_scene(next(scenes("train")), 64).shape
+    >>> draw_scene(next(generate_scenes("train")), 64).shape
     (64, 64, 3)
     """
     start, end = (np.array(colour, dtype=np.float32) for colour in scene.background)

@@ -332,8 +332,8 @@ def unique_token_names(tokenizer: Tokenizer) -> list[str]:
 
     A special that is spelt like a token of the text, or half a character, goes by its number.
 
-    >>> from workings.data.tokenizers.characters import Characters
-    >>> unique_token_names(Characters.train(["aab\udc80"]))
+    >>> from workings.data.tokenizers.characters import CharacterTokenizer
+    >>> unique_token_names(CharacterTokenizer.train(["aab\udc80"]))
     ['<pad>', '<s>', '<unk>', 'a', 'b', '<5>']
     """
     found: dict[str, int] = {}

@@ -206,7 +206,7 @@ def convert_marian_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tu
 def feature_order(width: int) -> Int[Tensor, " width"]:
     """Their number of each of our features: sines and cosines in turn.
 
-    >>> features(6)
+    >>> feature_order(6)
     tensor([0, 3, 1, 4, 2, 5])
     """
     ours = torch.arange(width, device="cpu")

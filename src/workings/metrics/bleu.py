@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.errors import UserError, did_you_mean
-from workings.metrics import bleu
 
 References: TypeAlias = Sequence[str] | Sequence[Sequence[str]]
 
@@ -209,14 +208,14 @@ def score_translations(
     A sentence has a reference, or a list of them.
 
     >>> scores = score_translations(["the cat sat on the mat"], ["the cat lay on the mat"])
-    >>> round(scores.bleu_metric.score_translations, 2), round(scores.chrf_metric.score_translations, 2)
+    >>> round(scores.bleu.score, 2), round(scores.chrf.score, 2)
     (37.99, 61.09)
-    >>> scores.bleu_metric.signature
+    >>> scores.bleu.signature
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:...'
     """
-    counted = bleu.chrf_metric(lowercase=lowercase).collect_statistics(hypotheses, references)
+    counted = chrf_metric(lowercase=lowercase).collect_statistics(hypotheses, references)
     return CorpusScores(
-        _compute_bleu(bleu.bleu_metric(lowercase=lowercase), hypotheses, references),
+        _compute_bleu(bleu_metric(lowercase=lowercase), hypotheses, references),
         ChrFResult(counted.score().score, counted.signature),
     )
 
@@ -229,14 +228,12 @@ def score_tokenized_bleu(
     For comparison with papers that report it so. `language` is that of the translations.
 
     >>> found = score_tokenized_bleu(["A dog runs."], ["a dog runs ."], language="en", lowercase=True)
-    >>> round(found.score_translations, 2), found.hypothesis_length
+    >>> round(found.score, 2), found.hypothesis_length
     (100.0, 4)
     >>> found.signature
     'tokenised BLEU (Moses en, lower case), sacremoses ..., nrefs:1|case:lc|...'
     """
-    return _compute_bleu(
-        bleu.moses_bleu_metric(language, lowercase=lowercase), hypotheses, references
-    )
+    return _compute_bleu(moses_bleu_metric(language, lowercase=lowercase), hypotheses, references)
 
 
 def _compute_bleu(

@@ -238,7 +238,7 @@ def score_captions(hypotheses: Sequence[str], references: References) -> Caption
     ...     ["A dog runs.", "two cats sleep"],
     ...     [["a dog runs", "the brown dog runs fast"], ["two cats on a sofa"]],
     ... )
-    >>> [round(figure, 1) for figure in (*found.bleu, found.cider_metric, found.rouge_metric, found.exact)]
+    >>> [round(figure, 1) for figure in (*found.bleu, found.cider, found.rouge, found.exact_match)]
     [59.7, 56.6, 48.6, 1.7, 355.9, 73.9, 50.0]
     >>> found.signature
     'nrefs:var|case:lc|tok:words,clitics-apart,no-punctuation|len:closest|smooth:none|df:set|...'

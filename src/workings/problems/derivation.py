@@ -328,10 +328,10 @@ def find_inputs(
 ) -> list[SourceBlock]:
     """List what a cell, counted from 0 in the problem's convention, is computed from.
 
-    `among`: the matrices to stop at; without it, the givens and the steps that are shown.
+    `stop_at`: the matrices to stop at; without it, the givens and the steps that are shown.
 
     >>> find_inputs(Problem(X=[[1, 2], [3, 1], [0, 1]], scale="none"), "scores", 0, 2)
-    [Block(key='Q', rows=[0], columns=[0, 1]), Block(key='K', rows=[2], columns=[0, 1])]
+    [SourceBlock(key='Q', rows=[0], columns=[0, 1]), SourceBlock(key='K', rows=[2], columns=[0, 1])]
     """
     return InputFinder(problem, key, stop_at).find(row, column)
 

@@ -37,7 +37,7 @@ def read_number(cell: object, where: str) -> Number | None:
     """Read a cell of a problem file; None is a blank. `where` names it in an error.
 
     >>> read_number("0,50", "X")
-    Number(text='0,50', value=0.5, places=2, exponent=False)
+    Number(text='0,50', value=0.5, places=2, has_exponent=False)
     >>> read_number("?", "Q") is None
     True
     """

@@ -47,7 +47,7 @@ class Problem:
     >>> problem.solve()["scores"]
     array([[1., 0.],
            [0., 4.]])
-    >>> problem.check_problem().first.cell
+    >>> problem.check().first.cell
     (1, 1)
     """
 

@@ -125,7 +125,7 @@ class TranslationRecipe(BoundedConfig):
         object.__setattr__(self, "model", {"kind": kind, **self.model})
         if kind != "recurrent" and self.scheduled_sampling.rate:
             raise UserError(f"scheduled_sampling is for recurrent models, not a {kind}")
-        # What is borrowed may be two ways to split into the pieces of one vocabulary.
+        # Imported tokenizers may be two ways to split into the pieces of one vocabulary.
         if (
             model.share_embeddings
             and not self.tokenizer.shared_vocab

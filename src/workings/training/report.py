@@ -44,7 +44,7 @@ def build_caption_sections(task: Captioning) -> list[tuple[str, str]]:
         expected = "<br>".join(escape_html(text) for text in picture.captions)
         shown.append(
             f'<h3 dir="auto">{escape_html(told.caption)}</h3>\n'
-            f'<p class="what" dir="auto">What was to be said:<br>{expected}</p>\n{caption_strip(told)}'
+            f'<p class="explanation" dir="auto">What was to be said:<br>{expected}</p>\n{caption_strip(told)}'
         )
     return [(f"Captions ({part})", "\n".join(shown))] if shown else []
 
@@ -75,7 +75,7 @@ def _render_mistake(task: Classification, split: str, index: int, truth: str) ->
     how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
     explanation = explain(task, task.examples[split][index].text, methods=[how])
     return (
-        f'<div class="wrong-one"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
+        f'<div class="mistake"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
         f"{render_summary(_truncate_explanation(explanation))}</div>"
     )
 

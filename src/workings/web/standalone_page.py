@@ -153,7 +153,7 @@ def _write_interactive_page(component: Component, workings: dict[str, Any]) -> s
 <script type="application/json" id="told">{_dump_json(state=state, workings=workings)}</script>
 """
     return html_page(
-        component.title, body, style=component_css() + _STYLE, script=bundle_module("file.js")
+        component.title, body, style=component_css() + _STYLE, script=bundle_module("standalone.js")
     )
 
 

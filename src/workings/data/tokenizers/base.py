@@ -12,7 +12,7 @@ from workings.errors import UserError
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 FORMAT = "workings tokenizer"
-VERSION = 1
+VERSION = 2
 
 Span = tuple[int, int]
 

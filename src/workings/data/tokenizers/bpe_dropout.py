@@ -26,7 +26,7 @@ MAX_WORD_BYTES = 32
 class BPEDropout:
     """Texts whose words are split anew each epoch, with the chance `share` for a pair to be left.
 
-    >>> tokenizer = BytePairTokenizer.train(["low lower lowest"] * 10, size=270)
+    >>> tokenizer = BytePairTokenizer.train(["low lower lowest"] * 10, vocab_size=270)
     >>> loose = BPEDropout(tokenizer, ["lower low"], dropout=0.1, seed="b")
     >>> [[tokenizer.id_to_token(i) for i in loose.sample_epoch(epoch)[0]] for epoch in (0, 1, 0)]
     [['low', 'e', 'r', 'Ġlow'], ['l', 'o', 'w', 'e', 'r', 'Ġlow'], ['low', 'e', 'r', 'Ġlow']]

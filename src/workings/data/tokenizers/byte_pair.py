@@ -209,7 +209,7 @@ class GPT2Tokenizer(BytePairTokenizer):
     nothing is unknown.
     """
 
-    kind = "borrowed byte-pair"
+    kind = "gpt2"
     default_specials: ClassVar[tuple[str, ...]] = ()
 
     def __init__(

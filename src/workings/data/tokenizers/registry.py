@@ -33,7 +33,7 @@ def train_tokenizer(
     """Make a tokenizer of the named kind from texts.
 
     >>> train_tokenizer("words", ["We are learning AI", "AI is a CS topic"])
-    Words(11 tokens)
+    WordTokenizer(11 tokens)
     """
     if kind not in TOKENIZERS:
         raise UserError(f"tokenizer = {kind!r}: {did_you_mean(kind, TOKENIZERS)}")
@@ -47,7 +47,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     CharacterTokenizer.train(["hello"]).save(f"{folder}/tokenizer.json")
     ...     load_tokenizer(f"{folder}/tokenizer.json")
-    Characters(7 tokens)
+    CharacterTokenizer(7 tokens)
     """
     path = Path(path)
     table = _read_json(path)

@@ -27,7 +27,7 @@ class CharsMapNormalizer:
     """Replaces the longest prefix that the table knows, again and again; nothing, by no table.
 
     >>> CharsMapNormalizer().normalize(" a  b ")
-    Folded(text='▁a▁b', spans=[(1, 1), (1, 2), (2, 4), (4, 5)])
+    NormalizedText(text='▁a▁b', spans=[(1, 1), (1, 2), (2, 4), (4, 5)])
     """
 
     def __init__(self, charsmap: bytes = b"") -> None:
@@ -103,7 +103,7 @@ class UnigramTokenizer(Tokenizer):
     'low low'
     """
 
-    kind = "borrowed pieces"
+    kind = "unigram"
 
     def __init__(
         self,
@@ -118,7 +118,9 @@ class UnigramTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, *_: Any, **__: Any) -> "UnigramTokenizer":
-        raise UserError("these pieces are borrowed, not trained: byte-pair can be")
+        raise UserError(
+            "a unigram tokenizer is imported with its model, not trained: train a byte-pair tokenizer"
+        )
 
     def tokenize(self, text: str) -> list[str]:
         return [piece.replace(SPACE_SYMBOL, " ") for piece, _ in self._split(text)]

@@ -62,7 +62,7 @@ class WordTokenizer(Tokenizer):
     >>> [basic_english(s) for s in sentences]
     [['we', 'are', 'learning', 'ai'], ['ai', 'is', 'a', 'cs', 'topic']]
     >>> words = WordTokenizer.train(sentences)
-    >>> [words.token(i) for i in range(len(words))]
+    >>> [words.id_to_token(i) for i in range(len(words))]
     ['<pad>', '<s>', '<unk>', 'ai', 'a', 'are', 'cs', 'is', 'learning', 'topic', 'we']
     >>> words.encode_batch(sentences)
     [[10, 5, 8, 3], [3, 7, 4, 6, 9]]
