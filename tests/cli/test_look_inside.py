@@ -64,7 +64,7 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
     assert "block 2, " in said
     out = tmp_path / "cells.html"
     assert run("cells", folder / "lstm", *ask, "--format", "html", "--out", out) == 0
-    assert "How far along the line" in out.read_text(encoding="utf-8")
+    assert "Position in the line" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
     [
         (("--property", "qoutes"), "did you mean 'quotes'?"),
         (("--kind", "pyton"), "did you mean 'python'?"),
-        (("--pattern", "a=("), "no regular expression"),
-        (("--characters", "100"), "400 at least"),
+        (("--pattern", "a=("), "invalid regular expression"),
+        (("--characters", "100"), "at least 400"),
         (("--characters", "0"), "at least 1"),
         (("--text", "nowhere.txt"), "neither a file nor a named corpus"),
     ],

@@ -1,4 +1,4 @@
-"""Properties of a text, against texts marked by hand and against Python's own tokenizer."""
+"""Properties of texts: compared with marks by hand and with Python's tokenizer."""
 
 import io
 import time
@@ -31,7 +31,7 @@ def digits(values) -> str:
     return "".join(str(int(value)) for value in values)
 
 
-MARKED = [  # the text, and where it holds once the character has been read
+MARKED = [  # kind, property, text, and where the property holds
     ("prose", "quotes", 'He said "yes" twice', "........++++......."),
     ("prose", "quotes", "“One” «two»", "++++..++++."),
     ("prose", "quotes", '"a\n\n"b" c', "+++.++..."),
@@ -49,11 +49,11 @@ MARKED = [  # the text, and where it holds once the character has been read
 
 
 @pytest.mark.parametrize(("kind", "name", "text", "expected"), MARKED)
-def test_marked_by_hand(kind, name, text, expected):
+def test_property_holds_where_marked(kind, name, text, expected):
     assert marks(list_properties(kind)[name].compute_values(text)) == expected
 
 
-def test_depth_and_places():
+def test_depth_offset_and_indentation():
     known = list_properties("c")
     assert digits(known["brackets"].compute_values("f(a[0])) + (")) == "011221000001"
     assert digits(known["brackets"].compute_values("{ {\n}\n(")) == "1122001"
@@ -61,33 +61,33 @@ def test_depth_and_places():
     assert digits(known["indentation"].compute_values("a\n  b\n\n\tc\n")) == "0022222888"
 
 
-def test_python_strings_and_comments_are_where_pythons_tokenizer_has_them():
+def test_strings_and_comments_match_pythons_tokenizer():
     source = "".join(next(read_corpus("python-source")))[:200_000]
     source = source[: source.rindex("\n\n\n")] + "\n"
     quoted, commented = np.zeros(len(source), bool), np.zeros(len(source), bool)
     starts = np.cumsum([0, *(len(line) for line in source.splitlines(keepends=True))])
     try:
-        for found in tokenize.generate_tokens(io.StringIO(source).readline):
-            begin = starts[found.start[0] - 1] + found.start[1]
-            end = starts[found.end[0] - 1] + found.end[1]
-            if found.type == token.STRING:
-                quoted[begin:end] = True
-            elif found.type == token.COMMENT:
-                commented[begin:end] = True
+        for item in tokenize.generate_tokens(io.StringIO(source).readline):
+            start = starts[item.start[0] - 1] + item.start[1]
+            end = starts[item.end[0] - 1] + item.end[1]
+            if item.type == token.STRING:
+                quoted[start:end] = True
+            elif item.type == token.COMMENT:
+                commented[start:end] = True
     except (tokenize.TokenError, IndentationError):
-        pytest.skip("this Python's library is cut where it cannot be read")
-    ours = scan_text(source, "python")
-    assert (ours.in_comment == commented).all()
-    assert not (ours.in_quotes & ~quoted).any()
-    # What we leave out of a string is what opens it before its last mark, and the last of all.
-    assert (quoted & ~ours.in_quotes).sum() < 0.12 * quoted.sum()
+        pytest.skip("the excerpt of this Python's library cannot be tokenized")
+    scan = scan_text(source, "python")
+    assert (scan.in_comment == commented).all()
+    assert not (scan.in_quotes & ~quoted).any()
+    # Not in quotes: prefixes, all opening marks but the last, and the last closing mark.
+    assert (quoted & ~scan.in_quotes).sum() < 0.12 * quoted.sum()
 
 
 @given(
     text=st.text(alphabet="ab \n\t\"'\\#/*(){}[]:if", max_size=200),
     kind=st.sampled_from(TEXT_KINDS),
 )
-def test_any_text_has_a_value_for_each_character(text, kind):
+def test_every_text_has_a_value_per_character(text, kind):
     for known in list_properties(kind).values():
         values = known.compute_values(text)
         assert values.shape == (len(text),)
@@ -99,14 +99,14 @@ def test_any_text_has_a_value_for_each_character(text, kind):
     later=st.text(alphabet="ab \n(){}:if", max_size=9),
     kind=st.sampled_from(TEXT_KINDS),
 )
-def test_how_deep_it_is_does_not_depend_on_what_comes(text, later, kind):
+def test_depth_does_not_depend_on_later_characters(text, later, kind):
     brackets = list_properties(kind)["brackets"]
     assert (
         brackets.compute_values(text) == brackets.compute_values(text + later)[: len(text)]
     ).all()
 
 
-def test_kinds_are_guessed():
+def test_kind_is_detected():
     assert detect_kind("".join(next(read_corpus("python-source")))) == "python"
     assert (
         detect_kind("If it is so,\nfor all of us, with care,\nwhile he waits; and no more.\n")
@@ -116,38 +116,35 @@ def test_kinds_are_guessed():
     assert detect_kind("") == "prose"
 
 
-# -- of one's own --------------------------------------------------------------------------------
-
-
-def test_a_pattern_holds_in_its_matches_or_their_first_group():
+def test_pattern_holds_in_its_matches_or_their_first_group():
     assert marks(from_pattern("numbers", r"\d+").compute_values("a 12 3")) == "..++.+"
     assert marks(from_pattern("call", r"\w+\((\w*)\)").compute_values("f(ab) g")) == "..++..."
     assert marks(from_pattern("first", r"^\w").compute_values("ab\ncd")) == "+..+."
 
 
-def test_a_pattern_that_explodes_is_ended():
-    began = time.perf_counter()
-    with pytest.raises(UserError, match="took longer than 1 s"):
+def test_pattern_that_does_not_terminate_is_ended():
+    start = time.perf_counter()
+    with pytest.raises(UserError, match="took more than 1 s"):
         from_pattern("bad", r"(a+)+$", timeout=1.0).compute_values("a" * 60 + "b")
-    assert time.perf_counter() - began < 30
+    assert time.perf_counter() - start < 30
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "*"])
-def test_what_is_no_pattern_is_told(pattern):
-    with pytest.raises(UserError, match="no regular expression"):
+def test_invalid_pattern_is_refused(pattern):
+    with pytest.raises(UserError, match="invalid regular expression"):
         from_pattern("bad", pattern)
 
 
-def test_functions_are_held_to_what_they_should_give():
+def test_values_of_the_wrong_shape_or_type_are_refused():
     with pytest.raises(UserError, match="expected 3 values"):
         Property("short", "", lambda _: [True]).compute_values("abc")
     with pytest.raises(UserError, match="booleans or numbers"):
         Property("words", "", lambda text: list(text)).compute_values("abc")
-    with pytest.raises(UserError, match="not finite"):
+    with pytest.raises(UserError, match="NaN or infinite"):
         Property("nan", "", lambda text: [np.nan] * len(text)).compute_values("abc")
 
 
-def test_what_is_asked_for():
+def test_properties_are_selected_by_name_kind_and_pattern():
     text = "def f():\n    return 0\n"
     assert [p.name for p in select_properties(text)] == list(list_properties("python"))
     assert [p.name for p in select_properties(text, "prose", ["line", "line"])] == ["line"]
