@@ -16,7 +16,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def packages() -> list[str]:
     """Name the packages in import order, lowest first."""
-    text = (PACKAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    text = (PACKAGE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
     return re.findall(r"^  (\w+)(?:\.py|/)\s", text, flags=re.MULTILINE)
 
 

@@ -203,12 +203,12 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
 
 
 TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
-    "classifiers": (classifiers, ("README.md", "docs/classifiers.md", "docs/recipes.md")),
-    "language": (language, ("README.md", "docs/language.md", "docs/recipes.md")),
+    "classifiers": (classifiers, ("docs/classifiers.md", "docs/recipes.md")),
+    "language": (language, ("docs/language.md", "docs/recipes.md")),
     "cells": (cells, ("docs/cells.md",)),
     "speed": (speed, ("docs/language.md",)),
-    "translators": (translators, ("README.md", "docs/translate.md", "docs/recipes.md")),
-    "captioners": (captioners, ("README.md", "docs/caption.md", "docs/recipes.md")),
+    "translators": (translators, ("docs/translate.md", "docs/recipes.md")),
+    "captioners": (captioners, ("docs/caption.md", "docs/recipes.md")),
     "crews": (crews, ("docs/cluster.md",)),
 }
 
