@@ -24,7 +24,7 @@ NAVIGATION = {
     "Looking inside": ("explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/inside"),
     "Further": ("hub", "cluster", "threads"),
-    "Take part": ("extending", "design"),
+    "Take part": ("extending", "design", "decisions"),
 }
 REFERENCE = "reference/"
 STYLE, INDEX = "site.css", "index.js"
