@@ -1,0 +1,272 @@
+"""Every name that the safety net types or reads: where a name changes, this file does, no other.
+
+What is frozen are numbers and structure. Names in frozen/*.json are compared only up to a
+one-to-one renaming.
+"""
+
+from typing import Any
+
+# -- where the program is ------------------------------------------------------------------------
+WEB_MODULE, WEB_FACTORY = "workings.web.app", "application"
+SHELF_MODULE, SHELF = "workings.web.shelf", "Shelf"
+
+# -- what runs are asked about -------------------------------------------------------------------
+PROMPT, SENTENCE = "hello", "one red cat"
+
+# -- the command line ----------------------------------------------------------------------------
+SOLVE = ["solve", "{file}", "--format", "json"]
+CHECK = ["check", "--json", "{file}"]
+MAKE = ["make", "--kind", "{kind}", "--size", "{size}", "--count", "{count}", "--seed", "7"]
+MAKE_INTO = ["--out", "{out}"]
+MAKE_FAULTY = ["--mistakes"]
+GRADE = ["grade", "{sheet}", "{answers}"]
+TRAIN = ["train", "{recipe}", "--quiet", "--threads", "1", "--out", "{out}"]
+EXPORT = ["export", "{run}", "--to", "{form}", "--out", "{out}"]
+GPT2, CTRANSLATE2, MARIAN = "gpt2", "ctranslate2", "marian"
+SUMMARY = ["summary", "{recipe}"]
+PRINTED = {  # verbs that print numbers about a run
+    "evaluate classifier": ["evaluate", "{classify-transformer}"],
+    "predict": ["predict", "{classify-transformer}", "fig iron plum"],
+    "explain": ["explain", "{classify-transformer}", "fig iron plum"],
+    "evaluate language model": ["evaluate", "{language-gpt}"],
+    "complete": ["complete", "{language-gpt}", "hell", "--tokens", "5", "--show"],
+    "head": ["head", "{language-gpt}", PROMPT, "--layer", "1", "--head", "2"],
+    "translate": ["translate", "{translate-transformer}", SENTENCE, "--show"],
+    "judge": ["judge", "{translate-transformer}"],
+    "tokens": ["tokens", "We are learning AI"],
+    "gradients": ["gradients", "{language-rnn}"],
+}
+WRITTEN = {  # verbs that write JSON about a run
+    "attention": ["attention", "{language-gpt}", PROMPT, "--format", "json", "--out", "{out}"],
+}
+
+# The kinds of sheets, each with the size and the count that are made of it.
+KINDS = {
+    "self": ("3x4", 2),
+    "masked": ("3x4", 2),
+    "cross": ("2x4", 2),
+    "multi-head": ("2x4", 1),
+    "block": ("2x3", 1),
+    "additive": ("3x3", 2),
+    "positions": ("3x4", 2),
+    "layer_norm": ("3x3", 2),
+    "feed_forward": ("3x3", 2),
+    "rnn": ("3x3", 2),
+    "lstm": ("2x2", 1),
+}
+FAULTY_KINDS = ("self", "masked", "lstm")
+
+# -- files ---------------------------------------------------------------------------------------
+KEY_FOLDER = "key"
+PROBLEM_FILES = "problem-*.toml"
+LOG_FILE = "log.jsonl"
+
+# -- what is no number and no structure ----------------------------------------------------------
+PROSE = {"says", "title", "file", "note", "notes", "version"}  # keys in JSON, columns of marks
+TIMES = {"seconds", "evaluation_seconds", "milliseconds"}  # keys in a log, and in answers
+
+# -- recipes -------------------------------------------------------------------------------------
+_TRANSFORMER: dict[str, Any] = {
+    "model.kind": "transformer",
+    "model.embedding": 8,
+    "model.hidden": 8,
+    "model.layers": 2,
+    "model.heads": 2,
+}
+_RECURRENT: dict[str, Any] = {
+    "model.kind": "recurrent",
+    "model.embedding": 8,
+    "model.hidden": 8,
+}
+_CLASSIFY: dict[str, Any] = {
+    "task": "classify",
+    "seed": 1,
+    "data.set": "{fruit}",
+    "train.epochs": 2,
+    "train.batch": 8,
+    "train.rate": 0.01,
+}
+_LANGUAGE: dict[str, Any] = {
+    "task": "language",
+    "seed": 1,
+    "data.set": "hello",
+    "data.window": 10,
+    "data.steps": 10,
+    "data.sample": 0,
+    "train.epochs": 2,
+    "train.batch": 8,
+    "train.rate": 0.01,
+}
+_TRANSLATE: dict[str, Any] = {
+    "task": "translate",
+    "seed": 1,
+    "data.set": "{pairs}",
+    "data.source": "en",
+    "data.target": "fr",
+    "train.epochs": 2,
+    "train.batch": 200,
+    "train.rate": 0.01,
+    "search.beams": 2,
+}
+_CAPTION: dict[str, Any] = {
+    "task": "caption",
+    "seed": 1,
+    "data.set": "{squares}",
+    "data.pixels": 32,
+    "data.validation": 0.2,
+    "model.channels": [8, 8],
+    "search.beams": 1,
+    "search.longest": 6,
+    "train.epochs": 2,
+    "train.batch": 8,
+    "train.rate": 0.01,
+}
+# {fruit}, {pairs}, {squares}: files that the net writes. Other names of data.set are built in.
+RECIPES: dict[str, dict[str, Any]] = {
+    "classify-emoji": _CLASSIFY
+    | _RECURRENT
+    | {
+        "data.set": "emoji-languages",
+        "data.longest": 12,
+        "tokenizer.kind": "characters",
+        "tokenizer.size": 300,
+        "model.cell": "gru",
+        "model.bidirectional": True,
+        "model.pooling": "max",
+        "model.dropout": 0.1,
+        "train.epochs": 1,
+        "train.batch": 1024,
+        "train.schedule": "cosine",
+        "train.warmup": 0.05,
+    },
+    "classify-lstm": _CLASSIFY | _RECURRENT | {"model.cell": "lstm", "model.pooling": "last"},
+    "classify-transformer": _CLASSIFY
+    | _TRANSFORMER
+    | {"train.average": "ema", "train.smoothing": 0.1, "train.schedule": "linear"},
+    "classify-perceptron": _CLASSIFY
+    | {
+        "model.kind": "perceptron",
+        "model.embedding": 8,
+        "model.hidden": [8, 4],
+        "model.length": 5,
+        "train.optimizer": "sgd",
+        "train.momentum": 0.8,
+        "train.clip": 0.5,
+    },
+    "classify-convolution": _CLASSIFY
+    | {
+        "model.kind": "convolution",
+        "model.embedding": 8,
+        "model.channels": [8],
+        "model.kernel": 2,
+        "model.stride": 1,
+        "model.hidden": 8,
+        "train.optimizer": "adam",
+        "train.accumulate": 2,
+    },
+    "classify-ngrams": _CLASSIFY
+    | {"model.kind": "ngrams", "model.longest": 2, "model.min_count": 1},
+    "language-rnn": _LANGUAGE
+    | _RECURRENT
+    | {"model.embedding": 4, "model.hidden": 3, "model.cell": "rnn", "data.carry": True},
+    "language-lstm": _LANGUAGE | _RECURRENT | {"forcing.student": 0.5, "model.tied": True},
+    "language-rotary": _LANGUAGE | _TRANSFORMER | {"train.optimizer": "muon"},
+    "language-gpt": _LANGUAGE
+    | _TRANSFORMER
+    | {"model.positions": "learned", "model.length": 16, "train.rate": 0.05},
+    "translate-emoji": _TRANSLATE
+    | _TRANSFORMER
+    | {
+        "data.set": "emoji-names",
+        "data.longest": 4,
+        "tokenizer.kind": "byte-pair",
+        "tokenizer.size": 400,
+        "train.optimizer": "muon",
+        "train.betas": [0.95, 0.98],
+        "train.smoothing": 0.1,
+        "train.epochs": 1,
+        "train.batch": 4096,
+        "search.beams": 1,
+    },
+    "translate-transformer": _TRANSLATE
+    | _TRANSFORMER
+    | {
+        "tokenizer.kind": "words",
+        "model.norm": "post",
+        "model.activation": "relu",
+        "train.schedule": "inverse-sqrt",
+        "train.warmup": 0.2,
+    },
+    "translate-attention": _TRANSLATE
+    | _RECURRENT
+    | {"tokenizer.kind": "words", "tokenizer.joint": False, "model.context": "additive"},
+    "caption-scenes": _CAPTION
+    | _RECURRENT
+    | {
+        "data.set": "scenes",
+        "data.pixels": 16,
+        "model.channels": [4],
+        "model.eye": "vgg",
+        "train.epochs": 1,
+        "train.batch": 512,
+    },
+    "caption-attention": _CAPTION
+    | _RECURRENT
+    | {"model.eye": "vgg", "model.cell": "lstm", "model.context": "additive"},
+    "caption-transformer": _CAPTION | _TRANSFORMER | {"model.eye": "residual"},
+}
+
+# -- the page ------------------------------------------------------------------------------------
+# What is asked, in order; {table} is a lecture as the page itself is told it.
+LECTURE = "/api/lecture/{name}"
+OF_A_LECTURE: dict[str, tuple[str, dict[str, Any]]] = {
+    "work": ("/api/work", {"table": "{table}", "decimals": 4}),
+    "check": ("/api/check", {"table": "{table}", "decimals": 3}),
+}
+_TABLE: dict[str, Any] = {
+    "title": "Two words",
+    "tokens": ["the", "cat"],
+    "settings": {"heads": 2, "mask": "causal"},
+    "given": {
+        "X": [["1", "0.5"], ["0", "2"]],
+        "W_Q": [[1, 0, 1, 2], [0, 1, 1, 0]],
+        "W_K": [[1, 1, 0, 2], [1, 1, 2, 0]],
+    },
+    "claims": [{"key": "Q", "cells": [["1", "0.5", "?", "2"], ["?", "?", "?", "?"]]}],
+}
+_HEAD = {"part": "decoder", "layer": 1, "head": 1}
+_GPT = {"run": "language-gpt", "text": PROMPT}
+ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "work": ("/api/work", {"table": _TABLE}),
+    "check": ("/api/check", {"table": _TABLE}),
+    "cell": ("/api/cell", {"table": _TABLE, "key": "weights.2", "row": 1, "column": 0}),
+    "hint 1": ("/api/hint", {"table": _TABLE, "key": "Q", "level": 1}),
+    "hint 2": ("/api/hint", {"table": _TABLE, "key": "Q", "level": 2}),
+    "hint 3": ("/api/hint", {"table": _TABLE, "key": "Q", "level": 3}),
+    "make": ("/api/make", {"kind": "masked", "tokens": 3, "width": 3, "count": 2, "seed": 7}),
+    "make lstm": ("/api/make", {"kind": "lstm", "tokens": 2, "width": 2, "count": 1, "seed": 7}),
+    "read": ("/api/read", {"text": r"\begin{bmatrix} 1 & 2 \\ 3 & 4.50 \end{bmatrix}"}),
+    "open": ("/api/open", {"text": "$X = [[1, 0], [0, 2]]$\n\n$scores = [[1, 0], [0, 5]]$"}),
+    "look language": ("/api/look", _GPT),
+    "look off": ("/api/look", {**_GPT, "off": [_HEAD]}),
+    "look classify": ("/api/look", {"run": "classify-transformer", "text": "fig iron plum"}),
+    "look translate": ("/api/look", {"run": "translate-transformer", "text": SENTENCE}),
+    "look caption": ("/api/look", {"run": "caption-attention", "scene": 3}),
+    "look map": ("/api/look/map", {**_GPT, **_HEAD}),
+    "look working": ("/api/look/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
+    "look complete": ("/api/look/complete", {**_GPT, "tokens": 5}),
+    "look explain": ("/api/look/explain", {"run": "classify-transformer", "text": "fig iron"}),
+    "look cells": ("/api/look/cells", {"run": "language-lstm", "text": PROMPT}),
+    "look positions": ("/api/look/positions", {"run": "language-gpt"}),
+    "compare": (
+        "/api/compare",
+        {"first": _GPT, "second": {**_GPT, "run": "language-rotary"}, **_HEAD},
+    ),
+    "lectures": ("/api/lectures", None),
+    "runs": ("/api/runs", None),
+}
+# What is read of the answers about runs.
+LIKELY = {"bars": "bars", "share": "share"}
+WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "written", "text", "note"
+PACKED = {"numbers"}  # base64 of two bytes a number
+NUMBERS_AMONG_WORDS = {"note"}
