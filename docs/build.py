@@ -23,7 +23,7 @@ NAVIGATION = {
     "Tasks": ("classify", "language", "translate", "caption"),
     "Looking inside": ("explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/inside"),
-    "Further": ("hub", "cluster", "threads"),
+    "Further": ("interop", "cluster", "threads"),
     "Take part": ("extending", "design", "decisions"),
 }
 REFERENCE = "reference/"
