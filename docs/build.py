@@ -167,7 +167,9 @@ def _source(name: str) -> tuple[Path, str]:
 def _source_page(file: Path) -> Page:
     """Return the page of a source file."""
     name, text = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
-    return render(f"# {name}\n\n````{SOURCE_LANGUAGES[file.suffix]}\n{text}````\n", _site_path(file, ".html"))
+    return render(
+        f"# {name}\n\n````{SOURCE_LANGUAGES[file.suffix]}\n{text}````\n", _site_path(file, ".html")
+    )
 
 
 def _site_path(file: Path, end: str = "") -> PurePosixPath:

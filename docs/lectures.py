@@ -50,7 +50,9 @@ def build_page() -> str:
     """Check every lecture and return the page."""
     files = sorted((HERE.parent / "lectures").glob("*.toml"))
     reports = [(file, Problem.load(file).check()) for file in files]
-    return "\n".join([TITLE, _overview(reports), *(_section(*checked) for checked in reports), AFTERWORD])
+    return "\n".join(
+        [TITLE, _overview(reports), *(_section(*checked) for checked in reports), AFTERWORD]
+    )
 
 
 def _overview(reports: list[tuple[Path, Report]]) -> str:

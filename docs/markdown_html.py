@@ -43,7 +43,9 @@ class Page:
 
 def render(text: str, path: PurePosixPath, *, trusted: bool = True) -> Page:
     """Render a page. HTML in an untrusted source is escaped."""
-    parser = MarkdownIt("commonmark", {"html": trusted, "highlight": highlight_code}).enable("table")
+    parser = MarkdownIt("commonmark", {"html": trusted, "highlight": highlight_code}).enable(
+        "table"
+    )
     tokens = parser.parse(text)
     page = Page(path, path.stem, "")
     for heading, inside in _headings(tokens):

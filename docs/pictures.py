@@ -37,7 +37,9 @@ def main(runs: Path) -> None:
         translators = [str(runs / name) for name in MULTI30K]
         workings(["score", *translators, "--out", str(DOCS / "bottleneck.svg")])
     else:
-        sys.stdout.write(f"docs/bottleneck.svg is unchanged: it needs the runs {', '.join(MULTI30K)}\n")
+        sys.stdout.write(
+            f"docs/bottleneck.svg is unchanged: it needs the runs {', '.join(MULTI30K)}\n"
+        )
 
 
 def ensure_trained(run: Path) -> str:

@@ -174,7 +174,9 @@ def captioners() -> str:
         for name, result in sorted(results)
     ]
     head = ("recipe", "parameters", "epochs", "minutes (threads)")
-    return _table((*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %", "attended, %"), rows)
+    return _table(
+        (*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %", "attended, %"), rows
+    )
 
 
 def _is_captioner(path: Path) -> bool:

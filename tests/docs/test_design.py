@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_design_lists_every_package_and_module():
+def test_design_lists_every_package_and_module():
     design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     listed = re.findall(r"^  (\w+(?:\.py|/))\s", design, flags=re.MULTILINE)
     package = ROOT / "src" / "workings"
