@@ -17,22 +17,22 @@ TITLE = """\
 
 `python docs/lectures.py --write` writes this page from `lectures/*.toml`. Those files have the
 numbers as five sets of lecture notes print them (L0 … L4, in order). Rows and columns are counted
-from 1. *Exact* is the result of the formula. *Carried* is computed from the numbers printed before. A
-number that correctly follows from an earlier mistake is marked *follows*, not *wrong*.
+from 1. *Exact* is the result of the formula. *Carried* is computed from the numbers printed before.
+A number that correctly follows from an earlier mistake is marked *follows*, not *wrong*.
 """
 
 AFTERWORD = """\
 ## Errors outside the worked examples
 
-- L0 writes a sigmoid where all printed numbers are those of a softmax: in the general formula, in the
-  setup of example 2, and in each line of the masked example.
+- L0 writes a sigmoid where all printed numbers are those of a softmax: in the general formula, in
+  the setup of example 2, and in each line of the masked example.
 - L3 gives inconsistent sizes for two heads: X is 4×2 and W is 2×4, so Q is 2×2. A query of two
-  numbers split between two heads leaves one number each, not two. The sizes fit a full W of 4×4 with
-  one half per head.
+  numbers split between two heads leaves one number each, not two. The sizes fit a full W of 4×4
+  with one half per head.
 - L3 calls X Xᵀ the similarity of words that are its columns. That product compares features. Words
   in columns are compared by XᵀX.
-- L4 writes QᵀK for queries that are rows; it should be Q Kᵀ. L4 also adds the mask before dividing by
-  √d_k. That changes nothing, because −∞ divided by a number is still −∞.
+- L4 writes QᵀK for queries that are rows; it should be Q Kᵀ. L4 also adds the mask before dividing
+  by √d_k. That changes nothing, because −∞ divided by a number is still −∞.
 - L1 and L4 have no worked numbers.
 """
 
@@ -96,7 +96,8 @@ def _rows(report: Report, index: int) -> list[str]:
     carried_values = report.problem.orient(checked.carried_matrix.mid)
     exact = report.problem.orient(report.problem.exact_matrices[checked.step.key].mid)
     return [
-        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} | {format_decimal(float(exact[i, j]), 6)} "
+        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} "
+        f"| {format_decimal(float(exact[i, j]), 6)} "
         f"| {format_decimal(float(carried_values[i, j]), 6)} | {cell.mark} |"
         for i, row in enumerate(panel.cells)
         for j, cell in enumerate(row)

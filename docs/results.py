@@ -1,4 +1,4 @@
-"""Write the tables of results on the pages from results/*.json, so that no figure is copied by hand.
+"""Write the tables on the pages from results/*.json, so that no figure is copied by hand.
 
 python docs/results.py             check that the pages are up to date
 python docs/results.py --write     update them

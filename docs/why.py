@@ -26,9 +26,9 @@ workings why core --out core.html             # one of them; also .svg and .png
 workings why core --seed 2                    # does it hold for another seed?
 ```
 
-`python docs/why.py` writes this page. The numbers are those of one run with seed 1 on one thread. With
-other seeds or threads the numbers differ, some of them a lot, but the effects remain. The times in
-`parallel` are those of one machine. Each experiment is one file in
+`python docs/why.py` writes this page. The numbers are those of one run with seed 1 on one thread.
+With other seeds or threads the numbers differ, some of them a lot, but the effects remain. The
+times in `parallel` are those of one machine. Each experiment is one file in
 [src/workings/experiments](../src/workings/experiments/__init__.py), written to be read. It uses the
 library's own layers, and a test checks its effect.
 """

@@ -412,7 +412,7 @@ def test_the_gradient_example_is_what_the_rnn_layer_has():
     start = states[:, :1].detach().requires_grad_()
     _, last = layer(torch.zeros(1, 2, 1), start.transpose(0, 1))
     (gradient,) = torch.autograd.grad(last.sum(), start)
-    assert f"(1 − {shown[1]}²) = {gradient.item():.3f}" in TEXT
+    assert f"(1 − {numbers[1]}²) = {gradient.item():.3f}" in TEXT
 
 
 def test_translation_scores_are_those_of_the_results():
