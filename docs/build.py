@@ -123,7 +123,9 @@ class Site:
 
     def _navigation(self, current: Rendered, up: str) -> str:
         by_name = {str(page.path.with_suffix("")): page for page in self.pages.values()}
-        parts = NAVIGATION | {"Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *packages()))}
+        parts = NAVIGATION | {
+            "Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *packages()))
+        }
         lines = []
         for title, names in parts.items():
             lines.append(f"<h2>{escape(title)}</h2><ul>")

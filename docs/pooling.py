@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from workings.layers.convolution import max_pool
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 
 GRID = torch.tensor([[1, 5, 2, 0], [3, 4, 8, 1], [7, 0, 6, 2], [2, 9, 1, 3]])
 # Features × places.

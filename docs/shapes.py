@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 
 BOX, GAP, STEP = 36, 12, 64  # of a box: its side, the room to the next; and from row to row
 # name, what goes in at each step, what comes out (None: nothing does)

@@ -42,7 +42,7 @@ def main() -> None:
     (HERE / "why").mkdir(exist_ok=True)
     for name in names:
         found = ask(name)
-        found.picture.save(HERE / "why" / f"{name}.svg")
+        found.figure.save(HERE / "why" / f"{name}.svg")
         kept[name] = section(name, found)
     told = [kept[name] for name in QUESTIONS if name in kept]
     PAGE.write_text("\n".join([TITLE, *told]), encoding="utf-8")
@@ -62,7 +62,7 @@ def section(name: str, found: Finding) -> str:
 
 {lines}
 
-![{found.picture.title}](why/{name}.svg)
+![{found.figure.title}](why/{name}.svg)
 
 What would change it: {found.caveats} ([the experiment](../src/workings/experiments/{name}.py))
 """

@@ -25,8 +25,7 @@ BANNED_NAMES = frozenset(
 )
 """Identifiers that readers did not recognize: functions, classes, attributes, parameters, variables."""
 
-ALLOWED: dict[str, str] = {
-}
+ALLOWED: dict[str, str] = {}
 """Banned names that are allowed after all, each with the reason."""
 
 BANNED_OPENINGS = re.compile(

@@ -58,5 +58,5 @@ def test_every_question_is_answered_in_two_or_three_lines_with_figures_and_a_pic
     assert 2 <= len(found.lines) <= 3
     assert all(any(c.isdigit() for c in line) for line in found.lines[:2])
     assert {len(row) for row in found.rows} == {len(found.header)}
-    assert found.caveats in found.to_text(width=10**6)
-    assert found.to_picture().svg().startswith("<svg")
+    assert found.caveats in found.text(width=10**6)
+    assert found.svg().startswith("<svg")

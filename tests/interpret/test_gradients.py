@@ -149,13 +149,13 @@ def test_shown_in_every_form():
     told = GradientReport(
         compute_gradient_norms(model, ids_for(), name), compute_spectral_radii(model, name)
     )
-    said = told.to_text(width=90)
+    said = told.text(width=90)
     assert "k = 5" in said
     assert "candidate" in said
     assert "\x1b" not in said
-    for page in (told.to_html(), told.to_picture().svg()):
+    for page in (told.html(), told.svg()):
         assert "<b>mine" not in page
         assert "&lt;b&gt;mine" in page
         assert "\x1b" not in page
-    assert told.to_picture().png()[:4] == b"\x89PNG"
+    assert told.picture().png()[:4] == b"\x89PNG"
     assert told.to_dict()["spectral_radii"][0]["matrix"] == "input"

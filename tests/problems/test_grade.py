@@ -19,6 +19,7 @@ from workings.problems.sheets.rounded_solution import (
     nest_claims,
     solve_rounded,
 )
+from workings.render.sheets import write_sheet
 
 STEPS = ["Q", "K", "V", "scores", "scaled", "masked", "weights", "mixed"]
 
@@ -31,7 +32,7 @@ def sheet() -> Sheet:
 @pytest.fixture(scope="module")
 def folder(sheet: Sheet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "sheet"
-    sheet.write(folder)
+    write_sheet(sheet, folder)
     return folder
 
 
@@ -220,7 +221,7 @@ def test_a_student_who_is_there_twice_is_told(folder: Path, answers: Path, sheet
 
 def test_heads_and_columns(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("multi-head", "2x3", 1, 2, vectors="columns")
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     claim = nest_claims(sheet.exercises[0].problem, key(sheet))
     claim["head"]["2"]["weights"][0][1] = "0.999"
     hand_in(answers, "lea", claim)
@@ -231,7 +232,7 @@ def test_heads_and_columns(tmp_path: Path, answers: Path) -> None:
 
 def test_what_was_found_is_marked(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("self", "2x3", 2, 2, mistakes=True)
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     planted = [exercise.planted_mistake for exercise in sheet.exercises]
     assert planted[0] is not None
     row, column = planted[0].cell
@@ -257,7 +258,7 @@ def test_what_was_found_is_marked(tmp_path: Path, answers: Path) -> None:
 
 def test_one_problem_needs_no_names(tmp_path: Path, answers: Path) -> None:
     sheet = make_sheet("positions", "2x4", 1)
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     (answers / "pia.toml").write_text(format_toml({"claim": key(sheet)}))
     assert table(grade(tmp_path / "sheet", answers))[0]["total"] == "2"
 

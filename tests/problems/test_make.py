@@ -17,6 +17,7 @@ from workings.errors import UserError
 from workings.problems import Problem
 from workings.problems.sheets import Sheet, make_sheet
 from workings.problems.sheets.plan import SHEET_KINDS, make_plan
+from workings.render.sheets import render_files
 
 SIZES = {"positions": "3x4", "lstm": "2x2", "block": "2x3"}
 DECIMALS = 3
@@ -29,14 +30,14 @@ def of_kind(kind: str, **options: object) -> Sheet:
 
 
 def digest(sheet: Sheet) -> str:
-    return hashlib.sha256(json.dumps(sheet.render_files()).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(render_files(sheet)).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("mistakes", [False, True])
 def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -> None:
     program = (
-        "import json, hashlib\nfrom workings.problems.sheets import make_sheet\n"
-        f"files = make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}).render_files()\n"
+        "import json, hashlib\nfrom workings.problems.sheets import make_sheet\nfrom workings.render.sheets import render_files\n"
+        f"files = render_files(make_sheet('masked', '3x4', 2, 7, mistakes={mistakes}))\n"
         "print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
     )
     run = subprocess.run(
@@ -51,7 +52,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(mistakes: bool) -
 
 @pytest.mark.parametrize("mistakes", [False, True])
 def test_a_problem_does_not_depend_on_how_many_follow(mistakes: bool) -> None:
-    few, many = (make_sheet("self", "3x3", n, 3, mistakes=mistakes).render_files() for n in (2, 4))
+    few, many = (render_files(make_sheet("self", "3x3", n, 3, mistakes=mistakes)) for n in (2, 4))
     for name in ("problem-01.toml", "problem-02.toml", "key/problem-02.toml"):
         assert few[name] == many[name]
 
@@ -68,7 +69,7 @@ def test_another_seed_gives_other_problems_and_no_two_are_alike() -> None:
 @pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_the_key_is_right_and_complete(kind: str) -> None:
     sheet = of_kind(kind)
-    for name, text in sheet.render_files().items():
+    for name, text in render_files(sheet).items():
         if name.startswith("key/problem"):
             counts = Problem.from_toml(text).check().counts
             assert counts["right"] == sum(counts.values()) > 0
@@ -78,7 +79,7 @@ def test_the_key_is_right_and_complete(kind: str) -> None:
 
 def test_columns_are_the_same_problem_turned_over() -> None:
     rows, columns = (of_kind("cross", vectors=v) for v in ("rows", "columns"))
-    files = columns.render_files()
+    files = render_files(columns)
     assert 'vectors = "columns"' in files["problem-01.toml"].replace("vectors        ", "vectors ")
     assert Problem.from_toml(files["key/problem-01.toml"]).check().verdict == "right"
     one = columns.exercises[0].problem
@@ -215,7 +216,7 @@ def test_what_can_never_be_told_apart_is_refused_with_what_would_be_right() -> N
 @pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_one_mistake_is_planted_and_found_where_it_is(kind: str) -> None:
     sheet = of_kind(kind, mistakes=True)
-    files = sheet.render_files()
+    files = render_files(sheet)
     for exercise in sheet.exercises:
         planted = exercise.planted_mistake
         assert planted is not None

@@ -24,6 +24,7 @@ from workings.problems.sheets.rounded_solution import (
     make_answer_key,
     solve_rounded,
 )
+from workings.render.sheets import render_files, write_sheet
 
 HOSTILE = (
     '<script>alert(1)</script> ]]> \\input{/etc/passwd} {1:NUMERICAL:=1} $x_1$ "q" \n é 日 \x07'
@@ -42,7 +43,7 @@ def sheets() -> dict[str, Sheet]:
 
 @pytest.fixture(scope="module")
 def files(sheets: dict[str, Sheet]) -> dict[str, dict[str, str]]:
-    return {name: sheet.render_files() for name, sheet in sheets.items()}
+    return {name: render_files(sheet) for name, sheet in sheets.items()}
 
 
 def test_html_is_well_formed_and_needs_nothing_else(files: dict[str, dict[str, str]]) -> None:
@@ -262,12 +263,12 @@ def test_tolerances_allow_for_rounding_at_every_step(kind: str, sheets: dict[str
 
 def test_a_folder_is_written_whole_and_can_be_made_again(tmp_path: Path) -> None:
     sheet = make_sheet("positions", "2x4", 2)
-    sheet.write(tmp_path / "new" / "sheet")
+    write_sheet(sheet, tmp_path / "new" / "sheet")
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["sheet"]
     folder = tmp_path / "new" / "sheet"
-    for name, text in sheet.render_files().items():
+    for name, text in render_files(sheet).items():
         assert (folder / name).read_text(encoding="utf-8") == text
-    make_sheet("positions", "2x4", 1).write(folder)
+    write_sheet(make_sheet("positions", "2x4", 1), folder)
     assert not (folder / "problem-02.toml").exists()
     assert Problem.load(folder / "problem-01.toml").kind.name == "positions"
 
@@ -276,21 +277,21 @@ def test_nothing_that_is_not_of_a_sheet_is_lost(tmp_path: Path) -> None:
     sheet = make_sheet("positions", "2x4", 1)
     other = tmp_path / "other"
     other.mkdir()
-    sheet.write(other)  # an empty folder is no loss
+    write_sheet(sheet, other)  # an empty folder is no loss
     (other / "answers").mkdir()
     (other / "answers" / "alice.toml").write_text("")
     with pytest.raises(UserError, match=r"answers/alice\.toml, which is not of the sheet"):
-        sheet.write(other)
+        write_sheet(sheet, other)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match=r"not empty and no sheet: it has thesis\.tex"):
-        sheet.write(tmp_path / "thesis")
+        write_sheet(sheet, tmp_path / "thesis")
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="a file is in the way"):
-        sheet.write(tmp_path / "file")
+        write_sheet(sheet, tmp_path / "file")
     (tmp_path / "thesis" / "sheet.json").write_text("[]")
     with pytest.raises(UserError, match=r"not a sheet's sheet\.json"):
-        sheet.write(tmp_path / "thesis")
+        write_sheet(sheet, tmp_path / "thesis")
     assert (tmp_path / "thesis" / "thesis.tex").read_text() == "years of work"
 
 
@@ -298,7 +299,7 @@ def test_a_sheet_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheet = make_sheet("positions", "2x4", 1)
-    sheet.write(tmp_path / "sheet")
+    write_sheet(sheet, tmp_path / "sheet")
     before = {p: p.read_bytes() for p in (tmp_path / "sheet").rglob("*") if p.is_file()}
 
     def full(*_: object, **__: object) -> int:
@@ -307,7 +308,7 @@ def test_a_sheet_that_cannot_be_written_leaves_the_old_one(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_text", full)
         with pytest.raises(OSError, match="No space left"):
-            sheet.write(tmp_path / "sheet")
+            write_sheet(sheet, tmp_path / "sheet")
     assert {p: p.read_bytes() for p in (tmp_path / "sheet").rglob("*") if p.is_file()} == before
     assert [p.name for p in tmp_path.iterdir()] == ["sheet"]
 

@@ -15,8 +15,8 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image
 
 from workings.errors import UserError
+from workings.interpret.results import CaptionAttention, WordAttention
 from workings.render import caption_attention
-from workings.render.caption_attention import CaptionAttention, WordAttention
 from workings.render.images import (
     MIN_SMOOTH_SIDE,
     ansi_colors,
@@ -74,7 +74,7 @@ class Reader(HTMLParser):
 
 def test_a_page_has_the_picture_once_and_a_tile_a_word():
     told = made(["a", "dog", "runs"])
-    read = Reader(told.to_html())
+    read = Reader(told.html())
     assert len(read.all("li")) == 3
     assert len(read.all("use")) == 4
     assert [attributes["role"] for attributes in read.all("svg")] == ["img"] * 4
@@ -90,12 +90,12 @@ def test_a_page_has_the_picture_once_and_a_tile_a_word():
     (policy,) = (m["content"] for m in read.all("meta") if "http-equiv" in m)
     assert "img-src data:" in policy
     assert "script-src" not in policy
-    assert not re.search(r"https?://", told.to_html())
+    assert not re.search(r"https?://", told.html())
 
 
 def test_what_the_tiles_show_stands_in_a_table():
     told = made(["a", "dog"], grid=(3, 3))
-    words = Reader(told.to_html()).words
+    words = Reader(told.html()).words
     for look in told.word_attention():
         row, column = look.peak_cell
         start = words.index(f"{look.max_weight:.3f}")
@@ -109,15 +109,15 @@ def test_what_the_tiles_show_stands_in_a_table():
 
 def test_words_do_no_harm():
     told = made(NASTY, name=NASTY[0])
-    for page in (told.to_html(), told._repr_html_(), told.to_picture().svg()):
+    for page in (told.html(), told._repr_html_(), told.svg()):
         assert "<script>" not in page
         assert '" onload="x' not in page
         assert "\x1b" not in page
         assert "\u202e" not in page
-    Reader(told.to_html())
-    ET.fromstring(told.to_picture().svg())  # noqa: S314 - our own
+    Reader(told.html())
+    ET.fromstring(told.svg())  # noqa: S314 - our own
     for color in (False, True):
-        said = told.to_text(width=100, color=color)
+        said = told.text(width=100, color=color)
         assert "\x1b[31m" not in said
         assert "\u202e" not in said
     json.dumps(told.to_dict())
@@ -125,16 +125,16 @@ def test_words_do_no_harm():
 
 def test_without_weights_there_is_the_picture_and_the_caption():
     told = made(["a", "dog"], weights=False)
-    read = Reader(told.to_html())
+    read = Reader(told.html())
     assert len(read.all("svg")) == 1
     assert not read.all("li") + read.all("table")
-    assert "a dog" in told.to_text(width=60).splitlines()[0]
-    assert told.to_picture().height < 450
+    assert "a dog" in told.text(width=60).splitlines()[0]
+    assert told.picture().height < 450
     assert told.to_dict()["weights"] is None
     silent = CaptionAttention(told.image, [], np.zeros((0, 2, 2)), 0.0, "nothing")
-    assert "(no words)" in silent.to_html()
-    silent.to_picture()
-    silent.to_text(color=True)
+    assert "(no words)" in silent.html()
+    silent.picture()
+    silent.text(color=True)
 
 
 @pytest.mark.parametrize("width", [24, 40, 80, 130])
@@ -143,7 +143,7 @@ def test_without_weights_there_is_the_picture_and_the_caption():
 @pytest.mark.parametrize("color", [False, True])
 def test_a_terminal_is_never_too_narrow(width, grid, size, color):
     told = made([*["a", "brown", "dog", "runs"], "x" * 50, "中文" * 20], grid, size)
-    said = told.to_text(width=width, color=color)
+    said = told.text(width=width, color=color)
     lines = said.splitlines()
     assert max(map(visible_width, lines)) <= width
     assert ("\x1b" in said) == color
@@ -154,7 +154,7 @@ def test_a_terminal_is_never_too_narrow(width, grid, size, color):
 
 def test_tiles_stand_side_by_side_above_their_words():
     told = made(["a", "dog"], size=(36, 36))
-    lines = told.to_text(width=80, color=True).splitlines()
+    lines = told.text(width=80, color=True).splitlines()
     under = next(k for k, line in enumerate(lines) if re.fullmatch(r"a +dog", line.rstrip()))
     assert visible_width(lines[under - 1]) == 18 + 2 + 18
     assert lines[under - 1].count("▀") == 36
@@ -164,9 +164,9 @@ def test_tiles_stand_side_by_side_above_their_words():
 def test_colours_are_those_that_the_terminal_has(monkeypatch):
     told = made(["dog"])
     monkeypatch.setenv("COLORTERM", "truecolor")
-    assert "38;2;" in told.to_text(width=60, color=True)
+    assert "38;2;" in told.text(width=60, color=True)
     monkeypatch.delenv("COLORTERM")
-    said = told.to_text(width=60, color=True)
+    said = told.text(width=60, color=True)
     assert "38;5;" in said
     assert "38;2;" not in said
     assert "38;2;" in caption_attention.render_text(told, width=60, color=True, true_color=True)
@@ -224,7 +224,7 @@ def test_light_lies_where_the_weight_is():
     weights[0, 3, 0] = 1
     grey = np.full((40, 40, 3), 200, np.uint8)
     told = CaptionAttention(grey, ["corner"], weights, -1.0, "grey")
-    drawn = told.to_picture()
+    drawn = told.picture()
     *_, tile = (mark for mark in drawn.shapes if hasattr(mark, "png"))
     image = np.asarray(Image.open(io.BytesIO(drawn.png(1))).convert("L")).astype(int)
     inside = image[int(tile.y) : int(tile.y + tile.height), int(tile.x) : int(tile.x + tile.width)]
@@ -258,11 +258,11 @@ def test_places_have_names(cell, where):
 
 def test_sixty_words_fit_on_a_picture():
     told = made([f"word{k}" for k in range(60)], (14, 14), (64, 64))
-    drawn = told.to_picture()
+    drawn = told.picture()
     assert drawn.width <= 1100
     assert drawn.height <= 2600
     assert len(drawn.png(1)) < 4_000_000  # of noise, which no file makes small
-    assert len(told.to_html()) < 1_000_000
+    assert len(told.html()) < 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from PIL import Image
 from workings.errors import UserError
 from workings.render.chart import Box, Series, line_chart
 from workings.render.colors import theme_colors
-from workings.render.picture import Picture, text_width
+from workings.render.pictures import Picture, text_width
 from workings.render.svg_writer import Circle, Polyline, TextLabel
 
 NAN, INF = math.nan, math.inf

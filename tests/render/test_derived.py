@@ -7,8 +7,7 @@ import pytest
 
 from workings import plain_text
 from workings.problems import Problem
-from workings.problems.derivation import derive
-from workings.render.derivation import ModelValue
+from workings.problems.derivation import ModelValue, derive
 
 WILD = "<b>\x1b[31m"
 
@@ -25,7 +24,7 @@ def told():
 
 
 def test_the_terminal(told):
-    said = told.to_text(width=80)
+    said = told.text(width=80)
     assert "\x1b" not in said
     assert "▸ 2 猫" in said
     assert "+ remainder of the other 1" in said
@@ -33,17 +32,17 @@ def test_the_terminal(told):
     assert "the same" in said
     lines = [line for line in said.splitlines() if line.startswith("   written out")]
     assert len(lines) == 1
-    assert "\x1b[1m" in told.to_text(width=80, color=True)
+    assert "\x1b[1m" in told.text(width=80, color=True)
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])
 def test_lines_keep_to_the_width(told, width):
-    for line in told.to_text(width=width).splitlines():
+    for line in told.text(width=width).splitlines():
         assert plain_text.display_width(line) <= width
 
 
 def test_the_page(told):
-    page = told.to_html()
+    page = told.html()
     assert WILD not in page
     assert "<b>" not in page.split("<main", 1)[1]
     assert "&lt;b&gt;" in page

@@ -3,63 +3,58 @@
 import base64
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
 from html import unescape
 
 import pytest
 
+from workings.interpret.results import Attribution, TokenAttributions
 from workings.render.attribution import render_fragment, render_page, render_text
 
 
-@dataclass(frozen=True)
-class Shares:
-    method: str
-    values: list[float]
-    description: str = "how much it is"
-    is_signed: bool = True
-    window: int = 1
-    layers: list[list[float]] = field(default_factory=list)
+def make_shares(method, values, description="how much it is", **fields):
+    return TokenAttributions(method, values, description, **fields)
 
 
-@dataclass(frozen=True)
-class Told:
-    text: str = "not very good"
-    spans: list[tuple[int, int]] = field(default_factory=lambda: [(0, 3), (4, 8), (9, 13)])
-    unknown_tokens: list[int] = field(default_factory=list)
-    truncated_characters: int = 0
-    label: str = "pos"
-    runner_up: str = "neg"
-    margin: float = 1.0986123
-    probabilities: dict[str, float] = field(default_factory=lambda: {"neg": 0.25, "pos": 0.75})
-    token_attributions: list[Shares] = field(
-        default_factory=lambda: [
-            Shares("occlusion", [-0.5, 0.001, 2.0]),
-            Shares("attention", [0.2, 0.3, 0.5], is_signed=False, layers=[[0.2, 0.3, 0.5]] * 2),
-        ]
-    )
-    unit: str = "word"
+def make_attribution(**fields):
+    shares = [
+        make_shares("occlusion", [-0.5, 0.001, 2.0]),
+        make_shares("attention", [0.2, 0.3, 0.5], is_signed=False, layers=[[0.2, 0.3, 0.5]] * 2),
+    ]
+    defaults = {
+        "input_text": "not very good",
+        "spans": [(0, 3), (4, 8), (9, 13)],
+        "unknown_tokens": [],
+        "truncated_characters": 0,
+        "label": "pos",
+        "runner_up": "neg",
+        "margin": 1.0986123,
+        "probabilities": {"neg": 0.25, "pos": 0.75},
+        "token_attributions": shares,
+        "unit": "word",
+    }
+    return Attribution(**{**defaults, **fields})
 
 
-NASTY = Told(
-    text="\x1b[2J<b>&\u202e",
+NASTY = make_attribution(
+    input_text="\x1b[2J<b>&\u202e",
     spans=[(0, 4), (4, 9)],
     unknown_tokens=[0, 1],
     label="<script>",
     runner_up='"\x1b[31m',
     probabilities={"<script>": 0.9, '"\x1b[31m': 0.1},
-    token_attributions=[Shares("occlusion", [1.0, -1.0], description="<i>\x1b")],
+    token_attributions=[make_shares("occlusion", [1.0, -1.0], description="<i>\x1b")],
 )
 
 
 @pytest.mark.parametrize("unit", ["word", "character", "token"])
 def test_tokens_are_called_what_they_are(unit):
-    html = render_page(replace(Told(), unit=unit, unknown_tokens=[1]))
+    html = render_page(make_attribution(unit=unit, unknown_tokens=[1]))
     assert f"{unit.capitalize()}s in orange make it larger, {unit}s in blue smaller." in html
     assert f'<span class="unknown">{unit}</span> not in the vocabulary' in html
 
 
 def test_without_colour_the_strongest_words_are_told():
-    said = render_text(Told(), width=80)
+    said = render_text(make_attribution(), width=80)
     assert "\x1b" not in said
     assert said.splitlines()[0] == "pos 75.0 % · neg 25.0 %"
     assert "The lead of pos over neg: 1.10, the logarithm of odds of 3.0 to 1" in said
@@ -68,17 +63,17 @@ def test_without_colour_the_strongest_words_are_told():
 
 
 def test_with_colour_the_text_stands_above():
-    said = re.sub(r"\x1b\[[\d;]*m", "", render_text(Told(), width=80, color=True))
+    said = re.sub(r"\x1b\[[\d;]*m", "", render_text(make_attribution(), width=80, color=True))
     assert " not very good \nfor pos" in said
     lines = render_text(
-        replace(Told(), text="good " * 100, token_attributions=[]), width=30, color=True
+        make_attribution(input_text="good " * 100, token_attributions=[]), width=30, color=True
     ).splitlines()
     assert all(len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= 30 for line in lines)
 
 
 def test_what_was_not_read_and_not_known_is_told():
-    told = replace(
-        Told(), text=f"not very good {'x' * 1234}", truncated_characters=1234, unknown_tokens=[1]
+    told = make_attribution(
+        input_text=f"not very good {'x' * 1234}", truncated_characters=1234, unknown_tokens=[1]
     )
     said = render_text(told, width=80, color=True)
     assert "not in the vocabulary: very" in said
@@ -91,20 +86,24 @@ def test_what_was_not_read_and_not_known_is_told():
 
 
 def test_tokens_asked_about_together_are_shown_together():
-    told = replace(Told(), token_attributions=[Shares("occlusion", [0.5, 0.5, -1.0], window=2)])
+    told = make_attribution(
+        token_attributions=[make_shares("occlusion", [0.5, 0.5, -1.0], window=2)]
+    )
     assert "for pos  not very +1.00" in render_text(told, width=80)
     assert 'class="p8" title="+1.00">not very</span>' in render_page(told)
 
 
 @pytest.mark.parametrize(("spans", "said"), [([], "o token was read"), ([(0, 3)], "difference")])
 def test_nothing_to_show(spans, said):
-    told = replace(Told(), spans=spans, token_attributions=[Shares("gradient", [0.0] * len(spans))])
+    told = make_attribution(
+        spans=spans, token_attributions=[make_shares("gradient", [0.0] * len(spans))]
+    )
     for written in (render_text(told, color=True), render_page(told), render_fragment(told)):
         assert said in written
 
 
 def test_a_page_allows_only_its_own_style():
-    html = render_page(Told())
+    html = render_page(make_attribution())
     (style,) = re.findall(r"<style>(.*?)</style>", html, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'"
@@ -113,7 +112,7 @@ def test_a_page_allows_only_its_own_style():
 
 
 def test_a_page_shows_every_method_its_strongest_words_and_its_layers():
-    html = render_page(Told())
+    html = render_page(make_attribution())
     assert [unescape(h) for h in re.findall("<h2>(.*?)</h2>", html)] == ["Occlusion", "Attention"]
     assert html.count('<div class="coloured"') == 4  # attention: the mean and two layers
     assert html.count("<caption>Strongest</caption>") == 2
@@ -123,7 +122,7 @@ def test_a_page_shows_every_method_its_strongest_words_and_its_layers():
 
 def test_many_classes_are_put_together():
     some = {f"c{k}": 0.05 for k in range(14)} | {"pos": 0.2, "neg": 0.1}
-    html = render_page(replace(Told(), probabilities=some))
+    html = render_page(make_attribution(probabilities=some))
     assert html.count("<rect") == 8
     assert "9 others" in html
     assert "45.0 %" in html
@@ -141,10 +140,10 @@ def test_text_that_means_harm_stays_text(view):
 
 def test_long_labels_leave_room_for_the_words():
     long = "l" * 100
-    said = render_text(replace(Told(), label=long, probabilities={long: 1.0}), width=40)
+    said = render_text(make_attribution(label=long, probabilities={long: 1.0}), width=40)
     assert f"for {'l' * 13}…  good\u00a0+2.00".replace("\u00a0", " ") in said
     assert all(len(line) <= 40 for line in said.splitlines())
 
 
 def test_a_lead_beyond_all_measure():
-    assert "more than 485,165,195 to 1" in render_text(replace(Told(), margin=900.0), width=100)
+    assert "more than 485,165,195 to 1" in render_text(make_attribution(margin=900.0), width=100)

@@ -2,46 +2,33 @@
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, field
+from dataclasses import replace
 from io import BytesIO
 
 import pytest
 from PIL import Image
 
+from workings.interpret.results import AttentionMaps, HeadMap
 from workings.render import attention_maps
 from workings.render.images import encode_png_alpha
 
 NASTY = ["<script>alert(1)</script>", '" onload="x', "\x1b[31mred\u202e\n", "中文", "a b"]
 
 
-@dataclass
-class One:
-    name: str
-    weights: list
-
-
-@dataclass
-class Some:
-    title: str
-    rows: list
-    columns: list
-    maps: list = field(default_factory=list)
-    truncated_characters: int = 0
-    is_alignment: bool = False
-
-
 def alignment():
     """What a translator would show: three words that look at four."""
     weights = [[0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.0, 0.8]]
     rows, columns = ["estamos", "comiendo", "pan"], ["we", "are", "eating", "bread"]
-    maps = [One("attention", weights)]
-    return Some("we are eating bread", rows, columns, maps, is_alignment=True)
+    maps = [HeadMap("attention", weights)]
+    return AttentionMaps("we are eating bread", rows, columns, maps, is_alignment=True)
 
 
 def nasty():
     count = len(NASTY)
     weights = [[1 / count] * count for _ in NASTY]
-    return Some("".join(NASTY), NASTY, NASTY, [One(NASTY[0], weights), One("b", weights)])
+    return AttentionMaps(
+        "".join(NASTY), NASTY, NASTY, [HeadMap(NASTY[0], weights), HeadMap("b", weights)]
+    )
 
 
 def test_rows_and_columns_may_differ():
@@ -85,7 +72,7 @@ def test_colour_in_a_terminal_is_taken_back_on_every_line():
 def test_a_terminal_is_never_too_narrow(width, size, color):
     tokens = [f"token{k}" for k in range(size)]
     weights = [[1.0 if i == j else 0.0 for j in range(size)] for i in range(size)]
-    told = Some("many", tokens, tokens, [One(f"head {k}", weights) for k in range(3)])
+    told = AttentionMaps("many", tokens, tokens, [HeadMap(f"head {k}", weights) for k in range(3)])
     said = re.sub(r"\x1b\[[\d;]*m", "", attention_maps.render_text(told, width=width, color=color))
     assert max(map(len, said.splitlines())) <= width
     assert "head 2" in said
@@ -95,8 +82,8 @@ def long(size, count=1):
     """A sentence of so many words by one of a word less, each looking at the next."""
     rows, columns = [f"r{k}" for k in range(size)], [f"c{k}" for k in range(size - 1)]
     weights = [[float(j == (i + 1) % (size - 1)) for j in range(size - 1)] for i in range(size)]
-    maps = [One(f"head {k}", weights) for k in range(count)]
-    return Some("x", rows, columns, maps, is_alignment=True)
+    maps = [HeadMap(f"head {k}", weights) for k in range(count)]
+    return AttentionMaps("x", rows, columns, maps, is_alignment=True)
 
 
 def test_a_long_sentence_by_itself_has_its_words_beside_it():
@@ -114,8 +101,8 @@ def test_a_long_sentence_by_itself_has_its_words_beside_it():
 
 
 def test_a_title_has_both_sides_however_long_they_are():
-    told = alignment()
-    told.title = f"{'we are eating bread ' * 9}→{' estamos comiendo pan' * 9}"
+    title = f"{'we are eating bread ' * 9}→{' estamos comiendo pan' * 9}"
+    told = replace(alignment(), title=title)
     said = attention_maps.map_title(told)
     assert said.startswith("Alignment: we are eating bread")
     assert "… → estamos comiendo pan" in said
@@ -132,7 +119,7 @@ def test_columns_are_counted_where_they_have_other_names_than_rows():
 def test_large_maps_are_images_and_small_ones_are_not():
     def told(size):
         weights = [[(i * j) % 7 / 7 for j in range(size)] for i in range(size)]
-        return Some("x", ["t"] * size, ["t"] * size, [One("h", weights)])
+        return AttentionMaps("x", ["t"] * size, ["t"] * size, [HeadMap("h", weights)])
 
     assert "<image" not in attention_maps.render_picture(told(60)).svg()
     large = attention_maps.render_picture(told(120)).svg()
@@ -151,7 +138,7 @@ def test_pixels_are_as_opaque_as_they_should_be():
 
 def test_a_picture_as_png_shows_what_is_opaque():
     picture = attention_maps.render_picture(
-        Some("x", ["a", "b"], ["a", "b"], [One("h", [[1, 0], [0, 1]])])
+        AttentionMaps("x", ["a", "b"], ["a", "b"], [HeadMap("h", [[1, 0], [0, 1]])])
     )
     (grid,) = [mark for mark in picture.shapes if hasattr(mark, "opacities")]
     image = Image.open(BytesIO(picture.png(scale=1))).convert("RGB")

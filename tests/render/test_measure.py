@@ -3,7 +3,7 @@
 import pytest
 from PIL import ImageFont
 
-from workings.render.picture import text_width, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import text_width, truncate_to_pixels, wrap_to_pixels
 
 
 @pytest.mark.parametrize("bold", [False, True])

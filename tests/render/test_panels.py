@@ -1,5 +1,5 @@
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 
 
 def drawn() -> Picture:

@@ -16,7 +16,7 @@ from workings.render import raster
 from workings.render.colors import theme_colors
 from workings.render.images import encode_png_rgb
 from workings.render.page import base_css as page_style
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.svg_writer import picture_css
 
 SVG = "{http://www.w3.org/2000/svg}"

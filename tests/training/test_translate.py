@@ -107,7 +107,7 @@ def test_a_translation_that_looks_like_its_source_is_aligned_all_the_same(run):
     found = compute_alignment(load(run), "six", "six")
     assert found.rows == found.columns
     assert found.is_alignment
-    assert "columns: 1" in found.to_text(width=60)
+    assert "columns: 1" in found.text(width=60)
 
 
 def test_order_and_empty_sentences(run):

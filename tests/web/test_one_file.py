@@ -78,7 +78,7 @@ def test_what_is_large_is_tables() -> None:
 
 
 def test_what_makes_no_page_is_refused() -> None:
-    with pytest.raises(UserError, match="int: nothing that makes a page"):
+    with pytest.raises(UserError, match="int cannot be rendered"):
         page(3)
 
 
@@ -207,7 +207,7 @@ def test_no_sideways_scroll(looked: Open, thing: Any) -> None:
 
 def test_large_maps_are_a_picture() -> None:
     large = heads(4, 280)
-    assert page(large) == large.to_html()
+    assert page(large) == large.html()
 
 
 def test_a_head_in_a_file_is_written_out_by_its_largest_terms() -> None:

@@ -23,7 +23,7 @@ from workings.experiments.toy_training import (
 )
 from workings.render.chart import Series, line_chart
 from workings.render.heatmap import heatmap
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 from workings.trace import Trace
 
 WORDS, SYMBOLS, WIDTH = 16, 16, 32

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.svg_writer import Point
 
 

@@ -18,7 +18,7 @@ from workings.experiments.finding import Finding
 from workings.experiments.toy_training import ExampleSampler, isolated_rng, train_model
 from workings.models.language import build_language_model
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 
 WORDS, LETTERS, LENGTH = 24, 6, 12
 WIDTH, LEARNING_RATE = 48, 5e-3

@@ -19,7 +19,7 @@ from workings.layers.attention import MultiHeadAttention
 from workings.layers.recurrent import RecurrentLayer
 from workings.layers.transformer import FeedForward, Residual
 from workings.render.chart import Series, line_chart
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 from workings.trace import Trace
 
 WIDTH, BATCH_SIZE, HEADS = 64, 128, 4

@@ -21,7 +21,7 @@ from workings.experiments.toy_training import isolated_rng, measure_accuracy, tr
 from workings.layers.attention import MultiHeadAttention
 from workings.render.chart import Series, line_chart
 from workings.render.heatmap import heatmap
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 from workings.trace import Trace
 
 WIDTH = 32

@@ -22,7 +22,7 @@ from workings.experiments.toy_training import isolated_rng, train_model
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import FeedForward
 from workings.render.heatmap import heatmap
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 
 SYMBOLS, WORDS, WIDTH = 8, 8, 32
 MIN_LOSS = math.log(SYMBOLS)  # nats: nobody foresees dice

@@ -17,7 +17,7 @@ from workings.experiments.finding import Finding
 from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
 from workings.layers.transformer import EncoderBlock, LayerNorm, SequenceBatchNorm
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 
 WIDTH, SEQUENCE_LENGTH, SYMBOLS = 32, 8, 6
 BATCH_SIZES = (1, 2, 4, 16)

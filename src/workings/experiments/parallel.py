@@ -23,7 +23,7 @@ from workings.experiments.finding import Finding
 from workings.experiments.toy_training import isolated_rng
 from workings.layers.recurrent import RecurrentStack
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 from workings.render.svg_writer import Point
 
 WIDTHS = (64, 256)

@@ -20,7 +20,7 @@ from workings.layers.positions import SinusoidalPositions, sinusoids
 from workings.layers.transformer import EncoderBlock
 from workings.render.chart import Series, line_chart
 from workings.render.heatmap import heatmap
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 
 WIDTH, HEADS = 32, 2
 NUM_POSITIONS, ENCODING_WIDTH = (

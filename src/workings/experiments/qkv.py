@@ -19,7 +19,7 @@ from workings.experiments.curves import draw_losses
 from workings.experiments.finding import Finding
 from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
 from workings.render.heatmap import heatmap
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 from workings.trace import Trace
 
 CARDS, WIDTH = 8, 32

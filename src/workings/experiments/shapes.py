@@ -21,7 +21,7 @@ from workings.experiments.toy_training import ExampleSampler, isolated_rng, trai
 from workings.layers.recurrent import RecurrentStack
 from workings.models.language import build_language_model
 from workings.models.translation import PAD, START, SentenceBatch, build_translator
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 from workings.render.svg_writer import Point
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

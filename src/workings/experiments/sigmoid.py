@@ -17,7 +17,7 @@ from workings.experiments.finding import Finding
 from workings.experiments.scale import NUM_PAIRS, SYMBOLS, LookupModel, sample_pairs
 from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
 from workings.render.chart import Series, line_chart
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 from workings.trace import Trace
 
 KEY_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -19,7 +19,7 @@ from workings.experiments.finding import Finding
 from workings.experiments.toy_training import ExampleSampler, isolated_rng, train_model
 from workings.models.language import build_language_model
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 from workings.render.svg_writer import Point
 
 WIDTHS = (8, 16, 32, 64)

@@ -1,9 +1,7 @@
 """How far back a loss reaches: ‖∂loss_t/∂h_(t−k)‖ against k, and what W_hh has to do with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +10,8 @@ from torch import Tensor
 
 from workings.errors import UserError
 from workings.interpret.activations import find_recurrent_layers, select_passage
+from workings.interpret.results import GradientNorms, GradientReport, SpectralRadius
 from workings.models.language import LanguageModel, RecurrentLM
-from workings.render.picture import Picture
 from workings.tasks.language_modeling import LanguageModeling
 from workings.trace import Trace
 
@@ -26,60 +24,6 @@ _GATES = {
     "gru": ("reset", "update", "candidate"),
     "lstm": ("input", "forget", "candidate", "output"),
 }
-
-
-@dataclass(frozen=True)
-class GradientNorms:
-    """How large the gradients of a model are, by how far back they went."""
-
-    model: str
-    with_respect_to: str
-    """what they are gradients with respect to"""
-    norms: list[float]
-    """0, 1, 2, … tokens back"""
-
-
-@dataclass(frozen=True)
-class SpectralRadius:
-    """The largest eigenvalue of a recurrent matrix, by size."""
-
-    model: str
-    layer: int
-    matrix: str
-    value: float
-
-
-@dataclass(frozen=True)
-class GradientReport:
-    """The gradients of several models, side by side."""
-
-    gradients: list[GradientNorms]
-    spectral_radii: list[SpectralRadius]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold."""
-        return {
-            "gradients": [vars(flow) for flow in self.gradients],
-            "spectral_radii": [vars(radius) for radius in self.spectral_radii],
-        }
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
-        from workings.render import gradient_flow
-
-        return gradient_flow.render_text(self, width=width, color=color)
-
-    def to_picture(self) -> Picture:
-        """Draw all curves in one picture."""
-        from workings.render import gradient_flow
-
-        return gradient_flow.render_picture(self)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import gradient_flow
-
-        return gradient_flow.render_page(self)
 
 
 def measure_gradients(

@@ -13,10 +13,11 @@ import numpy as np
 from workings.problems.diagnosis import Cause, WrongStep, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, format_decimal
+from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.solution import (
     GIVEN_DECIMALS,
+    Solution,
     describe_part,
     format_step_title,
     get_given_axes,
@@ -24,8 +25,13 @@ from workings.problems.solution import (
     make_step_formula,
 )
 from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
-from workings.problems.worked_problem import Cell, MistakeSummary, Panel, WorkedProblem
-from workings.render.renderable import Renderable
+from workings.problems.worked_problem import (
+    Cell,
+    MistakeSummary,
+    Panel,
+    WorkedProblem,
+    WorkedResult,
+)
 
 _MAX_ROUTES = 32  # combinations of reprints
 
@@ -166,7 +172,7 @@ def _select_best_verdicts(routes: list[CheckedStep]) -> CheckedStep:
     return replace(routes[most], verdicts=verdicts)
 
 
-class Report(Renderable):
+class Report(WorkedResult):
     """What is right and what is wrong in a worked solution."""
 
     def __init__(
@@ -253,6 +259,10 @@ class Report(Renderable):
             env={**self._env, checked_step.step.key: checked_step.carried_matrix},
             other_claims=sheet,
         )
+
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return the right working of one cell, counted from 1, for any notation."""
+        return Solution(self.problem).cell_formula(key, row, column)
 
     def to_worked_problem(self, *, notes: bool = True) -> WorkedProblem:  # noqa: ARG002 - a report is its notes
         """Lay the report out to look at."""

@@ -7,14 +7,16 @@ model's is one of a hundred: the few that make the number are shown, the rest as
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from workings.display import Renderable
 from workings.errors import UserError
 from workings.problems.check import CheckedStep, Report
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, TextNotation
+from workings.problems.notation import Formula, Notation, TextNotation
 from workings.problems.ops import (
     Copy,
     Env,
@@ -33,10 +35,79 @@ from workings.problems.solution import (
     make_step_formula,
     resolve_aliases,
 )
-from workings.render.derivation import CellDerivation, Formula, SumLine
 
 MAX_SHOWN_SCORE = 100.0  # scores beyond are shown less the largest: e to them is no number to read
 REMAINDER_LABEL = "+ remainder of the other"
+
+
+@dataclass(frozen=True)
+class SumLine:
+    """A line of the sum: numbers below the heads, None where there is nothing to write."""
+
+    name: str
+    numbers: Sequence[float | None]
+    is_marked: bool = False  # it is the one that was asked about
+
+
+@dataclass(frozen=True)
+class ModelValue:
+    """The same number as somebody else has it, and how far that is from the one written out."""
+
+    source: str
+    value: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class CellDerivation(Renderable):
+    """A cell and how it comes about.
+
+    `before`: the same cell in the steps that lead here. `head` and `lines`: the sum, its largest
+    terms first, where it is one.
+    """
+
+    title: str
+    name: str
+    description: str
+    formula: Formula
+    intermediates: Sequence[Formula]
+    header: Sequence[str]
+    lines: Sequence[SumLine]
+    working: Formula
+    value: float
+    model_values: Sequence[ModelValue] = ()
+    notes: Sequence[str] = ()
+    decimals: int = 4
+
+    def to_dict(self) -> dict[str, Any]:
+        """Take it apart into what JSON can hold; −∞ is the string "-inf"."""
+        n = TextNotation(self.decimals)
+        return {
+            "title": self.title,
+            "cell": self.name,
+            "description": self.description,
+            "formula": self.formula(n),
+            "working": self.working(n),
+            "value": _json_number(self.value),
+            "header": list(self.header),
+            "lines": [
+                {"name": line.name, "numbers": [_json_number(x) for x in line.numbers]}
+                for line in self.lines
+            ],
+            "model_values": [
+                {
+                    "source": one.source,
+                    "value": _json_number(one.value),
+                    "difference": one.difference,
+                }
+                for one in self.model_values
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def _json_number(number: float | None) -> float | str | None:
+    return "-inf" if number == float("-inf") else number
 
 
 def derive(

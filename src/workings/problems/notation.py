@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape as escape_xml
 from typing import TypeAlias
 
@@ -190,6 +190,10 @@ class Notation(ABC):
         for side in sides:
             parts += ["=", side] if parts else [side]
         return self.row(*parts)
+
+
+Formula: TypeAlias = Callable[[Notation], str]
+"""A formula that can be written in any notation."""
 
 
 class TextNotation(Notation):

@@ -8,17 +8,16 @@ from typing import Any
 from workings.errors import UserError
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, TextNotation, format_decimal
+from workings.problems.notation import Formula, Notation, TextNotation, format_decimal
 from workings.problems.ops import Copy, Op
 from workings.problems.problem import Problem
-from workings.problems.worked_problem import Cell, Panel, WorkedProblem
-from workings.render.renderable import Renderable
+from workings.problems.worked_problem import Cell, Panel, WorkedProblem, WorkedResult
 
 GIVEN_DECIMALS = 12  # decimals: more than anybody writes
 MAX_NOTED_CELLS = 256  # cells: of larger matrices nobody reads the working of every cell
 
 
-class Solution(Renderable):
+class Solution(WorkedResult):
     """The steps of a problem with their numbers, in the problem's own convention."""
 
     def __init__(self, problem: Problem, decimals: int = 3) -> None:
@@ -52,6 +51,10 @@ class Solution(Renderable):
         result = n.number(float(self.problem.exact_matrices[key].mid[i, j]))
         name = format_cell_name(n, step, row, column)
         return n.equals(name, written) if written == result else n.equals(name, written, result)
+
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return the working of one cell, counted from 1, for any notation."""
+        return lambda n: self.cell(key, row, column, n)
 
     def locate_cell(self, key: str, row: int, column: int) -> tuple[int, int]:
         """Find a cell, counted from 1 in the problem's convention, among rows, counted from 0."""

@@ -1,9 +1,14 @@
 """What a solution or a report looks like, before anybody decides on text, LaTeX or HTML."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from workings.problems.notation import Notation
+from workings.display import Renderable
+from workings.problems.notation import Formula
+
+if TYPE_CHECKING:
+    from workings.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Panel:
     """A matrix with its formula. `first`: the cell to look at first, counted from 0."""
 
     name: str
-    formula: Callable[[Notation], str] | None
+    formula: Formula | None
     cells: list[list[Cell]]
     row_names: list[str]
     column_names: list[str]
@@ -45,12 +50,12 @@ class MistakeSummary:
     location: str
     claimed: str
     expected: str
-    working: Callable[[Notation], str] | None
+    working: Formula | None
     causes: list[tuple[str, str, str]]  # name, reproduces, says
 
 
 @dataclass(frozen=True)
-class WorkedProblem:
+class WorkedProblem(Renderable):
     """A whole page: what was given, the steps, and, for a report, the verdict."""
 
     title: str
@@ -60,3 +65,17 @@ class WorkedProblem:
     summary: str = ""
     mistake: MistakeSummary | None = None
     decimals: int = 3
+
+
+class WorkedResult(Renderable, ABC):
+    """A result that can be laid out as a worked problem: a solution, a report, a head of a model."""
+
+    problem: "Problem"
+
+    @abstractmethod
+    def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem:
+        """Lay the result out; `notes`: with a note at each cell."""
+
+    @abstractmethod
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return the working of one cell, counted from 1 in the problem's convention."""

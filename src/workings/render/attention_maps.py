@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
-from typing import Protocol, runtime_checkable
 
-from workings.plain_text import pad_left, to_one_line, truncate_to_columns, wrap_to_columns
+from workings.interpret.results import AttentionMaps, HeadMap
+from workings.plain_text import (
+    pad_left,
+    show_whitespace,
+    to_one_line,
+    truncate_to_columns,
+    wrap_to_columns,
+)
 from workings.render.colors import color_ramp
 from workings.render.images import half_blocks, shade_blocks
 from workings.render.matrix import AnsiStyler, visible_width
 from workings.render.page import escape_html, html_fragment, html_page
-from workings.render.picture import Picture, text_width, truncate_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels
 
 MAP_COLOR = "c2"
 _ARROW = " → "  # between a text and what was made of it
@@ -36,46 +42,19 @@ _CSS = """
 """
 
 
-class ToldMap(Protocol):
-    """A map: how much each row has to do with each column, from 0 to 1."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def weights(self) -> Sequence[Sequence[float]]: ...
-
-
-@runtime_checkable
-class Told(Protocol):
-    """Maps with the same rows and columns."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def rows(self) -> Sequence[str]: ...
-    @property
-    def columns(self) -> Sequence[str]: ...
-    @property
-    def maps(self) -> Sequence[ToldMap]: ...
-    @property
-    def truncated_characters(self) -> int: ...
-    @property
-    def is_alignment(self) -> bool: ...
-
-
-def render_page(maps: Told) -> str:
+def render_page(maps: AttentionMaps) -> str:
     """Write a page with all maps."""
     title = escape_html(map_title(maps))
     return html_page(map_title(maps), f"<h1>{title}</h1>\n{render_body(maps)}", style=_CSS)
 
 
-def render_fragment(maps: Told) -> str:
+def render_fragment(maps: AttentionMaps) -> str:
     """Write a piece to stand in somebody else's page, a notebook say."""
     title = escape_html(map_title(maps))
     return html_fragment(f"<h3>{title}</h3>\n{render_body(maps)}", style=_CSS)
 
 
-def render_body(maps: Told) -> str:
+def render_body(maps: AttentionMaps) -> str:
     """Write the picture, and how to read it; a title stands above."""
     cells = len(maps.rows) * len(maps.columns) * len(maps.maps)
     noted = " Point at a cell for its weight." if cells <= _MAX_TOOLTIPS else ""
@@ -84,7 +63,7 @@ def render_body(maps: Told) -> str:
 """
 
 
-def map_title(maps: Told, max_length: int = 60) -> str:
+def map_title(maps: AttentionMaps, max_length: int = 60) -> str:
     """Say what the maps are of, in about so many letters at most, a translation's among them."""
     text = to_one_line(" ".join(maps.title.split()))
     what = "Alignment" if maps.is_alignment else "Who looks at whom"
@@ -98,12 +77,12 @@ def _truncate_title(text: str, max_length: int) -> str:
     return f"{text[:max_length].rstrip()}…" if len(text) > max_length else text
 
 
-def map_legend(maps: Told) -> str:
+def map_legend(maps: AttentionMaps) -> str:
     """Say how to read a map that is drawn here."""
     return axes_legend(maps, "; the colour goes with the square root of the weight")
 
 
-def axes_legend(maps: Told, extra: str = "") -> str:
+def axes_legend(maps: AttentionMaps, extra: str = "") -> str:
     """Say what rows and columns are, and what was not read."""
     cut = (
         f"; the last {maps.truncated_characters:,} characters were not read"
@@ -112,15 +91,6 @@ def axes_legend(maps: Told, extra: str = "") -> str:
     )
     row = "is written" if maps.is_alignment else "looks"
     return f"A row for each token that {row}, a column for each that is looked at{extra}{cut}"
-
-
-def show_whitespace(token: str) -> str:
-    r"""Write a token so that its spaces are seen; one that only ends a letter begun before, as …
-
-    >>> show_whitespace(" cat"), show_whitespace("\n"), show_whitespace("")
-    ('␣cat', '⏎', '…')
-    """
-    return to_one_line(token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")) or "…"
 
 
 def weight_opacity(weight: float) -> float:
@@ -150,7 +120,7 @@ def max_pool(
     ]
 
 
-def render_picture(maps: Told, *, with_title: bool = True) -> Picture:
+def render_picture(maps: AttentionMaps, *, with_title: bool = True) -> Picture:
     """Draw the maps side by side; the rows' labels stand before the first of a line."""
     layout = _compute_layout(maps, with_title)
     drawn = Picture(layout.width, layout.height, map_title(maps))
@@ -201,7 +171,7 @@ class _Layout:
         return x, self.top + row * self.row_height + _NAME_SIZE + 8 + self.label_room[1]
 
 
-def _compute_layout(maps: Told, with_title: bool) -> _Layout:
+def _compute_layout(maps: AttentionMaps, with_title: bool) -> _Layout:
     rows, columns, count = len(maps.rows), len(maps.columns), len(maps.maps)
     longest = max(rows, columns)
     side = (
@@ -246,8 +216,8 @@ def _font_size(cell: float) -> float:
 
 def _draw_map(
     picture: Picture,
-    maps: Told,
-    head_map: ToldMap,
+    maps: AttentionMaps,
+    head_map: HeadMap,
     layout: _Layout,
     index: int,
     with_tooltips: bool,
@@ -289,7 +259,7 @@ def _draw_map(
             picture.add_text(middle, y - 5, words, "ink", size, "middle")
 
 
-def _cell_tooltips(maps: Told, head_map: ToldMap) -> list[list[str]]:
+def _cell_tooltips(maps: AttentionMaps, head_map: HeadMap) -> list[list[str]]:
     """Tell of each cell who looks at whom and how much; of what is hidden, nothing."""
     return [
         [
@@ -310,7 +280,7 @@ _SINGLE_ROWS, _GRID_ROWS = 72, 48  # rows of a map that is joined, by itself and
 
 
 def render_text(
-    maps: Told, *, width: int | None = None, color: bool = False, theme: str = "dark"
+    maps: AttentionMaps, *, width: int | None = None, color: bool = False, theme: str = "dark"
 ) -> str:
     """Draw the maps side by side, as many as there is room for; cells are joined where need be."""
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
@@ -365,7 +335,7 @@ def join_columns(
     return lines
 
 
-def _cell_width(maps: Told, max_width: int) -> int:
+def _cell_width(maps: AttentionMaps, max_width: int) -> int:
     """How many characters a cell gets for every row to have its label; 0: they cannot have any."""
     if len(maps.rows) > _MAX_LABELED_ROWS and len(maps.maps) > 1:
         return 0

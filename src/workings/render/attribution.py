@@ -2,10 +2,10 @@
 
 import math
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Protocol
 
+from workings.interpret.results import Attribution, TokenAttributions
 from workings.plain_text import (
     display_width,
     pad_right,
@@ -15,7 +15,6 @@ from workings.plain_text import (
 )
 from workings.render.colored_text import (
     HighlightedSpan,
-    Span,
     ValuedSpan,
     colored_html,
     colored_lines,
@@ -33,50 +32,8 @@ METHOD_NAMES = {"occlusion": "Occlusion", "gradient": "Gradient × input", "atte
 _MIN_WIDTH = 24
 
 
-class ToldShares(Protocol):
-    """One way of asking: a number for each token."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def values(self) -> Sequence[float]: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def is_signed(self) -> bool: ...
-    @property
-    def window(self) -> int: ...
-    @property
-    def layers(self) -> Sequence[Sequence[float]]: ...
-
-
-class Told(Protocol):
-    """A text, what a model made of it, and the numbers of its tokens."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def spans(self) -> Sequence[Span]: ...
-    @property
-    def unknown_tokens(self) -> Sequence[int]: ...
-    @property
-    def truncated_characters(self) -> int: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def runner_up(self) -> str: ...
-    @property
-    def margin(self) -> float: ...
-    @property
-    def probabilities(self) -> Mapping[str, float]: ...
-    @property
-    def token_attributions(self) -> Sequence[ToldShares]: ...
-    @property
-    def unit(self) -> str: ...
-
-
 def render_text(
-    attribution: Told, *, width: int | None = None, color: bool = False, theme: str = "dark"
+    attribution: Attribution, *, width: int | None = None, color: bool = False, theme: str = "dark"
 ) -> str:
     """Write it for a terminal; without colour, only the words that matter, with their numbers."""
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
@@ -112,7 +69,9 @@ def render_text(
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _strongest_lines(attribution: Told, token_attributions: ToldShares, columns: int) -> list[str]:
+def _strongest_lines(
+    attribution: Attribution, token_attributions: TokenAttributions, columns: int
+) -> list[str]:
     """List the strongest words on either side, with their numbers."""
     some = joined_spans(attribution, token_attributions)
     found, full = strongest_words(attribution, some), max_abs_value(some)
@@ -139,11 +98,11 @@ def _join_with_dots(items: Iterable[str]) -> str:
     return "\u00a0· ".join(item.replace(" ", "\u00a0") for item in items)
 
 
-def _notes(attribution: Told) -> list[str]:
+def _notes(attribution: Attribution) -> list[str]:
     notes = []
     if attribution.unknown_tokens:
         places = (attribution.spans[k] for k in attribution.unknown_tokens)
-        words = list(dict.fromkeys(attribution.text[a : min(b, a + 40)] for a, b in places))
+        words = list(dict.fromkeys(attribution.input_text[a : min(b, a + 40)] for a, b in places))
         more = f" and {len(words) - 10} more" if len(words) > 10 else ""
         shown = ", ".join(truncate_to_columns(to_one_line(word), 24) for word in words[:10])
         notes.append(f"not in the vocabulary: {shown}{more}")
@@ -152,34 +111,36 @@ def _notes(attribution: Told) -> list[str]:
     return notes
 
 
-def joined_spans(attribution: Told, token_attributions: ToldShares) -> list[ValuedSpan]:
+def joined_spans(
+    attribution: Attribution, token_attributions: TokenAttributions
+) -> list[ValuedSpan]:
     """The pieces of the text that have a number each."""
     return join_spans(
         attribution.spans, token_attributions.values, window=token_attributions.window
     )
 
 
-def strongest_words(attribution: Told, spans: list[ValuedSpan]) -> list[HighlightedSpan]:
+def strongest_words(attribution: Attribution, spans: list[ValuedSpan]) -> list[HighlightedSpan]:
     """The strongest words, without those whose number would be written 0."""
     full = max_abs_value(spans)
     return [
         word
-        for word in strongest_spans(attribution.text, spans)
+        for word in strongest_spans(attribution.input_text, spans)
         if format_value(word.value, full) != "0"
     ]
 
 
-def ranked_probabilities(attribution: Told) -> list[tuple[str, float]]:
+def ranked_probabilities(attribution: Attribution) -> list[tuple[str, float]]:
     """The classes and their probabilities, the likeliest first."""
     return sorted(attribution.probabilities.items(), key=lambda item: -item[1])
 
 
-def read_text(attribution: Told) -> str:
+def read_text(attribution: Attribution) -> str:
     """The text as far as the model read it."""
-    return attribution.text[: len(attribution.text) - attribution.truncated_characters]
+    return attribution.input_text[: len(attribution.input_text) - attribution.truncated_characters]
 
 
-def log_odds_note(attribution: Told) -> str:
+def log_odds_note(attribution: Attribution) -> str:
     """Write the lead, a logarithm, and the odds that it is one of."""
     who = f"The lead of {to_one_line(attribution.label)} over {to_one_line(attribution.runner_up)}"
     odds = math.exp(min(attribution.margin, 20.0))
@@ -188,7 +149,7 @@ def log_odds_note(attribution: Told) -> str:
     return f"{who}: {attribution.margin:.2f}, the logarithm of odds of {more}{written} to 1"
 
 
-def truncation_note(attribution: Told) -> str:
+def truncation_note(attribution: Attribution) -> str:
     """Say how much was not read."""
     return f"The last {attribution.truncated_characters:,} characters were not read: {len(attribution.spans):,} tokens is all."
 
@@ -227,17 +188,17 @@ _CSS = """
 """
 
 
-def render_page(attribution: Told) -> str:
+def render_page(attribution: Attribution) -> str:
     """Write a whole page."""
     return html_page(f"Why {attribution.label}?", _page_body(attribution), style=attribution_css())
 
 
-def render_fragment(attribution: Told) -> str:
+def render_fragment(attribution: Attribution) -> str:
     """Write a piece to stand in somebody else's page, a notebook say."""
     return html_fragment(_page_body(attribution), style=attribution_css())
 
 
-def render_summary(attribution: Told) -> str:
+def render_summary(attribution: Attribution) -> str:
     """Write the answer in a line, and the text coloured by the first way of asking."""
     ((label, p), *_), shares = ranked_probabilities(attribution), attribution.token_attributions[0]
     name = escape_html(METHOD_NAMES.get(shares.method, shares.method).lower())
@@ -247,7 +208,7 @@ def render_summary(attribution: Told) -> str:
     )
 
 
-def _page_body(attribution: Told) -> str:
+def _page_body(attribution: Attribution) -> str:
     units = f"{attribution.unit}s"
     key = f"{units.capitalize()} in orange make it larger, {units} in blue smaller."
     parts = [
@@ -259,7 +220,7 @@ def _page_body(attribution: Told) -> str:
     return "\n".join(parts)
 
 
-def _probability_bars(attribution: Told) -> str:
+def _probability_bars(attribution: Attribution) -> str:
     """Draw the probabilities: the label's and the runner-up's in the colours of their words."""
     shown = ranked_probabilities(attribution)
     if len(shown) > _MAX_BARS:
@@ -276,7 +237,7 @@ def _probability_bars(attribution: Told) -> str:
     return f'<table class="chances"><tbody>\n{rows}\n</tbody></table>'
 
 
-def _method_section(attribution: Told, token_attributions: ToldShares) -> str:
+def _method_section(attribution: Attribution, token_attributions: TokenAttributions) -> str:
     """Write one way of asking: the coloured text, its legend, the strongest words."""
     name = escape_html(METHOD_NAMES.get(token_attributions.method, token_attributions.method))
     what = escape_html(
@@ -308,7 +269,7 @@ def _method_section(attribution: Told, token_attributions: ToldShares) -> str:
 
 
 def _colored_text(
-    attribution: Told, token_attributions: ToldShares, values: Sequence[float]
+    attribution: Attribution, token_attributions: TokenAttributions, values: Sequence[float]
 ) -> str:
     return colored_html(
         read_text(attribution),
@@ -320,7 +281,7 @@ def _colored_text(
     )
 
 
-def _value_legend(attribution: Told, token_attributions: ToldShares) -> str:
+def _value_legend(attribution: Attribution, token_attributions: TokenAttributions) -> str:
     full = max_abs_value(joined_spans(attribution, token_attributions))
     steps = [
         name for name in color_scale("light") if token_attributions.is_signed or name[0] != "n"
@@ -341,7 +302,7 @@ def _value_legend(attribution: Told, token_attributions: ToldShares) -> str:
     return f'<p class="legend">{"".join(parts)}</p>'
 
 
-def _strongest_table(attribution: Told, token_attributions: ToldShares) -> str:
+def _strongest_table(attribution: Attribution, token_attributions: TokenAttributions) -> str:
     some = joined_spans(attribution, token_attributions)
     full = max_abs_value(some)
     rows = "\n".join(

@@ -2,13 +2,11 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workings.errors import UserError
+from workings.interpret.results import CaptionAttention, WordAttention
 from workings.plain_text import to_one_line, truncate_to_columns, wrap_to_columns
 from workings.render.attention_maps import join_columns, max_pool
 from workings.render.images import (
@@ -25,7 +23,7 @@ from workings.render.images import (
 )
 from workings.render.matrix import AnsiStyler
 from workings.render.page import escape_html, html_fragment, html_page
-from workings.render.picture import Picture, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import Picture, truncate_to_pixels, wrap_to_pixels
 from workings.render.svg_writer import Point, define_image, image_id, png_data_uri
 from workings.render.tables import html_table
 
@@ -38,139 +36,15 @@ _IMAGE_SIDE, _TILE_SIDE = 320, 150  # pixels of the longer side
 _TILES_PER_ROW = 6  # tiles
 
 
-@dataclass(frozen=True, eq=False)
-class CaptionAttention:
-    """A picture and the words that a model wrote about it."""
-
-    image: NDArray[np.uint8]  # [height, width, 3]
-    words: Sequence[str]
-    weights: NDArray[np.floating] | None  # [words, rows, columns], a word's sum to one
-    log_probability: float  # of the whole caption, natural
-    name: str
-
-    def __post_init__(self) -> None:
-        shape = np.shape(self.image)
-        if len(shape) != 3 or shape[2] != 3 or 0 in shape or self.image.dtype != np.uint8:
-            raise UserError(f"expected a picture of bytes [height, width, 3], got {list(shape)}")
-        if self.weights is None:
-            return
-        shape = np.shape(self.weights)
-        if len(shape) != 3 or len(self.words) != shape[0] or 0 in shape[1:]:
-            count = len(self.words)
-            raise UserError(f"expected weights [{count} words, rows, columns], got {list(shape)}")
-        if not np.isfinite(self.weights).all() or (self.weights < 0).any():
-            raise UserError("expected weights of zero or more")
-
-    @property
-    def caption(self) -> str:
-        """The words as a line of text."""
-        return to_one_line(" ".join(self.words)) or "(no words)"
-
-    def word_attention(self) -> "list[WordAttention]":
-        """Where the model looked, a look a word; none where that is not known."""
-        if self.weights is None:
-            return []
-        return [
-            WordAttention(to_one_line(w), g) for w, g in zip(self.words, self.weights, strict=True)
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold, without the picture."""
-        return {
-            "name": self.name,
-            "words": list(self.words),
-            "log_probability": self.log_probability,
-            "weights": None if self.weights is None else self.weights.tolist(),
-        }
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Draw it for a terminal."""
-        from workings.render import caption_attention
-
-        return caption_attention.render_text(self, width=width, color=color)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import caption_attention
-
-        return caption_attention.render_page(self)
-
-    def to_picture(self) -> Picture:
-        """Draw it, to be saved as SVG or PNG."""
-        return render_picture(self)
-
-    def _repr_html_(self) -> str:
-        from workings.render import caption_attention
-
-        return caption_attention.render_fragment(self)
+def word_brightness(word: WordAttention) -> NDArray[np.float64]:
+    """Return the brightness of each pixel, 0 to 1, smoothed; 1 at the largest weight."""
+    return smooth_upsample(word.weights / (word.max_weight or 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class WordAttention:
-    """A word, and how much the model looked at each part of the picture for it."""
-
-    word: str  # printable
-    weights: NDArray[np.floating]
-
-    @property
-    def max_weight(self) -> float:
-        return float(self.weights.max())
-
-    @property
-    def peak_cell(self) -> tuple[int, int]:
-        """Row and column of the largest weight, from 0."""
-        row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
-        return int(row), int(column)
-
-    @property
-    def location(self) -> str:
-        """Say where the largest weight lies.
-
-        >>> WordAttention("sky", np.array([[0.9, 0.0], [0.1, 0.0]])).location
-        'top left'
-        >>> WordAttention("the", np.array([[0.3, 0.2], [0.3, 0.2]])).location
-        'all over'
-        """
-        if not self.is_localized:
-            return "all over"
-        names = (("top", "", "bottom"), ("left", "", "right"))
-        sides = (
-            some[int(3 * (place + 0.5) / count)]
-            for some, place, count in zip(names, self.peak_cell, self.weights.shape, strict=True)
-        )
-        return " ".join(filter(None, sides)) or "middle"
-
-    @property
-    def peak_box(self) -> tuple[float, float, float, float] | None:
-        """Where the largest weight's cell lies, if it is a place: x, y, width and height of 1."""
-        tall, wide = self.weights.shape
-        row, column = self.peak_cell
-        return (column / wide, row / tall, 1 / wide, 1 / tall) if self.is_localized else None
-
-    @property
-    def is_localized(self) -> bool:
-        """Whether the largest weight stands out."""
-        return self.max_weight >= 1.5 * float(self.weights.mean())
-
-    @property
-    def cells_with_half_weight(self) -> int:
-        """How many cells it takes, the largest first, to have half of the weight."""
-        falling = np.sort(self.weights, axis=None)[::-1]
-        return int((falling.cumsum() < falling.sum() / 2).sum()) + 1
-
-    @property
-    def summary(self) -> str:
-        """Say how much it was looked at, and where."""
-        return f"{self.max_weight:.2f} {self.location}"
-
-    def brightness(self) -> NDArray[np.float64]:
-        """The light of each pixel from 0 to 1, smooth; full where the weight is the largest."""
-        return smooth_upsample(self.weights / (self.max_weight or 1.0))
-
-    def darkness(self) -> list[list[float]]:
-        """How dark each pixel is made, from 0 to 1."""
-        dark: list[list[float]] = (DIMMING * (1 - self.brightness())).tolist()
-        return dark
+def word_darkness(word: WordAttention) -> list[list[float]]:
+    """Return how much each pixel is darkened, 0 to 1."""
+    dark: list[list[float]] = (DIMMING * (1 - word_brightness(word))).tolist()
+    return dark
 
 
 def legend_text(*, by_brightness: bool = True, has_frame: bool = True) -> str:
@@ -233,7 +107,7 @@ def _draw_tile(
 ) -> None:
     (x, y), (tall, wide) = position, size
     picture.add_image((x, y, wide, tall), image)
-    picture.add_grid((x, y, wide, tall), word.darkness(), "#000000")
+    picture.add_grid((x, y, wide, tall), word_darkness(word), "#000000")
     if word.peak_box:
         left, top, across, down = word.peak_box
         xs, ys = (
@@ -324,7 +198,7 @@ def _svg_element(alt: str, width: int, height: int, content: str) -> str:
 
 def _word_tile(word: WordAttention, width: int, height: int, image_reference: str) -> str:
     """Lay dark over what was not looked at: an image that can be seen through."""
-    shadow = png_data_uri(encode_png_alpha(word.darkness(), "#000000"))
+    shadow = png_data_uri(encode_png_alpha(word_darkness(word), "#000000"))
     size = f'width="{width}" height="{height}" preserveAspectRatio="none"'
     alt = f"Looked at for “{word.word}”: {word.location}, at most {word.max_weight:.2f}"
     inside = f'{image_reference}<image {size} href="{shadow}"/>{_peak_frame(word, width, height)}'
@@ -417,7 +291,7 @@ def _draw_image(image: NDArray[np.uint8], side: int, true_color: bool) -> list[s
 def _draw_word(image: NDArray[np.uint8], word: WordAttention, true_color: bool) -> list[str]:
     """Draw the picture with light where the model looked."""
     size = fitted_size(image, _TILE_COLUMNS)
-    light = 1 - DIMMING * (1 - resize(word.brightness(), *size))
+    light = 1 - DIMMING * (1 - resize(word_brightness(word), *size))
     return _to_half_blocks(resize(image, *size) * light[..., None], true_color)
 
 

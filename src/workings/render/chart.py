@@ -9,7 +9,7 @@ from itertools import pairwise
 from workings.errors import UserError
 from workings.plain_text import to_one_line
 from workings.problems.notation import typeset
-from workings.render.picture import Picture, text_width, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 from workings.render.svg_writer import Point
 
 

@@ -1,13 +1,13 @@
 """Several trained models side by side: a table, and their curves in one picture."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from workings.config import toml_value
 from workings.plain_text import to_one_line
 from workings.render.chart import Series, line_chart
 from workings.render.page import escape_html, html_page
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.tables import html_table, text_table
 from workings.render.training_report import REPORT_CSS
 
@@ -173,89 +173,3 @@ def _format_prediction_changes(predictions: Mapping[str, Any]) -> str:
 def _truncate_text(text: str) -> str:
     line = to_one_line(text)
     return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"
-
-
-TranslatorTable: TypeAlias = Mapping[str, Any]
-FEW_SENTENCES = 50  # sentences, of which resampling says little
-TableRows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
-
-
-def render_translators_text(comparison: TranslatorTable) -> str:
-    """Write both tables for a terminal."""
-    return "\n\n".join(
-        (
-            text_table(*_score_table(comparison)),
-            text_table(*_length_table(comparison)),
-            "\n".join(_translator_notes(comparison)),
-        )
-    )
-
-
-def render_translators_picture(comparison: TranslatorTable) -> Picture:
-    """Draw BLEU by the length of the source, a line a translator."""
-    series = [
-        Series(
-            verdict["name"],
-            [(b["mean"], b["score"]) for b in verdict["buckets"]],
-        )
-        for verdict in comparison["verdicts"]
-    ]
-    title = f"{comparison['data']}: BLEU by the length of the source"
-    return line_chart(series, title=title, x_label="words of the source", y_label="BLEU")
-
-
-def render_translators_page(comparison: TranslatorTable) -> str:
-    """Write a page with the tables and the picture."""
-    notes = "".join(
-        f"<p class='legend'>{escape_html(note)}</p>" for note in _translator_notes(comparison)
-    )
-    body = f"""<h1>{escape_html(comparison["data"])}: {len(comparison["verdicts"])} translators</h1>
-<div class="scroll">{html_table(*_score_table(comparison))}</div>
-<h2>By the length of the source</h2>
-<div class="scroll">{render_translators_picture(comparison).svg()}</div>
-<div class="scroll">{html_table(*_length_table(comparison))}</div>
-{notes}
-"""
-    return html_page(f"{comparison['data']}: translators", body, style=REPORT_CSS)
-
-
-def _score_table(comparison: TranslatorTable) -> TableRows:
-    rows: list[tuple[str, ...]] = []
-    for verdict in comparison["verdicts"]:
-        lead = chance = "–"
-        if (against := verdict["against_first"]) is not None:
-            lead = "{value:+.2f} ({low:+.2f} to {high:+.2f})".format(**against["difference"])
-            chance = f"{against['p']:.3f}" if against["p"] else f"< {1 / against['resamples']:g}"
-        both = (f"{verdict['scores'][name]['score']:.2f}" for name in ("bleu", "chrf"))
-        rows.append((verdict["name"], *both, lead, chance))
-    return ("translator", "BLEU", "chrF", "over the first (95 %)", "p"), rows
-
-
-def _length_table(comparison: TranslatorTable) -> TableRows:
-    verdicts = comparison["verdicts"]
-    rows = []
-    for buckets in zip(*(verdict["buckets"] for verdict in verdicts), strict=True):
-        fewest, most = buckets[0]["fewest"], buckets[0]["most"]
-        words = f"{fewest}" if fewest == most else f"{fewest}–{most}"
-        rows.append(
-            (words, f"{buckets[0]['sentences']:,}", *(f"{b['score']:.2f}" for b in buckets))
-        )
-    return ("words", "sentences", *(verdict["name"] for verdict in verdicts)), rows
-
-
-def _translator_notes(comparison: TranslatorTable) -> list[str]:
-    scores = comparison["verdicts"][0]["scores"]
-    notes = [f"{comparison['sentences']:,} sentences; BLEU {scores['bleu']['signature']}"]
-    notes.append(f"chrF {scores['chrf']['signature']}")
-    notes.append("by length, of as many words in a row as there are, up to four (eff:yes)")
-    if len(comparison["verdicts"]) > 1:
-        notes.append("p: the share of resampled test sets on which the better one is not better")
-        if comparison["sentences"] < FEW_SENTENCES:
-            notes.append(f"{comparison['sentences']} sentences are few: interval and p mean little")
-    for verdict in comparison["verdicts"]:
-        if verdict["learned"] is None:
-            notes.append(f"what {verdict['name']} was trained on is not there to be compared")
-        elif verdict["learned"]:
-            some = f"{verdict['learned']:,} of these {comparison['sentences']:,} pairs"
-            notes.append(f"{verdict['name']} was trained on {some}: no test of what it can do")
-    return notes

@@ -1,104 +1,24 @@
 """One cell, derived: its largest terms, what the others come to, and the same number elsewhere."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from workings import plain_text
 from workings.plain_text import to_one_line, truncate_to_columns, wrap_to_columns
+from workings.problems.derivation import CellDerivation
 from workings.problems.notation import (
+    Formula,
     MathMLNotation,
-    Notation,
     TextNotation,
     format_decimal,
     typeset,
 )
 from workings.render.matrix import AnsiStyler, align_decimal_points
-from workings.render.page import escape_html, html_page
+from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.tables import html_table, text_table
 
 _MIN_WIDTH = 24
 _INDENT = "   "
 _MAX_NUMBER_COLUMNS = 24  # columns of a number
-
-Formula = Callable[[Notation], str]
-
-
-@dataclass(frozen=True)
-class SumLine:
-    """A line of the sum: numbers below the heads, None where there is nothing to write."""
-
-    name: str
-    numbers: Sequence[float | None]
-    is_marked: bool = False  # it is the one that was asked about
-
-
-@dataclass(frozen=True)
-class ModelValue:
-    """The same number as somebody else has it, and how far that is from the one written out."""
-
-    source: str
-    value: float
-    difference: float
-
-
-@dataclass(frozen=True)
-class CellDerivation:
-    """A cell and how it comes about.
-
-    `before`: the same cell in the steps that lead here. `head` and `lines`: the sum, its largest
-    terms first, where it is one.
-    """
-
-    title: str
-    name: str
-    description: str
-    formula: Formula
-    intermediates: Sequence[Formula]
-    header: Sequence[str]
-    lines: Sequence[SumLine]
-    working: Formula
-    value: float
-    model_values: Sequence[ModelValue] = ()
-    notes: Sequence[str] = ()
-    decimals: int = 4
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
-        return render_text(self, width=width, color=color)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import derivation
-
-        return derivation.render_page(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold; −∞ is the string "-inf"."""
-        n = TextNotation(self.decimals)
-        return {
-            "title": self.title,
-            "cell": self.name,
-            "says": self.description,
-            "formula": self.formula(n),
-            "working": self.working(n),
-            "value": _json_number(self.value),
-            "head": list(self.header),
-            "lines": [
-                {"name": line.name, "numbers": [_json_number(x) for x in line.numbers]}
-                for line in self.lines
-            ],
-            "elsewhere": [
-                {"what": one.source, "value": _json_number(one.value), "difference": one.difference}
-                for one in self.model_values
-            ],
-            "notes": list(self.notes),
-        }
-
-
-def _json_number(number: float | None) -> float | str | None:
-    return "-inf" if number == float("-inf") else number
 
 
 def render_text(
@@ -215,7 +135,16 @@ _CSS = """
 
 
 def render_page(derivation: CellDerivation) -> str:
-    """Write a whole page."""
+    """Return an HTML page."""
+    return html_page(derivation.title, _body(derivation), style=_CSS)
+
+
+def render_fragment(derivation: CellDerivation) -> str:
+    """Return the same as a fragment of a page, for a notebook."""
+    return html_fragment(_body(derivation), style=_CSS)
+
+
+def _body(derivation: CellDerivation) -> str:
     parts = [
         f'<h1 dir="auto">{escape_html(derivation.title)}</h1>',
         f"<h2>{escape_html(derivation.name)}</h2>",
@@ -231,7 +160,7 @@ def render_page(derivation: CellDerivation) -> str:
         else "",
         *(f'<p class="what">{escape_html(note)}</p>' for note in derivation.notes),
     ]
-    return html_page(derivation.title, "\n".join(part for part in parts if part), style=_CSS)
+    return "\n".join(part for part in parts if part)
 
 
 def _math_element(derivation: CellDerivation, formula: Formula) -> str:

@@ -1,15 +1,14 @@
 """How far back gradients reach: a picture, tables, a page."""
 
 import shutil
-from collections.abc import Sequence
 from math import log10
-from typing import Protocol
 
+from workings.interpret.results import GradientReport
 from workings.plain_text import to_one_line, wrap_to_columns
 from workings.problems.notation import typeset
 from workings.render.chart import NUM_COLORS, Series, line_chart
-from workings.render.page import escape_html, html_page
-from workings.render.picture import Picture
+from workings.render.page import escape_html, html_fragment, html_page
+from workings.render.pictures import Picture
 from workings.render.tables import html_table, text_table
 
 _TABLE_DISTANCES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -27,40 +26,7 @@ _CSS = """
 """
 
 
-class ToldFlow(Protocol):
-    """The gradients of one model, with respect to one thing."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def with_respect_to(self) -> str: ...
-    @property
-    def norms(self) -> Sequence[float]: ...
-
-
-class ToldRadius(Protocol):
-    """The spectral radius of one recurrent matrix."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def layer(self) -> int: ...
-    @property
-    def matrix(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-
-
-class Told(Protocol):
-    """The gradients of several models."""
-
-    @property
-    def gradients(self) -> Sequence[ToldFlow]: ...
-    @property
-    def spectral_radii(self) -> Sequence[ToldRadius]: ...
-
-
-def render_picture(report: Told, *, width: int = 760, height: int = 440) -> Picture:
+def render_picture(report: GradientReport, *, width: int = 760, height: int = 440) -> Picture:
     """Draw every curve; a model's upper layers are dashed, in the colour of its first."""
     models = list(dict.fromkeys(flow.model for flow in report.gradients))
     series, seen = [], set[str]()
@@ -81,7 +47,7 @@ def render_picture(report: Told, *, width: int = 760, height: int = 440) -> Pict
     )
 
 
-def render_text(report: Told, *, width: int | None = None, color: bool = False) -> str:  # noqa: ARG001
+def render_text(report: GradientReport, *, width: int | None = None, color: bool = False) -> str:  # noqa: ARG001
     """Write the tables for a terminal, with a small curve for each model."""
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
     blocks = [
@@ -96,8 +62,17 @@ def render_text(report: Told, *, width: int | None = None, color: bool = False) 
     return "\n\n".join(blocks)
 
 
-def render_page(report: Told) -> str:
-    """Write a page with the picture and the tables."""
+def render_page(report: GradientReport) -> str:
+    """Return a page with the chart and the tables."""
+    return html_page(TITLE, _body(report), style=_CSS)
+
+
+def render_fragment(report: GradientReport) -> str:
+    """Return the same as a fragment of a page, for a notebook."""
+    return html_fragment(_body(report), style=_CSS)
+
+
+def _body(report: GradientReport) -> str:
     radii = ""
     if report.spectral_radii:
         table = html_table(("model", *_RADIUS_HEADER), _radius_rows(report), text_columns=3)
@@ -105,35 +80,34 @@ def render_page(report: Told) -> str:
 <p class="what">The largest eigenvalue, by size, of what h is multiplied by at each step. Below 1,
 gradients that went that way alone would vanish; above 1, they may explode.</p>
 <div class="scroll">{table}</div>"""
-    body = f"""<h1>{TITLE}</h1>
+    return f"""<h1>{TITLE}</h1>
 <p class="what">{escape_html(MEASURE)}. Of a Transformer, h is what goes into its first block.</p>
 <div class="scroll">{render_picture(report).svg()}</div>
 <h2>Figures</h2>
 <div class="scroll">{html_table(_norm_header(report), _norm_rows(report), text_columns=2)}</div>
 {radii}"""
-    return html_page(TITLE, body, style=_CSS)
 
 
 _RADIUS_HEADER = ("layer", "of", "radius")
 
 
-def _radius_rows(report: Told) -> list[tuple[str, ...]]:
+def _radius_rows(report: GradientReport) -> list[tuple[str, ...]]:
     return [
         (to_one_line(radius.model), str(radius.layer), radius.matrix, f"{radius.value:.3f}")
         for radius in report.spectral_radii
     ]
 
 
-def _table_distances(report: Told) -> list[int]:
+def _table_distances(report: GradientReport) -> list[int]:
     most = max((len(flow.norms) for flow in report.gradients), default=0)
     return [k for k in _TABLE_DISTANCES if k < most]
 
 
-def _norm_header(report: Told) -> tuple[str, ...]:
+def _norm_header(report: GradientReport) -> tuple[str, ...]:
     return ("model", "with respect to", *(f"k = {k}" for k in _table_distances(report)))
 
 
-def _norm_rows(report: Told) -> list[tuple[str, ...]]:
+def _norm_rows(report: GradientReport) -> list[tuple[str, ...]]:
     return [
         (
             to_one_line(flow.model),
@@ -158,7 +132,7 @@ def _format_norm(value: float) -> str:
     return typeset(f"{value:.1e}")
 
 
-def _sparklines(report: Told, columns: int) -> str:
+def _sparklines(report: GradientReport, columns: int) -> str:
     """Draw each curve as a row of bars on one logarithmic scale, from k = 0 on the left."""
     positive = [norm for flow in report.gradients for norm in flow.norms if norm > 0]
     if not positive:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from workings.render.picture import Picture, text_width, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels, wrap_to_pixels
 
 _TITLE_SIZE, _LABEL_SIZE = 16, 12  # sizes of text, as in charts
 _MARGIN = 14  # free on every side

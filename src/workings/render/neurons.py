@@ -2,8 +2,8 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
+from workings.interpret.results import NeuronScore, NeuronSearch, PropertyNeurons
 from workings.plain_text import display_width, escape_control, to_one_line, wrap_to_columns
 from workings.render.colored_text import (
     Span,
@@ -32,78 +32,8 @@ _MAX_EXCERPT = 500  # characters of an excerpt
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-class ToldCell(Protocol):
-    """A cell and how well it tracks the property."""
-
-    @property
-    def neuron(self) -> str: ...
-    @property
-    def is_inverted(self) -> bool: ...
-    @property
-    def selection_score(self) -> float: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def p_value(self) -> float: ...
-    @property
-    def activations(self) -> Sequence[float]: ...
-    @property
-    def midpoint(self) -> float: ...
-    @property
-    def spread(self) -> float: ...
-
-
-class ToldExcerpt(Protocol):
-    """A piece of the text that the cells were scored on."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def spans(self) -> Sequence[Span]: ...
-    @property
-    def marked_tokens(self) -> Sequence[int]: ...
-
-
-class ToldProperty(Protocol):
-    """A property and its best cells."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def prevalence(self) -> float | None: ...
-    @property
-    def chance_level(self) -> float: ...
-    @property
-    def neurons(self) -> Sequence[ToldCell]: ...
-    @property
-    def excerpt(self) -> ToldExcerpt: ...
-
-
-class Told(Protocol):
-    """What was asked about the cells of a model, and what was found."""
-
-    @property
-    def num_neurons(self) -> int: ...
-    @property
-    def num_selection_tokens(self) -> int: ...
-    @property
-    def num_scoring_tokens(self) -> int: ...
-    @property
-    def num_shifts(self) -> int: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def properties(self) -> Sequence[ToldProperty]: ...
-    @property
-    def constant_properties(self) -> Sequence[str]: ...
-
-
 def render_text(
-    search: Told, *, width: int | None = None, color: bool = False, theme: str = "dark"
+    search: NeuronSearch, *, width: int | None = None, color: bool = False, theme: str = "dark"
 ) -> str:
     """Write the table, and a piece of text for each property as its best cell sees it."""
     columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
@@ -151,7 +81,7 @@ def _excerpt_end(text: str) -> int:
     return _MAX_EXCERPT if end < 0 or len(text) <= _MAX_EXCERPT else end
 
 
-def search_summary(search: Told) -> str:
+def search_summary(search: NeuronSearch) -> str:
     """Say what was done."""
     return (
         f"{search.num_neurons:,} cells, chosen on {search.num_selection_tokens:,} {search.unit} and scored on "
@@ -159,7 +89,7 @@ def search_summary(search: Told) -> str:
     )
 
 
-def column_notes(search: Told) -> list[str]:
+def column_notes(search: NeuronSearch) -> list[str]:
     """Say what the columns are, and what is missing."""
     found = [
         f"by chance: what the best of all {search.num_neurons:,} cells stays below on 95 of 100 texts "
@@ -173,7 +103,7 @@ def column_notes(search: Told) -> list[str]:
     return found
 
 
-def neuron_rows(search: Told) -> list[tuple[str, ...]]:
+def neuron_rows(search: NeuronSearch) -> list[tuple[str, ...]]:
     """The table's rows: a property's name beside its best cell only."""
     return [
         (
@@ -191,13 +121,13 @@ def neuron_rows(search: Told) -> list[tuple[str, ...]]:
     ]
 
 
-def property_title(property_neurons: ToldProperty) -> str:
+def property_title(property_neurons: PropertyNeurons) -> str:
     """Name a property in words."""
     what = to_one_line(property_neurons.description)
     return what[:1].upper() + what[1:]
 
 
-def format_score(property_neurons: ToldProperty, neuron: ToldCell) -> str:
+def format_score(property_neurons: PropertyNeurons, neuron: NeuronScore) -> str:
     """Write a score with what it is of."""
     falls = " (it falls there)" if neuron.is_inverted else ""
     return f"{property_neurons.metric} {neuron.score:.3f}{falls}"
@@ -256,19 +186,19 @@ _CSS = """
 """
 
 
-def render_page(search: Told) -> str:
+def render_page(search: NeuronSearch) -> str:
     """Write a whole page."""
     return html_page(
         "Cells that track the text", _page_body(search), style=colored_text_css() + _CSS
     )
 
 
-def render_fragment(search: Told) -> str:
+def render_fragment(search: NeuronSearch) -> str:
     """Write a piece to stand in somebody else's page, a notebook say."""
     return html_fragment(_page_body(search), style=colored_text_css() + _CSS)
 
 
-def _page_body(search: Told) -> str:
+def _page_body(search: NeuronSearch) -> str:
     said = "".join(
         f'<p class="what">{escape_html(_to_sentence(note))}</p>\n' for note in column_notes(search)
     )
@@ -281,7 +211,7 @@ def _page_body(search: Told) -> str:
     return "\n".join(parts)
 
 
-def _property_section(property_neurons: ToldProperty) -> str:
+def _property_section(property_neurons: PropertyNeurons) -> str:
     """Write a property's excerpt as each of its cells sees it, the best one's in the open."""
     best, *others = (_neuron_html(property_neurons, cell) for cell in property_neurons.neurons)
     more = ""
@@ -292,7 +222,7 @@ def _property_section(property_neurons: ToldProperty) -> str:
 {best}{more}</section>"""
 
 
-def _neuron_html(property_neurons: ToldProperty, neuron: ToldCell) -> str:
+def _neuron_html(property_neurons: PropertyNeurons, neuron: NeuronScore) -> str:
     shown = property_neurons.excerpt
     text = colored_html(
         shown.text,
@@ -306,7 +236,7 @@ def _neuron_html(property_neurons: ToldProperty, neuron: ToldCell) -> str:
     return f"<h3>{name}</h3>\n{text}\n{_value_legend(property_neurons, neuron)}\n"
 
 
-def _value_legend(property_neurons: ToldProperty, neuron: ToldCell) -> str:
+def _value_legend(property_neurons: PropertyNeurons, neuron: NeuronScore) -> str:
     bar = "".join(f'<i class="{name}"></i>' for name in color_scale("light"))
     low, high = (
         format_value(neuron.midpoint + way * neuron.spread, abs(neuron.midpoint) + neuron.spread)

@@ -2,6 +2,7 @@
 
 import re
 from html import escape
+from pathlib import Path
 
 from workings.problems.notation import (
     UNICODE_PREAMBLE,
@@ -11,6 +12,14 @@ from workings.problems.notation import (
     escape_latex,
     typeset,
 )
+from workings.problems.sheets.folder import (
+    MANIFEST,
+    format_manifest,
+    format_problem_files,
+    write_folder,
+)
+from workings.problems.sheets.layout import make_printed_sheet
+from workings.problems.sheets.notebook import make_cells, render_notebook
 from workings.problems.sheets.printed_sheet import (
     PrintedMistake,
     PrintedProblem,
@@ -18,7 +27,30 @@ from workings.problems.sheets.printed_sheet import (
     PrintedStep,
     block_part_prefix,
 )
+from workings.problems.sheets.sheet import Sheet
 from workings.problems.worked_problem import Panel
+
+
+def write_sheet(sheet: Sheet, folder: str | Path) -> None:
+    """Write every file of a sheet; a folder that holds anything but a sheet is a `UserError`."""
+    write_folder(render_files(sheet), Path(folder))
+
+
+def render_files(sheet: Sheet) -> dict[str, str]:
+    """Return every file of a sheet by its path in the folder."""
+    printed = make_printed_sheet(sheet)
+    files = {
+        "sheet.html": render_html(printed),
+        "sheet.tex": render_latex(printed),
+        "sheet.ipynb": render_notebook(make_cells(sheet, printed)),
+        "key/key.html": render_html(printed, key=True),
+        "key/key.tex": render_latex(printed, key=True),
+        "key/moodle.xml": render_moodle(printed),
+        **format_problem_files(sheet),
+    }
+    files[MANIFEST] = format_manifest(sheet, [*files, MANIFEST])
+    return dict(sorted(files.items()))
+
 
 _MATHML_NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 SHEET_CSS = """

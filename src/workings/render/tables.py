@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from workings import plain_text
+from workings.interpret.results import VectorizedText
 from workings.plain_text import to_one_line
+
+if TYPE_CHECKING:
+    from workings.models.summary import ModelSummary
 
 
 def text_table(
@@ -60,46 +64,10 @@ def html_table(
     )
 
 
-class LayerRow(Protocol):
-    """A layer of a model."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def parameters(self) -> int: ...
-    @property
-    def mult_adds(self) -> int: ...
-
-
-class LayerSums(Protocol):
-    """The layers of a model and their sums; memory in mebibytes."""
-
-    @property
-    def rows(self) -> Sequence[LayerRow]: ...
-    @property
-    def parameters(self) -> int: ...
-    @property
-    def trainable_parameters(self) -> int: ...
-    @property
-    def mult_adds(self) -> int: ...
-    @property
-    def input_mb(self) -> float: ...
-    @property
-    def activations_mb(self) -> float: ...
-    @property
-    def parameters_mb(self) -> float: ...
-    @property
-    def total_mb(self) -> float: ...
-
-
 LAYER_HEADER = ("layer", "output shape", "parameters", "mult-adds")
 
 
-def layer_rows(summary: LayerSums) -> list[tuple[str, ...]]:
+def layer_rows(summary: "ModelSummary") -> list[tuple[str, ...]]:
     """Write a line a layer. Shapes begin with −1 for the batch."""
     return [
         (
@@ -112,7 +80,7 @@ def layer_rows(summary: LayerSums) -> list[tuple[str, ...]]:
     ]
 
 
-def layer_totals(summary: LayerSums) -> list[str]:
+def layer_totals(summary: "ModelSummary") -> list[str]:
     """Write the sums, a line each."""
     return [
         f"parameters: {summary.parameters:,} (trainable: {summary.trainable_parameters:,})",
@@ -123,36 +91,19 @@ def layer_totals(summary: LayerSums) -> list[str]:
     ]
 
 
-def layer_table(summary: LayerSums) -> str:
+def layer_table(summary: "ModelSummary") -> str:
     """Lay a summary out: a line a layer, then the sums."""
     table = text_table(LAYER_HEADER, layer_rows(summary), text_columns=2)
     rule = table.splitlines()[1]
     return "\n".join([table, rule, *layer_totals(summary)])
 
 
-class Told(Protocol):
-    """The stages of one text."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def standardized(self) -> str: ...
-    @property
-    def tokens(self) -> Sequence[str]: ...
-    @property
-    def ids(self) -> Sequence[int]: ...
-    @property
-    def vectors(self) -> Sequence[Sequence[float]]: ...
-    @property
-    def width(self) -> int: ...
-
-
-def render_vectorized_texts(texts: Sequence[Told]) -> str:
+def render_vectorized_texts(texts: Sequence[VectorizedText]) -> str:
     """Write each text's stages below each other."""
     return "\n\n".join(_format_stages(told) for told in texts)
 
 
-def _format_stages(vectorized: Told) -> str:
+def _format_stages(vectorized: VectorizedText) -> str:
     rows = [
         (to_one_line(token), str(number), _format_vector(vector, vectorized.width))
         for token, number, vector in zip(

@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workings.render.attribution import attribution_css
 from workings.render.caption_attention import caption_css
 from workings.render.chart import Series, line_chart
 from workings.render.colors import color_step
 from workings.render.page import escape_html, html_page
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.svg_writer import Point
-from workings.render.tables import LAYER_HEADER, LayerSums, html_table, layer_rows, layer_totals
+from workings.render.tables import LAYER_HEADER, html_table, layer_rows, layer_totals
+
+if TYPE_CHECKING:
+    from workings.models.summary import ModelSummary
 
 SPLIT_NAMES = ("test", "validation", "train")  # of the data, as measurements are named after
 MAX_SAMPLES = 4  # that are shown
@@ -55,13 +58,13 @@ class TrainingReport:
     notes: Sequence[str] = ()
     curves: Sequence[Mapping[str, Any]]
     sections: Sequence[tuple[str, str]] = ()
-    layers: LayerSums | None = None
+    layers: "ModelSummary | None" = None
     recipe: str = ""
     commands: Sequence[str] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
 
 
-def render_report_page(report: TrainingReport) -> str:
+def render_page(report: TrainingReport) -> str:
     """Write the page."""
     figures = "".join(
         f"<div><dt>{escape_html(name)}</dt><dd>{escape_html(value)}</dd></div>"

@@ -7,7 +7,7 @@ from workings.problems.notation import TextNotation, typeset
 from workings.problems.worked_problem import Panel, WorkedProblem
 from workings.render.colors import color_step
 from workings.render.matrix import MARK_SYMBOLS, format_cells, max_abs_cell, truncate_matrix
-from workings.render.picture import Picture, text_width, truncate_to_pixels
+from workings.render.pictures import Picture, text_width, truncate_to_pixels
 
 _WIDTH = 1160.0
 _MARGIN = 28.0

@@ -10,6 +10,7 @@ from workings.interpret.activations import ActivationReader
 from workings.interpret.attention import ALIGNMENT, StackWeights
 from workings.interpret.heads import HeadProblem
 from workings.plain_text import to_one_line
+from workings.problems.derivation import CellDerivation
 from workings.problems.notation import format_decimal, typeset
 from workings.render import derivation
 from workings.render.colors import color_step as colour_of
@@ -140,9 +141,7 @@ def build_head_table(head: HeadProblem) -> ProblemTable | None:
     return problem_views.build_problem_table(head.problem) if max(sides) <= MAX_SIDE else None
 
 
-def build_derivation(
-    cell: derivation.CellDerivation, table: ProblemTable | None
-) -> responses.DerivationView:
+def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> responses.DerivationView:
     """A cell, written out."""
     figures = derivation.format_numbers(cell) if cell.lines else []
     return responses.DerivationView(

@@ -16,7 +16,7 @@ from workings.interpret.attention import ALIGNMENT, HeadIndex, StackWeights, abl
 from workings.interpret.attribution import explain
 from workings.interpret.heads import read_head
 from workings.interpret.positions import extract_position_vectors
-from workings.render.attention_maps import show_whitespace
+from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling

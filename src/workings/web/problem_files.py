@@ -92,7 +92,7 @@ def export_problem(request: ExportRequest) -> str:
         return format_toml(_problem_fields(request, problem))
     shown = problem.check() if request.report else problem.solve(request.decimals)
     if request.form == "svg":
-        return shown.picture().svg()
+        return shown.svg()
     return shown.latex() if request.form == "latex" else page(shown)
 
 

@@ -3,40 +3,28 @@
 import json
 import os
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
 from workings.io import read_bytes
 from workings.problems.problem_file import format_toml
-from workings.problems.sheets import notebook
-from workings.problems.sheets.layout import make_printed_sheet
-from workings.problems.sheets.notebook import make_cells
 from workings.problems.sheets.rounded_solution import list_asked_steps, make_answer_key, nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
-from workings.render import sheets
 
 FORMAT, VERSION = "workings sheet", 1
 MANIFEST = "sheet.json"
 MAX_MANIFEST_BYTES = 16 * 2**20
 
 
-def render_files(sheet: Sheet) -> dict[str, str]:
-    """Write every file of a sheet, by its path in the folder."""
-    page = make_printed_sheet(sheet)
-    written = {
-        "sheet.html": sheets.render_html(page),
-        "sheet.tex": sheets.render_latex(page),
-        "sheet.ipynb": notebook.render_notebook(make_cells(sheet, page)),
-        "key/key.html": sheets.render_html(page, key=True),
-        "key/key.tex": sheets.render_latex(page, key=True),
-        "key/moodle.xml": sheets.render_moodle(page),
-    }
+def format_problem_files(sheet: Sheet) -> dict[str, str]:
+    """Return the problem files and, under key/, their solutions, by path in the folder."""
+    files = {}
     for exercise in sheet.exercises:
-        written[f"{exercise.name}.toml"] = _render_problem(exercise)
-        written[f"key/{exercise.name}.toml"] = _render_key(exercise, sheet.plan.decimals)
-    written[MANIFEST] = _render_manifest(sheet, [*written, MANIFEST])
-    return dict(sorted(written.items()))
+        files[f"{exercise.name}.toml"] = _render_problem(exercise)
+        files[f"key/{exercise.name}.toml"] = _render_key(exercise, sheet.plan.decimals)
+    return files
 
 
 def _render_problem(exercise: Exercise) -> str:
@@ -64,7 +52,7 @@ def _render_key(exercise: Exercise, decimals: int) -> str:
     return format_toml({**exercise.table, "claim": claim}, comment)
 
 
-def _render_manifest(sheet: Sheet, names: list[str]) -> str:
+def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
     """Say what the sheet is and how to make it again; nothing of it gives an answer away."""
     plan = sheet.plan
     problems = [
@@ -103,8 +91,8 @@ def _get_version() -> str:
         return "unknown"
 
 
-def write_sheet(sheet: Sheet, folder: Path) -> None:
-    """Write the folder beside its place and move it there when it is whole.
+def write_folder(files: Mapping[str, str], folder: Path) -> None:
+    """Write the files to a temporary folder and rename it when all are written.
 
     A sheet in its place is replaced; a folder with anything else in it is left alone.
     """
@@ -114,7 +102,7 @@ def write_sheet(sheet: Sheet, folder: Path) -> None:
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        for name, text in sheet.render_files().items():
+        for name, text in files.items():
             path = beside / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")

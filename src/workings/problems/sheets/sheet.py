@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -64,18 +63,6 @@ class Sheet:
             f"{len(confused)} of {len(self.exercises)} problems cannot tell all mistakes apart"
             f" (in {some.name}, {some.confusions[0]}): take more --decimals, or another --size",
         ]
-
-    def render_files(self) -> dict[str, str]:
-        """Write every file of the sheet, by name."""
-        from workings.problems.sheets.folder import render_files
-
-        return render_files(self)
-
-    def write(self, folder: str | Path) -> None:
-        """Write the sheet's folder: whole, or not at all."""
-        from workings.problems.sheets.folder import write_sheet
-
-        write_sheet(self, Path(folder))
 
 
 def make_sheet(
