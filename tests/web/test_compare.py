@@ -201,7 +201,7 @@ def test_curves_that_cannot_be_asked(looking: TestClient) -> None:
 
 # -- in a browser ----------------------------------------------------------------------------------
 
-MAP = ".three td[data-row]"
+MAP = ".compared-maps td[data-row]"
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,8 @@ def visit(browser: Any, server: str) -> Iterator[Open]:
 def shown(page: Any, number: int) -> list[list[str]]:
     """Read one of the three maps off the page."""
     rows: list[list[str]] = page.evaluate(
-        """k => [...document.querySelectorAll('.maps .three > div')[k].querySelectorAll('tbody tr')]
+        """k => [...document.querySelectorAll('.compared-attention .compared-maps > div')[k]
+        .querySelectorAll('tbody tr')]
         .map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))""",
         number,
     )
@@ -241,18 +242,19 @@ def test_the_page_shows_what_python_has(visit: Open, looking: TestClient) -> Non
         p["name"] + p["first_text"] + p["second_text"] + p["change"] for p in told["pairs"]
     ]
     page.wait_for_selector(".charts figure.chart svg")
-    assert page.locator(".settings tbody tr").count() > 1
+    assert page.locator(".settings-diff tbody tr").count() > 1
     before = shown(page, 2)
-    page.locator('button[data-step="Head1"]').click()
+    page.locator('button[data-control="Head1"]').click()
     page.wait_for_function("() => location.hash.includes('head=2')")
     page.wait_for_function(
-        """before => JSON.stringify([...document.querySelectorAll('.maps .three > div')[2]
+        """before => JSON.stringify([...document
+        .querySelectorAll('.compared-attention .compared-maps > div')[2]
         .querySelectorAll('tbody tr')].map(row => [...row.querySelectorAll('td')]
         .map(cell => cell.textContent))) !== JSON.stringify(before)""",
         arg=before,
     )
     page.locator(MAP).first.click()
-    assert page.locator(".maps td.pin").count() == 3
+    assert page.locator(".compared-attention td.pinned").count() == 3
     page.get_by_role("button", name="Undo").click()
     page.wait_for_function("() => !location.hash.includes('head=2')")
 
@@ -262,25 +264,24 @@ def test_permuted_on_the_page(visit: Open, looking: TestClient) -> None:
     asked = {"run": "fruit", "text": "fig tin pear"}
     told = looking.post("/api/permute", json=asked).json()
     assert page.locator(".residual").text_content() == told["residual"]
-    assert (
-        page.locator(".tokens li").all_text_contents() == told["tokens"] + told["permuted_tokens"]
-    )
+    words = told["tokens"] + told["permuted_tokens"]
+    assert page.locator(".permutation li").all_text_contents() == words
     page.locator('input[name="positions"][value="off"]').check()
     page.wait_for_function(
         "() => document.querySelector('.verdict').textContent.includes('up to rounding')"
     )
     page.locator('input[name="order"][value="shuffled"]').check()
-    page.locator('button[data-step="Seed1"]').click()
+    page.locator('button[data-control="Seed1"]').click()
     page.wait_for_function("() => location.hash.includes('seed=2')")
     page.locator('input[name="mode"][value="inputs"]').check()
     page.wait_for_function("() => !document.querySelector('.residual')")
 
 
 def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
-    page = visit("#compare?a=fruit&mode=permuted&text=fig+tin", ready=".orders li")
+    page = visit("#compare?a=fruit&mode=permuted&text=fig+tin", ready=".permutation li")
     page.locator("select").first.select_option("squares")
     page.wait_for_selector(".status:not(:empty)")
-    assert page.locator(".orders li").count() == 0
+    assert page.locator(".permutation li").count() == 0
     assert "a captioner reads none" in page.locator(".status").text_content()
     page.locator("select").first.select_option("fruit")
     page.wait_for_selector(MAP)
@@ -288,25 +289,33 @@ def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
 
 
 def test_captioners_on_the_page(visit: Open) -> None:
-    page = visit("#compare?a=grids&b=squares&mode=runs", ready=".pictured")
-    assert page.locator(".pictured .whole img").count() == 2
+    page = visit("#compare?a=grids&b=squares&mode=runs", ready=".captioned")
+    assert page.locator(".captioned .photo img").count() == 2
     assert page.get_by_role("textbox").count() == 0
     page.locator('input[name="mode"][value="inputs"]').click()
-    page.get_by_role("button", name="more: Drawn scene B").click()
+    page.get_by_role("button", name="Increase Scene B").click()
     page.wait_for_function(
-        "() => [...document.querySelectorAll('.whole figcaption')].at(-1)"
+        "() => [...document.querySelectorAll('.photo figcaption')].at(-1)"
         ".textContent.startsWith('scene 3')"
     )
-    page.wait_for_selector(".three .drawing canvas")
+    page.wait_for_selector(".compared-maps .drawing canvas")
 
 
 def test_another_run_begins_with_its_first_head(visit: Open) -> None:
     asked = "a=french&mode=inputs&part=encoder&layer=2&text=red+dog&other=red+cat"
     page = visit(f"#compare?{asked}", ready=MAP)
-    assert page.locator(".maps figcaption").first.text_content().startswith("A: layer 2, head 1")
+    assert (
+        page.locator(".compared-attention figcaption")
+        .first.text_content()
+        .startswith("A: layer 2, head 1")
+    )
     page.locator("select").first.select_option("gpt")
     page.wait_for_selector("table.pairs")
-    assert page.locator(".maps figcaption").first.text_content().startswith("A: layer 1, head 1")
+    assert (
+        page.locator(".compared-attention figcaption")
+        .first.text_content()
+        .startswith("A: layer 1, head 1")
+    )
     assert page.locator(".status").text_content() == ""
 
 
@@ -359,4 +368,4 @@ def test_by_keyboard_alone(visit: Open) -> None:
     assert "INPUT" in seen
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.locator(".maps td.pin").count() == 3
+    assert page.locator(".compared-attention td.pinned").count() == 3

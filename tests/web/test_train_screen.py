@@ -230,11 +230,11 @@ def test_anybodys_words_and_reports_are_only_shown(visit: Open, run: Path) -> No
     page.wait_for_selector(".settings-table")
     assert page.locator(".samples pre").text_content().startswith("<img src=x onerror=alert(1)>")
     assert page.locator("main img, main script").count() == 0
-    page.get_by_text("Read it here").click()
+    page.get_by_text("Show the report here").click()
     frame = page.frame_locator("iframe")
     assert frame.locator("h1").text_content() == "A report"
     with page.context.expect_page() as tab:
-        page.get_by_role("link", name="Open in a tab").click()
+        page.get_by_role("link", name="Open in a new tab").click()
     assert tab.value.locator("h1").text_content() == "A report"
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
@@ -244,7 +244,7 @@ def test_a_script_in_a_report_does_not_run(browser: Any, run: Path) -> None:
     with serve_in_background([run]) as address:
         page = browser.new_context().new_page()
         page.goto(f"{address}/#train")
-        page.get_by_text("Read it here").click()
+        page.get_by_text("Show the report here").click()
         page.frame_locator("iframe").locator("h1").wait_for()
         assert page.title() == "Train · workings"
         assert page.evaluate("window.stolen") is None
@@ -271,13 +271,13 @@ def test_by_ear(visit: Open, run: Path) -> None:
     page.wait_for_selector(".settings-table")
     heard = page.locator("main").aria_snapshot()
     for part in (
-        'heading "Watch a training" [level=1]',
+        'heading "Training" [level=1]',
         'status: "Training: 1 of 4 epochs done',
-        'progressbar "How much of the training is done"',
+        'progressbar "Progress of the training"',
         'region "Curves"',
         'img "loss by epoch"',
         'row "validation loss 0.7500 0.7500 1"',
-        'row "epochs 4 usually 5 passes over the training data"',
+        'row "epochs 4 default: 5 passes over the training data"',
     ):
         assert part in heard, part
 

@@ -95,7 +95,7 @@ class Compare {
   #heatmapBox = h("div", {});
   #charts = h("div", { class: "charts" });
   #best = h("div", {});
-  #settings = h("div", {});
+  #settings = h("div", { class: "settings-diff" });
   #layerSection = h(
     "section",
     { class: "layers", "aria-label": "Equivariance" },

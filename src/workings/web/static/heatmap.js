@@ -282,7 +282,7 @@ class Heatmap {
    * @param {Place | null} pinned
    */
   #describe(map, current, pinned) {
-    if (!current) return [h("span", { class: "place" }, "Hover to read a cell; click or Enter pins it.")];
+    if (!current) return [h("span", { class: "place" }, "Hover to read; click or Enter to pin.")];
     const [rowAxis, columnAxis] = this.#axes;
     const name = (/** @type {string} */ axis, /** @type {string} */ text, /** @type {number} */ index) => [
       h("b", { class: axis, dir: "auto" }, text.slice(0, 60)),
