@@ -55,13 +55,13 @@ def test_two_runs_read_one_input(looking: TestClient, runs: dict[str, Path]) -> 
         assert pair["second"] == pytest.approx(other[pair["name"]], abs=1e-6)
         change = float(pair["change"].replace("−", "-"))
         assert change == pytest.approx(100 * (pair["second"] - pair["first"]), abs=0.051)
-    assert len(told["pairs"]) + told["more"] == len(one)
+    assert len(told["pairs"]) + told["num_omitted"] == len(one)
     apart = sum(abs(p - other[name]) for name, p in one.items()) / 2
-    assert f"{100 * apart:.1f} % of the probability" in told["says"]
+    assert f"{100 * apart:.1f} % of the probability" in told["summary"]
     weights = [
         collect_stacks(load(runs[n]), TEXT)[0].weights[1][0].numpy() for n in ("gpt", "rotary")
     ]
-    beside = told["beside"]
+    beside = told["head_comparison"]
     np.testing.assert_allclose(numbers(beside["first"]), weights[0], atol=5.1e-5)
     np.testing.assert_allclose(numbers(beside["second"]), weights[1], atol=5.1e-5)
     np.testing.assert_allclose(numbers(beside["difference"]), weights[1] - weights[0], atol=5.1e-5)
@@ -74,15 +74,15 @@ def test_one_run_reads_two_inputs(looking: TestClient) -> None:
         {"run": "fruit", "text": "tin tin pear"},
     )
     told = compared(looking, first, second)
-    assert told["beside"]["difference"]["rows"] == ["fig | tin", "tin", "pear"]
-    assert "the tokens differ" in told["beside"]["says"]
+    assert told["head_comparison"]["difference"]["rows"] == ["fig | tin", "tin", "pear"]
+    assert "the tokens differ" in told["head_comparison"]["summary"]
     assert sorted(pair["name"] for pair in told["pairs"]) == ["fruit", "metal"]
     shorter = compared(looking, first, {**second, "text": "tin pear"})
-    assert shorter["beside"]["difference"] is None
-    assert "3×3 and 2×2" in shorter["beside"]["says"]
+    assert shorter["head_comparison"]["difference"] is None
+    assert "3×3 and 2×2" in shorter["head_comparison"]["summary"]
     same = compared(looking, first, first)
-    assert not numbers(same["beside"]["difference"]).any()
-    assert "0.0 % of the probability" in same["says"]
+    assert not numbers(same["head_comparison"]["difference"]).any()
+    assert "0.0 % of the probability" in same["summary"]
 
 
 def test_translations_stand_side_by_side(looking: TestClient, runs: dict[str, Path]) -> None:
@@ -98,10 +98,10 @@ def test_translations_stand_side_by_side(looking: TestClient, runs: dict[str, Pa
 def test_captions_stand_side_by_side(looking: TestClient) -> None:
     first, second = {"run": "grids", "scene": 1}, {"run": "grids", "scene": 2}
     told = compared(looking, first, second)
-    looked = [looking.post("/api/look", json=one).json() for one in (first, second)]
+    looked = [looking.post("/api/inspect", json=one).json() for one in (first, second)]
     for side, one in zip(told["sides"], looked, strict=True):
-        assert side["text"] == one["written"]["text"]
-        assert side["pictured"] == one["pictured"]
+        assert side["text"] == one["generation"]["text"]
+        assert side["caption_attention"] == one["caption_attention"]
     assert [stack["part"] for stack in told["stacks"]] == ["cross", "decoder"]
     assert compared(looking, first, {"run": "squares"})["notes"] == [
         "B: no attention heads to put side by side"
@@ -114,8 +114,8 @@ def test_captions_stand_side_by_side(looking: TestClient) -> None:
 
 def test_what_has_nothing_in_common_is_said(looking: TestClient) -> None:
     told = compared(looking, {"run": "fruit", "text": "fig"}, {"run": "lstm", "text": "fig"})
-    assert "different things" in told["says"]
-    assert told["beside"] is None
+    assert "different things" in told["summary"]
+    assert told["head_comparison"] is None
     assert told["notes"] == ["B: no attention heads to put side by side"]
 
 
@@ -123,26 +123,32 @@ def test_what_has_nothing_in_common_is_said(looking: TestClient) -> None:
 def test_the_residual_is_pythons(looking: TestClient, runs: dict[str, Path], order: Any) -> None:
     text, task = "fig tin pear plum", load(runs["fruit"])
     for positions in (True, False):
-        asked = {"run": "fruit", "text": text, "order": order, "seed": 3, "positions": positions}
+        asked = {
+            "run": "fruit",
+            "text": text,
+            "order": order,
+            "seed": 3,
+            "use_positions": positions,
+        }
         told = looking.post("/api/permute", json={**asked, "layer": 2, "head": 2}).json()
         found = measure_permutation(task, text, order, seed=3, use_positions=positions)
-        assert told["permuted"] == [found.tokens[k] for k in found.order]
-        assert told["removable"] is True
+        assert told["permuted_tokens"] == [found.tokens[k] for k in found.order]
+        assert told["has_removable_positions"] is True
         rounds = [row[-1] for row in told["layers"]["rows"]]
         assert rounds == ["no" if positions else "yes"] * 2
         apart = torch.stack([layer.differences for layer in found.layers]).numpy()
-        np.testing.assert_allclose(numbers(told["apart"]), apart, atol=5.1e-4)
+        np.testing.assert_allclose(numbers(told["deviation"]), apart, atol=5.1e-4)
         if positions:
             assert float(told["residual"]) == pytest.approx(
                 found.layers[-1].max_difference, abs=5e-4
             )
-            assert "sinusoidal positions" in told["says"]
+            assert "sinusoidal positions" in told["summary"]
         else:
             assert re.fullmatch(r"0|\d\.\d·10⁻[⁶⁷⁸⁹]", told["residual"])
-            assert "up to rounding" in told["says"]
+            assert "up to rounding" in told["summary"]
         difference = found.permuted_weights[1][1] - found.expected_weights[1][1]
         np.testing.assert_allclose(
-            numbers(told["beside"]["difference"]), difference.numpy(), atol=5.1e-5
+            numbers(told["head_comparison"]["difference"]), difference.numpy(), atol=5.1e-5
         )
 
 
@@ -155,8 +161,8 @@ def test_two_trainings(looking: TestClient, runs: dict[str, Path]) -> None:
     assert by_key["model.positions"] == ["learned", "–"]
     charts = {chart["title"]: chart["table"] for chart in told["charts"]}
     parts = ["A, validation", "A, train", "B, validation", "B, train"]
-    assert charts["loss by epoch"]["head"] == ["epoch", *parts]
-    assert told["best"]["head"] == ["best", "A: gpt", "B: rotary"]
+    assert charts["loss by epoch"]["header"] == ["epoch", *parts]
+    assert told["best"]["header"] == ["best", "A: gpt", "B: rotary"]
 
 
 SIDE = {"run": "gpt", "text": "x"}
@@ -176,7 +182,7 @@ SIDE = {"run": "gpt", "text": "x"}
         ("permute", {"run": "gpt", "text": ""}),
         ("permute", {"run": "lstm", "text": "x"}),
         ("permute", {"run": "looks", "text": "red dog"}),
-        ("permute", {"run": "rotary", "text": "x", "positions": False}),
+        ("permute", {"run": "rotary", "text": "x", "use_positions": False}),
         ("permute", {"run": "gpt", "text": "x", "order": "sideways"}),
         ("permute", {"run": "gpt", "text": "x" * 600}),
         ("permute", {"run": "../gpt", "text": "x"}),
@@ -227,7 +233,9 @@ def test_the_page_shows_what_python_has(visit: Open, looking: TestClient) -> Non
     side = {"text": "said"}
     told = compared(looking, {"run": "gpt", **side}, {"run": "rotary", **side})
     for k, name in enumerate(("first", "second", "difference")):
-        texts = [[text or "masked" for text in row] for row in told["beside"][name]["texts"]]
+        texts = [
+            [text or "masked" for text in row] for row in told["head_comparison"][name]["texts"]
+        ]
         assert shown(page, k) == texts
     lines = page.locator("table.pairs tbody tr").all_text_contents()
     assert lines == [
@@ -256,7 +264,8 @@ def test_permuted_on_the_page(visit: Open, looking: TestClient) -> None:
     asked = {"run": "fruit", "text": "fig tin pear"}
     told = looking.post("/api/permute", json=asked).json()
     assert page.locator(".residual").text_content() == told["residual"]
-    assert page.locator(".permutation li").all_text_contents() == told["tokens"] + told["permuted"]
+    words = told["tokens"] + told["permuted_tokens"]
+    assert page.locator(".permutation li").all_text_contents() == words
     page.locator('input[name="positions"][value="off"]').check()
     page.wait_for_function(
         "() => document.querySelector('.verdict').textContent.includes('up to rounding')"
