@@ -2,7 +2,7 @@
 
 Figures of trained models use the runs in the folder RUNS (default: runs), named like their recipes.
 A missing run is trained, which takes some minutes. The four runs on Multi30k take hours and need
-its sentences; without them docs/bottleneck.svg is left unchanged. docs/screens.py takes screenshots.
+its sentences; without them docs/bottleneck.svg stays unchanged. docs/screens.py takes screenshots.
 """
 
 import sys
