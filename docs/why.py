@@ -1,4 +1,4 @@
-"""Write docs/why.md and docs/why/*.svg: the questions, each answered by its experiment.
+"""Write docs/why.md and docs/why/*.svg: the questions of `workings why` and their results.
 
 python docs/why.py                 all questions: about two minutes
 python docs/why.py core scale      only these; the other sections stay as they are
@@ -18,7 +18,7 @@ PAGE = HERE / "why.md"
 TITLE = """\
 # Why?
 
-Questions about sequence models, each answered by an experiment of seconds to a minute:
+Questions about sequence models. An experiment answers each of them, in seconds to a minute:
 
 ```sh
 workings why                                  # list the questions
