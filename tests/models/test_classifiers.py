@@ -161,17 +161,14 @@ def test_too_few_texts_for_ngrams_are_told_by_their_number():
 @pytest.mark.parametrize("kind", CLASSIFIER_KINDS)
 def test_the_dial_makes_a_model_larger_and_gives_way_to_what_is_said(kind):
     sizes = CLASSIFIER_KINDS[kind].sizes
-    small, medium, large = (
-        build_classifier({"kind": kind, "size": size}, 50, 3) for size in sizes
-    )
+    small, medium, large = (build_classifier({"kind": kind, "size": size}, 50, 3) for size in sizes)
     if kind != "ngrams":  # whose parameters come with its data
         counts = [sum(p.numel() for p in m.parameters()) for m in (small, medium, large)]
         assert counts[0] < counts[1] < counts[2]
     key, value = next(iter(sizes["small"].items()))
     said = parse_classifier_config({"kind": kind, "size": "large", key: value})
     assert (
-        getattr(said, key)
-        == parse_classifier_config({"kind": kind, "size": "small"}).__dict__[key]
+        getattr(said, key) == parse_classifier_config({"kind": kind, "size": "small"}).__dict__[key]
     )
     with pytest.raises(UserError, match="size"):
         parse_classifier_config({"kind": kind, "size": "enormous"})
