@@ -7,7 +7,7 @@ import pytest
 from workings.cli import main
 from workings.config import build
 from workings.recipes import LanguageRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 TEXT = 'She said "well, well" and\nwent on. "Yes," he (who else) said.\n\n'
 SHORT = {"epochs": 1, "batch_size": 4}
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     }
     for name, model in models.items():
         table = {"data": data, "model": model, "train": SHORT}
-        train(build(LanguageRecipe, table), folder / name, mode="quiet")
+        train_recipe(build(LanguageRecipe, table), folder / name, mode="quiet")
     (folder / "rnn.toml").write_text(
         f'task = "language"\n[data]\nset = {json.dumps(data["set"])}\n[model]\n'
         'kind = "recurrent"\ncell = "rnn"\nd_model = 8\nhidden_size = 8\n'
