@@ -57,10 +57,12 @@ def make_step(name: str, length: int, causal: bool) -> Callable[[], Tensor]:
     return step
 
 
-# -- time ----------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
-def measure_seconds(names: list[str], length: int, causal: bool, rounds: int) -> dict[str, list[float]]:
+def measure_seconds(
+    names: list[str], length: int, causal: bool, rounds: int
+) -> dict[str, list[float]]:
     """Return the seconds of a step of each implementation in every round."""
     steps = {name: make_step(name, length, causal) for name in names}
     if len(names) == 2 and length <= 2048:
@@ -74,7 +76,7 @@ def measure_seconds(names: list[str], length: int, causal: bool, rounds: int) ->
     return times
 
 
-# -- memory --------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def peak_in_process(name: str, length: int, causal: bool, threads: int) -> float | None:
@@ -106,7 +108,7 @@ def growth(rows: list[dict[str, Any]], causal: bool, column: str) -> dict[str, f
     }
 
 
-# -- a tap without a trace --------------------------------------------------------------------------------
+# -- a tap without a trace -------------------------------------------------------------------------
 
 
 def closed_tap_ns() -> float:
@@ -136,9 +138,7 @@ def main() -> None:
             names = ["attend", "formula"] if length <= MAX_FORMULA_LENGTH else ["attend"]
             times = measure_seconds(names, length, causal, options.rounds)
             medians = {name: statistics.median(t) for name, t in times.items()}
-            peaks = {
-                name: peak_in_process(name, length, causal, options.threads) for name in names
-            }
+            peaks = {name: peak_in_process(name, length, causal, options.threads) for name in names}
             row: dict[str, Any] = {"length": length, "causal": causal}
             row |= {f"{name} s": _rounded(medians.get(name), 3) for name in IMPLEMENTATIONS}
             ratios = [b / a for a, b in zip(*times.values(), strict=True)] if len(names) > 1 else []

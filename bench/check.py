@@ -1,9 +1,9 @@
-"""How well `workings check` does: honest solutions, planted mistakes, and a thousand files.
+"""Measure `workings check`: correct solutions, planted mistakes, and the time for 1,000 files.
 
-    python bench/check.py            the bars, on 10,000 honest sheets: some five minutes
+    python bench/check.py            with 10,000 correct sheets: about five minutes
     python bench/check.py --quick    a hundredth of that
 
-Sheets, mistakes and what rounding can explain are computed in plain numpy, apart from the package.
+Sheets, mistakes and the effect of rounding are computed in numpy, independently of the package.
 """
 
 import argparse
@@ -19,54 +19,56 @@ import numpy as np
 
 from planting import NAMES, Planted, plant
 from random_sheets import random_sheet
-from rounding import first_difference, unexplained
+from rounding import exceeds_rounding, first_difference
 from sheets import Sheet, Worked, to_toml, work
 from workings.problems import Problem
 
-FOUND, CAUSE, NAMED, SECONDS = 99.5, 97.0, 1.5, 20.0  # the bars; honest called wrong: none
-_TRIES = 400  # sheets drawn for each one that a mistake fits
+# Targets: % found, % with the planted cause named, causes on average, seconds for 1,000 files.
+# No correct solution may be called wrong.
+FOUND, CAUSE, NAMED, SECONDS = 99.5, 97.0, 1.5, 20.0
+_TRIES = 400  # sheets drawn at most for each planted mistake
 
 
 @dataclass
 class Row:
-    """What became of one mistake, planted many times over."""
+    """The counts for one kind of mistake, planted many times."""
 
     name: str
     planted: int = 0
-    within_rounding: int = 0  # skipped: no checker could know
+    within_rounding: int = 0  # skipped: rounding could explain it
     found: int = 0
-    named: int = 0  # the planted cause first or tied first
+    named: int = 0  # the planted cause is first or tied first
     causes: int = 0
 
-    def shares(self) -> tuple[float, float, float]:
-        """Found, named (in %) and causes on average."""
+    def averages(self) -> tuple[float, float, float]:
+        """Return % found, % named and the average number of causes."""
         n = max(self.planted, 1)
         return 100 * self.found / n, 100 * self.named / n, self.causes / n
 
 
-def honest(count: int, seed: int) -> list[str]:
-    """Check honest solutions; return the files that were called wrong."""
-    blamed = []
+def check_correct(count: int, seed: int) -> list[str]:
+    """Check correct solutions; return those that were called wrong."""
+    called_wrong = []
     rng = np.random.default_rng(seed)
     for _ in range(count):
         text = to_toml(*random_sheet(rng))
         if Problem.from_toml(text).check().verdict == "wrong":
-            blamed.append(text)
-    return blamed
+            called_wrong.append(text)
+    return called_wrong
 
 
-def planted(name: str, count: int, seed: int) -> Row:
-    """Plant a mistake `count` times and see what the checker makes of it."""
+def check_planted(name: str, count: int, seed: int) -> Row:
+    """Plant a mistake `count` times; count how often it is found and named."""
     row, rng = Row(name), np.random.default_rng([seed, *name.encode()])
     for _ in range(count * _TRIES):
         if row.planted == count:
             break
-        sheet, straight = random_sheet(rng)
-        one = _planted_once(sheet, name, straight, rng)
-        if one is None:
+        sheet, correct = random_sheet(rng)
+        planted = _plant_once(sheet, name, correct, rng)
+        if planted is None:
             continue
-        worked, key, cell = one
-        if not unexplained(sheet, worked, key, cell, work(replace(sheet, claimed=[])).env):
+        worked, key, cell = planted
+        if not exceeds_rounding(sheet, worked, key, cell, work(replace(sheet, claimed=[])).env):
             row.within_rounding += 1
             continue
         row.planted += 1
@@ -78,36 +80,38 @@ def planted(name: str, count: int, seed: int) -> Row:
     return row
 
 
-def _planted_once(
-    sheet: Sheet, name: str, straight: Worked, rng: np.random.Generator
+def _plant_once(
+    sheet: Sheet, name: str, correct: Worked, rng: np.random.Generator
 ) -> tuple[Worked, str, tuple[int, int]] | None:
-    """Plant a mistake in a sheet; give the first number that it changes on paper."""
-    one = plant(sheet, name, straight, rng)
-    if one is None or any(np.isnan(one.worked.env[key]).any() for key in sheet.steps):
+    """Plant a mistake; return the result and the step and cell of the first changed number."""
+    planted = plant(sheet, name, correct, rng)
+    if planted is None or any(np.isnan(planted.worked.env[key]).any() for key in sheet.steps):
         return None
-    place = first_difference(sheet, straight, one.worked)
-    if place is None or _hidden(sheet, one, place[0]):
+    location = first_difference(sheet, correct, planted.worked)
+    if location is None or _is_hidden(sheet, planted, location[0]):
         return None
-    return one.worked, *place
+    return planted.worked, *location
 
 
-def _hidden(sheet: Sheet, one: Planted, key: str) -> bool:
-    """Say whether the wrong step itself looks right on paper, and only a later one is wrong."""
-    return key not in one.made_in and bool(one.made_in.intersection(sheet.claimed))
+def _is_hidden(sheet: Sheet, planted: Planted, key: str) -> bool:
+    """Return True if the wrong step is written correctly, and only a later one differs."""
+    return key not in planted.made_in and bool(planted.made_in.intersection(sheet.claimed))
 
 
-def files(count: int, seed: int) -> float:
-    """Time one `workings check` of many files, half of them with a mistake, start-up included."""
+def time_files(count: int, seed: int) -> float:
+    """Return the seconds of one `workings check` call on many files, half with a mistake."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
         paths: list[str] = []
         while len(paths) < count:
             sheet, worked = random_sheet(rng)
             if len(paths) % 2:
-                one = plant(sheet, str(rng.choice(NAMES)), worked, rng)
-                if one is None or any(np.isnan(cells).any() for cells in one.worked.env.values()):
+                planted = plant(sheet, str(rng.choice(NAMES)), worked, rng)
+                if planted is None or any(
+                    np.isnan(cells).any() for cells in planted.worked.env.values()
+                ):
                     continue
-                worked = one.worked
+                worked = planted.worked
             path = Path(folder) / f"{len(paths):04}.toml"
             path.write_text(to_toml(sheet, worked), encoding="utf-8")
             paths.append(str(path))
@@ -121,34 +125,34 @@ def files(count: int, seed: int) -> float:
 
 
 def run(sheets: int, plants: int, count: int, seed: int) -> dict[str, object]:
-    """Run everything, print it, and give it as plain data."""
-    blamed = honest(sheets, seed)
-    print(f"honest solutions called wrong: {len(blamed)} of {sheets:,} (bar: 0)")
-    for text in blamed[:3]:
+    """Run all measurements, print them, and return them as plain data."""
+    called_wrong = check_correct(sheets, seed)
+    print(f"correct solutions called wrong: {len(called_wrong)} of {sheets:,} (target: 0)")
+    for text in called_wrong[:3]:
         print(text)
     print(f"\n{'planted':30}{'n':>6}{'skipped':>9}{'found %':>9}{'cause %':>9}{'causes':>8}")
-    rows = [planted(name, plants, seed) for name in NAMES]
+    rows = [check_planted(name, plants, seed) for name in NAMES]
     total = Row("all")
     for row in rows:
         for field in ("planted", "within_rounding", "found", "named", "causes"):
             setattr(total, field, getattr(total, field) + getattr(row, field))
     for row in (*rows, total):
-        found, named, causes = row.shares()
+        found, named, causes = row.averages()
         print(
             f"{row.name:30}{row.planted:6}{row.within_rounding:9}{found:9.1f}{named:9.1f}{causes:8.2f}"
         )
-    found, named, causes = total.shares()
+    found, named, causes = total.averages()
     print(
-        f"\nfirst wrong cell found {found:.2f} % (bar: {FOUND}), planted cause first or tied first"
-        f" {named:.2f} % (bar: {CAUSE}), causes named {causes:.2f} on average (bar: {NAMED});"
+        f"\nfirst wrong cell found {found:.2f} % (target: {FOUND}), planted cause first or tied"
+        f" {named:.2f} % (target: {CAUSE}), causes named {causes:.2f} on average (target: {NAMED});"
         f" skipped, because rounding could explain them: {total.within_rounding}"
     )
-    seconds = files(count, seed)
-    print(f"{count:,} files in one call: {seconds:.1f} s (bar: {SECONDS:.0f} s for 1,000)")
-    passed = not blamed and found >= FOUND and named >= CAUSE and causes <= NAMED
+    seconds = time_files(count, seed)
+    print(f"{count:,} files in one call: {seconds:.1f} s (target: {SECONDS:.0f} s for 1,000)")
+    passed = not called_wrong and found >= FOUND and named >= CAUSE and causes <= NAMED
     return {
         "honest": sheets,
-        "honest_called_wrong": len(blamed),
+        "honest_called_wrong": len(called_wrong),
         "mistakes": [asdict(row) for row in (*rows, total)],
         "files": count,
         "files_seconds": round(seconds, 2),
@@ -158,7 +162,7 @@ def run(sheets: int, plants: int, count: int, seed: int) -> dict[str, object]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a hundredth of everything")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of all counts")
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("results/check.json"))
     arguments = parser.parse_args(argv)
@@ -166,7 +170,7 @@ def main(argv: list[str] | None = None) -> int:
     result = run(*counts, arguments.seed)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print("all bars hold" if result["passed"] else "a bar does not hold")
+    print("all targets are met" if result["passed"] else "a target is missed")
     return 0 if result["passed"] else 1
 
 

@@ -1,4 +1,4 @@
-"""One mistake of every name, planted in a sheet: computed wrongly in plain numpy, or miswritten."""
+"""Plant one mistake of each name in a sheet: a step computed wrongly, or a number miswritten."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from sheets import (
     Matrix,
     Product,
     Sheet,
-    Way,
+    Step,
     Worked,
     over_sum,
     sigmoid,
@@ -20,9 +20,9 @@ from sheets import (
 )
 
 Rng = np.random.Generator
-Plant = dict[str, Way]
+Plant = dict[str, Step]
 Options = Callable[[Sheet], Iterator[Plant]]
-At = Callable[[str], Matrix]  # a head's matrix by its step's name
+At = Callable[[str], Matrix]  # returns a head's matrix by the name of the step
 Texts = list[list[str]]
 
 
@@ -34,47 +34,47 @@ class Planted:
     made_in: frozenset[str]
 
 
-def plant(sheet: Sheet, name: str, honest: Worked, rng: Rng) -> Planted | None:
-    """Work a sheet with a mistake in it; None where it has no room for it."""
+def plant(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
+    """Solve a sheet with a mistake; None if the mistake does not apply to it."""
     try:
-        if name in SPOILED:
-            return _spoiled(sheet, name, honest, rng)
-        return _computed(sheet, name, honest, rng)
-    except ValueError:  # matrices that do not fit together, the root of a negative number
+        if name in MISWRITTEN:
+            return _plant_miswritten(sheet, name, correct, rng)
+        return _plant_computed(sheet, name, correct, rng)
+    except ValueError:  # shapes do not fit, or the square root of a negative number
         return None
 
 
-def _computed(sheet: Sheet, name: str, honest: Worked, rng: Rng) -> Planted | None:
+def _plant_computed(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
     options = list(COMPUTED[name](sheet))
     if not options:
         return None
     option = options[rng.integers(len(options))]
     worked = work(sheet, option)
-    fits = all(worked.env[key].shape == honest.env[key].shape for key in sheet.claimed)
+    fits = all(worked.env[key].shape == correct.env[key].shape for key in sheet.claimed)
     return Planted(worked, frozenset(option)) if fits else None
 
 
 def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
-    """Every product of something with a given weight, except the output projection."""
-    for key, way in sheet.steps.items():
-        if isinstance(way, Product):
-            for k, (_, weight) in enumerate(way.pairs):
+    """Yield every product with a given weight, except the output projection."""
+    for key, step in sheet.steps.items():
+        if isinstance(step, Product):
+            for k, (_, weight) in enumerate(step.pairs):
                 if weight.startswith("W_") and weight != "W_O":
-                    yield key, k, way
+                    yield key, k, step
 
 
-def _always(changed: dict[str, Way]) -> Iterator[Plant]:
-    """The mistake made once, and made every time (in each head, at each time)."""
+def _once_and_everywhere(changed: dict[str, Step]) -> Iterator[Plant]:
+    """Yield the mistake made in all heads or time steps, and made in each one alone."""
     if len(changed) > 1:
         yield changed
-    for key, way in changed.items():
-        yield {key: way}
+    for key, step in changed.items():
+        yield {key: step}
 
 
-def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matrix]) -> Way:
-    """Do the product with one of its terms computed wrongly."""
+def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matrix]) -> Step:
+    """Return a product with one of its terms computed wrongly."""
 
-    def way(env: Env) -> Matrix:
+    def step(env: Env) -> Matrix:
         terms = [
             wrong(env, a, b) if i == k else env[a] @ env[b]
             for i, (a, b) in enumerate(product.pairs)
@@ -82,16 +82,16 @@ def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matr
         total = sum(terms)
         return product.then(total if product.bias is None else total + env[product.bias])
 
-    return way
+    return step
 
 
 def _by_weight(sheet: Sheet, wrong: Callable[[Env, str, str], Matrix]) -> Iterator[Plant]:
-    """The same thing done wrong with a weight, once or wherever the weight is used."""
-    uses: dict[str, dict[str, Way]] = {}
+    """Yield a mistake with a weight, made once or wherever the weight is used."""
+    uses: dict[str, dict[str, Step]] = {}
     for key, k, product in _products(sheet):
         uses.setdefault(product.pairs[k][1], {})[key] = _with_weight(product, k, wrong)
     for changed in uses.values():
-        yield from _always(changed)
+        yield from _once_and_everywhere(changed)
 
 
 def _weight_transposed(sheet: Sheet) -> Iterator[Plant]:
@@ -105,15 +105,15 @@ def _wrong_weight(sheet: Sheet) -> Iterator[Plant]:
 
 
 def _not_projected(sheet: Sheet) -> Iterator[Plant]:
-    def itself(env: Env, x: str, w: str) -> Matrix:
+    def unprojected(env: Env, x: str, w: str) -> Matrix:
         if env[x].shape[1] != env[w].shape[1]:
-            raise ValueError("of another width: nobody takes the one for the other")
+            raise ValueError("another width: the mistake would be obvious")
         return env[x]
 
-    yield from _by_weight(sheet, itself)
+    yield from _by_weight(sheet, unprojected)
     for key, _, product in _products(sheet):
-        if len(product.pairs) == 1 and product.bias is not None:  # the bias forgotten, too
-            yield {key: lambda env, pair=product.pairs[0]: itself(env, *pair)}
+        if len(product.pairs) == 1 and product.bias is not None:  # without the bias as well
+            yield {key: lambda env, pair=product.pairs[0]: unprojected(env, *pair)}
 
 
 def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
@@ -121,23 +121,25 @@ def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
         return
     swap = {"X": "context", "context": "X"}
     changed = {}
-    for key, way in sheet.steps.items():
-        if isinstance(way, Product) and way.pairs[0][0] in swap:
-            source, weight = way.pairs[0]
-            changed[key] = replace(way, pairs=((swap[source], weight),))
+    for key, step in sheet.steps.items():
+        if isinstance(step, Product) and step.pairs[0][0] in swap:
+            source, weight = step.pairs[0]
+            changed[key] = replace(step, pairs=((swap[source], weight),))
     yield {"Q": changed["Q"]}
-    yield from _always({key: changed[key] for key in ("K", "V")})
+    yield from _once_and_everywhere({key: changed[key] for key in ("K", "V")})
 
 
 def _per_head(sheet: Sheet, step: str, wrong: Callable[[At], Matrix]) -> Iterator[Plant]:
-    """Do a step of attention wrong, in one head or in all."""
+    """Yield a wrong step of attention, in one head or in all."""
     if sheet.kind not in ("attention", "block"):
         return
 
-    def way(end: str) -> Way:
+    def make_step(end: str) -> Step:
         return lambda env: wrong(lambda name: env[f"{sheet.prefix}{name}{end}"])
 
-    yield from _always({f"{sheet.prefix}{step}{end}": way(end) for end in sheet.ends})
+    yield from _once_and_everywhere(
+        {f"{sheet.prefix}{step}{end}": make_step(end) for end in sheet.ends}
+    )
 
 
 def _keys_not_transposed(sheet: Sheet) -> Iterator[Plant]:
@@ -148,12 +150,12 @@ def _swapped(sheet: Sheet) -> Iterator[Plant]:
     yield from _per_head(sheet, "scores", lambda at: at("K") @ at("Q").T)
 
 
-def _scaled(by: Callable[[Sheet], float]) -> Options:
-    """Divide by something else."""
+def _scaled(divisor: Callable[[Sheet], float]) -> Options:
+    """Return options that divide the scores by another number."""
 
     def options(sheet: Sheet) -> Iterator[Plant]:
         if sheet.scale is not None:
-            yield from _per_head(sheet, "scaled", lambda at: at("scores") / by(sheet))
+            yield from _per_head(sheet, "scaled", lambda at: at("scores") / divisor(sheet))
 
     return options
 
@@ -167,15 +169,15 @@ def _masked(wrong: Callable[[Matrix, Matrix], Matrix]) -> Options:
     return options
 
 
-def _hides(scores: Matrix, mask: Matrix) -> Matrix:
+def _apply_mask(scores: Matrix, mask: Matrix) -> Matrix:
     if scores.shape != mask.shape:
         raise ValueError("the mask does not fit")
     return np.where(mask, scores, -np.inf)
 
 
-def _selfless(scores: Matrix, mask: Matrix) -> Matrix:
+def _mask_diagonal(scores: Matrix, mask: Matrix) -> Matrix:
     if mask.shape[0] != mask.shape[1]:
-        raise ValueError("who is oneself?")
+        raise ValueError("the mask is not square")
     return np.where(mask & ~np.eye(len(mask), dtype=bool), scores, -np.inf)
 
 
@@ -213,36 +215,38 @@ def _keys_as_values(sheet: Sheet) -> Iterator[Plant]:
 
 def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
     key, weights = f"{sheet.prefix}mixed", f"{sheet.prefix}weights"
-    way = sheet.steps.get(f"{sheet.prefix}V")
-    if not isinstance(way, Product) or "W_V" not in sheet.given:
+    step = sheet.steps.get(f"{sheet.prefix}V")
+    if not isinstance(step, Product) or "W_V" not in sheet.given:
         return
-    source, width = way.pairs[0][0], sheet.given["W_V"].shape[1]
+    source, width = step.pairs[0][0], sheet.given["W_V"].shape[1]
     part = width // sheet.heads
 
-    def mixed(end: str, start: int) -> Way:
-        def way(env: Env) -> Matrix:
+    def mixed(end: str, start: int) -> Step:
+        def mixed_step(env: Env) -> Matrix:
             if env[source].shape[1] != width:
-                raise ValueError("V is of another width: nobody takes the one for the other")
+                raise ValueError("V has another width: the mistake would be obvious")
             return env[f"{weights}{end}"] @ env[source][:, start : start + part]
 
-        return way
+        return mixed_step
 
-    yield from _always({f"{key}{end}": mixed(end, part * h) for h, end in enumerate(sheet.ends)})
+    yield from _once_and_everywhere(
+        {f"{key}{end}": mixed(end, part * h) for h, end in enumerate(sheet.ends)}
+    )
 
 
 def _output(wrong: Callable[[Env, Product], Matrix]) -> Options:
     def options(sheet: Sheet) -> Iterator[Plant]:
         if "W_O" in sheet.given:
             key = f"{sheet.prefix}output"
-            way = sheet.steps[key]
-            yield {key: lambda env: wrong(env, way)}
+            step = sheet.steps[key]
+            yield {key: lambda env: wrong(env, step)}
 
     return options
 
 
-def _transposed_output(env: Env, way: Product) -> Matrix:
-    total = env[way.pairs[0][0]] @ env["W_O"].T
-    return total if way.bias is None else total + env[way.bias]
+def _transposed_output(env: Env, step: Product) -> Matrix:
+    total = env[step.pairs[0][0]] @ env["W_O"].T
+    return total if step.bias is None else total + env[step.bias]
 
 
 def _heads_in_wrong_order(sheet: Sheet) -> Iterator[Plant]:
@@ -264,8 +268,8 @@ COMPUTED: dict[str, Options] = {
     "scaled-by-sqrt-d_model": _scaled(lambda sheet: float(np.sqrt(sheet.given["X"].shape[1]))),
     "multiplied-by-scale": _scaled(lambda sheet: 1 / (sheet.scale or 1.0)),
     "mask-forgotten": _masked(lambda scores, _mask: scores),
-    "mask-transposed": _masked(lambda scores, mask: _hides(scores, mask.T)),
-    "mask-hides-self": _masked(_selfless),
+    "mask-transposed": _masked(lambda scores, mask: _apply_mask(scores, mask.T)),
+    "mask-hides-self": _masked(_mask_diagonal),
     "masked-with-zeros": _masked(lambda scores, mask: np.where(mask, scores, 0.0)),
     "masked-after-softmax": _masked_after,
     "wrong-softmax-axis": _weights(lambda x: softmax(x.T).T),
@@ -276,34 +280,34 @@ COMPUTED: dict[str, Options] = {
     "weights-transposed": _weights_transposed,
     "keys-used-as-values": _keys_as_values,
     "values-not-projected": _values_not_projected,
-    "output-projection-forgotten": _output(lambda env, way: env[way.pairs[0][0]]),
+    "output-projection-forgotten": _output(lambda env, step: env[step.pairs[0][0]]),
     "output-projection-transposed": _output(_transposed_output),
     "heads-in-wrong-order": _heads_in_wrong_order,
 }
 
 
-def _spoiled(sheet: Sheet, name: str, honest: Worked, rng: Rng) -> Planted | None:
-    """Spoil what was written of one step, and carry on with that."""
+def _plant_miswritten(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
+    """Change written numbers of one step, which later steps then use."""
     target = sheet.claimed[rng.integers(len(sheet.claimed))]
-    later = False
+    from_later = False
     if name == "copied-from-another-step":
-        # What was copied from a later step is a misprint: that step was worked out without it.
-        later, at = bool(rng.random() < 0.5), sheet.claimed.index(target)
-        keys = sheet.claimed[at + 1 :] if later else sheet.claimed[:at]
-        texts = _another_step([honest.texts[key] for key in keys], honest.texts[target], rng)
+        # A number copied from a later step is a misprint: that step was computed without it.
+        from_later, at = bool(rng.random() < 0.5), sheet.claimed.index(target)
+        keys = sheet.claimed[at + 1 :] if from_later else sheet.claimed[:at]
+        texts = _another_step([correct.texts[key] for key in keys], correct.texts[target], rng)
     else:
-        texts = _one_cell(SPOILED[name], honest.texts[target], rng)
-    before = honest.texts[target]
-    if texts is None or texts == before or _precise(texts) != _precise(before):
+        texts = _one_cell(MISWRITTEN[name], correct.texts[target], rng)
+    before = correct.texts[target]
+    if texts is None or texts == before or _has_decimals(texts) != _has_decimals(before):
         return None
-    if later:
-        return Planted(Worked(honest.env, {**honest.texts, target: texts}), frozenset({target}))
-    spoiled = work(sheet, spoil=lambda key, written: texts if key == target else written)
-    return Planted(spoiled, frozenset({target}))
+    if from_later:
+        return Planted(Worked(correct.env, {**correct.texts, target: texts}), frozenset({target}))
+    miswritten = work(sheet, spoil=lambda key, written: texts if key == target else written)
+    return Planted(miswritten, frozenset({target}))
 
 
-def _precise(texts: Texts) -> bool:
-    """Say whether there are decimals: among whole numbers, one would change what the rest mean."""
+def _has_decimals(texts: Texts) -> bool:
+    """Return True if a number has decimals: a first one would change the precision of the rest."""
     return any("." in text for row in texts for text in row)
 
 
@@ -328,8 +332,8 @@ def _sign(texts: Texts, i: int, j: int, rng: Rng) -> str | None:  # noqa: ARG001
 
 def _digits(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
     text = texts[i][j]
-    at = [k for k, c in enumerate(text) if c.isdigit()]
-    pairs = [(a, b) for a, b in pairwise(at) if text[a] != text[b]]
+    digits = [k for k, c in enumerate(text) if c.isdigit()]
+    pairs = [(a, b) for a, b in pairwise(digits) if text[a] != text[b]]
     if not pairs:
         return None
     a, b = pairs[rng.integers(len(pairs))]
@@ -352,14 +356,14 @@ def _point(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
 
 
 def _neighbour(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
-    places = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
-    inside = [(r, c) for r, c in places if 0 <= r < len(texts) and 0 <= c < len(texts[0])]
+    adjacent = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
+    inside = [(r, c) for r, c in adjacent if 0 <= r < len(texts) and 0 <= c < len(texts[0])]
     r, c = inside[rng.integers(len(inside))]
     return texts[r][c]
 
 
 def _slip(texts: Texts, i: int, j: int, rng: Rng) -> str:
-    """Get one of the sum's digits wrong."""
+    """Return the number with one digit wrong."""
     text = texts[i][j]
     decimals = len(text.partition(".")[2])
     size = max(len(text.lstrip("-").partition(".")[0]), 1)
@@ -368,30 +372,30 @@ def _slip(texts: Texts, i: int, j: int, rng: Rng) -> str:
 
 
 def _another_step(others: list[Texts], before: Texts, rng: Rng) -> Texts | None:
-    """Copy a cell, a row or the whole of another step."""
+    """Copy a cell, a row or the whole matrix of another step."""
     texts = [list(row) for row in before]
     others = [other for other in others if len(other[0]) == len(texts[0])]
     if not others:
         return None
     other = others[rng.integers(len(others))]
-    what = rng.choice(["cell", "row", "matrix"]) if len(other) == len(texts) else "row"
+    extent = rng.choice(["cell", "row", "matrix"]) if len(other) == len(texts) else "row"
     i, j = rng.integers(min(len(texts), len(other))), rng.integers(len(texts[0]))
-    if what == "matrix":
+    if extent == "matrix":
         texts = [list(row) for row in other]
-    elif what == "row":
+    elif extent == "row":
         texts[i] = list(other[i])
     else:
         texts[i][j] = other[i][j]
     return texts
 
 
-SPOILED: dict[str, Callable[[Texts, int, int, Rng], str | None]] = {
+MISWRITTEN: dict[str, Callable[[Texts, int, int, Rng], str | None]] = {
     "arithmetic-slip": _slip,
     "sign-lost": _sign,
     "digits-swapped": _digits,
     "decimal-point-moved": _point,
     "copied-from-neighbour": _neighbour,
-    "copied-from-another-step": _neighbour,  # see _spoiled
+    "copied-from-another-step": _neighbour,  # handled in _plant_miswritten
 }
 
-NAMES = (*COMPUTED, *SPOILED)
+NAMES = (*COMPUTED, *MISWRITTEN)
