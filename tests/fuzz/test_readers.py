@@ -1,5 +1,4 @@
-"""Fuzz every reader for a second; the slow tests fuzz for a minute, with atheris if it is
-installed.
+"""Fuzz every reader for a second; the slow tests do it for a minute, with atheris if installed.
 
 For longer: `python fuzz/run.py all --seconds 600`.
 """
