@@ -1,4 +1,4 @@
-"""Plant one mistake of each name in a sheet: a step computed wrongly, or a number miswritten."""
+"""Plant a mistake of any name in a sheet: a wrong formula in plain numpy, or a slip in writing."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,38 +20,38 @@ from sheets import (
 )
 
 Rng = np.random.Generator
-Plant = dict[str, Step]
-Options = Callable[[Sheet], Iterator[Plant]]
-At = Callable[[str], Matrix]  # returns a head's matrix by the name of the step
+Plant = dict[str, Step]  # wrong functions by step
+VariantLister = Callable[[Sheet], Iterator[Plant]]
+HeadMatrices = Callable[[str], Matrix]  # the matrix of a head by the name of its step
 Texts = list[list[str]]
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A sheet worked with one mistake, and the steps it was made in."""
+    """A solution with one mistake, and the steps that the mistake is in."""
 
     worked: Worked
-    made_in: frozenset[str]
+    steps: frozenset[str]
 
 
 def plant(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
-    """Solve a sheet with a mistake; None if the mistake does not apply to it."""
+    """Solve a sheet with a mistake in it; None if the mistake is not possible."""
     try:
-        if name in MISWRITTEN:
-            return _plant_miswritten(sheet, name, correct, rng)
-        return _plant_computed(sheet, name, correct, rng)
-    except ValueError:  # shapes do not fit, or the square root of a negative number
+        if name in SLIPS:
+            return _plant_slip(sheet, name, correct, rng)
+        return _plant_formula_mistake(sheet, name, correct, rng)
+    except ValueError:  # shapes that do not fit, the root of a negative number
         return None
 
 
-def _plant_computed(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
-    options = list(COMPUTED[name](sheet))
-    if not options:
+def _plant_formula_mistake(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
+    variants = list(FORMULA_MISTAKES[name](sheet))
+    if not variants:
         return None
-    option = options[rng.integers(len(options))]
-    worked = work(sheet, option)
+    variant = variants[rng.integers(len(variants))]
+    worked = work(sheet, variant)
     fits = all(worked.env[key].shape == correct.env[key].shape for key in sheet.claimed)
-    return Planted(worked, frozenset(option)) if fits else None
+    return Planted(worked, frozenset(variant)) if fits else None
 
 
 def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
@@ -64,7 +64,7 @@ def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
 
 
 def _once_and_everywhere(changed: dict[str, Step]) -> Iterator[Plant]:
-    """Yield the mistake made in all heads or time steps, and made in each one alone."""
+    """Yield the mistake in each single step and in all of them (each head, each time step)."""
     if len(changed) > 1:
         yield changed
     for key, step in changed.items():
@@ -72,7 +72,7 @@ def _once_and_everywhere(changed: dict[str, Step]) -> Iterator[Plant]:
 
 
 def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matrix]) -> Step:
-    """Return a product with one of its terms computed wrongly."""
+    """Return the product with one of its terms computed wrongly."""
 
     def step(env: Env) -> Matrix:
         terms = [
@@ -86,7 +86,7 @@ def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matr
 
 
 def _by_weight(sheet: Sheet, wrong: Callable[[Env, str, str], Matrix]) -> Iterator[Plant]:
-    """Yield a mistake with a weight, made once or wherever the weight is used."""
+    """Yield a mistake with a weight, once or wherever the weight is used."""
     uses: dict[str, dict[str, Step]] = {}
     for key, k, product in _products(sheet):
         uses.setdefault(product.pairs[k][1], {})[key] = _with_weight(product, k, wrong)
@@ -105,15 +105,15 @@ def _wrong_weight(sheet: Sheet) -> Iterator[Plant]:
 
 
 def _not_projected(sheet: Sheet) -> Iterator[Plant]:
-    def unprojected(env: Env, x: str, w: str) -> Matrix:
+    def take_input(env: Env, x: str, w: str) -> Matrix:
         if env[x].shape[1] != env[w].shape[1]:
-            raise ValueError("another width: the mistake would be obvious")
+            raise ValueError("the widths differ")
         return env[x]
 
-    yield from _by_weight(sheet, unprojected)
+    yield from _by_weight(sheet, take_input)
     for key, _, product in _products(sheet):
-        if len(product.pairs) == 1 and product.bias is not None:  # without the bias as well
-            yield {key: lambda env, pair=product.pairs[0]: unprojected(env, *pair)}
+        if len(product.pairs) == 1 and product.bias is not None:  # without the bias, too
+            yield {key: lambda env, pair=product.pairs[0]: take_input(env, *pair)}
 
 
 def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
@@ -129,7 +129,7 @@ def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
     yield from _once_and_everywhere({key: changed[key] for key in ("K", "V")})
 
 
-def _per_head(sheet: Sheet, step: str, wrong: Callable[[At], Matrix]) -> Iterator[Plant]:
+def _per_head(sheet: Sheet, step: str, wrong: Callable[[HeadMatrices], Matrix]) -> Iterator[Plant]:
     """Yield a wrong step of attention, in one head or in all."""
     if sheet.kind not in ("attention", "block"):
         return
@@ -143,30 +143,30 @@ def _per_head(sheet: Sheet, step: str, wrong: Callable[[At], Matrix]) -> Iterato
 
 
 def _keys_not_transposed(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "scores", lambda at: at("Q") @ at("K"))
+    yield from _per_head(sheet, "scores", lambda head: head("Q") @ head("K"))
 
 
 def _swapped(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "scores", lambda at: at("K") @ at("Q").T)
+    yield from _per_head(sheet, "scores", lambda head: head("K") @ head("Q").T)
 
 
-def _scaled(divisor: Callable[[Sheet], float]) -> Options:
-    """Return options that divide the scores by another number."""
+def _scaled(by: Callable[[Sheet], float]) -> VariantLister:
+    """Return the variants that divide by another number."""
 
-    def options(sheet: Sheet) -> Iterator[Plant]:
+    def list_variants(sheet: Sheet) -> Iterator[Plant]:
         if sheet.scale is not None:
-            yield from _per_head(sheet, "scaled", lambda at: at("scores") / divisor(sheet))
+            yield from _per_head(sheet, "scaled", lambda head: head("scores") / by(sheet))
 
-    return options
+    return list_variants
 
 
-def _masked(wrong: Callable[[Matrix, Matrix], Matrix]) -> Options:
-    def options(sheet: Sheet) -> Iterator[Plant]:
+def _masked(wrong: Callable[[Matrix, Matrix], Matrix]) -> VariantLister:
+    def list_variants(sheet: Sheet) -> Iterator[Plant]:
         mask = sheet.mask
         if mask is not None:
-            yield from _per_head(sheet, "masked", lambda at: wrong(at("scaled"), mask))
+            yield from _per_head(sheet, "masked", lambda head: wrong(head("scaled"), mask))
 
-    return options
+    return list_variants
 
 
 def _apply_mask(scores: Matrix, mask: Matrix) -> Matrix:
@@ -175,7 +175,7 @@ def _apply_mask(scores: Matrix, mask: Matrix) -> Matrix:
     return np.where(mask, scores, -np.inf)
 
 
-def _mask_diagonal(scores: Matrix, mask: Matrix) -> Matrix:
+def _mask_with_self(scores: Matrix, mask: Matrix) -> Matrix:
     if mask.shape[0] != mask.shape[1]:
         raise ValueError("the mask is not square")
     return np.where(mask & ~np.eye(len(mask), dtype=bool), scores, -np.inf)
@@ -184,33 +184,33 @@ def _mask_diagonal(scores: Matrix, mask: Matrix) -> Matrix:
 def _masked_after(sheet: Sheet) -> Iterator[Plant]:
     mask = sheet.mask
     if mask is not None and sheet.settings["normalizer"] == "softmax":
-        yield from _per_head(sheet, "weights", lambda at: softmax(at("scaled")) * mask)
+        yield from _per_head(sheet, "weights", lambda head: softmax(head("scaled")) * mask)
 
 
-def _weights(wrong: Callable[[Matrix], Matrix]) -> Options:
-    def options(sheet: Sheet) -> Iterator[Plant]:
+def _weights(wrong: Callable[[Matrix], Matrix]) -> VariantLister:
+    def list_variants(sheet: Sheet) -> Iterator[Plant]:
         if sheet.kind == "additive":
             yield {"weights": lambda env: wrong(env["scores"])}
         elif sheet.settings.get("normalizer") == "softmax":
-            yield from _per_head(sheet, "weights", lambda at: wrong(at("masked")))
+            yield from _per_head(sheet, "weights", lambda head: wrong(head("masked")))
 
-    return options
+    return list_variants
 
 
 def _scaled_after(sheet: Sheet) -> Iterator[Plant]:
     scale, mask = sheet.scale, True if sheet.mask is None else sheet.mask
     if scale is not None and sheet.settings["normalizer"] == "softmax":
         yield from _per_head(
-            sheet, "weights", lambda at: softmax(np.where(mask, at("scores"), -np.inf)) / scale
+            sheet, "weights", lambda head: softmax(np.where(mask, head("scores"), -np.inf)) / scale
         )
 
 
 def _weights_transposed(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "mixed", lambda at: at("weights").T @ at("V"))
+    yield from _per_head(sheet, "mixed", lambda head: head("weights").T @ head("V"))
 
 
 def _keys_as_values(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "mixed", lambda at: at("weights") @ at("K"))
+    yield from _per_head(sheet, "mixed", lambda head: head("weights") @ head("K"))
 
 
 def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
@@ -222,26 +222,26 @@ def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
     part = width // sheet.heads
 
     def mixed(end: str, start: int) -> Step:
-        def mixed_step(env: Env) -> Matrix:
+        def step(env: Env) -> Matrix:
             if env[source].shape[1] != width:
-                raise ValueError("V has another width: the mistake would be obvious")
+                raise ValueError("V has another width")
             return env[f"{weights}{end}"] @ env[source][:, start : start + part]
 
-        return mixed_step
+        return step
 
     yield from _once_and_everywhere(
         {f"{key}{end}": mixed(end, part * h) for h, end in enumerate(sheet.ends)}
     )
 
 
-def _output(wrong: Callable[[Env, Product], Matrix]) -> Options:
-    def options(sheet: Sheet) -> Iterator[Plant]:
+def _output(wrong: Callable[[Env, Product], Matrix]) -> VariantLister:
+    def list_variants(sheet: Sheet) -> Iterator[Plant]:
         if "W_O" in sheet.given:
             key = f"{sheet.prefix}output"
             step = sheet.steps[key]
             yield {key: lambda env: wrong(env, step)}
 
-    return options
+    return list_variants
 
 
 def _transposed_output(env: Env, step: Product) -> Matrix:
@@ -256,7 +256,7 @@ def _heads_in_wrong_order(sheet: Sheet) -> Iterator[Plant]:
             yield {f"{sheet.prefix}mixed": lambda env, p=parts: np.hstack([env[k] for k in p])}
 
 
-COMPUTED: dict[str, Options] = {
+FORMULA_MISTAKES: dict[str, VariantLister] = {
     "weight-transposed": _weight_transposed,
     "wrong-weight": _wrong_weight,
     "not-projected": _not_projected,
@@ -269,7 +269,7 @@ COMPUTED: dict[str, Options] = {
     "multiplied-by-scale": _scaled(lambda sheet: 1 / (sheet.scale or 1.0)),
     "mask-forgotten": _masked(lambda scores, _mask: scores),
     "mask-transposed": _masked(lambda scores, mask: _apply_mask(scores, mask.T)),
-    "mask-hides-self": _masked(_mask_diagonal),
+    "mask-hides-self": _masked(_mask_with_self),
     "masked-with-zeros": _masked(lambda scores, mask: np.where(mask, scores, 0.0)),
     "masked-after-softmax": _masked_after,
     "wrong-softmax-axis": _weights(lambda x: softmax(x.T).T),
@@ -286,32 +286,34 @@ COMPUTED: dict[str, Options] = {
 }
 
 
-def _plant_miswritten(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
-    """Change written numbers of one step, which later steps then use."""
+def _plant_slip(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
+    """Corrupt the written numbers of one step and continue with them."""
     target = sheet.claimed[rng.integers(len(sheet.claimed))]
-    from_later = False
+    later = False
     if name == "copied-from-another-step":
-        # A number copied from a later step is a misprint: that step was computed without it.
-        from_later, at = bool(rng.random() < 0.5), sheet.claimed.index(target)
-        keys = sheet.claimed[at + 1 :] if from_later else sheet.claimed[:at]
-        texts = _another_step([correct.texts[key] for key in keys], correct.texts[target], rng)
+        # A copy from a later step is a misprint: that step was computed before the copy.
+        later, index = bool(rng.random() < 0.5), sheet.claimed.index(target)
+        keys = sheet.claimed[index + 1 :] if later else sheet.claimed[:index]
+        texts = _copy_from_another_step(
+            [correct.texts[key] for key in keys], correct.texts[target], rng
+        )
     else:
-        texts = _one_cell(MISWRITTEN[name], correct.texts[target], rng)
+        texts = _corrupt_cell(SLIPS[name], correct.texts[target], rng)
     before = correct.texts[target]
     if texts is None or texts == before or _has_decimals(texts) != _has_decimals(before):
         return None
-    if from_later:
+    if later:
         return Planted(Worked(correct.env, {**correct.texts, target: texts}), frozenset({target}))
-    miswritten = work(sheet, spoil=lambda key, written: texts if key == target else written)
-    return Planted(miswritten, frozenset({target}))
+    worked = work(sheet, spoil=lambda key, before: texts if key == target else before)
+    return Planted(worked, frozenset({target}))
 
 
 def _has_decimals(texts: Texts) -> bool:
-    """Return True if a number has decimals: a first one would change the precision of the rest."""
+    """Return True if any number has decimals, which changes the precision of integers."""
     return any("." in text for row in texts for text in row)
 
 
-def _one_cell(
+def _corrupt_cell(
     change: Callable[[Texts, int, int, Rng], str | None], before: Texts, rng: Rng
 ) -> Texts | None:
     texts = [list(row) for row in before]
@@ -323,79 +325,80 @@ def _one_cell(
     return texts
 
 
-def _sign(texts: Texts, i: int, j: int, rng: Rng) -> str | None:  # noqa: ARG001
+def _flip_sign(texts: Texts, i: int, j: int, rng: Rng) -> str | None:  # noqa: ARG001
     text = texts[i][j]
     if float(text) == 0:
         return None
     return text[1:] if text.startswith("-") else f"-{text}"
 
 
-def _digits(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
+def _swap_digits(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
     text = texts[i][j]
-    digits = [k for k, c in enumerate(text) if c.isdigit()]
-    pairs = [(a, b) for a, b in pairwise(digits) if text[a] != text[b]]
+    positions = [k for k, c in enumerate(text) if c.isdigit()]
+    pairs = [(a, b) for a, b in pairwise(positions) if text[a] != text[b]]
     if not pairs:
         return None
     a, b = pairs[rng.integers(len(pairs))]
     swapped = text[:a] + text[b] + text[a + 1 : b] + text[a] + text[b + 1 :]
-    whole = swapped.lstrip("-").split(".")[0]
-    return None if len(whole) > 1 and whole.startswith("0") else swapped
+    integer_part = swapped.lstrip("-").split(".")[0]
+    return None if len(integer_part) > 1 and integer_part.startswith("0") else swapped
 
 
-def _point(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
+def _move_point(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
     sign, text = ("-", texts[i][j][1:]) if texts[i][j].startswith("-") else ("", texts[i][j])
     if float(text) == 0:
         return None
-    whole, _, decimals = text.partition(".")
-    digits, at = whole + decimals, len(whole) + int(rng.choice([-1, 1, -2, 2]))
-    if at <= 0:
-        digits, at = "0" * (1 - at) + digits, 1
-    digits = digits.ljust(at, "0")
-    whole = digits[:at].lstrip("0") or "0"
-    return f"{sign}{whole}.{digits[at:]}" if digits[at:] else f"{sign}{whole}"
+    integer_part, _, decimals = text.partition(".")
+    digits = integer_part + decimals
+    point = len(integer_part) + int(rng.choice([-1, 1, -2, 2]))
+    if point <= 0:
+        digits, point = "0" * (1 - point) + digits, 1
+    digits = digits.ljust(point, "0")
+    integer_part = digits[:point].lstrip("0") or "0"
+    return f"{sign}{integer_part}.{digits[point:]}" if digits[point:] else f"{sign}{integer_part}"
 
 
-def _neighbour(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
+def _copy_neighbor(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
     adjacent = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
     inside = [(r, c) for r, c in adjacent if 0 <= r < len(texts) and 0 <= c < len(texts[0])]
     r, c = inside[rng.integers(len(inside))]
     return texts[r][c]
 
 
-def _slip(texts: Texts, i: int, j: int, rng: Rng) -> str:
-    """Return the number with one digit wrong."""
+def _add_error(texts: Texts, i: int, j: int, rng: Rng) -> str:
+    """Change one digit of the result."""
     text = texts[i][j]
     decimals = len(text.partition(".")[2])
     size = max(len(text.lstrip("-").partition(".")[0]), 1)
-    off = rng.integers(1, 10) * 10.0 ** rng.integers(-decimals, size)
-    return f"{float(text) + rng.choice([-1, 1]) * off:.{decimals}f}"
+    error = rng.integers(1, 10) * 10.0 ** rng.integers(-decimals, size)
+    return f"{float(text) + rng.choice([-1, 1]) * error:.{decimals}f}"
 
 
-def _another_step(others: list[Texts], before: Texts, rng: Rng) -> Texts | None:
-    """Copy a cell, a row or the whole matrix of another step."""
+def _copy_from_another_step(others: list[Texts], before: Texts, rng: Rng) -> Texts | None:
+    """Copy a cell, a row or all of another step."""
     texts = [list(row) for row in before]
     others = [other for other in others if len(other[0]) == len(texts[0])]
     if not others:
         return None
     other = others[rng.integers(len(others))]
-    extent = rng.choice(["cell", "row", "matrix"]) if len(other) == len(texts) else "row"
+    unit = rng.choice(["cell", "row", "matrix"]) if len(other) == len(texts) else "row"
     i, j = rng.integers(min(len(texts), len(other))), rng.integers(len(texts[0]))
-    if extent == "matrix":
+    if unit == "matrix":
         texts = [list(row) for row in other]
-    elif extent == "row":
+    elif unit == "row":
         texts[i] = list(other[i])
     else:
         texts[i][j] = other[i][j]
     return texts
 
 
-MISWRITTEN: dict[str, Callable[[Texts, int, int, Rng], str | None]] = {
-    "arithmetic-slip": _slip,
-    "sign-lost": _sign,
-    "digits-swapped": _digits,
-    "decimal-point-moved": _point,
-    "copied-from-neighbour": _neighbour,
-    "copied-from-another-step": _neighbour,  # handled in _plant_miswritten
+SLIPS: dict[str, Callable[[Texts, int, int, Rng], str | None]] = {
+    "arithmetic-slip": _add_error,
+    "sign-lost": _flip_sign,
+    "digits-swapped": _swap_digits,
+    "decimal-point-moved": _move_point,
+    "copied-from-neighbour": _copy_neighbor,
+    "copied-from-another-step": _copy_neighbor,  # not called: see _plant_slip
 }
 
-NAMES = (*COMPUTED, *MISWRITTEN)
+NAMES = (*FORMULA_MISTAKES, *SLIPS)

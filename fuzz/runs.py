@@ -32,7 +32,7 @@ from workings.tasks.language_modeling import LanguageModeling
 from workings.training.checkpoints import Checkpoints
 from workings.training.logging import Log, read_log
 from workings.training.monitor import TrainingStatus
-from workings.training.runs import TASKS, load, train
+from workings.training.runs import TASKS, load, train_recipe
 from workings.training.trainer import Trainer, TrainingProgress
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +60,7 @@ def classifier_run() -> Path:
         "model": {"kind": "recurrent", "d_model": 2, "hidden_size": 2},
         "train": {"epochs": 2, "batch_size": 16, "average": "last", "average_last": 2},
     }
-    train(build(ClassificationRecipe, table), work_folder() / "classifier", mode="quiet")
+    train_recipe(build(ClassificationRecipe, table), work_folder() / "classifier", mode="quiet")
     return work_folder() / "classifier"
 
 
@@ -81,7 +81,7 @@ def language_run() -> Path:
         "train": {"epochs": 2, "batch_size": 4, "average": "last", "average_last": 2},
     }
     with own_cache():
-        train(build(LanguageRecipe, table), work_folder() / "language", mode="quiet")
+        train_recipe(build(LanguageRecipe, table), work_folder() / "language", mode="quiet")
     return work_folder() / "language"
 
 

@@ -92,14 +92,14 @@ def test_a_long_text_is_cut_and_drawn_all_the_same():
     assert len(maps.rows) == 512
     assert maps.truncated_characters == len(TEXT) * 40 - 512
     assert isinstance(maps.maps[0].weights[0], array)
-    page = maps.to_html()
+    page = maps.html()
     assert len(page) < 2_000_000
     assert "img-src data:" in page
     assert f"the last {maps.truncated_characters:,} characters" in page
-    assert maps.to_picture().png()[:4] == b"\x89PNG"
+    assert maps.picture().png()[:4] == b"\x89PNG"
     for color in (False, True):
-        assert max(map(len, maps.to_text(width=100).splitlines())) <= 100
-        assert "layer 1, head 2" in maps.to_text(width=100, color=color)
+        assert max(map(len, maps.text(width=100).splitlines())) <= 100
+        assert "layer 1, head 2" in maps.text(width=100, color=color)
 
 
 def test_learned_positions_bound_the_text():

@@ -180,13 +180,13 @@ def test_what_never_changes_is_left_out():
     found = search_neurons(Planted(table), text, spans_of(text), wanted)
     assert found.properties == []
     assert found.constant_properties == ["comments", "x"]
-    assert "left out: comments, x" in found.to_text(width=80)
+    assert "left out: comments, x" in found.text(width=80)
 
 
 @pytest.mark.parametrize(
     ("text", "wanted", "top", "said"),
     [
-        ("short", ["quotes"], 1, "400 at least"),
+        ("short", ["quotes"], 1, "at least 400"),
         (None, ["quotes", "quotes"], 1, "two properties are called 'quotes'"),
         (None, ["quotes"], 0, "at least 1"),
     ],
@@ -287,7 +287,7 @@ def test_tokens_have_the_property_of_their_last_character():
     for k, (start, end) in enumerate(shown.spans):
         assert (k in shown.marked_tokens) == (shown.text[start:end][-1] == "e")
     assert all(a[1] <= b[0] for a, b in zip(shown.spans, shown.spans[1:], strict=False))
-    assert "last character" in found.to_text(width=100)
+    assert "last character" in found.text(width=100)
 
 
 def test_a_real_model_on_a_text_in_which_nothing_changes():

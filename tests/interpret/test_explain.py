@@ -66,7 +66,7 @@ def test_occlusion_is_what_one_by_one_gives(kind, padding, count):
     changes = {} if kind == "ngrams" else {"padding": padding}
     task = task_for(kind, read=450, **changes)
     told = explain(task, words(count), methods=["occlusion"])
-    shares, ids = told["occlusion"], task.encode_with_spans(told.text)[0]
+    shares, ids = told["occlusion"], task.encode_with_spans(told.input_text)[0]
     assert shares.window == -(-len(ids) // 200)
     in_place = kind in ("perceptron", "convolution", "flat")
     if in_place and padding == "masked":
@@ -100,7 +100,7 @@ def test_the_slope_is_that_of_finite_differences(kind, padding):
     task = task_for(kind, read=20, padding=padding) if padding == "left" else task_for(kind)
     task.model.double()
     told = explain(task, words(6), methods=["gradient"])
-    ids = task.encode_with_spans(told.text)[0]
+    ids = task.encode_with_spans(told.input_text)[0]
     for k, value in enumerate(told["gradient"].values):
         leads = []
         for factor in (1.001, 0.999):
@@ -236,23 +236,23 @@ TEXTS = {
 def test_any_text_will_do(kind, name):
     task = task_for(kind)
     told = explain(task, TEXTS[name])
-    assert told.text == TEXTS[name]
+    assert told.input_text == TEXTS[name]
     assert told.label == max(told.probabilities, key=told.probabilities.__getitem__)
     assert sum(told.probabilities.values()) == pytest.approx(1)
     for shares in told.token_attributions:
         assert len(shares.values) == len(told.spans)
         assert torch.tensor(shares.values).isfinite().all()
         assert torch.tensor(shares.values).abs().max() < 1e4 if shares.values else True
-    assert told.to_html()
-    assert told.to_text(width=60, color=True)
+    assert told.html()
+    assert told.text(width=60, color=True)
     if name == "unknown":
         assert told.unknown_tokens == [0, 1]
     if name == "long":
         read = task.model.fixed_length or 512
         assert len(told.spans) == read
         assert (
-            told.text[told.spans[-1][1] :]
-            == told.text[len(told.text) - told.truncated_characters :]
+            told.input_text[told.spans[-1][1] :]
+            == told.input_text[len(told.input_text) - told.truncated_characters :]
         )
     else:
         assert told.truncated_characters == 0
@@ -271,9 +271,9 @@ def test_pieces_of_words_and_of_characters(kind):
         BytePairTokenizer.train(["low lower"], vocab_size=270),
     ):
         told = explain(task_for(kind, tokenizer), "low 🙂 lower")
-        assert {told.text[a:b].strip() for a, b in told.spans} >= {"🙂"}
+        assert {told.input_text[a:b].strip() for a, b in told.spans} >= {"🙂"}
         assert all(len(shares.values) == len(told.spans) for shares in told.token_attributions)
-        assert "🙂" in told.to_html()
+        assert "🙂" in told.html()
 
 
 @pytest.mark.parametrize("kind", KINDS)

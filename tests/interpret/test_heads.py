@@ -283,15 +283,15 @@ def test_the_model_goes_on_as_it_was():
 
 def test_a_head_shows_itself():
     head = read_head(language(**LANGUAGE["pre"], d_model=32), TEXT, 1, 1)
-    said = head.to_text(width=90)
+    said = head.text(width=90)
     assert max(map(len, said.splitlines())) <= 90
     assert "weights = softmax(masked)" in said
     assert "Too large to be shown: W_Q, W_K, W_V." in " ".join(said.split())
     assert "W_Q  32×8" not in said
     assert "b_Q  1×8" not in said
     small = read_head(classifier(), SOURCE, 1, 1)
-    assert "W_Q  8×4" in small.to_text(width=90)
-    page = head.to_html()
+    assert "W_Q  8×4" in small.text(width=90)
+    page = head.html()
     assert "what its fused kernel mixes" in page
     assert "mixed[13,8] = " in page
     told = head.to_dict()

@@ -16,7 +16,7 @@ from workings.cli import main
 from workings.config import build
 from workings.recipes import ClassificationRecipe
 from workings.storage import read_tensors
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
 resource = pytest.importorskip("resource", reason="only Unix limits what a process may take")
@@ -84,7 +84,7 @@ def test_out_of_memory_in_measuring(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     model = {"kind": "transformer", "layers": 1, "d_ff": 8192}
     table = {"data": {"set": str(tmp_path / "short.jsonl")}, "model": model, "train": {"epochs": 1}}
-    train(build(ClassificationRecipe, table), tmp_path / "run", mode="quiet")
+    train_recipe(build(ClassificationRecipe, table), tmp_path / "run", mode="quiet")
     arguments = ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "long.jsonl")]
     done = subprocess.run(
         [sys.executable, "-c", GREEDY, *arguments, "--threads", "1"],

@@ -19,6 +19,7 @@ _INT_RANGES = {
     "max_length": (1, 10**7),
     "max_n": (1, 10**7),
     "vocab_size": (1, 10**8),
+    "padded_vocab_size": (1, 10**8),
     "min_count": (1, 10**9),
     "d_model": (1, 2**16),
     "hidden_size": (1, 2**16),
@@ -112,6 +113,8 @@ class TokenizerConfig(BoundedConfig):
     """largest number of tokens, special ones included"""
     min_count: int = 1
     """tokens that occur less often become unknown"""
+    padded_vocab_size: int | None = None
+    """fill a smaller vocabulary up to this size with tokens that no text has; none: leave it"""
 
 
 @dataclass(frozen=True, kw_only=True)

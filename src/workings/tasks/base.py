@@ -49,6 +49,9 @@ class Task(ABC):
     higher_is_better: bool
     batch_unit: str  # what `weight` counts: examples or tokens
     data_unit: str  # what `data_info` counts: texts, tokens, pairs or pictures
+    metrics: Mapping[str, "Callable[[Any], float]"] = {}  # further validation metrics, by name
+    callbacks: Sequence["Callable[[dict[str, Any]], None]"] = ()  # called after each epoch
+    history: Sequence[Mapping[str, Any]] = ()  # the log's record of each epoch
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -74,6 +77,11 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the metrics on the validation data."""
+
+    def validate(self, process_group: ProcessGroup) -> dict[str, float]:
+        """Compute the metrics on the validation data, those that the user added included."""
+        added = {f"validation_{name}": float(f(self)) for name, f in self.metrics.items()}
+        return {**self.evaluate(process_group), **added}
 
     def sample_outputs(self) -> dict[str, Any]:
         """Return sample outputs of the model, to be logged after an epoch."""

@@ -83,7 +83,11 @@ class Classification(Task):
         _check_learnable(splits, recipe.data.set)
         config = recipe.tokenizer
         tokenizer = train_tokenizer(
-            config.kind, (e.text for e in splits.train), config.vocab_size, config.min_count
+            config.kind,
+            (e.text for e in splits.train),
+            config.vocab_size,
+            config.min_count,
+            pad_to=config.padded_vocab_size,
         )
         torch.manual_seed(recipe.seed)
         model = cls.build_model(recipe, tokenizer, splits.labels)

@@ -75,7 +75,13 @@ class LanguageModeling(Task):
             size = "a single character" if characters else "it is empty"
             raise UserError(f"{name}: {size}: there is nothing to predict")
         train_text = _slice_text(read_corpus(name), 0, count_train_characters(recipe, characters))
-        tokenizer = train_tokenizer(config.kind, train_text, config.vocab_size, config.min_count)
+        tokenizer = train_tokenizer(
+            config.kind,
+            train_text,
+            config.vocab_size,
+            config.min_count,
+            pad_to=config.padded_vocab_size,
+        )
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizer, cls.build_model(recipe, tokenizer))
         task._train_ids, task._validation_ids = task._split_ids(checksum, characters)

@@ -414,7 +414,12 @@ def _train_tokenizers(recipe: TranslationRecipe, pairs: Sequence[SentencePair]) 
 
     def fit(texts: list[str]) -> Tokenizer:
         return train_tokenizer(
-            config.kind, texts, config.vocab_size, config.min_count, with_eos=True
+            config.kind,
+            texts,
+            config.vocab_size,
+            config.min_count,
+            with_eos=True,
+            pad_to=config.padded_vocab_size,
         )
 
     if config.shared_vocab:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from workings import render
 from workings.config import to_table, to_toml
 from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
@@ -23,7 +24,6 @@ from workings.render.training_report import (
     confusion_matrix_html,
     curve_chart,
     measure_names,
-    render_report_page,
     samples_html,
 )
 from workings.storage import read_json
@@ -45,7 +45,7 @@ def build_caption_sections(task: Captioning) -> list[tuple[str, str]]:
         expected = "<br>".join(escape_html(text) for text in picture.captions)
         shown.append(
             f'<h3 dir="auto">{escape_html(told.caption)}</h3>\n'
-            f'<p class="what" dir="auto">What was to be said:<br>{expected}</p>\n{caption_strip(told)}'
+            f'<p class="explanation" dir="auto">What was to be said:<br>{expected}</p>\n{caption_strip(told)}'
         )
     return [(f"Captions ({part})", "\n".join(shown))] if shown else []
 
@@ -76,7 +76,7 @@ def _render_mistake(task: Classification, split: str, index: int, truth: str) ->
     how = "attention" if task.recipe.model.kind == "transformer" else "occlusion"
     explanation = explain(task, task.examples[split][index].text, methods=[how])
     return (
-        f'<div class="wrong-one"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
+        f'<div class="mistake"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
         f"{render_summary(_truncate_explanation(explanation))}</div>"
     )
 
@@ -86,9 +86,9 @@ def _truncate_explanation(explanation: Attribution) -> Attribution:
     spans = [span for span in explanation.spans if span[1] <= MAX_CHARACTERS]
     return replace(
         explanation,
-        text=explanation.text
-        if len(explanation.text) <= MAX_CHARACTERS
-        else f"{explanation.text[:MAX_CHARACTERS]}…",
+        input_text=explanation.input_text
+        if len(explanation.input_text) <= MAX_CHARACTERS
+        else f"{explanation.input_text[:MAX_CHARACTERS]}…",
         spans=spans,
         unknown_tokens=[k for k in explanation.unknown_tokens if k < len(spans)],
         token_attributions=[
@@ -133,7 +133,7 @@ def write_report(folder: Path, task: Task) -> None:
         ),
         environment=format_environment(read_json(folder / "environment.json")),
     )
-    write_text(folder / "report.html", render_report_page(report))
+    write_text(folder / "report.html", render.html(report))
     chart = curve_chart(curves, measure_names(curves)[0])
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # the extra `pictures` is for those who want it

@@ -22,9 +22,10 @@ from workings.interpret.attention import (
     find_attention_layers,
 )
 from workings.interpret.attention_maps import ImageArray, caption_attention
+from workings.interpret.results import CaptionAttention, WordAttention
+from workings.plain_text import show_whitespace
 from workings.problems.notation import typeset
-from workings.render.attention_maps import show_whitespace
-from workings.render.caption_attention import MAX_IMAGE_SIDE, CaptionAttention, WordAttention
+from workings.render.caption_attention import MAX_IMAGE_SIDE, word_darkness
 from workings.render.images import encode_png_alpha, encode_png_rgb, shrink_to_fit
 from workings.render.svg_writer import png_data_uri
 from workings.tasks.base import Task
@@ -168,7 +169,7 @@ def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[Ima
 def build_caption_attention(caption: CaptionAttention) -> CaptionAttentionView:
     """Lay a caption out: the picture once, and a shadow a word."""
     return CaptionAttentionView(
-        photo=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
+        image=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
         name=caption.name,
         tiles=[_build_tile(look) for look in caption.word_attention()],
     )
@@ -178,8 +179,8 @@ def _build_tile(look: WordAttention) -> CaptionTile:
     return CaptionTile(
         word=look.word,
         note=look.summary,
-        says=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
-        shadow=png_data_uri(encode_png_alpha(look.darkness(), "#000000")),
+        description=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
+        overlay=png_data_uri(encode_png_alpha(word_darkness(look), "#000000")),
         frame=look.peak_box,
     )
 
