@@ -108,7 +108,10 @@ def test_a_weight_that_is_no_number(recipe, place, tmp_path, capsys, monkeypatch
     run = tmp_path / "run"
     with before(monkeypatch, Trainer, "_step", poison, at_step(14)):
         line = told(capsys, "train", recipe, "--out", run)
-    assert "the loss is nan at step 14: the weight head.weight was NaN or infinite before this step" in line
+    assert (
+        "the loss is nan at step 14: the weight head.weight was NaN or infinite before this step"
+        in line
+    )
     assert "try a lower train.learning_rate" in line
     assert f"the last checkpoint with finite weights is {run / 'checkpoints' / 'step-12'}" in line
     expect_to_go_on(run, place)

@@ -160,11 +160,11 @@ def _render_mistake(task: Classification, split: str, index: int, label: str) ->
 
 def _truncate_explanation(explanation: Attribution) -> Attribution:
     """Cut the text of an explanation to MAX_CHARACTERS; the attributions stay the same."""
-    text = explanation.text
+    text = explanation.input_text
     spans = [span for span in explanation.spans if span[1] <= MAX_CHARACTERS]
     return replace(
         explanation,
-        text=text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…",
+        input_text=text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…",
         spans=spans,
         unknown_tokens=[k for k in explanation.unknown_tokens if k < len(spans)],
         token_attributions=[

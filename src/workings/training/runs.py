@@ -434,7 +434,7 @@ def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
             **metrics,
         },
     )
-    best.history = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
+    best.history = read_epochs(folder / "log.jsonl")
     best.model.cpu()  # as a loaded run's, which the report's analyses expect
     report.write_report(folder, best)
     summary = format_metrics(metrics) or "there are no test data"
