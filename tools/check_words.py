@@ -15,13 +15,72 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "tests", "bench", "fuzz", "docs", "tools")
 
 BANNED_NAMES = frozenset(
-    """
-    told asked found laid shown mapped judged written together again apart anew whole somebody nobody
-    whoever crew chief is_chief eye eyes shelf door lens glance glances straight turned traced wanted
-    everyones chiefs settle unite gathered assembled parted harmless twin carried take_up remark
-    located belongs as_it_was at_home longer by_hand heed rehearse spelt stretches framed drawn
-    shared_out made_of data_told written_out looking looks comparing compares calm distinct
-    """.split()
+    [
+        "told",
+        "asked",
+        "found",
+        "laid",
+        "shown",
+        "mapped",
+        "judged",
+        "written",
+        "together",
+        "again",
+        "apart",
+        "anew",
+        "whole",
+        "somebody",
+        "nobody",
+        "whoever",
+        "crew",
+        "chief",
+        "is_chief",
+        "eye",
+        "eyes",
+        "shelf",
+        "door",
+        "lens",
+        "glance",
+        "glances",
+        "straight",
+        "turned",
+        "traced",
+        "wanted",
+        "everyones",
+        "chiefs",
+        "settle",
+        "unite",
+        "gathered",
+        "assembled",
+        "parted",
+        "harmless",
+        "twin",
+        "carried",
+        "take_up",
+        "remark",
+        "located",
+        "belongs",
+        "as_it_was",
+        "at_home",
+        "longer",
+        "by_hand",
+        "heed",
+        "rehearse",
+        "spelt",
+        "stretches",
+        "framed",
+        "drawn",
+        "shared_out",
+        "made_of",
+        "data_told",
+        "written_out",
+        "looking",
+        "looks",
+        "comparing",
+        "compares",
+        "calm",
+        "distinct",
+    ]
 )
 """Identifiers that readers did not recognize: functions, classes, attributes, parameters, variables."""
 

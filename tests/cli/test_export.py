@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import torch
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
 
 from workings.cli import main
+from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.interop.gpt2 import write_gpt2
 from workings.models.language import build_language_model
 from workings.training.runs import load

@@ -57,8 +57,8 @@ def make_gradient_report() -> GradientReport:
 def make_neuron_search() -> NeuronSearch:
     neuron = NeuronScore("h1[3]", False, 0.9, 0.8, 0.01, [0.1, 0.9], 0.5, 0.5)
     excerpt = Excerpt("ab", [(0, 1), (1, 2)], [1])
-    found = PropertyNeurons("quotes", "inside quotes", "AUC", 0.5, 0.6, [neuron], excerpt)
-    return NeuronSearch(8, 100, 100, 200, "characters", [found], [])
+    neurons = PropertyNeurons("quotes", "inside quotes", "AUC", 0.5, 0.6, [neuron], excerpt)
+    return NeuronSearch(8, 100, 100, 200, "characters", [neurons], [])
 
 
 def make_translator_comparison() -> TranslatorComparison:

@@ -25,10 +25,10 @@ def visit(page_pool: PagePool, site: Path) -> Iterator[OpenPage]:
 def test_search_finds_page_and_heading(visit: OpenPage) -> None:
     page = visit("notebooks/problem.html")
     page.get_by_label("Search").fill("student forcing")
-    result: Any = page.locator("#found a").filter(has_text="Language models")
+    result: Any = page.locator("#results a").filter(has_text="Language models")
     assert result.first.get_attribute("href").startswith("../language.html")
     page.get_by_label("Search").fill("qwxyz")
-    assert page.locator("#found").inner_text() == "nothing found"
+    assert page.locator("#results").inner_text() == "nothing found"
 
 
 @pytest.mark.parametrize("path", ["index.html", "recipes.html", "reference/attention.html"])

@@ -1,4 +1,4 @@
-"""What a solution or a report looks like, before anybody decides on text, LaTeX or HTML."""
+"""The content of a solution or report to display, independent of text, LaTeX or HTML."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a matrix: what is printed, its value for the colour, and how it was judged.
+    """A cell of a matrix: its text, its value (for the color) and its verdict.
 
-    `mark`: "" (not judged), right, rounded, follows, wrong, blank; or masked, for −∞ by a mask.
-    `note`: what to say about it, e.g. what it should be.
+    `mark`: "" (not checked), right, rounded, follows, wrong, blank, or masked for a −∞ by a mask.
+    `note`: a remark, such as the exact value.
     """
 
     text: str
@@ -27,36 +27,36 @@ class Cell:
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix with its formula. `first`: the cell to look at first, counted from 0."""
+    """A matrix with its formula; `first_wrong` is the report's first wrong cell, from 0."""
 
     name: str
     formula: Formula | None
     cells: list[list[Cell]]
     row_names: list[str]
     column_names: list[str]
-    verdict: str = ""  # the step's verdict, in a report
+    verdict: str = ""  # of the step, in a report
     first_wrong: tuple[int, int] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, columns."""
+        """Number of rows and columns."""
         return len(self.cells), len(self.cells[0])
 
 
 @dataclass(frozen=True)
 class MistakeSummary:
-    """The first wrong number and what may have caused it, each a sentence."""
+    """The first wrong number and its possible causes."""
 
     location: str
     claimed: str
     expected: str
     working: Formula | None
-    causes: list[tuple[str, str, str]]  # name, reproduces, says
+    causes: list[tuple[str, str, str]]  # name, reproduced share, description
 
 
 @dataclass(frozen=True)
 class WorkedProblem(Renderable):
-    """A whole page: what was given, the steps, and, for a report, the verdict."""
+    """The givens and steps of a solution or report, with the verdict of a report."""
 
     title: str
     givens: list[Panel]
@@ -68,14 +68,14 @@ class WorkedProblem(Renderable):
 
 
 class WorkedResult(Renderable, ABC):
-    """A result that can be laid out as a worked problem: a solution, a report, a head of a model."""
+    """A result that is displayed as a worked problem: a solution, a report, a head of a model."""
 
     problem: "Problem"
 
     @abstractmethod
     def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem:
-        """Lay the result out; `notes`: with a note at each cell."""
+        """Return the content to display; `notes` adds a note to each cell."""
 
     @abstractmethod
     def cell_formula(self, key: str, row: int, column: int) -> Formula:
-        """Return the working of one cell, counted from 1 in the problem's convention."""
+        """Return a function that formats the arithmetic of one cell, counted from 1."""

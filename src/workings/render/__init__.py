@@ -66,8 +66,8 @@ def svg(result: object) -> str:
 
 def picture(result: object) -> "Picture":
     """Return the picture of a result; it can be saved as SVG or PNG."""
-    drawn: Picture = _renderer(result, "render_picture")(result)
-    return drawn
+    rendered: Picture = _renderer(result, "render_picture")(result)
+    return rendered
 
 
 def register(cls: type, module: str) -> None:

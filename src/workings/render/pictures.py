@@ -1,6 +1,6 @@
-"""How wide text will be in a picture, before anybody knows in which font.
+"""Pictures: a canvas of shapes that is saved as SVG or PNG, and the width of text on it.
 
-The widths are those of DejaVu Sans, one of the widest: what has room in it has room in others.
+Text is measured in DejaVu Sans, one of the widest fonts: text that fits in it fits in others.
 """
 
 import math
@@ -40,7 +40,7 @@ _BOLD_FACTOR = 1.15
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
-    """Measure a line of text in a size, both in pixels, rather too wide than too narrow.
+    """Return the width of a line of text in pixels, rather too large than too small.
 
     >>> text_width("loss", 10) < text_width("loss", 10, bold=True) < text_width("LOSS", 12)
     True
@@ -53,22 +53,25 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
 
 
 def truncate_to_pixels(text: str, max_width: float, size: float, bold: bool = False) -> str:
-    """Cut text down to so many pixels, with … for the rest.
+    """Truncate text to a width in pixels, with … for the rest.
 
     >>> truncate_to_pixels("a long name of a model", 60, 10)
     'a long na…'
     """
     if text_width(text, size, bold) <= max_width:
         return text
-    max_width -= text_width("…", size, bold)
-    kept = 0
-    while kept < len(text) and (max_width := max_width - text_width(text[kept], size, bold)) >= 0:
-        kept += 1
-    return f"{text[:kept].rstrip()}…"
+    remaining = max_width - text_width("…", size, bold)
+    length = 0
+    while length < len(text):
+        remaining -= text_width(text[length], size, bold)
+        if remaining < 0:
+            break
+        length += 1
+    return f"{text[:length].rstrip()}…"
 
 
 def wrap_to_pixels(text: str, max_width: float, size: float, bold: bool = False) -> list[str]:
-    """Break text at a space into two lines of so many pixels, the second one cut down to them.
+    """Break text at a space into at most two lines of a width in pixels; truncate the second.
 
     >>> wrap_to_pixels("accuracy on the test reviews, by epoch", 150, 10)
     ['accuracy on the test', 'reviews, by epoch']
@@ -94,9 +97,9 @@ _XML_FORBIDDEN = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
 
 
 class Picture:
-    """A picture so many pixels wide and high; what is added later lies above.
+    """A picture of a width and a height in pixels; later shapes cover earlier ones.
 
-    A colour is a name of `colours.theme`, which follows the reader's theme, or `#rrggbb`.
+    A color is a name of `colors.theme_colors`, which follows the theme of the reader, or `#rrggbb`.
 
     >>> picture = Picture(120, 40, "A line")
     >>> picture.add_line([(10, 20), (110, 20)], "c1", width=2)
@@ -121,11 +124,11 @@ class Picture:
     def add_line(
         self, points: Iterable[Point], color: str = "ink", width: float = 1, dashed: bool = False
     ) -> None:
-        """Add a line through points, at least two."""
-        placed = tuple(points)
-        _check_finite(*(number for point in placed for number in point))
-        if len(placed) > 1:
-            self.shapes.append(Polyline(placed, _check_color(color), width, dashed))
+        """Add a line through at least two points."""
+        points = tuple(points)
+        _check_finite(*(number for point in points for number in point))
+        if len(points) > 1:
+            self.shapes.append(Polyline(points, _check_color(color), width, dashed))
 
     def add_rectangle(
         self, x: float, y: float, width: float, height: float, color: str, opacity: float = 1
@@ -135,11 +138,11 @@ class Picture:
         self.shapes.append(Rectangle(x, y, width, height, _check_color(color), opacity))
 
     def add_polygon(self, points: Iterable[Point], color: str, opacity: float = 1) -> None:
-        """Add a filled polygon of at least three corners."""
-        placed = tuple(points)
-        _check_finite(*(number for point in placed for number in point))
-        if len(placed) > 2:
-            self.shapes.append(Polygon(placed, _check_color(color), opacity))
+        """Add a filled polygon with at least three corners."""
+        points = tuple(points)
+        _check_finite(*(number for point in points for number in point))
+        if len(points) > 2:
+            self.shapes.append(Polygon(points, _check_color(color), opacity))
 
     def add_circle(self, x: float, y: float, radius: float, color: str) -> None:
         """Add a filled circle."""
@@ -153,21 +156,21 @@ class Picture:
         color: str,
         tooltips: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Fill a box (x, y, width, height) with cells, each so far opaque: from 0 to 1.
+        """Fill a box (x, y, width, height) with cells of one color, with opacities from 0 to 1.
 
-        A note tells something of a cell to those who point at it in an SVG.
+        Tooltips, one per cell, are shown in SVG when the mouse points at a cell.
         """
-        _check_finite(*box, *(share for row in opacities for share in row))
+        _check_finite(*box, *(opacity for row in opacities for opacity in row))
         if len({len(row) for row in opacities}) != 1 or not opacities[0]:
-            raise UserError("expected a grid of rows that are equally long")
+            raise UserError("expected a grid with rows of equal length")
         if tooltips and [len(row) for row in tooltips] != [len(row) for row in opacities]:
-            raise UserError("expected a note for each cell of a grid, or none")
-        cells = tuple(tuple(min(max(float(s), 0.0), 1.0) for s in row) for row in opacities)
-        told = tuple(tuple(_to_xml_line(note) for note in row) for row in tooltips)
-        self.shapes.append(Grid(*box, _check_color(color), cells, told))
+            raise UserError("expected a tooltip for each cell of the grid, or none")
+        cells = tuple(tuple(min(max(float(o), 0.0), 1.0) for o in row) for row in opacities)
+        texts = tuple(tuple(_to_xml_line(text) for text in row) for row in tooltips)
+        self.shapes.append(Grid(*box, _check_color(color), cells, texts))
 
     def add_image(self, box: tuple[float, float, float, float], png: bytes) -> None:
-        """Stretch an image, as `pixels.png_rgb` writes it, over a box (x, y, width, height)."""
+        """Stretch a PNG image over a box (x, y, width, height)."""
         _check_finite(*box)
         self.shapes.append(RasterImage(*box, png))
 
@@ -182,104 +185,92 @@ class Picture:
         rotation: float = 0,
         bold: bool = False,
     ) -> None:
-        """Add a line of text; its baseline starts, has its middle or ends at `x` and `y`.
+        """Add a line of text; (x, y) is the start, middle or end of its baseline, by `anchor`.
 
-        It is turned by so many degrees, anticlockwise: at 90 it is read from below.
+        `rotation` is in degrees, counterclockwise: text at 90 is read from bottom to top.
         """
         _check_finite(x, y, size, rotation)
         if text:
-            self.shapes.append(
-                TextLabel(
-                    x, y, _to_xml_line(text), _check_color(color), size, anchor, rotation, bold
-                )
-            )
+            line, color = _to_xml_line(text), _check_color(color)
+            self.shapes.append(TextLabel(x, y, line, color, size, anchor, rotation, bold))
 
     def svg(self, styled: bool = True) -> str:
-        """Write the picture as SVG, light or dark as the reader has it.
+        """Return the picture as SVG, which follows the light or dark theme of the reader.
 
-        It brings its own style. A page whose policy forbids that has `svg.css` among its rules.
+        With `styled=False` it has no style of its own: the page must include `picture_css()`.
         """
         return svg_writer.write_svg(self.shapes, self.width, self.height, self.title, styled)
 
     def png(self, scale: float = 2) -> bytes:
-        """Write the picture as PNG in light colours, so many pixels of the file to one of its."""
+        """Return the picture as PNG in the light theme, `scale` pixels of the file per pixel."""
         try:
             from workings.render.raster import draw_png
         except ModuleNotFoundError as missing:
             if install_hint(missing) is None:
                 raise
-            told = f"a picture as PNG needs {missing.name}: {install_hint(missing)}"
-            raise ModuleNotFoundError(told, name=missing.name) from None
+            message = f"a picture as PNG needs {missing.name}: {install_hint(missing)}"
+            raise ModuleNotFoundError(message, name=missing.name) from None
         return draw_png(self.shapes, self.width, self.height, scale)
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file, as its suffix says: `.svg` or `.png`. Whole or not there."""
+        """Write the picture to a `.svg` or `.png` file; a failed write leaves the old file."""
         path = Path(path)
         if path.suffix.lower() not in (".svg", ".png"):
-            raise UserError(f"{path}: expected a file that ends in .svg or .png")
+            raise UserError(f"{path}: expected a file name that ends in .svg or .png")
         data = self.svg().encode() if path.suffix.lower() == ".svg" else self.png()
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            beside.write_bytes(data)
-            beside.replace(path)
+            part.write_bytes(data)
+            part.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
 
 
 def _check_finite(*numbers: float) -> None:
     if not all(map(math.isfinite, numbers)):
-        raise UserError("expected finite numbers for a place or a size in a picture")
+        raise UserError("expected finite numbers for positions and sizes in a picture")
 
 
 def _check_color(color: str) -> str:
     if color not in _COLOR_NAMES and not _HEX_COLOR.fullmatch(color):
-        raise UserError(f"{color!r} is no colour: {did_you_mean(color, _COLOR_NAMES)}, or #rrggbb")
+        raise UserError(f"{color!r} is no color: {did_you_mean(color, _COLOR_NAMES)}, or #rrggbb")
     return color
 
 
 def _to_xml_line(text: str) -> str:
-    """Put anybody's text on one line, without what XML forbids."""
+    """Put text on one line and replace the characters that XML forbids."""
     return to_one_line(text).translate(_XML_FORBIDDEN)
 
 
 _PANEL_MARGIN, _PANEL_GAP = 14, 10
-_PANEL_TITLE_SIZE = 18  # size of text
+_PANEL_TITLE_SIZE = 18  # font size
 
 
 def side_by_side(pictures: Sequence[Picture], title: str) -> Picture:
-    """Put pictures next to each other, their tops in line, under one title.
+    """Return one picture of several side by side, aligned at the top, under a common title.
 
     >>> half = Picture(100, 80, "half")
     >>> half.add_circle(50, 40, 5, "c1")
-    >>> whole = side_by_side([half, half], "Two halves")
-    >>> whole.width, whole.height, whole.title
+    >>> both = side_by_side([half, half], "Two halves")
+    >>> both.width, both.height, both.title
     (210, 114, 'Two halves')
-    >>> [(shape.x, shape.y) for shape in whole.shapes[1:]]
+    >>> [(shape.x, shape.y) for shape in both.shapes[1:]]
     [(50.0, 74), (160.0, 74)]
     """
-    width = sum(one.width for one in pictures) + _PANEL_GAP * (len(pictures) - 1)
-    top = _PANEL_MARGIN + _PANEL_TITLE_SIZE + 2
-    whole = Picture(width, top + max(one.height for one in pictures), title)
-    words = truncate_to_pixels(whole.title, width - 2 * _PANEL_MARGIN, _PANEL_TITLE_SIZE, bold=True)
-    whole.add_text(
-        _PANEL_MARGIN,
-        _PANEL_MARGIN + _PANEL_TITLE_SIZE - 3,
-        words,
-        size=_PANEL_TITLE_SIZE,
-        bold=True,
-    )
+    size, margin = _PANEL_TITLE_SIZE, _PANEL_MARGIN
+    width = sum(picture.width for picture in pictures) + _PANEL_GAP * (len(pictures) - 1)
+    top = margin + size + 2
+    combined = Picture(width, top + max(picture.height for picture in pictures), title)
+    shown_title = truncate_to_pixels(combined.title, width - 2 * margin, size, bold=True)
+    combined.add_text(margin, margin + size - 3, shown_title, size=size, bold=True)
     left = 0.0
-    for one in pictures:
-        whole.shapes += [_translate(mark, left, top) for mark in one.shapes]
-        left += one.width + _PANEL_GAP
-    return whole
+    for picture in pictures:
+        combined.shapes += [_translate(shape, left, top) for shape in picture.shapes]
+        left += picture.width + _PANEL_GAP
+    return combined
 
 
 def _translate(shape: Shape, dx: float, dy: float) -> Shape:
-    def at(point: Point) -> Point:
-        return point[0] + dx, point[1] + dy
-
     if isinstance(shape, Polyline | Polygon):
-        return replace(shape, points=tuple(map(at, shape.points)))
-    x, y = at((shape.x, shape.y))
-    return replace(shape, x=x, y=y)
+        return replace(shape, points=tuple((x + dx, y + dy) for x, y in shape.points))
+    return replace(shape, x=shape.x + dx, y=shape.y + dy)
