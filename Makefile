@@ -39,14 +39,14 @@ lint: $(VENV)/.dev lint-page
 # Types, format and line length of the page's JavaScript and CSS. Only development needs npm: the page has no build.
 lint-page:
 	@if command -v npm >/dev/null; then \
-	  $(MAKE) --no-print-directory node_modules/.installed && npm run --silent lint; \
+	  $(MAKE) --silent --no-print-directory node_modules/.installed && npm run --silent lint; \
 	else echo "npm is not installed: skipping the checks of the page's JavaScript and CSS"; fi
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	@if command -v npm >/dev/null; then \
-	  $(MAKE) --no-print-directory node_modules/.installed && npm run --silent format; \
+	  $(MAKE) --silent --no-print-directory node_modules/.installed && npm run --silent format; \
 	else echo "npm is not installed: not formatting the page's JavaScript and CSS"; fi
 
 bench: $(VENV)/.dev

@@ -19,7 +19,7 @@ import numpy as np
 
 from planting import NAMES, Planted, plant
 from random_sheets import random_sheet
-from reach import first_difference, unexplained
+from rounding import first_difference, unexplained
 from sheets import Sheet, Worked, to_toml, work
 from workings.problems import Problem
 

@@ -58,6 +58,7 @@ from workings.recipes import (  # noqa: E402
     ClassificationRecipe,
     TokenizerConfig,
     TrainConfig,
+    parse_classifier_config,
 )
 from workings.tasks.classification import Classification  # noqa: E402
 from workings.training.logging import Log  # noqa: E402
@@ -105,7 +106,7 @@ def recipe_for(model: dict[str, Any]) -> ClassificationRecipe:
     return ClassificationRecipe(
         data=ClassificationDataConfig(set="imdb", validation=0.0, max_length=LONGEST),
         tokenizer=TokenizerConfig(vocab_size=VOCABULARY, min_count=3),
-        model={"d_model": 128, **model},
+        model=parse_classifier_config({"d_model": 128, **model}),
         train=TrainConfig(batch_size=BATCH, device="cpu"),
     )
 
@@ -171,16 +172,16 @@ class Bert(TextClassifier):
 def contestants(case: Case) -> dict[str, tuple[ClassificationRecipe, TextClassifier]]:
     """Fresh models, all of one size; the padded one reads padding like any token."""
     recipe = recipe_for(case.model)
-    notes = replace(recipe, model={**recipe.model, "padding": "unmasked"})
+    notes = replace(recipe, model=replace(recipe.model, padding="unmasked"))
     found: dict[str, tuple[ClassificationRecipe, TextClassifier]] = {}
     for name, its in (("workings", recipe), ("padded", notes)):
         torch.manual_seed(0)
         found[name] = its, build_classifier(its.model, VOCABULARY, 2)
     if case.model["kind"] != "transformer":
-        found["notes"] = notes, Notes(notes.model)
+        found["notes"] = notes, Notes(case.model)
     elif find_spec("transformers"):
         for name in ("Hugging Face", "Hugging Face, by length"):
-            found[name] = recipe, Bert(recipe.model)
+            found[name] = recipe, Bert({"d_model": 128, **case.model})
     return found
 
 

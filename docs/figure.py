@@ -197,14 +197,14 @@ def _variables(name: str) -> str:
 
 
 def _subscripts(label: str, size: float) -> str:
-    """Return SVG text in which `_x` and `_{xy}` are lowered; `dy` is what every browser knows."""
+    """Return SVG text in which `_x` and `_{xy}` are lowered; every browser supports `dy`."""
     parts, end = [], 0
-    for found in _MATH.finditer(label):
-        parts.append(escape(label[end : found.start()]))
-        below = escape(found[1] or found[2])
+    for match in _MATH.finditer(label):
+        parts.append(escape(label[end : match.start()]))
+        below = escape(match[1] or match[2])
         drop = size * 0.24
         parts.append(f'<tspan dy="{drop:.3g}" font-size="{size * 0.72:.3g}">{below}</tspan>')
-        end = found.end()
+        end = match.end()
         if end < len(label):  # the next character goes back to the baseline
             following = _MATH.match(label, end)
             stop = following.start() if following else end + 1

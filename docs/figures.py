@@ -116,12 +116,12 @@ def lstm() -> Figure:
     figure.arrow([(190, gate_y - 18), forget.bottom])
     figure.arrow([(290, gate_y - 18), (290, 140), write.left])
     figure.arrow([(390, gate_y - 18), (390, 140), write.right])
-    shown = figure.operator(590, gate_y, "×")
+    output_gate = figure.operator(590, gate_y, "×")
     squash = figure.box(590, 132, 58, 30, "tanh", "state")
     figure.arrow([(590, cell_y), squash.top], "state")
-    figure.arrow([squash.bottom, shown.top], "state")
-    figure.arrow([(519, gate_y), shown.left])
-    figure.arrow([shown.bottom, (590, below), (664, below)], "state")
+    figure.arrow([squash.bottom, output_gate.top], "state")
+    figure.arrow([(519, gate_y), output_gate.left])
+    figure.arrow([output_gate.bottom, (590, below), (664, below)], "state")
     figure.line([(72, below), (490, below)], "soft")
     figure.text(140, 352, "x_t", math=True, size=16)
     figure.line([(140, 336), (140, below)], "input")
@@ -407,8 +407,8 @@ def mask() -> Figure:
         for j, score in enumerate(row):
             y, hidden = top + i * side, j > i
             weight = 0.0 if hidden else weights[j]
-            shown = (f"{score:g}", "−∞" if hidden else f"{score:g}", f"{weight:.2f}")
-            for k, (left, cell) in enumerate(zip(lefts, shown, strict=True)):
+            labels = (f"{score:g}", "−∞" if hidden else f"{score:g}", f"{weight:.2f}")
+            for k, (left, cell) in enumerate(zip(lefts, labels, strict=True)):
                 opacity = weight * 0.6 if k == 2 else 0.16 if k == 1 and hidden else 0.08
                 color = "gradient" if k == 1 and hidden else "attention"
                 figure.cell(left + j * side, y, side, side, color, opacity)

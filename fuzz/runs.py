@@ -32,7 +32,7 @@ from workings.tasks.language_modeling import LanguageModeling
 from workings.training.checkpoints import Checkpoints
 from workings.training.logging import Log, read_log
 from workings.training.monitor import TrainingStatus
-from workings.training.runs import TASKS, load, train
+from workings.training.runs import TASKS, load, train_recipe
 from workings.training.trainer import Trainer, TrainingProgress
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def made() -> Path:
         "model": {"kind": "recurrent", "d_model": 2, "hidden_size": 2},
         "train": {"epochs": 2, "batch_size": 16, "average": "last", "average_last": 2},
     }
-    train(build(ClassificationRecipe, table), desk() / "made", mode="quiet")
+    train_recipe(build(ClassificationRecipe, table), desk() / "made", mode="quiet")
     return desk() / "made"
 
 
@@ -75,7 +75,7 @@ def carrying() -> Path:
         "train": {"epochs": 2, "batch_size": 4, "average": "last", "average_last": 2},
     }
     with own_cache():
-        train(build(LanguageRecipe, table), desk() / "carrying", mode="quiet")
+        train_recipe(build(LanguageRecipe, table), desk() / "carrying", mode="quiet")
     return desk() / "carrying"
 
 

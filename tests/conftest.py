@@ -1,4 +1,4 @@
-"""Shapes in every signature of the package are checked while the tests run."""
+"""Check tensor shapes in signatures during tests, and share fixtures."""
 
 import os
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-# The rooms whose signatures have shapes; elsewhere mypy says as much, and an int is a float.
-ROOMS = ["workings.attention", "workings.layers", "workings.trace"]
-install_import_hook(ROOMS, "beartype.beartype")
+# The modules with shapes in their signatures; the types of all others are checked by mypy.
+CHECKED_MODULES = ["workings.attention", "workings.layers", "workings.trace"]
+install_import_hook(CHECKED_MODULES, "beartype.beartype")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 
@@ -24,10 +24,9 @@ DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared"
 
 
 def pytest_runtest_setup() -> None:
-    """One thread for each test: a verb that one before it called may have chosen all cores.
+    """Run each test on one thread, even if a verb called by an earlier test chose all cores.
 
-    The threads of two workers, spinning while they wait for each other, would take several times
-    as long.
+    Threads of two pytest workers that spin while they wait would take several times as long.
     """
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
@@ -35,7 +34,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of real data sets; the test is skipped where there is none."""
+    """Return the folder of real data sets; skip the test if there is none."""
     if not DATA.is_dir():
         pytest.skip(f"no real data at {DATA}: set WORKINGS_DATA to test on it")
     return DATA
@@ -43,7 +42,7 @@ def data() -> Path:
 
 @pytest.fixture
 def without_shape_checks() -> Iterator[None]:
-    """What a user runs: outside the tests nothing checks the signatures."""
+    """Switch off shape checks, as outside of tests."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,4 +1,4 @@
-"""`attend` against formulas written out number by number, and the lecture notes' examples."""
+"""`attend` against formulas in plain Python, and the examples of the lecture notes."""
 
 import math
 import tomllib
@@ -42,71 +42,71 @@ def by_sum(row: Vector) -> Vector:
     return [s / sum(row) for s in row]
 
 
-def written_out(
+def reference(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     score: Callable[[Vector, Vector], float],
-    normalise: Callable[[Vector], Vector] = softmax,
+    normalize: Callable[[Vector], Vector] = softmax,
 ) -> Tensor:
-    """One query after the other, one key after the other, in Python's own numbers."""
+    """Compute attention query by query and key by key, with Python floats."""
     rows = []
     for q in query.tolist():
-        weights = normalise([score(q, k) for k in key.tolist()])
+        weights = normalize([score(q, k) for k in key.tolist()])
         rows.append([inner(weights, column) for column in value.T.tolist()])
     return torch.tensor(rows, dtype=torch.float64)
 
 
 @pytest.fixture
 def qkv() -> tuple[Tensor, Tensor, Tensor]:
-    """Five queries, seven keys, of width 4, and values of width 3."""
+    """Return five queries and seven keys of width 4, and values of width 3."""
     return draw(5, 4, seed=1), draw(7, 4, seed=2), draw(7, 3, seed=3)
 
 
 def test_scaled_dot_product_is_the_default(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
-    expected = written_out(*qkv, lambda q, k: inner(q, k) / 2)  # √4
+    expected = reference(*qkv, lambda q, k: inner(q, k) / 2)  # √4
     torch.testing.assert_close(attend(*qkv), expected)
     torch.testing.assert_close(attend(*qkv, similarity=scaled_dot), expected)
     assert not torch.allclose(attend(*qkv, similarity=dot), expected, rtol=1e-2)
 
 
 def test_scale_multiplies_the_scores(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
-    expected = written_out(*qkv, lambda q, k: 0.3 * inner(q, k))
+    expected = reference(*qkv, lambda q, k: 0.3 * inner(q, k))
     torch.testing.assert_close(attend(*qkv, scale=0.3), expected)
     torch.testing.assert_close(attend(*qkv, similarity=dot, scale=0.3), expected)
 
 
-def test_an_inner_product_alone(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
-    expected = written_out(*qkv, inner)
+def test_unscaled_inner_product(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
+    expected = reference(*qkv, inner)
     torch.testing.assert_close(attend(*qkv, similarity=dot), expected)
     torch.testing.assert_close(attend(*qkv, scale=1.0), expected)
 
 
-def test_sigmoid_weighs_each_key_on_its_own(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
-    expected = written_out(*qkv, lambda q, k: inner(q, k) / 2, sigmoid)
+def test_sigmoid_weights_each_key_independently(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
+    expected = reference(*qkv, lambda q, k: inner(q, k) / 2, sigmoid)
     torch.testing.assert_close(attend(*qkv, normalizer="sigmoid"), expected)
 
 
 def test_sum_divides_by_the_sum(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
     query, key, value = (t.abs() for t in qkv)
-    expected = written_out(query, key, value, lambda q, k: inner(q, k) / 2, by_sum)
+    expected = reference(query, key, value, lambda q, k: inner(q, k) / 2, by_sum)
     torch.testing.assert_close(attend(query, key, value, normalizer="sum"), expected)
 
 
-def test_sum_over_the_keys_that_are_seen(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
+def test_sum_divides_by_the_sum_of_the_unmasked_keys(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
     query, key, value = (t.abs() for t in qkv)
     masked = attend(query, key, value, normalizer="sum", mask=torch.arange(7) < 3)
-    seen = written_out(query, key[:3], value[:3], lambda q, k: inner(q, k) / 2, by_sum)
-    torch.testing.assert_close(masked, seen)
+    unmasked = reference(query, key[:3], value[:3], lambda q, k: inner(q, k) / 2, by_sum)
+    torch.testing.assert_close(masked, unmasked)
 
 
-def test_softcap_bends_the_scores(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
-    expected = written_out(*qkv, lambda q, k: 0.5 * math.tanh(inner(q, k) / 2 / 0.5))
+def test_softcap_bounds_the_scores(qkv: tuple[Tensor, Tensor, Tensor]) -> None:
+    expected = reference(*qkv, lambda q, k: 0.5 * math.tanh(inner(q, k) / 2 / 0.5))
     torch.testing.assert_close(attend(*qkv, softcap=0.5), expected)
     with Trace() as trace:
         attend(*qkv, softcap=0.5, causal=True)
     assert trace["scaled"].abs().max() > 0.5 > trace["capped"].abs().max()
-    assert (trace["masked"] == -math.inf).any()  # the mask comes after the bend
+    assert (trace["masked"] == -math.inf).any()  # the mask is applied after the cap
 
 
 def test_an_additive_mask_is_added_to_the_scaled_scores(
@@ -115,9 +115,9 @@ def test_an_additive_mask_is_added_to_the_scaled_scores(
     query, key, value = qkv
     mask = draw(5, 7, seed=4)
     rows = [
-        written_out(
+        reference(
             query[i : i + 1],
-            torch.cat([key, mask[i, :, None]], dim=1),  # a key that brings what is to be added
+            torch.cat([key, mask[i, :, None]], dim=1),  # the mask as an extra feature of each key
             value,
             lambda q, k: inner(q, k[:4]) / 2 + k[4],
         )
@@ -126,7 +126,7 @@ def test_an_additive_mask_is_added_to_the_scaled_scores(
     torch.testing.assert_close(attend(query, key, value, mask=mask), torch.cat(rows))
 
 
-def test_additive_similarity_is_a_small_mlp() -> None:
+def test_additive_similarity_is_an_mlp_of_query_and_key() -> None:
     query, key, value = draw(5, 4, seed=1), draw(7, 6, seed=2), draw(7, 3, seed=3)
     similarity = AdditiveSimilarity(4, 6, hidden_size=5).double()
     W_q, W_k, v = (layer.weight.tolist() for layer in similarity.children())
@@ -135,19 +135,19 @@ def test_additive_similarity_is_a_small_mlp() -> None:
         hidden = [math.tanh(inner(a, q) + inner(b, k)) for a, b in zip(W_q, W_k, strict=True)]
         return inner(v[0], hidden)
 
-    expected = written_out(query, key, value, score)
+    expected = reference(query, key, value, score)
     torch.testing.assert_close(attend(query, key, value, similarity=similarity), expected)
 
 
-def test_general_similarity_goes_through_a_matrix() -> None:
+def test_general_similarity_multiplies_by_a_matrix() -> None:
     query, key, value = draw(5, 4, seed=1), draw(7, 6, seed=2), draw(7, 3, seed=3)
     similarity = GeneralSimilarity(4, 6).double()
     W = similarity.projection.weight.tolist()
-    expected = written_out(query, key, value, lambda q, k: inner([inner(row, q) for row in W], k))
+    expected = reference(query, key, value, lambda q, k: inner([inner(row, q) for row in W], k))
     torch.testing.assert_close(attend(query, key, value, similarity=similarity), expected)
 
 
-def test_similarities_in_batches_and_groups_of_heads() -> None:
+def test_similarities_with_batches_and_grouped_heads() -> None:
     query, key, value = draw(2, 4, 5, 8, seed=1), draw(2, 2, 7, 8, seed=2), draw(2, 2, 7, 3, seed=3)
     for similarity in (
         dot,
@@ -163,7 +163,7 @@ def test_similarities_in_batches_and_groups_of_heads() -> None:
                 torch.testing.assert_close(together[batch, head], alone)
 
 
-def test_the_parameter_free_form() -> None:
+def test_attention_without_parameters() -> None:
     x = draw(6, 4)
     X = x.numpy()
     powers = np.exp(X @ X.T / np.sqrt(4))
@@ -171,7 +171,7 @@ def test_the_parameter_free_form() -> None:
     torch.testing.assert_close(attend(x, x, x), torch.from_numpy(expected))
 
 
-def test_neighbouring_query_heads_share_a_key_head() -> None:
+def test_adjacent_query_heads_share_a_key_head() -> None:
     query, key, value = draw(6, 5, 8, seed=1), draw(2, 7, 8, seed=2), draw(2, 7, 8, seed=3)
     mixed = attend(query, key, value)
     for head in range(6):
@@ -183,18 +183,18 @@ def test_neighbouring_query_heads_share_a_key_head() -> None:
 
 
 def lecture(name: str) -> tuple[Trace, dict[str, Any]]:
-    """Work a worked example: what `attend` computes, and what the notes print."""
+    """Return the trace of `attend` on an example of the notes, and the values that they print."""
     problem = tomllib.loads((LECTURES / f"{name}.toml").read_text(encoding="utf-8"))
     given = {n: torch.tensor(m, dtype=torch.float64) for n, m in problem["given"].items()}
     if problem["vectors"] == "columns":
         given = {n: m.T for n, m in given.items()}
-    x, one = given["X"], torch.eye(len(given["X"].T), dtype=torch.float64)
+    x, identity = given["X"], torch.eye(len(given["X"].T), dtype=torch.float64)
     context = given.get("context", x)
     with Trace() as trace:
         attend(
-            x @ given.get("W_Q", one),
-            context @ given.get("W_K", one),
-            context @ given.get("W_V", one),
+            x @ given.get("W_Q", identity),
+            context @ given.get("W_K", identity),
+            context @ given.get("W_V", identity),
             causal=problem["mask"] == "causal",
             scale=1.0 if problem["scale"] == "none" else None,
         )
@@ -202,7 +202,7 @@ def lecture(name: str) -> tuple[Trace, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "step", "printed"),
+    ("name", "step", "tolerance"),
     [
         ("L0-example-1", "scaled", 1e-3),
         ("L0-example-1", "mixed", 1e-2),
@@ -221,15 +221,15 @@ def lecture(name: str) -> tuple[Trace, dict[str, Any]]:
         ("L3-dot-product", "scores", 0),
     ],
 )
-def test_examples_of_the_notes_to_the_digits_they_print(
-    name: str, step: str, printed: float
+def test_examples_of_the_notes_to_the_printed_digits(
+    name: str, step: str, tolerance: float
 ) -> None:
-    """Those of the printed steps that are right; L2's scores, up to 552, saturate the softmax."""
+    """Check the printed steps that are right; L2's scores, up to 552, saturate the softmax."""
     trace, claim = lecture(name)
     expected = torch.tensor(
         [[float(cell) for cell in row] for row in claim[step]], dtype=torch.float64
     )
-    torch.testing.assert_close(trace[step], expected, rtol=0, atol=printed + 1e-9)
+    torch.testing.assert_close(trace[step], expected, rtol=0, atol=tolerance + 1e-9)
 
 
 def test_saturated_weights_of_the_notes() -> None:
@@ -242,19 +242,19 @@ def test_saturated_weights_of_the_notes() -> None:
 # -- dropout -------------------------------------------------------------------------------------
 
 
-def test_dropout_drops_its_share_of_the_weights_and_scales_up_the_rest() -> None:
+def test_dropout_drops_weights_and_scales_up_the_rest() -> None:
     torch.manual_seed(0)
-    n, share = 200, 0.3
+    n, rate = 200, 0.3
     x, one_hot = torch.zeros(n, 4), torch.eye(n)
-    weights = attend(x, x, one_hot, dropout=share)  # values of one key each: the weights
+    weights = attend(x, x, one_hot, dropout=rate)  # one-hot values return the weights
     dropped = weights == 0
-    assert dropped.float().mean().item() == pytest.approx(share, abs=0.01)
-    kept = torch.full((), 1 / n / (1 - share))
+    assert dropped.float().mean().item() == pytest.approx(rate, abs=0.01)
+    kept = torch.full((), 1 / n / (1 - rate))
     torch.testing.assert_close(weights[~dropped], kept.expand(int((~dropped).sum())))
-    assert (dropped != dropped[0]).any()  # each query drops its own
+    assert (dropped != dropped[0]).any()  # each query drops other keys
 
 
-def test_dropout_keeps_the_expectation_and_leaves_the_traced_weights_whole() -> None:
+def test_dropout_keeps_the_mean_and_is_not_in_the_traced_weights() -> None:
     torch.manual_seed(0)
     query, key, value = draw(1, 4, seed=1), draw(7, 4, seed=2), draw(7, 3, seed=3)
     copies = query.expand(20_000, 4)
@@ -269,36 +269,32 @@ def test_dropout_keeps_the_expectation_and_leaves_the_traced_weights_whole() -> 
 
 @pytest.mark.usefixtures("without_shape_checks")
 @pytest.mark.parametrize(
-    ("query", "key", "value", "options", "said"),
+    ("query", "key", "value", "options", "message"),
     [
         ((5, 4), (5, 4), (5, 4), {"normalizer": "sofmax"}, "did you mean 'softmax'?"),
         ((5, 4), (5, 4), (5, 4), {"normalizer": "max norm"}, "one of softmax, sigmoid, sum"),
         ((5, 4), (5, 3), (5, 4), {}, "queries of width 4 but keys of width 3"),
         ((5, 4), (5, 4), (6, 4), {}, r"keys of shape \(5, 4\) but values of shape \(6, 4\)"),
-        ((2, 5, 4), (2, 5, 4), (1, 5, 4), {}, "a value for each key"),
-        ((3, 5, 4), (2, 5, 4), (2, 5, 4), {}, "3 query heads cannot share 2 key heads"),
-        ((2, 5, 4), (4, 5, 4), (4, 5, 4), {}, "2 query heads cannot share 4 key heads"),
+        ((2, 5, 4), (2, 5, 4), (1, 5, 4), {}, "one value for each key"),
+        ((3, 5, 4), (2, 5, 4), (2, 5, 4), {}, "2 key heads cannot serve 3 query heads"),
+        ((2, 5, 4), (4, 5, 4), (4, 5, 4), {}, "4 key heads cannot serve 2 query heads"),
         ((5, 4), (5, 4), (5, 4), {"mask": torch.ones(5, 5).int()}, "a mask of torch.int32"),
         ((5, 4), (6, 4), (6, 4), {"mask": torch.ones(6, 5)}, "does not fit 5 queries and 6 keys"),
         ((1, 4), (6, 4), (6, 4), {"mask": torch.ones(3, 6)}, "does not fit 1 queries and 6 keys"),
     ],
 )
-def test_mistakes_are_named_in_one_line(
+def test_errors_are_one_line(
     query: tuple[int, ...],
     key: tuple[int, ...],
     value: tuple[int, ...],
     options: dict[str, Any],
-    said: str,
+    message: str,
 ) -> None:
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=message) as error:
         attend(draw(*query), draw(*key), draw(*value), **options)
     assert "\n" not in str(error.value)
 
 
 def test_other_similarities_may_compare_different_widths() -> None:
-    assert attend(
-        draw(5, 4), draw(6, 3), draw(6, 2), similarity=GeneralSimilarity(4, 3).double()
-    ).shape == (
-        5,
-        2,
-    )
+    similarity = GeneralSimilarity(4, 3).double()
+    assert attend(draw(5, 4), draw(6, 3), draw(6, 2), similarity=similarity).shape == (5, 2)

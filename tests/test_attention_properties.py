@@ -1,4 +1,4 @@
-"""What holds for attention whatever the numbers are."""
+"""Properties of attention for random inputs: equivariance, causality, weights, caching."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from workings.attention import attend
 from workings.layers import KeyValueCache, MultiHeadAttention
 from workings.trace import Trace
 
-Way = Callable[..., Tensor]
+Attend = Callable[..., Tensor]
 numbers = st.floats(-4, 4, width=32).map(float)
 sizes = st.integers(1, 6)
 
@@ -28,19 +28,19 @@ def explicit(*tensors: Tensor, **options: object) -> Tensor:
         return attend(*tensors, **options)
 
 
-both_ways = pytest.mark.parametrize("how", [attend, explicit], ids=["fused", "explicit"])
+both_paths = pytest.mark.parametrize("run", [attend, explicit], ids=["fused", "explicit"])
 
 
 @st.composite
 def sequences(draw: st.DrawFn, batch: int | None = None) -> Tensor:
-    """`[batch, time, 3]`, or `[time, 3]` where no batch is asked for."""
+    """Draw `[batch, time, 3]`, or `[time, 3]` without a batch."""
     shape = (draw(sizes), 3) if batch is None else (batch, draw(sizes), 3)
     return torch.from_numpy(draw(arrays(np.float64, shape, elements=numbers)))
 
 
 @st.composite
 def qkv(draw: st.DrawFn, cached: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """A query, key and value; `cached`: the queries are the last of the key sequence."""
+    """Draw query, key and value; `cached`: there are at most as many queries as keys."""
     keys = draw(sizes)
     queries = draw(st.integers(1, keys)) if cached else draw(sizes)
     shapes = (queries, 3), (keys, 3), (keys, 2)
@@ -50,53 +50,55 @@ def qkv(draw: st.DrawFn, cached: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     return query, key, value
 
 
-def spread(time: int, seed: int = 0) -> Tensor:
-    """A sequence whose outputs surely vary."""
+def random_sequence(time: int, seed: int = 0) -> Tensor:
+    """Return a random sequence with outputs that differ between positions."""
     return torch.randn(time, 3, generator=torch.Generator().manual_seed(seed)).double()
 
 
 # -- permutation equivariance --------------------------------------------------------------------
 
 
-@both_ways
+@both_paths
 @holds_for(x=sequences(), data=st.data())
-def test_reordering_the_input_reorders_the_output(how: Way, x: Tensor, data: st.DataObject) -> None:
+def test_self_attention_is_permutation_equivariant(
+    run: Attend, x: Tensor, data: st.DataObject
+) -> None:
     order = data.draw(st.permutations(range(len(x))))
-    torch.testing.assert_close(how(x[order], x[order], x[order]), how(x, x, x)[order])
+    torch.testing.assert_close(run(x[order], x[order], x[order]), run(x, x, x)[order])
 
 
 @holds_for(x=sequences(batch=2), data=st.data())
-def test_reordering_goes_through_a_multi_head_layer(x: Tensor, data: st.DataObject) -> None:
+def test_multi_head_attention_is_permutation_equivariant(x: Tensor, data: st.DataObject) -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(3, 3).double()
     order = data.draw(st.permutations(range(x.shape[1])))
     torch.testing.assert_close(layer(x[:, order]), layer(x)[:, order])
 
 
-@both_ways
+@both_paths
 @holds_for(tensors=qkv(), data=st.data())
 def test_the_order_of_the_keys_does_not_matter(
-    how: Way, tensors: tuple[Tensor, Tensor, Tensor], data: st.DataObject
+    run: Attend, tensors: tuple[Tensor, Tensor, Tensor], data: st.DataObject
 ) -> None:
     query, key, value = tensors
     order = data.draw(st.permutations(range(len(key))))
-    torch.testing.assert_close(how(query, key[order], value[order]), how(query, key, value))
+    torch.testing.assert_close(run(query, key[order], value[order]), run(query, key, value))
 
 
-@both_ways
-def test_with_a_causal_mask_the_order_does_matter(how: Way) -> None:
-    x, order = spread(5), [4, 2, 0, 1, 3]
-    reordered = how(x[order], x[order], x[order], causal=True)
-    assert not torch.allclose(reordered, how(x, x, x, causal=True)[order], atol=0.1)
+@both_paths
+def test_causal_attention_is_not_permutation_equivariant(run: Attend) -> None:
+    x, order = random_sequence(5), [4, 2, 0, 1, 3]
+    reordered = run(x[order], x[order], x[order], causal=True)
+    assert not torch.allclose(reordered, run(x, x, x, causal=True)[order], atol=0.1)
 
 
 # -- causality -----------------------------------------------------------------------------------
 
 
-@both_ways
+@both_paths
 @holds_for(tensors=qkv(cached=True), data=st.data())
-def test_changing_the_future_changes_nothing_in_the_past(
-    how: Way, tensors: tuple[Tensor, Tensor, Tensor], data: st.DataObject
+def test_causal_outputs_do_not_depend_on_later_keys(
+    run: Attend, tensors: tuple[Tensor, Tensor, Tensor], data: st.DataObject
 ) -> None:
     query, key, value = tensors
     earlier = len(key) - len(query)
@@ -104,16 +106,16 @@ def test_changing_the_future_changes_nothing_in_the_past(
     later_key, later_value = key.clone(), value.clone()
     later_key[earlier + now + 1 :] += 3
     later_value[earlier + now + 1 :] -= 5
-    before = how(query, key, value, causal=True)[: now + 1]
-    after = how(query, later_key, later_value, causal=True)[: now + 1]
+    before = run(query, key, value, causal=True)[: now + 1]
+    after = run(query, later_key, later_value, causal=True)[: now + 1]
     torch.testing.assert_close(after, before)
 
 
-@both_ways
-def test_without_causal_the_future_does_change_the_past(how: Way) -> None:
-    x = spread(5)
+@both_paths
+def test_bidirectional_outputs_depend_on_later_keys(run: Attend) -> None:
+    x = random_sequence(5)
     future = torch.cat([x[:4], x[4:] + 3])
-    assert not torch.allclose(how(future, future, future)[:4], how(x, x, x)[:4], atol=0.1)
+    assert not torch.allclose(run(future, future, future)[:4], run(x, x, x)[:4], atol=0.1)
 
 
 # -- weights -------------------------------------------------------------------------------------
@@ -127,18 +129,18 @@ def test_softmax_weights_are_positive_and_sum_to_one(
         attend(*tensors, causal=causal)
     weights = trace["weights"]
     queries, keys = weights.shape
-    sees_something = torch.arange(queries) >= (queries - keys if causal else 0)
-    torch.testing.assert_close(weights.sum(-1), sees_something.double())
+    has_keys = torch.arange(queries) >= (queries - keys if causal else 0)
+    torch.testing.assert_close(weights.sum(-1), has_keys.double())
     assert (weights >= 0).all()
 
 
-@both_ways
+@both_paths
 @holds_for(tensors=qkv())
-def test_a_softmax_mixture_lies_between_the_values(
-    how: Way, tensors: tuple[Tensor, Tensor, Tensor]
+def test_a_softmax_output_lies_between_the_values(
+    run: Attend, tensors: tuple[Tensor, Tensor, Tensor]
 ) -> None:
     value = tensors[-1]
-    mixed = how(*tensors)
+    mixed = run(*tensors)
     assert (mixed >= value.amin(0) - 1e-9).all()
     assert (mixed <= value.amax(0) + 1e-9).all()
 
@@ -146,44 +148,42 @@ def test_a_softmax_mixture_lies_between_the_values(
 # -- batches -------------------------------------------------------------------------------------
 
 
-@both_ways
+@both_paths
 @holds_for(x=sequences(batch=3), causal=st.booleans())
-def test_sequences_of_a_batch_do_not_see_each_other(how: Way, x: Tensor, causal: bool) -> None:
+def test_sequences_of_a_batch_are_independent(run: Attend, x: Tensor, causal: bool) -> None:
     heads = x[:, None]  # [batch, heads, time, width]
-    together = how(heads, heads, heads, causal=causal)
+    together = run(heads, heads, heads, causal=causal)
     for alone, i in zip(together, range(3), strict=True):
-        torch.testing.assert_close(alone[0], how(x[i], x[i], x[i], causal=causal))
+        torch.testing.assert_close(alone[0], run(x[i], x[i], x[i], causal=causal))
     changed = heads.clone()
     changed[1] += 1
-    others = how(changed, changed, changed, causal=causal)[[0, 2]]
+    others = run(changed, changed, changed, causal=causal)[[0, 2]]
     torch.testing.assert_close(others, together[[0, 2]])
 
 
-# -- cached --------------------------------------------------------------------------------------
+# -- caching --------------------------------------------------------------------------------------
 
 
-@both_ways
+@both_paths
 @holds_for(x=sequences(), data=st.data())
-def test_a_block_of_queries_at_the_end_of_a_longer_key_sequence(
-    how: Way, x: Tensor, data: st.DataObject
-) -> None:
+def test_the_last_queries_of_a_cached_sequence(run: Attend, x: Tensor, data: st.DataObject) -> None:
     block = data.draw(st.integers(1, len(x)))
-    whole = how(x, x, x, causal=True)
-    torch.testing.assert_close(how(x[-block:], x, x, causal=True), whole[-block:])
+    whole = run(x, x, x, causal=True)
+    torch.testing.assert_close(run(x[-block:], x, x, causal=True), whole[-block:])
 
 
 @holds_for(
     time=st.integers(1, 40),
-    shared_heads=st.sampled_from([1, 2, 4]),
+    kv_heads=st.sampled_from([1, 2, 4]),
     traced=st.booleans(),
     data=st.data(),
 )
-def test_a_cached_layer_gives_what_one_causal_pass_gives(
-    time: int, shared_heads: int, traced: bool, data: st.DataObject
+def test_a_cached_layer_equals_one_causal_pass(
+    time: int, kv_heads: int, traced: bool, data: st.DataObject
 ) -> None:
-    """Token by token, or in blocks of any length; 40 steps outgrow the cache's first room."""
+    """Read token by token or in blocks; 40 steps exceed the initial capacity of the cache."""
     torch.manual_seed(time)
-    layer = MultiHeadAttention(8, 4, kv_heads=shared_heads).double()
+    layer = MultiHeadAttention(8, 4, kv_heads=kv_heads).double()
     x = torch.randn(2, time, 8, dtype=torch.float64)
     cache, outputs, start = KeyValueCache(), [], 0
     token_by_token = data.draw(st.booleans())

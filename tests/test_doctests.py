@@ -1,4 +1,4 @@
-"""The examples in docstrings are run."""
+"""Run the examples in the docstrings of all modules."""
 
 import doctest
 import pkgutil
@@ -8,8 +8,8 @@ import pytest
 
 import workings
 
-found = (m.name for m in pkgutil.walk_packages(workings.__path__, "workings."))
-MODULES = [name for name in found if name != "workings.__main__"]
+names = (m.name for m in pkgutil.walk_packages(workings.__path__, "workings."))
+MODULES = [name for name in names if name != "workings.__main__"]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -18,7 +18,7 @@ def test_examples(name):
     assert outcome.failed == 0
 
 
-def test_there_are_examples():
+def test_examples_are_found():
     finder = doctest.DocTestFinder()
     examples = sum(len(t.examples) for m in MODULES for t in finder.find(import_module(m)))
     assert examples > 20

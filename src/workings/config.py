@@ -1,7 +1,7 @@
-"""Configuration: dataclasses read from TOML and changed on the command line.
+"""Configuration: dataclasses that are read from TOML and overridden on the command line.
 
-The docstring under a field is its help. An unknown key is an error that suggests the nearest right
-one; a value of the wrong kind is an error that says which kind is right.
+The docstring under a field is its help. An unknown key is an error that suggests the closest known
+one; a value of the wrong type is an error that names the right type.
 """
 
 import ast
@@ -10,26 +10,101 @@ import math
 import textwrap
 import tomllib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from workings.errors import UserError, closest_match, did_you_mean, safe_repr, truncate
 from workings.io import parse_toml, read_limited
 
 T = TypeVar("T")
-MAX_FILE_BYTES = 1_000_000  # bytes
+MAX_FILE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Field:
-    """A key of a configuration, as `--help` shows it."""
+    """A configuration key as `--help` lists it: its name, type, default and help."""
 
     key: str
     kind: str
     default: object
     help: str
+
+
+Sizes: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A section that has several classes: the key `kind` selects one of them, `size` its defaults.
+
+    A field whose type is a union of variants is built as the variant whose `kind` is in the table,
+    or as the first one of the union if the table has no `kind`.
+    """
+
+    kind: ClassVar[str]
+    sizes: ClassVar[Sizes] = {}
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the table that this was built from; all settings, if it was made in Python."""
+        table: dict[str, Any] | None = vars(self).get("_table")
+        return {"kind": self.kind, **(self.full_table() if table is None else table)}
+
+    def full_table(self) -> dict[str, Any]:
+        """Return all settings as a table, without `kind` and `size`."""
+        return _fields_to_table(self)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings as keyword arguments."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+V = TypeVar("V", bound=Variant)
+
+
+def variants(union: Any) -> dict[str, Any]:
+    """Return the classes of a union of variants by their kind."""
+    return {variant.kind: variant for variant in get_args(union)}
+
+
+def build_variant(kinds: Mapping[str, type[V]], table: Any, where: str) -> V:
+    """Build the variant that a table selects by `kind` and `size`."""
+    for variant in kinds.values():
+        if isinstance(table, variant):
+            return table
+    if not isinstance(table, Mapping):
+        raise UserError(f"{where} must be a table: [{where}]")
+    kind = check_choice(f"{where}.kind", table.get("kind", next(iter(kinds))), kinds)
+    variant, size = kinds[kind], table.get("size")
+    if size is not None and not variant.sizes:
+        raise UserError(f"{where}.size: {kind} has no sizes to choose from")
+    if size is not None:
+        check_choice(f"{where}.size", size, variant.sizes)
+    stated = {key: value for key, value in table.items() if key not in ("kind", "size")}
+    defaults = variant.sizes[size] if size is not None else {}
+    config = build(variant, {**defaults, **stated}, f"{where}.")
+    object.__setattr__(config, "_table", {k: v for k, v in table.items() if k != "kind"})
+    return config
+
+
+def check_choice(key: str, value: object, choices: Iterable[str]) -> str:
+    """Return a value that must be one of several names; else suggest the nearest one."""
+    if not isinstance(value, str) or value not in choices:
+        word = value if isinstance(value, str) else ""
+        raise UserError(f"{key} = {safe_repr(value)}: {did_you_mean(word, choices)}")
+    return value
 
 
 def load_table(path: str | Path) -> dict[str, Any]:
@@ -39,12 +114,12 @@ def load_table(path: str | Path) -> dict[str, Any]:
         raw = read_limited(file, MAX_FILE_BYTES, path)
     try:
         return parse_toml(raw.decode("utf-8").removeprefix("\ufeff"))
-    except ValueError as error:  # of TOML, of UTF-8, or a number that Python refuses to read
+    except ValueError as error:  # invalid TOML or UTF-8, or a number that Python refuses to parse
         raise UserError(f"{path}: not TOML: {truncate(str(error), 150)}") from None
 
 
 def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
-    """Make a configuration out of a table.
+    """Build a configuration dataclass from a table; `where` prefixes the keys in errors.
 
     >>> @dataclass(frozen=True)
     ... class Toy:
@@ -71,6 +146,7 @@ def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
+    """Check a value against a field's type, and convert it where TOML has another type."""
     if is_dataclass(kind) and isinstance(kind, type):
         if isinstance(value, kind):
             return value
@@ -79,16 +155,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return build(kind, value, f"{where}.")
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        options = [a for a in arguments if a is not type(None)]
-        if value is None or (value == "none" and type(None) in arguments and str not in options):
-            return None
-        errors = []
-        for option in options:
-            try:
-                return _convert(option, value, where)
-            except UserError as error:
-                errors.append(error)
-        raise errors[0]
+        if _is_variants(arguments):
+            return build_variant(variants(kind), value, where)
+        return _convert_union(arguments, value, where)
     if origin is Literal:
         if value not in arguments:
             word = value if isinstance(value, str) else ""
@@ -109,10 +178,32 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         raise UserError(f"{where} = {value}: it must be a finite number")
     if isinstance(value, kind) and not (kind in (int, float) and isinstance(value, bool)):
         return value
-    raise UserError(f"{where} = {safe_repr(value)}: it must be {_TYPE_NAMES.get(kind, str(kind))}")
+    name = _TYPE_NAMES.get(kind, str(kind))
+    if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+        name = f'text, in quotes: "{safe_repr(value)}"'
+    raise UserError(f"{where} = {safe_repr(value)}: it must be {name}")
+
+
+def _is_variants(options: Iterable[Any]) -> bool:
+    return all(isinstance(option, type) and issubclass(option, Variant) for option in options)
+
+
+def _convert_union(kinds: Sequence[Any], value: Any, where: str) -> Any:
+    """Convert to the first type that fits; the text "none" is None, which TOML does not have."""
+    options = [kind for kind in kinds if kind is not type(None)]
+    if value is None or (value == "none" and type(None) in kinds and str not in options):
+        return None
+    errors = []
+    for option in options:
+        try:
+            return _convert(option, value, where)
+        except UserError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _as_float(number: int) -> float:
+    """Convert to float; an int too large for it becomes infinity, which is refused later."""
     try:
         return float(number)
     except OverflowError:
@@ -125,13 +216,13 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "tru
 def override(
     table: Mapping[str, Any], arguments: Sequence[str], known: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Change a table as the command line says: `--train.epochs 3`, `--train.epochs=3`.
+    """Return a table with command-line overrides: `--train.epochs 3` or `--train.epochs=3`.
 
-    Where all the keys there are is `known`, with their kinds, another one is refused, and what is
-    to be text is text, even if it looks like a number: `--data.source 1`.
+    `known` maps every key to its type: then unknown keys are refused, and a value of a text key
+    stays text even if it looks like a number (`--data.source 1`).
 
-    >>> override({"train": {"epochs": 1, "batch": 8}}, ["--train.epochs", "3"])
-    {'train': {'epochs': 3, 'batch': 8}}
+    >>> override({"train": {"epochs": 1, "batch_size": 8}}, ["--train.epochs", "3"])
+    {'train': {'epochs': 3, 'batch_size': 8}}
     """
     changed = _copy_table(table)
     rest = list(arguments)
@@ -149,23 +240,23 @@ def override(
                 raise UserError(f"{flag} needs a value: {flag} VALUE")
             text = rest.pop(0)
         *sections, name = key.split(".")
-        place = changed
+        target = changed
         for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
+            target = target.setdefault(section, {})
+            if not isinstance(target, dict):
                 raise UserError(f"{flag}: {section} is not a section")
         value = _parse_value(text)
-        wants_text = known is not None and known[key] is str
-        place[name] = text if wants_text and not isinstance(value, str) else value
+        is_text = known is not None and known[key] is str
+        target[name] = text if is_text and not isinstance(value, str) else value
     return changed
 
 
 def _suggest_key(key: str, known: Mapping[str, Any]) -> str:
-    """Say what would be right: the nearest key, or the one that has the same name elsewhere."""
-    named = {k.rpartition(".")[2]: k for k in known}
-    close = closest_match(key, known) or named.get(key.rpartition(".")[2])
-    right = "expected --section.key VALUE, of those in workings train --help"
-    return f"did you mean --{close} VALUE?" if close else right
+    """Return a hint for an unknown key: the closest one, or one of this name in a section."""
+    by_name = {k.rpartition(".")[2]: k for k in known}
+    close = closest_match(key, known) or by_name.get(key.rpartition(".")[2])
+    usage = "expected --section.key VALUE with a key that workings train --help lists"
+    return f"did you mean --{close} VALUE?" if close else usage
 
 
 def _copy_table(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,8 +264,8 @@ def _copy_table(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_value(text: str) -> Any:
-    """Read a value as TOML would, and as plain text where TOML would not."""
-    if "\n" in text or "#" in text.split('"')[0]:  # TOML would take the rest for a comment
+    """Parse a value as TOML, or return the text itself if it is not TOML."""
+    if "\n" in text or "#" in text.split('"')[0]:  # TOML would drop the rest as a comment
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -183,17 +274,23 @@ def _parse_value(text: str) -> Any:
 
 
 def key_types(cls: type, prefix: str = "") -> dict[str, Any]:
-    """The keys of a configuration and its sections, with what kind of value each takes."""
-    found: dict[str, Any] = {}
-    for name, kind in get_type_hints(cls).items():
-        found[f"{prefix}{name}"] = kind
+    """Return the type of every key of a configuration and its sections, by its dotted name."""
+    kinds: dict[str, Any] = {}
+    hints = get_type_hints(cls)
+    for field in fields(cls):
+        key, kind = f"{prefix}{field.name}", hints[field.name]
+        kinds[key] = kind
         if is_dataclass(kind) and isinstance(kind, type):
-            found |= key_types(kind, f"{prefix}{name}.")
-    return found
+            kinds |= key_types(kind, f"{key}.")
+        elif get_args(kind) and _is_variants(get_args(kind)):
+            kinds |= {f"{key}.kind": str, f"{key}.size": str}
+            for variant in get_args(kind):
+                kinds |= key_types(variant, f"{key}.")
+    return kinds
 
 
 def describe(cls: type, prefix: str = "") -> Iterator[Field]:
-    """List the keys of a configuration with their help."""
+    """Yield every key of a configuration and its sections, with type, default and help."""
     helps, hints = _field_docstrings(cls), get_type_hints(cls)
     for field in fields(cls):
         kind, key = hints[field.name], f"{prefix}{field.name}"
@@ -218,32 +315,36 @@ def _type_name(kind: Any) -> str:
 
 
 def _field_docstrings(cls: type) -> dict[str, str]:
-    """The string under each field, for this class and those it inherits from."""
-    found = {f.name: "" for f in fields(cls)}
+    """Return the docstring under each field, of this class and its bases."""
+    helps = {f.name: "" for f in fields(cls)}
     for base in reversed(cls.__mro__[:-1]):
         if not is_dataclass(base):
             continue
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(node, ast.ClassDef)
-        for this, after in zip(node.body, node.body[1:], strict=False):
+        for field, docstring in pairwise(node.body):
             if (
-                isinstance(this, ast.AnnAssign)
-                and isinstance(this.target, ast.Name)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(docstring, ast.Expr)
+                and isinstance(docstring.value, ast.Constant)
             ):
-                found[this.target.id] = inspect.cleandoc(str(after.value.value))
-    return found
+                helps[field.target.id] = inspect.cleandoc(str(docstring.value.value))
+    return helps
 
 
 def to_table(config: Any) -> dict[str, Any]:
-    """Take a configuration apart into what `build` makes it from again; None is "none"."""
+    """Return a configuration as the table that `build` reads; None becomes "none"."""
+    return config.to_table() if isinstance(config, Variant) else _fields_to_table(config)
+
+
+def _fields_to_table(config: Any) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for field in fields(config):
         value = getattr(config, field.name)
         if is_dataclass(value):
             table[field.name] = to_table(value)
-        elif value is None:  # TOML has no word for it, and leaving it out would mean the default
+        elif value is None:  # TOML has no null, and a missing key would mean the default
             table[field.name] = "none"
         else:
             table[field.name] = list(value) if isinstance(value, tuple) else value
@@ -251,7 +352,7 @@ def to_table(config: Any) -> dict[str, Any]:
 
 
 def to_toml(table: Mapping[str, Any], section: str = "") -> str:
-    """Write a table of plain values as TOML: values first, then sections."""
+    """Format a table of plain values as TOML: values first, then sections."""
     lines = [
         f"{_toml_key(key)} = {toml_value(value)}"
         for key, value in table.items()
@@ -259,7 +360,7 @@ def to_toml(table: Mapping[str, Any], section: str = "") -> str:
     ]
     parts = ["\n".join(lines)] if lines else []
     for key, value in table.items():
-        if isinstance(value, Mapping):  # an empty one, too: it is not the same as none
+        if isinstance(value, Mapping):  # an empty section is written as well
             name = f"{section}{_toml_key(key)}"
             parts.append(f"[{name}]\n{to_toml(value, f'{name}.')}".rstrip())
     return "\n\n".join(parts) + ("\n" if not section else "")
@@ -271,7 +372,7 @@ def _toml_key(key: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Write a plain value as a recipe would.
+    """Format a plain value as TOML.
 
     >>> print(toml_value(True), toml_value("none"), toml_value([1, 2.5]))
     true "none" [1, 2.5]

@@ -1,8 +1,8 @@
-"""The processes that train one model together: one of them by default, several under torchrun.
+"""Distributed training: one process by default, several under torchrun.
 
-Every process holds the model, or a part of it, and takes its share of each batch; gradients are
-averaged over the crew by torch's own engines. Process 0, the chief, reads and writes the run's
-folder and says what is said; the others get from it what they need to know.
+Every rank holds the model (DDP) or a shard of it (FSDP2) and takes its part of each batch; torch
+averages the gradients. Rank 0, the main process, reads and writes the run folder and prints; it
+broadcasts to the other ranks what they need.
 """
 
 import os
@@ -24,48 +24,51 @@ from workings.errors import ErrorOnOtherRank, UserError
 T = TypeVar("T")
 NamedTensors = Mapping[str, Tensor]
 
-STEP_TIMEOUT = timedelta(minutes=10)  # so long one waits for the others within a step
-SETUP_TIMEOUT = timedelta(hours=12)  # and for somebody who still downloads, or writes a file
+STEP_TIMEOUT = timedelta(minutes=10)  # for the other ranks within a training step
+SETUP_TIMEOUT = timedelta(hours=12)  # for a rank that downloads data or writes a file
 
 
 class ProcessGroup:
-    """Who this process is among those that train together. Alone, nothing here costs anything."""
+    """The rank of this process, and collective operations over all ranks.
+
+    With a world size of one, every operation returns at once.
+    """
 
     def __init__(self, device: torch.device, rank: int = 0, world_size: int = 1) -> None:
         self.device, self.rank, self.world_size = device, rank, world_size
-        # For what is small, or may take long: on the CPU, and patient.
+        # A separate group on the CPU for small objects, with a timeout for slow setup steps.
         self._control_group = (
             dist.new_group(backend="gloo", timeout=SETUP_TIMEOUT) if world_size > 1 else None
         )
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this process writes and speaks for all."""
+        """Return True on rank 0, which writes files and prints."""
         return self.rank == 0
 
     def select_device(self, device: str) -> None:
-        """Find the device to train on; under torchrun, each process of a machine has its own."""
+        """Set the device to train on; under torchrun, each local rank gets its own GPU."""
         if self.world_size > 1 and device == "auto" and not torch.cuda.is_available():
-            device = "cpu"  # mps does not do for a crew
+            device = "cpu"  # mps has no collective operations
         chosen = pick_device(device)
         if self.world_size > 1 and chosen.type == "cuda":
             chosen = torch.device("cuda", _local_rank())
             if chosen.index >= torch.cuda.device_count():
                 raise UserError(
-                    f"process {chosen.index} of this machine finds no GPU: there are "
-                    f"{torch.cuda.device_count()}; start as many processes, or --train.device cpu"
+                    f"local rank {chosen.index} has no GPU: this machine has "
+                    f"{torch.cuda.device_count()}: start as many processes, or --train.device cpu"
                 )
             torch.cuda.set_device(chosen)
         self.device = chosen
 
-    # -- talking ----------------------------------------------------------------------------------
+    # -- collective operations --------------------------------------------------------------------
 
     def shard_batch(self, batch: Sequence[T]) -> Sequence[T]:
-        """This process's part of a batch; perhaps nothing of a small one."""
+        """Return this rank's part of a batch, which may be empty if the batch is small."""
         return batch[self.rank :: self.world_size]
 
     def all_reduce_sum(self, numbers: Mapping[str, float]) -> dict[str, float]:
-        """Add up numbers over the crew."""
+        """Return the sum of each number over all ranks."""
         if self.world_size == 1:
             return dict(numbers)
         sums = torch.tensor(list(numbers.values()), dtype=torch.float64, device=self.device)
@@ -73,15 +76,15 @@ class ProcessGroup:
         return dict(zip(numbers, sums.tolist(), strict=True))
 
     def all_reduce_rows(self, rows: Tensor) -> Tensor:
-        """Add up tensors over the crew: each process filled in its own rows, zeros elsewhere."""
+        """Return the sum of a tensor over all ranks, of which each filled in its own rows."""
         if self.world_size > 1:
-            there = rows.to(self.device)
-            dist.all_reduce(there)
-            rows = there.to(rows.device)
+            on_device = rows.to(self.device)
+            dist.all_reduce(on_device)
+            rows = on_device.to(rows.device)
         return rows
 
     def all_gather_object(self, value: T) -> list[T]:
-        """Gather a small value of every process, by rank."""
+        """Return the values of all ranks, by rank."""
         if self.world_size == 1:
             return [value]
         gathered: list[Any] = [None] * self.world_size
@@ -89,36 +92,39 @@ class ProcessGroup:
         return gathered
 
     def broadcast_object(self, value: T) -> T:
-        """Give everybody the chief's value."""
+        """Return the main process's value on every rank."""
         if self.world_size == 1:
             return value
-        held: list[Any] = [value if self.is_main_process else None]
-        dist.broadcast_object_list(held, src=0, group=self._control_group)
-        given: T = held[0]
-        return given
+        objects: list[Any] = [value if self.is_main_process else None]
+        dist.broadcast_object_list(objects, src=0, group=self._control_group)
+        received: T = objects[0]
+        return received
 
     def broadcast_tensors(self, tensors: NamedTensors | None) -> dict[str, Tensor]:
-        """Give everybody the chief's tensors, on the CPU; what the others bring does not matter."""
+        """Return the main process's tensors, on the CPU, on every rank."""
         if self.world_size == 1:
             return dict(tensors or {})
-        mine = {name: t.cpu().contiguous() for name, t in (tensors or {}).items()}
-        kinds = self.broadcast_object({name: (t.shape, t.dtype) for name, t in mine.items()})
+        local = {name: t.cpu().contiguous() for name, t in (tensors or {}).items()}
+        specs = self.broadcast_object({name: (t.shape, t.dtype) for name, t in local.items()})
         if not self.is_main_process:
-            mine = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in kinds.items()}
-        for tensor in mine.values():
+            local = {
+                name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in specs.items()
+            }
+        for tensor in local.values():
             dist.broadcast(tensor, src=0, group=self._control_group)
-        return mine
+        return local
 
     def barrier(self) -> None:
-        """Wait until everybody is here."""
+        """Wait until all ranks have reached this call."""
         if self.world_size > 1:
             dist.barrier(group=self._control_group)
 
     @contextmanager
     def raise_on_any_rank(self) -> Iterator[None]:
-        """Do what must succeed for all: where it fails for one, all stop and one of them tells why.
+        """Raise on every rank if the block fails on any.
 
-        Nobody may wait for another inside.
+        The lowest failed rank raises its own error, the others `ErrorOnOtherRank`. The block must
+        not contain collective operations: a failed rank would not take part in them.
         """
         failure: Exception | None = None
         try:
@@ -127,9 +133,9 @@ class ProcessGroup:
             if self.world_size == 1:
                 raise
             failure = error
-        failed = [rank for rank, it in enumerate(self.all_gather_object(failure is not None)) if it]
-        if failed and failed[0] != self.rank:
-            raise ErrorOnOtherRank(f"process {failed[0]} says what went wrong") from failure
+        has_failed = self.all_gather_object(failure is not None)
+        if any(has_failed) and has_failed.index(True) != self.rank:
+            raise ErrorOnOtherRank(f"rank {has_failed.index(True)} failed") from failure
         if failure is not None:
             raise failure
 
@@ -138,10 +144,10 @@ class ProcessGroup:
     def wrap_data_parallel(
         self, model: nn.Module, parallelism: str, *, find_unused_parameters: bool = False
     ) -> None:
-        """Have gradients averaged over the crew, in place: weights keep their names.
+        """Make the model average its gradients over all ranks, in place: weights keep their names.
 
-        `ddp`: every process has all weights (DDP); `fsdp`: a part of them (FSDP2).
-        `idle` says that some weights never get a gradient.
+        `ddp`: every rank has all weights (DDP); `fsdp`: each has a shard of them (FSDP2).
+        `find_unused_parameters`: some weights get no gradient.
         """
         if self.world_size == 1:
             return
@@ -150,9 +156,9 @@ class ProcessGroup:
             from torch.distributed.fsdp import fully_shard
 
             mesh = init_device_mesh(self.device.type, (self.world_size,))
-            # It warns that a layer gave a view, which nobody may change in place: nobody does.
+            # The warning is about changing a returned view in place, which does not happen here.
             warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
-            # A layer at a time is whole; between steps, nothing is.
+            # One layer at a time is gathered; between steps everything is sharded.
             for part in [*_stacked_layers(model), model]:
                 fully_shard(part, mesh=mesh, reshard_after_forward=True)
         else:
@@ -161,9 +167,9 @@ class ProcessGroup:
             replicate(model, find_unused_parameters=find_unused_parameters)
 
     def set_gradient_sync(self, model: nn.Module, enabled: bool) -> None:
-        """Say whether the next backward is the one whose gradients are averaged.
+        """Set whether the next backward pass averages gradients (DDP; off while accumulating).
 
-        Sharded ones always are: to keep them for later would take the room that sharding saves.
+        FSDP always averages: unsharded gradients would need the memory that sharding saves.
         """
         if self.world_size == 1:
             return
@@ -173,60 +179,64 @@ class ProcessGroup:
             model.set_requires_gradient_sync(enabled)  # type: ignore[operator]
 
     def broadcast_buffers(self, model: nn.Module) -> None:
-        """Give everybody the chief's buffers: what a batch norm has seen is another's in each.
+        """Copy the main process's buffers, such as running means, to all ranks.
 
-        Tables that are not kept with the weights are everybody's own, and may differ in size.
+        Buffers outside of the state dict, such as position tables, may differ in size and are not
+        copied.
         """
-        kept = model.state_dict().keys() if self.world_size > 1 else ()
+        names = model.state_dict().keys() if self.world_size > 1 else ()
         for name, buffer in model.named_buffers():
-            if name in kept:
+            if name in names:
                 dist.broadcast(buffer, src=0)
 
     def gather_full_tensors(self, tensors: NamedTensors) -> dict[str, Tensor]:
-        """Give the chief all tensors in full, one after the other; the others nothing.
+        """Return all tensors in full on the main process, and nothing on the other ranks.
 
-        What was spread over several GPUs may be too much for one: it goes to main memory.
+        Sharded tensors are moved to the CPU one by one: together they may exceed one GPU's memory.
         """
-        found: dict[str, Tensor] = {}
+        gathered: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
-            full = full_tensor(tensor.detach())  # everybody takes part
+            full = full_tensor(tensor.detach())  # a collective operation: all ranks take part
             if self.is_main_process:
-                found[name] = full.cpu() if hasattr(tensor, "full_tensor") else full
-        return found
+                gathered[name] = full.cpu() if hasattr(tensor, "full_tensor") else full
+        return gathered
 
 
 @contextmanager
 def init_process_group() -> Iterator[ProcessGroup]:
-    """Join the processes that torchrun started, and leave them in the end; alone, a crew of one."""
-    ours = not dist.is_initialized()
-    if ours and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    """Initialize torch.distributed if torchrun started several processes, and close it afterwards.
+
+    Without torchrun, yield a group of one process.
+    """
+    is_owner = not dist.is_initialized()
+    if is_owner and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ProcessGroup(torch.device("cpu"))
         return
     try:
-        if ours:
+        if is_owner:
             _rendezvous()
         yield ProcessGroup(torch.device("cpu"), dist.get_rank(), dist.get_world_size())
     except RuntimeError as error:
         if not _is_connection_lost(error):
             raise
-        said = "lost the other processes: what they said, or torchrun's summary, tells why"
-        raise (ErrorOnOtherRank if _local_rank() else UserError)(said) from None
+        message = "lost the connection to another rank: its output or torchrun's summary says why"
+        raise (ErrorOnOtherRank if _local_rank() else UserError)(message) from None
     finally:
-        if ours and dist.is_initialized():
+        if is_owner and dist.is_initialized():
             dist.destroy_process_group()
 
 
 def _rendezvous() -> None:
-    """Meet the other processes where torchrun says."""
-    both = torch.cuda.is_available() and dist.is_nccl_available()
-    backend, given = "cpu:gloo,cuda:nccl" if both else "gloo", os.environ
-    if given.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+    """Connect to the other ranks at the address that torchrun set."""
+    has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
+    backend, environment = "cpu:gloo,cuda:nccl" if has_nccl else "gloo", os.environ
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         dist.init_process_group(backend, timeout=STEP_TIMEOUT)
         return
-    rank, size = int(given["RANK"]), int(given["WORLD_SIZE"])
+    rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
     store = dist.TCPStore(  # type: ignore[attr-defined]
-        given["MASTER_ADDR"],
-        int(given["MASTER_PORT"]),
+        environment["MASTER_ADDR"],
+        int(environment["MASTER_PORT"]),
         is_master=False,
         wait_for_workers=False,
         timeout=STEP_TIMEOUT,
@@ -238,47 +248,47 @@ def _rendezvous() -> None:
 
 
 def _agree_on_attempt(store: Any, rank: int, world_size: int) -> str:
-    """Agree on a name for this attempt.
+    """Agree with all ranks on a unique name for this attempt.
 
-    torchrun's store outlives a restart: without a name of its own, an attempt would look for the
-    processes of the one before. (How often torchrun has restarted does not do for a name: each
-    machine counts for itself.) Rank 0 answers whoever is there now, until everybody has heard.
+    torchrun's store survives a restart, so the keys of an earlier attempt are still in it. (The
+    restart count is not unique: each machine counts for itself.) Rank 0 sends its name to every
+    rank that announces itself, until all have confirmed it.
     """
-    own = uuid.uuid4().hex
+    own_name = uuid.uuid4().hex
     if rank:
-        store.set(f"here {rank}", own)
-        name: str = store.get(f"to {own}").decode()  # waits for it
+        store.set(f"here {rank}", own_name)
+        name: str = store.get(f"to {own_name}").decode()  # blocks until rank 0 answers
         store.set(f"{name} {rank}", "")
         return name
-    missing, until = set(range(1, world_size)), time.monotonic() + STEP_TIMEOUT.total_seconds()
+    missing, deadline = set(range(1, world_size)), time.monotonic() + STEP_TIMEOUT.total_seconds()
     while missing:
         for other in [o for o in missing if store.check([f"here {o}"])]:
-            store.set(f"to {store.get(f'here {other}').decode()}", own)
-        missing = {o for o in missing if not store.check([f"{own} {o}"])}
-        if time.monotonic() > until:
-            raise UserError(f"{len(missing)} of {world_size} processes did not come")
+            store.set(f"to {store.get(f'here {other}').decode()}", own_name)
+        missing = {o for o in missing if not store.check([f"{own_name} {o}"])}
+        if time.monotonic() > deadline:
+            raise UserError(f"timed out waiting for {len(missing)} of {world_size} ranks")
         time.sleep(0.02)
-    return own
+    return own_name
 
 
 def _is_connection_lost(error: RuntimeError) -> bool:
-    """Tell whether another process, or the way to it, is gone."""
+    """Return True if the error means that another rank, or the connection to it, is gone."""
     return isinstance(error, dist.DistError) or "gloo" in str(error)
 
 
 def launch_id() -> str | None:
-    """Name the torchrun that started this process: the same one when it starts it again."""
-    run = os.environ.get("TORCHELASTIC_RUN_ID")
-    return f"{socket.gethostname()} {os.getppid()}" if run == "none" else run
+    """Return an id of the torchrun launch, the same after a restart; None without torchrun."""
+    run_id = os.environ.get("TORCHELASTIC_RUN_ID")
+    return f"{socket.gethostname()} {os.getppid()}" if run_id == "none" else run_id
 
 
 def is_restarted() -> bool:
-    """Tell whether torchrun has started this process again, after one of the crew died."""
+    """Return True if torchrun has restarted this process because a rank died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def is_main_process() -> bool:
-    """Tell whether this process is the chief, before a crew is assembled or after it."""
+    """Return True on rank 0, by the environment: also before the group is initialized."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
@@ -287,7 +297,7 @@ def _local_rank() -> int:
 
 
 def pick_device(name: str) -> torch.device:
-    """Find the device; `auto` is the best there is."""
+    """Return the device of a name; `auto` is CUDA, else MPS, else the CPU."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -296,25 +306,27 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise UserError(f"train.device = {name!r}: not on this machine; auto finds one") from None
+        raise UserError(
+            f"train.device = {name!r}: not on this machine: auto chooses an available device"
+        ) from None
     return device
 
 
 def _stacked_layers(model: nn.Module) -> list[nn.Module]:
-    """The layers that a model has on top of each other (not the directions of a recurrent one)."""
+    """Return the stacked layers of a model, but not the directions within a recurrent layer."""
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList)]
-    inner = {part for some in lists for part in some if isinstance(part, nn.ModuleList)}
-    return [part for some in lists if some not in inner for part in some if part not in inner]
+    nested = {m for modules in lists for m in modules if isinstance(m, nn.ModuleList)}
+    return [m for modules in lists if modules not in nested for m in modules if m not in nested]
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """A tensor in full, where the crew holds a part of it each."""
+    """Return a tensor in full, gathered from all ranks if it is sharded."""
     full = getattr(tensor, "full_tensor", None)
     return full() if full is not None else tensor
 
 
 def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """A full tensor where `like` is, and taken apart over the crew as it is."""
+    """Return a full tensor on the device of `like`, sharded over the ranks as `like` is."""
     if not hasattr(like, "full_tensor"):
         return tensor.to(like.device)
     from torch.distributed.tensor import DTensor, distribute_tensor

@@ -1,16 +1,19 @@
-"""What a user got wrong, said in a line or two, with what would be right."""
+"""Errors for mistakes of the user, and helpers to word them in a line or two."""
 
 from collections.abc import Iterable
 
+MAX_CHOICES = 30  # names that an error message lists
+
 
 class UserError(ValueError):
-    """A mistake of the user's: the command line prints its message and exits with 2."""
+    """A mistake of the user: the command line prints the message and exits with status 2."""
 
 
 class ErrorOnOtherRank(UserError):  # noqa: N818
-    """Something went wrong, and another of the processes that work together says what."""
+    """An error that another rank of a distributed run reports: this process only stops."""
 
 
+# Which extra of the package installs which third-party module.
 _EXTRAS = {
     "torch": "models",
     "jaxtyping": "models",
@@ -31,7 +34,7 @@ _EXTRAS = {
 
 
 def install_hint(error: ModuleNotFoundError) -> str | None:
-    """Say how to install a package that an extra brings; None for any other.
+    """Return the pip command that installs a missing module, or None if no extra has it.
 
     >>> install_hint(ModuleNotFoundError(name="torch"))
     'pip install "workings[models]"'
@@ -41,34 +44,35 @@ def install_hint(error: ModuleNotFoundError) -> str | None:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """End an error about a wrong name: the nearest right one, or all of them.
+    """Return the end of an error about an unknown name: the closest choice, or a list of all.
 
     >>> did_you_mean("wieghts", ["scores", "weights"])
     "did you mean 'weights'?"
     >>> did_you_mean("zebra", ["scores", "weights"])
     'expected one of scores, weights'
     """
-    known = list(choices)
-    close = closest_match(word, known)
-    some = [*known[:30], "…"] if len(known) > 30 else known
-    return f"did you mean {close!r}?" if close else f"expected one of {', '.join(some)}"
+    names = list(choices)
+    if close := closest_match(word, names):
+        return f"did you mean {close!r}?"
+    listed = [*names[:MAX_CHOICES], "…"] if len(names) > MAX_CHOICES else names
+    return f"expected one of {', '.join(listed)}"
 
 
 def closest_match(word: str, choices: Iterable[str]) -> str | None:
-    """Guess which of the choices was meant by a word, if any.
+    """Return the choice that a misspelled word most likely stands for, or None.
 
     >>> closest_match("Scores", ["scores", "weights"])
     'scores'
     """
     from difflib import get_close_matches  # costs 5 ms, and only errors need it
 
-    known = list(choices)
-    same = [choice for choice in known if choice.casefold() == word.casefold()]
-    return next(iter(same or get_close_matches(word[:60], known, n=1)), None)
+    names = list(choices)
+    same = [name for name in names if name.casefold() == word.casefold()]
+    return next(iter(same or get_close_matches(word[:60], names, n=1)), None)
 
 
 def truncate(text: str, max_chars: int = 60) -> str:
-    r"""Write somebody's text into an error: its beginning, on one line.
+    r"""Return the beginning of a text on one line, safe to print in an error.
 
     >>> truncate("one\ntwo"), truncate("abcdef", 3)
     ('one\\ntwo', 'abc…')
@@ -78,19 +82,19 @@ def truncate(text: str, max_chars: int = 60) -> str:
 
 
 def safe_repr(value: object, max_chars: int = 60) -> str:
-    """Write somebody's value into an error, however large it is.
+    """Return a short repr of any value, even of one whose repr Python refuses to write.
 
     >>> safe_repr([1, "a"]), safe_repr(1 << 99_999)
     ("[1, 'a']", 'a value too large to show')
     """
     try:
         return truncate(repr(value), max_chars)
-    except (ValueError, RecursionError):  # Python writes no whole number of a mile's length
+    except (ValueError, RecursionError):  # Python refuses to write an int of thousands of digits
         return "a value too large to show"
 
 
 def expect_width(actual: int, expected: int, name: str = "vectors") -> None:
-    """Stop vectors that are not as wide as a layer was made for.
+    """Raise a UserError if vectors do not have the width that a layer was built for.
 
     >>> expect_width(3, 4, "queries")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Names of a package that load when they are first asked for."""
+"""Names of a package that are imported on first use (PEP 562)."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -7,14 +7,18 @@ from workings.errors import install_hint
 
 
 def import_attribute(package: str, submodules: Mapping[str, str], name: str) -> object:
-    """Import `name` from its home; where an extra is missing, say how to install it."""
+    """Import `name` from the submodule that defines it, or raise with the extra to install.
+
+    A name that is mapped to itself is the submodule.
+    """
     if name not in submodules:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     try:
         module = import_module(f"{package}.{submodules[name]}")
     except ModuleNotFoundError as missing:
-        if install_hint(missing) is None:
+        hint = install_hint(missing)
+        if hint is None:
             raise
-        told = f"{package}.{name} needs {missing.name}: {install_hint(missing)}"
-        raise ModuleNotFoundError(told, name=missing.name) from None
-    return getattr(module, name)
+        message = f"{package}.{name} needs {missing.name}: {hint}"
+        raise ModuleNotFoundError(message, name=missing.name) from None
+    return module if submodules[name] == name else getattr(module, name)

@@ -1,4 +1,4 @@
-"""Text for a terminal: control characters escaped, widths counted in columns."""
+"""Text from outside, escaped for a terminal and measured in terminal columns."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ _ALLOWED_CONTROLS = "\t\n"
 
 
 def escape_control(text: str) -> str:
-    r"""Write control characters out, so that no text can move the cursor or hide another.
+    r"""Escape control characters, so that a text cannot move the cursor or hide other text.
 
     >>> escape_control("red \x1b[31m alert")
     'red \\x1b[31m alert'
@@ -20,7 +20,7 @@ def escape_control(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    r"""Make text printable and put it on one line.
+    r"""Escape control characters, line breaks and tabs, so that a text fits on one line.
 
     >>> to_one_line("a\nb")
     'a\\nb'
@@ -38,7 +38,7 @@ def show_whitespace(token: str) -> str:
 
 
 def display_width(text: str) -> int:
-    """Count the columns that text takes on a terminal; it has to be printable already.
+    """Return the number of terminal columns of a text without control characters.
 
     >>> display_width("cat"), display_width("猫"), display_width("e\u0301")
     (3, 2, 1)
@@ -49,7 +49,7 @@ def display_width(text: str) -> int:
 
 
 def truncate_to_columns(text: str, columns: int, tail: int = 0) -> str:
-    """Shorten text to so many columns, with … for what is left out before its last characters.
+    """Shorten text to at most `columns`, with … in place of the rest before its last `tail`.
 
     >>> truncate_to_columns("attention", 6), truncate_to_columns("Input 12", 6, tail=2)
     ('atten…', 'Inp…12')
@@ -59,29 +59,30 @@ def truncate_to_columns(text: str, columns: int, tail: int = 0) -> str:
     end = text[len(text) - tail :]
     if display_width(end) + 2 > columns:
         end = ""
-    kept, room = "", columns - 1 - display_width(end)
+    start, remaining = "", columns - 1 - display_width(end)
     for c in text:
-        room -= _character_width(c)
-        if room < 0:
+        remaining -= _character_width(c)
+        if remaining < 0:
             break
-        kept += c
-    return f"{kept}…{end}"
+        start += c
+    return f"{start}…{end}"
 
 
 def pad_right(text: str, columns: int) -> str:
-    """Fill text up with spaces on its right."""
+    """Pad text with spaces on the right to `columns`."""
     return text + " " * (columns - display_width(text))
 
 
 def pad_left(text: str, columns: int) -> str:
-    """Fill text up with spaces on its left."""
+    """Pad text with spaces on the left to `columns`."""
     return " " * (columns - display_width(text)) + text
 
 
 def wrap_to_columns(text: str, columns: int, subsequent_indent: str = "") -> list[str]:
-    """Break text at its spaces into lines of at most so many columns, `hang` before all but one.
+    """Wrap text at spaces into lines of at most `columns`.
 
-    A no-break space holds words together and is printed as a space.
+    Lines after the first begin with `subsequent_indent`. A no-break space joins words and is
+    printed as a space.
 
     >>> wrap_to_columns("softmax of the scores", 12, subsequent_indent="  ")
     ['softmax of', '  the scores']

@@ -1,8 +1,9 @@
-"""One tap: `tap` names an intermediate value, and an open `Trace` keeps or changes it.
+"""Record or change the intermediate values of a model: `tap` names them, `Trace` collects them.
 
-Layers call `w = tap("weights", w)`. While no trace is open that is a look at one integer. While one
-is open, the value is filed under the path of the module that is running and the tap's own name:
-`blocks.2.attention.weights`. Everything that shows a model's inside reads a trace and nothing else.
+Layers call `w = tap("weights", w)`. If no trace is open, `tap` returns the value after checking one
+integer. If one is open, it records the value under the path of the running module and the name of
+the tap: `blocks.2.attention.weights`. All of the package's tools that look inside a model read
+their values from a trace.
 """
 
 import sys
@@ -24,29 +25,33 @@ from workings.errors import UserError, did_you_mean
 Patterns: TypeAlias = str | tuple[str, ...] | list[str]
 Intervention: TypeAlias = Tensor | Callable[[Tensor], Tensor]
 
-_num_open = 0  # traces open in any thread: what a closed tap looks at
+_num_open = 0  # traces open in any thread: all that a tap checks if there are none
 _lock = threading.Lock()
-_hook_stack = ExitStack()  # takes the hooks off
-_active_traces: ContextVar[tuple["Trace", ...]] = ContextVar("traces", default=())  # this thread's
+_hook_stack = ExitStack()  # removes the hooks when it is closed
+# The open traces of this context, the innermost last. A trace that was closed in another context
+# may still be listed here, so `_is_open` is checked as well.
+_active_traces: ContextVar[tuple["Trace", ...]] = ContextVar("traces", default=())
 
 
 def tap(name: str, value: Tensor) -> Tensor:
-    """Offer `value` to the open traces as `name`; return it, or what a trace puts in its place."""
+    """Record `value` as `name` in every open trace; return it, or its replacement.
+
+    Nested traces intervene from the innermost outwards, and all record the final value.
+    """
     if not _num_open:
         return value
-    # The innermost last. One that was closed in another context may still be listed in this one.
     traces = [trace for trace in _active_traces.get() if trace._is_open]
-    for trace in reversed(traces):  # it changes the value first
+    for trace in reversed(traces):
         value = trace._intervene(name, value)
-    for trace in traces:  # all of them keep what the model goes on with
+    for trace in traces:
         trace._record(name, value)
     return value
 
 
 def is_tapped(*names: str) -> bool:
-    """Say whether a trace wants one of these taps of the running module.
+    """Return True if an open trace records or changes one of these taps of the running module.
 
-    A layer with a faster way that never has these values takes it when the answer is no.
+    A layer asks before it takes a fast path that does not compute these values.
     """
     return _num_open > 0 and any(
         t._is_tapped(name) for t in _active_traces.get() if t._is_open for name in names
@@ -54,20 +59,21 @@ def is_tapped(*names: str) -> bool:
 
 
 def is_tracing() -> bool:
-    """Say whether somebody looks: what cannot be looked into is for when nobody does."""
+    """Return True if a trace is open in this context; fast paths have no taps."""
     return _num_open > 0 and any(trace._is_open for trace in _active_traces.get())
 
 
 class Trace:
-    """Keep the tapped values of every forward pass inside a `with` block.
+    """A record of the tapped values of every forward pass inside a `with` block.
 
-    `only` is a path pattern, or several (`*` matches anything, dots included). `replace` puts a
-    tensor, or a function of the value, in a tap's place; `scale` multiplies it. Paths start at
-    `model`, or at whichever module is called first where no model is given.
+    - `model`: the module at which paths start; by default the first module that is called.
+    - `only`: a pattern of the paths to record, or several (`*` matches anything, dots included).
+    - `replace`: by path pattern, a tensor or a function of the value that replaces the value.
+    - `scale`: by path pattern, a number or tensor that multiplies the value.
 
-    A path that was tapped several times (time steps, or several calls) reads as one tensor with a
-    new first dimension; `steps` gives the list. The values are the model's own, not copies: in
-    training, gradients go through them.
+    `trace[path]` is the value; if the path was tapped several times (time steps, or several calls),
+    the values are stacked along a new first dimension, and `trace.steps(path)` lists them. Values
+    are not copied: gradients flow through them.
 
     >>> class Doubled(nn.Module):
     ...     def forward(self, x: Tensor) -> Tensor:
@@ -91,8 +97,8 @@ class Trace:
         self._replace = dict(replace or {})
         self._scale = dict(scale or {})
         self._values: dict[str, list[Tensor]] = {}
-        self._module_paths: dict[int, str] = {}  # id of a module: its path
-        self._path_stack: list[str] = []  # of the modules that are running, the innermost last
+        self._module_paths: dict[int, str] = {}  # by the id of the module
+        self._path_stack: list[str] = []  # paths of the running modules, the innermost last
         self._is_open = False
 
     # -- reading ---------------------------------------------------------------------------------
@@ -110,10 +116,10 @@ class Trace:
         return torch.stack(steps)
 
     def steps(self, path: str) -> list[Tensor]:
-        """List what was tapped at `path`, in order."""
+        """Return the list of values tapped at `path`, in order."""
         if path not in self._values:
-            known = did_you_mean(path, self._values) if self._values else "the trace is empty"
-            raise KeyError(f"nothing was traced at {path!r}: {known}")
+            hint = did_you_mean(path, self._values) if self._values else "the trace is empty"
+            raise KeyError(f"nothing was traced at {path!r}: {hint}")
         return list(self._values[path])
 
     def __contains__(self, path: object) -> bool:
@@ -126,10 +132,10 @@ class Trace:
         return len(self._values)
 
     def matching(self, pattern: str) -> dict[str, Tensor]:
-        """Read every path that matches `pattern`."""
+        """Return the values of all paths that match `pattern`, by path."""
         return {path: self[path] for path in self._values if fnmatchcase(path, pattern)}
 
-    # -- what tap asks ---------------------------------------------------------------------------
+    # -- called by tap ---------------------------------------------------------------------------
 
     def _tap_path(self, name: str) -> str:
         return (
@@ -141,22 +147,22 @@ class Trace:
 
     def _is_tapped(self, name: str) -> bool:
         path = self._tap_path(name)
-        changes = (*self._replace, *self._scale)
-        return self._is_recorded(path) or any(fnmatchcase(path, pattern) for pattern in changes)
+        patterns = (*self._only, *self._replace, *self._scale)
+        return any(fnmatchcase(path, pattern) for pattern in patterns)
 
     def _intervene(self, name: str, value: Tensor) -> Tensor:
         if not (self._replace or self._scale):
             return value
-        path, before = self._tap_path(name), value
-        for pattern, change in self._replace.items():
+        path, original = self._tap_path(name), value
+        for pattern, new in self._replace.items():
             if fnmatchcase(path, pattern):
-                value = change.to(value) if isinstance(change, Tensor) else change(value)
+                value = new.to(value) if isinstance(new, Tensor) else new(value)
         for pattern, factor in self._scale.items():
             if fnmatchcase(path, pattern):
                 value = value * (factor.to(value) if isinstance(factor, Tensor) else factor)
-        if not isinstance(value, Tensor) or value.shape != before.shape:
+        if not isinstance(value, Tensor) or value.shape != original.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise UserError(f"{path!r} has shape {tuple(before.shape)}, its replacement {got}")
+            raise UserError(f"{path!r} has shape {tuple(original.shape)}, its replacement {got}")
         return value
 
     def _record(self, name: str, value: Tensor) -> None:
@@ -164,7 +170,7 @@ class Trace:
         if self._is_recorded(path):
             self._values.setdefault(path, []).append(value)
 
-    # -- which module is running -----------------------------------------------------------------
+    # -- called by the module hooks --------------------------------------------------------------
 
     def _push_module(self, module: nn.Module) -> None:
         if not self._path_stack:
@@ -172,18 +178,19 @@ class Trace:
             self._module_paths = {
                 id(m): _strip_compiled_prefix(path) for path, m in root.named_modules()
             }
-        outside = ".".join(filter(None, (*self._path_stack[-1:], type(module).__name__)))
-        self._path_stack.append(self._module_paths.get(id(module), outside))
+        # A module that is not part of the root is named by its class, under its caller's path.
+        fallback = ".".join(filter(None, (*self._path_stack[-1:], type(module).__name__)))
+        self._path_stack.append(self._module_paths.get(id(module), fallback))
 
     def _pop_module(self) -> None:
-        if self._path_stack:  # where the trace was opened inside a module, that one never entered
+        if self._path_stack:  # a trace opened inside a running module never saw it start
             self._path_stack.pop()
 
     # -- opening and closing ---------------------------------------------------------------------
 
     def __enter__(self) -> "Trace":
         if self._is_open:
-            raise RuntimeError("this trace is open already: make another Trace")
+            raise RuntimeError("this trace is already open: create another Trace")
         _install_hooks()
         self._is_open = True
         _active_traces.set((*_active_traces.get(), self))
@@ -202,12 +209,12 @@ class Trace:
 
 
 def _strip_compiled_prefix(path: str) -> str:
-    """Leave out the name under which a compiled module holds its original."""
+    """Drop `_orig_mod`, under which torch.compile keeps the original module."""
     return ".".join(part for part in path.split(".") if part != "_orig_mod")
 
 
 def _install_hooks() -> None:
-    """Count a trace in; the first one hooks every module's calls."""
+    """Count an opened trace; the first one installs hooks on every module's calls."""
     global _num_open, _hook_stack
     with _lock:
         if _num_open == 0:
@@ -217,8 +224,8 @@ def _install_hooks() -> None:
                     hooks.register_module_forward_hook(_forward_hook, always_call=True).remove
                 )
                 if "torch._dynamo" in sys.modules:
-                    # There may be compiled code, which has no taps in it: run its original. That
-                    # hooks see the compiled module, too, as torch warns, is minded in _eager.
+                    # Compiled code has no taps: run the original modules. torch warns that the
+                    # hooks see the compiled wrapper as well; `_strip_compiled_prefix` handles it.
                     undo.enter_context(torch.compiler.set_stance("force_eager"))
                     warnings.filterwarnings("ignore", "Using `torch.compile.* global hooks")
                 _hook_stack = undo.pop_all()
@@ -226,7 +233,7 @@ def _install_hooks() -> None:
 
 
 def _remove_hooks() -> None:
-    """Count a trace out; the last one unhooks."""
+    """Count a closed trace; the last one removes the hooks."""
     global _num_open
     with _lock:
         _num_open -= 1

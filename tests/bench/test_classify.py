@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -44,7 +45,7 @@ def test_the_padded_model_is_ours_otherwise(bench: ModuleType) -> None:
     for case in bench.CASES.values():
         found = bench.contestants(case)
         (recipe, model), (notes, padded) = found["workings"], found["padded"]
-        assert notes.model == {**recipe.model, "padding": "unmasked"}
+        assert notes.model == replace(recipe.model, padding="unmasked")
         assert notes.train == recipe.train
         sizes = [{n: p.shape for n, p in m.named_parameters()} for m in (model, padded)]
         assert sizes[0] == sizes[1]

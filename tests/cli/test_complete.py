@@ -62,7 +62,7 @@ def test_says_what_it_has_never_seen(run, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--temperature", "-1"], "temperature = -1.0: 0 (the likeliest) or above"),
+        (["--temperature", "-1"], "temperature = -1.0: must be 0 (greedy) or more"),
         (["--temperature", "nan"], "temperature = nan"),
         (["--tokens", "0"], "at least 1"),
         (["--tokens", "99999999999"], "--tokens"),

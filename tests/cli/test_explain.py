@@ -9,7 +9,7 @@ import pytest
 from workings.cli import main
 from workings.config import build
 from workings.recipes import ClassificationRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def run(tmp_path_factory):
         "model": {"kind": "ngrams", "min_count": 1},
         "train": {"epochs": 4, "batch_size": 8, "learning_rate": 0.1},
     }
-    train(build(ClassificationRecipe, table), folder / "run", mode="quiet")
+    train_recipe(build(ClassificationRecipe, table), folder / "run", mode="quiet")
     return str(folder / "run")
 
 

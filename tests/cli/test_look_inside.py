@@ -7,7 +7,7 @@ import pytest
 from workings.cli import main
 from workings.config import build
 from workings.recipes import LanguageRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 TEXT = 'She said "well, well" and\nwent on. "Yes," he (who else) said.\n\n'
 SHORT = {"epochs": 1, "batch_size": 4}
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     }
     for name, model in models.items():
         table = {"data": data, "model": model, "train": SHORT}
-        train(build(LanguageRecipe, table), folder / name, mode="quiet")
+        train_recipe(build(LanguageRecipe, table), folder / name, mode="quiet")
     (folder / "rnn.toml").write_text(
         f'task = "language"\n[data]\nset = {json.dumps(data["set"])}\n[model]\n'
         'kind = "recurrent"\ncell = "rnn"\nd_model = 8\nhidden_size = 8\n'
@@ -64,7 +64,7 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
     assert "block 2, " in said
     out = tmp_path / "cells.html"
     assert run("cells", folder / "lstm", *ask, "--format", "html", "--out", out) == 0
-    assert "How far along the line" in out.read_text(encoding="utf-8")
+    assert "Position in the line" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
     [
         (("--property", "qoutes"), "did you mean 'quotes'?"),
         (("--kind", "pyton"), "did you mean 'python'?"),
-        (("--pattern", "a=("), "no regular expression"),
-        (("--characters", "100"), "400 at least"),
+        (("--pattern", "a=("), "invalid regular expression"),
+        (("--characters", "100"), "at least 400"),
         (("--characters", "0"), "at least 1"),
-        (("--text", "nowhere.txt"), "neither a file nor a named text"),
+        (("--text", "nowhere.txt"), "neither a file nor a named corpus"),
     ],
 )
 def test_what_cannot_be_asked_of_cells(folder, capsys, arguments, said):

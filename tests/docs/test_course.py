@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from commands import ROOT
-from documents import blocks
+from documents import read_blocks
 from markdown_it import MarkdownIt
 
 from workings import Problem, attend
@@ -54,18 +54,20 @@ class Exercise:
 
     @property
     def problem(self) -> dict[str, object]:
-        found = re.search(r"^```toml \S+$\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
-        return tomllib.loads(found[1])
+        block = re.search(r"^```toml \S+$\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+        return tomllib.loads(block[1])
 
     @property
     def commands(self) -> list[str]:
-        found = re.findall(r"^```sh$\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
-        return [line for block in found for line in block.splitlines()]
+        blocks = re.findall(r"^```sh$\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+        return [line for block in blocks for line in block.splitlines()]
 
     @property
     def answer(self) -> str:
-        found = re.search(r"<details><summary>Answer</summary>\n(.*?)\n</details>", self.text, re.S)
-        return found[1] if found else ""
+        answer = re.search(
+            r"<details><summary>Answer</summary>\n(.*?)\n</details>", self.text, re.S
+        )
+        return answer[1] if answer else ""
 
 
 def _exercises() -> dict[str, Exercise]:
@@ -83,8 +85,8 @@ def test_each_stop_has_a_figure_a_formula_and_three_exercises():
     assert len(stops) == STOPS
     for number, stop in enumerate(stops, start=1):
         assert re.search(r"^!\[[^\]]+\]\(figures/\S+\.svg\)$", stop, re.MULTILINE), number
-        found = re.findall(r"^\*\*Exercise (\S+)\.\*\* ", stop, re.MULTILINE)
-        assert found == [f"{number}.{k}" for k in (1, 2, 3)]
+        exercises = re.findall(r"^\*\*Exercise (\S+)\.\*\* ", stop, re.MULTILINE)
+        assert exercises == [f"{number}.{k}" for k in (1, 2, 3)]
         assert re.search(r"^```\n", stop, re.MULTILINE) or number == 11
 
 
@@ -182,7 +184,7 @@ def sizes(tmp_path_factory):
 
 
 def _named(name):
-    return next(block.text for block in blocks(COURSE) if block.name == name)
+    return next(block.text for block in read_blocks(COURSE) if block.name == name)
 
 
 def _lecture(name):
@@ -345,8 +347,8 @@ def test_every_answer_is_recomputed():
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_has_the_right_numbers(name, sizes):
     for number in ANSWERS[name](sizes):
-        whole = rf"(?<![\d.,]){re.escape(number)}(?!\d)"
-        assert re.search(whole, EXERCISES[name].answer), number
+        pattern = rf"(?<![\d.,]){re.escape(number)}(?!\d)"
+        assert re.search(pattern, EXERCISES[name].answer), number
 
 
 def test_evaluate_prints_loss_bits_and_perplexity(capsys, tmp_path, monkeypatch):
@@ -405,12 +407,12 @@ def test_the_gradient_example_is_what_the_rnn_layer_has():
     for name, value in (("weight_ih", 1.0), ("weight_hh", 0.8), ("bias_ih", 0), ("bias_hh", 0)):
         torch.nn.init.constant_(getattr(layer, f"{name}_l0"), value)
     states, _ = layer(torch.tensor([[[1.0], [0.0], [0.0]]]))
-    shown = [f"{state:.3f}" for state in states.flatten().tolist()]
-    assert f"The states are {shown[0]}, {shown[1]} and {shown[2]}." in TEXT
+    numbers = [f"{state:.3f}" for state in states.flatten().tolist()]
+    assert f"The states are {numbers[0]}, {numbers[1]} and {numbers[2]}." in TEXT
     start = states[:, :1].detach().requires_grad_()
     _, last = layer(torch.zeros(1, 2, 1), start.transpose(0, 1))
     (gradient,) = torch.autograd.grad(last.sum(), start)
-    assert f"(1 − {shown[1]}²) = {gradient.item():.3f}" in TEXT
+    assert f"(1 − {numbers[1]}²) = {gradient.item():.3f}" in TEXT
 
 
 def test_translation_scores_are_those_of_the_results():
@@ -442,8 +444,8 @@ def test_terms_are_introduced_once():
 
 
 def test_figures_are_drawn_by_the_script_and_used_with_a_description():
-    shown = dict(re.findall(r"^!\[([^\]]+)\]\(figures/([\w-]+)\.svg\)$", TEXT, re.MULTILINE))
-    used = {name: description for description, name in shown.items()}
+    images = dict(re.findall(r"^!\[([^\]]+)\]\(figures/([\w-]+)\.svg\)$", TEXT, re.MULTILINE))
+    used = {name: description for description, name in images.items()}
     assert set(used) == set(figures.FIGURES)
     assert {path.stem for path in (ROOT / "docs/figures").iterdir()} == set(figures.FIGURES)
     for name, draw in figures.FIGURES.items():

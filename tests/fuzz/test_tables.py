@@ -13,7 +13,7 @@ from workings.config import build, describe, load_table, to_table, to_toml
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
-from workings.recipes import CLASSIFIER_KINDS, CLASSIFIER_SIZES, ClassificationRecipe
+from workings.recipes import CLASSIFIER_KINDS, ClassificationRecipe
 from workings.storage import CorruptFileError, read_json, write_json
 from workings.training.checkpoints import raise_mismatch_as_corrupt
 from workings.training.trainer import TrainingProgress
@@ -46,7 +46,9 @@ def keys(kind):
 def recipes(draw):
     """A recipe with a few of its keys set to anything, and most of them to what might be right."""
     kind = draw(st.sampled_from(list(CLASSIFIER_KINDS)))
-    table = {"model": {"kind": kind, "size": draw(st.sampled_from(list(CLASSIFIER_SIZES[kind])))}}
+    table = {
+        "model": {"kind": kind, "size": draw(st.sampled_from(list(CLASSIFIER_KINDS[kind].sizes)))}
+    }
     sensible = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=3)
     for key in draw(st.lists(st.sampled_from(keys(kind)), max_size=6)):
         section, name = key.split(".")

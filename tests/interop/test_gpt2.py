@@ -219,7 +219,7 @@ def test_a_recurrent_model_is_no_gpt_2(tmp_path):
         ({"n_layer": 0}, "n_layer = 0"),
         ({"n_layer": 3}, "not the 3 layers"),
         ({"n_layer": 1}, "no part of a GPT-2"),
-        ({"n_head": 5}, "5 heads do not divide"),
+        ({"n_head": 5}, "heads = 5: must divide"),
         ({"n_embd": 64}, r"wte.weight is of shape \(50, 32\)"),
         ({"n_inner": "wide"}, "n_inner = 'wide'"),
         ({"n_inner": -1}, "n_inner = -1"),

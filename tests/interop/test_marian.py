@@ -228,7 +228,7 @@ def test_weights_that_are_no_numbers(tmp_path):
     with torch.no_grad():
         model.head.weight[5, 2] = torch.nan
     write_marian(model, tmp_path)
-    with pytest.raises(UserError, match="has values that are no numbers"):
+    with pytest.raises(UserError, match="has NaN or infinite values"):
         read_marian(tmp_path, read_config(tmp_path), unk_id=2)
 
 
@@ -287,7 +287,7 @@ def test_a_folder_becomes_a_run_that_translates(opus, tmp_path, capsys):
     found = list(task.translate(texts))
     assert all(not {0, 1} & set(t.tokens) for some in found for t in some)  # nothing but text
     assert main(["evaluate", str(run)]) == 2
-    assert "imported has nothing to be tested on: --data FILE" in capsys.readouterr().err
+    assert "an imported model has no test data of its own: --data FILE" in capsys.readouterr().err
     assert main(["translate", str(run), *texts]) == 0
     assert capsys.readouterr().out.splitlines() == [some[0].text for some in found]
     shown = compute_alignment(task, "the cats", "le chat")

@@ -186,7 +186,7 @@ def test_what_never_changes_is_left_out():
 @pytest.mark.parametrize(
     ("text", "wanted", "top", "said"),
     [
-        ("short", ["quotes"], 1, "400 at least"),
+        ("short", ["quotes"], 1, "at least 400"),
         (None, ["quotes", "quotes"], 1, "two properties are called 'quotes'"),
         (None, ["quotes"], 0, "at least 1"),
     ],

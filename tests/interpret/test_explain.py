@@ -182,7 +182,7 @@ def learn(task, steps=40):
     texts[::2].scatter_(1, torch.randint(0, 8, (48, 1)), plum)
     targets = (~(texts == plum).any(1)).long()
     encoded = texts.tolist()
-    if task.recipe.model["kind"] == "ngrams":
+    if task.recipe.model.kind == "ngrams":
         model = build_classifier(task.recipe.model, len(WORDS), 2)
         model.prepare(encoded, targets.tolist())
         task = Classification(task.recipe, WORDS, task.labels, model)

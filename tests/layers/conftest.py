@@ -1,4 +1,4 @@
-"""Weights that come from no random generator."""
+"""Inputs and weights that do not depend on a random generator."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 @pytest.fixture
 def waves() -> Callable[..., Tensor]:
-    """Give sin(start), sin(start + 1), … in a shape: the same with every torch, on any machine."""
+    """Return a function that gives sin(start), sin(start + 1), … in a shape."""
 
     def waves(*shape: int, start: int = 1) -> Tensor:
         angles = torch.arange(start, start + math.prod(shape), dtype=torch.float64)
@@ -21,7 +21,7 @@ def waves() -> Callable[..., Tensor]:
 
 @pytest.fixture
 def fill(waves: Callable[..., Tensor]) -> Callable[[nn.Module], nn.Module]:
-    """Write one long wave over all of a module's parameters, in their order."""
+    """Return a function that fills a module's parameters, in order, with one sequence of sines."""
 
     def fill(module: nn.Module) -> nn.Module:
         start = 1

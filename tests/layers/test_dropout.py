@@ -1,4 +1,4 @@
-"""Dropout: the right share, independent, repeatable, and torch's rules otherwise."""
+"""Dropout: the rate, independence, seeding, and torch's behavior in other cases."""
 
 import pytest
 import torch
@@ -6,26 +6,26 @@ import torch
 from workings.layers.dropout import Dropout
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
-def test_the_share_and_the_size_of_the_rest(share):
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+def test_the_rate_and_the_scale_of_the_rest(rate):
     torch.manual_seed(1)
     x = torch.randn(300, 400, requires_grad=True)
-    y = Dropout(share)(x)
+    y = Dropout(rate)(x)
     kept = y != 0
-    assert abs(kept.float().mean() - (1 - share)) < 4 * (share * (1 - share) / x.numel()) ** 0.5
-    torch.testing.assert_close(y[kept], x[kept] / (1 - share), rtol=1e-4, atol=0)
+    assert abs(kept.float().mean() - (1 - rate)) < 4 * (rate * (1 - rate) / x.numel()) ** 0.5
+    torch.testing.assert_close(y[kept], x[kept] / (1 - rate), rtol=1e-4, atol=0)
     (gradient,) = torch.autograd.grad(y.sum(), x)
-    torch.testing.assert_close(gradient, kept / (1 - share), rtol=1e-4, atol=0)
-    for axis in (0, 1):  # no row or column is treated otherwise
-        shares = kept.float().mean(axis)
-        assert shares.std() < 1.3 * (share * (1 - share) / kept.shape[axis]) ** 0.5
-    neighbours = torch.corrcoef(
+    torch.testing.assert_close(gradient, kept / (1 - rate), rtol=1e-4, atol=0)
+    for axis in (0, 1):  # all rows and columns have the same rate
+        rates = kept.float().mean(axis)
+        assert rates.std() < 1.3 * (rate * (1 - rate) / kept.shape[axis]) ** 0.5
+    correlation = torch.corrcoef(
         torch.stack((kept[:, :-1].flatten(), kept[:, 1:].flatten())).float()
     )
-    assert abs(neighbours[0, 1]) < 0.02
+    assert abs(correlation[0, 1]) < 0.02
 
 
-def test_every_call_throws_anew_and_a_seed_settles_all():
+def test_every_call_draws_a_new_mask_that_the_seed_determines():
     layer, x = Dropout(0.5), torch.ones(50)
     torch.manual_seed(3)
     first, second = layer(x), layer(x)
@@ -35,7 +35,7 @@ def test_every_call_throws_anew_and_a_seed_settles_all():
     assert torch.equal(layer(x), second)
 
 
-def test_what_torch_does_otherwise():
+def test_edge_cases_equal_torchs():
     x = torch.randn(7)
     assert torch.equal(Dropout(0.5).eval()(x), x)
     assert torch.equal(Dropout(0.0)(x), x)
@@ -45,7 +45,7 @@ def test_what_torch_does_otherwise():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_numbers_of_16_bits_are_made_up_for_by_a_factor_of_32(dtype):
+def test_16_bit_numbers_are_scaled_in_32_bits(dtype):
     torch.manual_seed(2)
     x = torch.linspace(1, 2, 1000).to(dtype)
     y = Dropout(0.3)(x)

@@ -10,7 +10,7 @@ import reversing
 from workings.cli import main
 from workings.config import build, override
 from workings.recipes import ClassificationRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 WORDS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "fig"],
@@ -78,7 +78,7 @@ def made(tmp_path_factory):
                 "keep_checkpoints": 3,
             },
         }
-        train(build(ClassificationRecipe, table), folder / name, mode="quiet")
+        train_recipe(build(ClassificationRecipe, table), folder / name, mode="quiet")
     return folder
 
 
@@ -128,5 +128,5 @@ def few_pairs(tmp_path_factory):
 def reverser(pairs, tmp_path_factory):
     """A run that has learned it."""
     folder = tmp_path_factory.mktemp("runs") / "reversed"
-    train(reversing.recipe_for(pairs), folder, mode="quiet")
+    train_recipe(reversing.recipe_for(pairs), folder, mode="quiet")
     return folder

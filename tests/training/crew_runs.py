@@ -56,7 +56,7 @@ def run(
             runs.resume(folder, mode="quiet", parallelism=how)
         else:
             kind, _ = RECIPES[recipe.get("task", "classify")]
-            runs.train(build(kind, recipe), folder, mode="quiet")
+            runs.train_recipe(build(kind, recipe), folder, mode="quiet")
     except TrainingInterrupt as stopped:
         if stopped.exit_status != 143:
             raise

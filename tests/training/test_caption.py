@@ -19,7 +19,7 @@ from workings.recipes import CaptionRecipe
 from workings.tasks import captioning
 from workings.tasks.captioning import Captioning
 from workings.training.errors import check_trainable
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 pytest.importorskip("PIL")
 
@@ -65,7 +65,7 @@ def recipe_for(captions, *changes):
 @pytest.fixture(scope="module")
 def run(captions, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "squares"
-    train(recipe_for(captions), folder, mode="quiet")
+    train_recipe(recipe_for(captions), folder, mode="quiet")
     return folder
 
 
@@ -74,7 +74,7 @@ def test_it_learns_to_say_what_is_there(run):
     assert result["test_exact"] == 100.0
     assert result["test_bleu_4"] > 99
     assert result["test_pictures"] == 15
-    assert "150 pictures; none left out" in (run / "environment.json").read_text()
+    assert "150 images; none left out" in (run / "environment.json").read_text()
     report = (run / "report.html").read_text()
     assert "120 pictures of" in report
 
@@ -130,12 +130,12 @@ def test_mirrored_pictures_are_called_by_the_other_side(captions):
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(captions, tmp_path):
     changes = ("--train.epochs", "2", "--data.augment", "true", "--model.dropout", "0.1")
-    whole = train(recipe_for(captions, *changes), tmp_path / "whole", mode="quiet")
+    whole = train_recipe(recipe_for(captions, *changes), tmp_path / "whole", mode="quiet")
     half = tmp_path / "half"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Captioning, "evaluate", _stop_at_the_second)
         with pytest.raises(KeyboardInterrupt):
-            train(recipe_for(captions, *changes), half, mode="quiet")
+            train_recipe(recipe_for(captions, *changes), half, mode="quiet")
     assert list(half.glob("checkpoints/step-*"))
     again = resume(half, mode="quiet")
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
@@ -151,13 +151,13 @@ def _stop_at_the_second(task, *_):
 @pytest.mark.parametrize("changes", [("--model.kind", "transformer"), ("--model.encoder", "vgg")])
 def test_every_kind_trains(captions, tmp_path, changes):
     few = ("--train.epochs", "1")
-    task = train(recipe_for(captions, *changes, *few), tmp_path / "run", mode="quiet")
+    task = train_recipe(recipe_for(captions, *changes, *few), tmp_path / "run", mode="quiet")
     assert torch.isfinite(torch.tensor(task.evaluate_on()["test_loss"]))
 
 
 def test_student_forcing(captions, tmp_path):
     changes = ("--train.epochs", "12", "--scheduled_sampling.rate", "0.5")
-    task = train(recipe_for(captions, *changes), tmp_path / "run", mode="quiet")
+    task = train_recipe(recipe_for(captions, *changes), tmp_path / "run", mode="quiet")
     found = [c[0].text for c in task.caption(task.pixels["test"])]
     said = [picture.captions for picture in task.pictures["test"]]
     assert sum(text in right for text, right in zip(found, said, strict=True)) >= 10  # of 15
@@ -206,7 +206,7 @@ def test_the_verb(run, captions, tmp_path, capsys):
     assert main(["caption", str(run), str(bad), str(photo)]) == 2
     told = capsys.readouterr()
     assert told.out == f"7.png\t{one}"
-    assert "bad.png: not a picture" in told.err
+    assert "bad.png: not an image" in told.err
     assert main(["caption", str(run), str(photo), "--test", "1", "--n-best", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines][:2] == ["7.png", "7.png"]
@@ -321,7 +321,7 @@ def test_scenes_are_known_by_their_pictures():
 
 
 def test_one_vector_is_told_from_others(captions):
-    with pytest.raises(UserError, match="2 pictures or more"):
+    with pytest.raises(UserError, match="2 images or more"):
         recipe_for(captions, "--model.attention", "none", "--train.batch_size", "1")
     recipe_for(captions, "--train.batch_size", "1")
 

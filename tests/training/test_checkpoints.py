@@ -19,7 +19,7 @@ from workings.storage import (
     write_json,
     write_tensors,
 )
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 
 def notice(made, tmp_path, rounds):
@@ -172,7 +172,7 @@ def test_the_best_weights_of_a_model_whose_head_is_its_embedding(tmp_path, avera
             "train": {"epochs": 2, "batch_size": 2, "average": average, "ema_decay": 0.5},
         },
     )
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     weights = tmp_path / "run" / "model.safetensors"
     before = weights.read_bytes()
     weights.unlink()

@@ -412,7 +412,7 @@ def test_sigterm_to_torchrun_reaches_everybody(tmp_path, recipe):
     ("changes", "said"),
     [
         (["--train.epoch", "3"], "did you mean 'epochs'"),
-        (["--data.set", "nowhere.csv"], "neither a file nor a named set"),
+        (["--data.set", "nowhere.csv"], "neither a file nor a named dataset"),
         (
             [
                 "--train.learning_rate",

@@ -10,7 +10,7 @@ from workings.cli import main
 from workings.errors import UserError
 from workings.interpret.translator_comparison import compare_translators
 from workings.tasks.translation import Translation
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def run(reverser):
 
 def test_judging_two(run, pairs, tmp_path, capsys):
     weaker = tmp_path / "weaker"
-    train(
+    train_recipe(
         recipe_for(pairs, "--train.epochs", "2", "--model.attention", "none"), weaker, mode="quiet"
     )
     assert main(["score", str(weaker), str(run), "--format", "json"]) == 0
@@ -79,7 +79,7 @@ def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, 
     assert "trained on" not in capsys.readouterr().out
     shutil.copy(pairs, tmp_path / "copied.tsv")  # other data by its name alone
     other, few = tmp_path / "other", ("--train.epochs", "1", "--seed", "2")
-    train(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
+    train_recipe(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
     assert main(["score", str(run), str(other)]) == 0
     told = capsys.readouterr().out
     assert "other was trained on" in told
@@ -95,7 +95,7 @@ def gone(_task):
 
 def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_path, capsys):
     other = tmp_path / "other"
-    train(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
+    train_recipe(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
     assert main(["score", str(run), str(other)]) == 2
     assert "other held out other sentences" in capsys.readouterr().err
     assert main(["score", str(run), str(other), "--data", str(pairs)]) == 0
@@ -105,7 +105,7 @@ def test_columns_by_number_are_of_any_language(run, pairs, tmp_path, capsys):
     bare = tmp_path / "bare.tsv"
     bare.write_text("\n".join(pairs.read_text().splitlines()[1:300]) + "\n")
     columns = ("--data.source", '"1"', "--data.target", '"2"', "--train.epochs", "1")
-    train(recipe_for(bare, *columns), tmp_path / "other", mode="quiet")
+    train_recipe(recipe_for(bare, *columns), tmp_path / "other", mode="quiet")
     few = tmp_path / "few.tsv"
     few.write_text("en\tfr\none two\tdeux un\nten cat\tchat dix\n")
     assert main(["score", str(run), str(tmp_path / "other"), "--data", str(few)]) == 0

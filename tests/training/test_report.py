@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from workings.render.training_report import confusion_matrix_html
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 
 class Page(HTMLParser):
@@ -42,7 +42,7 @@ def test_a_report_says_everything_and_loads_nothing(toy, tmp_path, recipe_for, k
         "1e-4",
     ]
     recipe = recipe_for(toy, *changes, "--model.kind", kind)
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     page = Page((tmp_path / "run" / "report.html").read_text())
     assert not page.foreign
     text = " ".join(page.words)
@@ -59,7 +59,7 @@ def test_a_report_says_everything_and_loads_nothing(toy, tmp_path, recipe_for, k
 
 
 def test_the_confusion_matrix_is_the_truth(toy, tmp_path, recipe_for):
-    train(recipe_for(toy, "--train.learning_rate", "1e-4"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.learning_rate", "1e-4"), tmp_path / "run", mode="quiet")
     page = (tmp_path / "run" / "report.html").read_text()
     table = re.search(r'<table class="confusion">.*?</table>', page).group()
     counts = [int(n) for n in re.findall(r'<span class="v \w+">(\d+)</span>', table)]

@@ -28,7 +28,7 @@ from workings.tasks.translation import (
     detokenize,
     split_long_text,
 )
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 LOOSELY = ("--tokenizer.dropout", "0.3")
 
@@ -131,7 +131,7 @@ def test_two_files_are_found_from_elsewhere(pairs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for ending, texts in zip(("en", "fr"), zip(*lines, strict=True), strict=True):
         (tmp_path / f"some.{ending}").write_text("\n".join(texts) + "\n")
-    train(recipe_for("some", "--train.epochs", "1"), "run", mode="quiet")
+    train_recipe(recipe_for("some", "--train.epochs", "1"), "run", mode="quiet")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert load(tmp_path / "run").load_train_pairs()
@@ -139,7 +139,7 @@ def test_two_files_are_found_from_elsewhere(pairs, tmp_path, monkeypatch):
 
 def test_without_held_out_pairs_the_last_weights_are_kept(pairs, tmp_path):
     recipe = recipe_for(pairs, "--data.validation", "0", "--train.epochs", "3")
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert json.loads((tmp_path / "run" / "result.json").read_text())["best_epoch"] == 3
 
 
@@ -194,7 +194,7 @@ def test_every_stretch_begins_with_the_language_that_is_asked_for():
 )  # fmt: skip
 def test_every_kind_trains_and_resumes(few_pairs, tmp_path, changes):
     recipe = recipe_for(few_pairs, "--train.epochs", "2", *changes)
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     newest = max((tmp_path / "run" / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
     for file in newest.iterdir():
@@ -241,8 +241,8 @@ def test_words_fall_apart_the_same_in_the_middle_of_an_epoch(few_pairs, tmp_path
     changes = ("--tokenizer.kind", "byte-pair", "--tokenizer.vocab_size", "270", *LOOSELY)
     recipe = recipe_for(few_pairs, "--train.epochs", "2", "--train.save_every", "3", *changes)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    train(recipe, whole, mode="quiet")
-    train(recipe, broken, mode="quiet")
+    train_recipe(recipe, whole, mode="quiet")
+    train_recipe(recipe, broken, mode="quiet")
     kept = sorted((broken / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))
     log = [json.loads(line) for line in (broken / "log.jsonl").read_text().splitlines()]
     assert int(kept[0].name[5:]) not in [m["step"] for m in log if m["kind"] == "epoch"]
@@ -258,7 +258,7 @@ def test_a_result_says_how_much_of_its_test_was_trained_on(pairs, tmp_path, caps
     known = {"train": lines[:90], "test": lines[60:100]}  # thirty of them in both
     for part, some in known.items():
         (tmp_path / f"{part}.tsv").write_text("\n".join([header, *some]) + "\n")
-    train(recipe_for(tmp_path, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(tmp_path, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     learned = {(p.source, p.target) for p in load(tmp_path / "run").load_train_pairs()}
     both = sum(tuple(line.split("\t")) in learned for line in known["test"])
@@ -278,7 +278,7 @@ def test_a_result_says_how_much_of_its_test_was_trained_on(pairs, tmp_path, caps
 def test_pairs_that_came_later_were_not_learned_from(pairs, tmp_path):
     data = tmp_path / "pairs.tsv"
     data.write_text(pairs.read_text())
-    train(recipe_for(data, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(data, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     assert load(tmp_path / "run").load_train_pairs()
     data.write_text(pairs.read_text() + "ten ten ten ten ten ten\tdix dix dix dix dix dix\n")
     with pytest.raises(UserError, match="not what this run was trained on"):
@@ -333,7 +333,7 @@ def test_it_can_be_measured_with_another_search(run, tmp_path, capsys, monkeypat
 
 def test_a_classifier_does_not_search(toy, tmp_path, capsys):
     table = {"task": "classify", "data": {"set": str(toy)}, "model": {"kind": "ngrams"}}
-    train(
+    train_recipe(
         build(ClassificationRecipe, table | {"train": {"epochs": 1}}),
         tmp_path / "run",
         mode="quiet",

@@ -15,7 +15,7 @@ from workings.recipes import (
     Recipe,
     TranslationRecipe,
 )
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 TEXT = 'She said "well, well" and\nwent <on>. "Yes," he (who else) said.\n\n'
 WORDS = {"one": "un", "two": "deux", "cat": "chat", "dog": "chien", "red": "rouge"}
@@ -37,7 +37,7 @@ def small_runs(folder: Path) -> dict[str, Path]:
         "grids": _caption(folder, TRANSFORMER),
     }
     for name, recipe in made.items():
-        train(recipe, folder / name, mode="quiet")
+        train_recipe(recipe, folder / name, mode="quiet")
     return {name: folder / name for name in made}
 
 

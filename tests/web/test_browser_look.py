@@ -88,15 +88,15 @@ def test_every_bar_is_pythons(visit: Open, runs: dict[str, Path]) -> None:
     task: Any = load(runs["gpt"])
     page = visit(look("gpt"))
     page.wait_for_selector("table.bars")
-    (first,) = task.stream(TEXT, 1, top=12)
-    wanted = [f"{100 * p:.1f} %" for _, p in first.top]
+    (first,) = task.stream(TEXT, 1, num_alternatives=12)
+    wanted = [f"{100 * p:.1f} %" for _, p in first.alternatives]
     assert page.locator("table.bars td.now").all_inner_texts() == wanted
     for text in ("well, ", ""):
         page.get_by_role("textbox").fill(text)
-        (then,) = task.stream(text, 1, top=1)
+        (then,) = task.stream(text, 1, num_alternatives=1)
         page.wait_for_function(
             "wanted => document.querySelector('table.bars td.now').textContent === wanted",
-            arg=f"{100 * then.top[0][1]:.1f} %",
+            arg=f"{100 * then.alternatives[0][1]:.1f} %",
         )
 
 
@@ -219,14 +219,14 @@ def test_what_else_was_likely_is_read_with_the_keyboard(visit: Open, runs: dict[
     page.get_by_role("button", name="Generate").click()
     page.locator(".continuation").focus()
     page.keyboard.press("ArrowRight")
-    (first,) = load(runs["gpt"]).stream(TEXT, 1, top=5)  # type: ignore[attr-defined]
-    wanted = [f"{100 * p:.1f} %" for _, p in first.top]
+    (first,) = load(runs["gpt"]).stream(TEXT, 1, num_alternatives=5)  # type: ignore[attr-defined]
+    wanted = [f"{100 * p:.1f} %" for _, p in first.alternatives]
     assert page.locator(".alternatives td.now").all_inner_texts() == wanted
 
 
 def test_what_nobody_waits_for_is_not_written_on(visit: Open) -> None:
     page = visit(look("lstm"))
-    page.route("**/api/look/complete", lambda _: None)  # a model that takes its time
+    page.route("**/api/inspect/complete", lambda _: None)  # a model that takes its time
     leave = page.get_by_role("link", name="Work", exact=True)
     choose = page.locator("select").first
     for other in (lambda: choose.select_option("gpt"), leave.click):
@@ -234,7 +234,7 @@ def test_what_nobody_waits_for_is_not_written_on(visit: Open) -> None:
         page.get_by_role("button", name="Stop").wait_for()
         with page.expect_event("requestfailed") as given_up:
             other()
-        assert given_up.value.url.endswith("/api/look/complete")
+        assert given_up.value.url.endswith("/api/inspect/complete")
         page.wait_for_selector("table.bars, figure.matrix")
 
 

@@ -22,15 +22,19 @@ WORKING = asdict(CellWorkings(PROBLEM, 3).write_cell("scores", 0, 1))
 MAP = asdict(
     build_weights_heatmap("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]]), False)
 )
-MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(build_palette(k)) for k in ("light", "dark")}}
+MAPS = {
+    "maps": [MAP, MAP],
+    "maps_per_row": 2,
+    **{k: asdict(build_palette(k)) for k in ("light", "dark")},
+}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
     "dock.js": ({"working": WORKING}, "math"),
     "heatmap.js": ({"map": MAP}, "td[data-row]"),
-    "heatmap_groups.js": ({"told": MAPS}, "button.thumb"),
-    "solution.js": ({"told": WORKED}, "figure[data-key=mixed]"),
-    "report.js": ({"told": REPORT}, ".finding code"),
-    "widget.js": ({"shown": "report", "told": REPORT}, ".finding code"),
+    "heatmap_groups.js": ({"data": MAPS}, "button.thumb"),
+    "solution.js": ({"data": WORKED}, "figure[data-key=mixed]"),
+    "report.js": ({"data": REPORT}, ".finding code"),
+    "widget.js": ({"component": "report", "data": REPORT}, ".finding code"),
 }
 RENDERED = """async ([text, state, shows]) => {
   const link = URL.createObjectURL(new Blob([text], {type: 'text/javascript'}));

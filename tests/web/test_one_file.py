@@ -34,7 +34,7 @@ WRONG = Problem(
 
 def told(text: str) -> dict[str, Any]:
     """Read the data that a file holds."""
-    inside = re.search(r'<script type="application/json" id="told">(.*?)</script>', text)
+    inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert inside is not None
     data: dict[str, Any] = json.loads(inside[1])
     return data
@@ -156,7 +156,7 @@ def test_axe_finds_nothing_serious(looked: Open, thing: Any, scheme: str) -> Non
 def test_any_words_stay_words(looked: Open) -> None:
     problem = Problem(X=[[1, 0], [0, 1], [1, 1]], tokens=NASTY, title=NASTY[0])
     seen = looked(problem, width=320)
-    assert seen.locator("#shown script, #shown img").count() == 0
+    assert seen.locator("#component script, #component img").count() == 0
     assert seen.locator("figure[data-key=scores] th[scope=row]").all_text_contents() == NASTY
     assert seen.evaluate("document.documentElement.scrollWidth") <= 320
 
@@ -180,7 +180,7 @@ def heads(count: int = 4, tokens: int = 5) -> AttentionMaps:
 def test_maps_in_a_file(looked: Open) -> None:
     found = heads()
     seen = looked(found)
-    assert seen.locator("#shown script, #shown img").count() == 0
+    assert seen.locator("#component script, #component img").count() == 0
     assert seen.locator(".thumb").count() == 4
     seen.locator("td[data-row='3'][data-column='1']").hover()
     number = seen.locator(".readout .number")

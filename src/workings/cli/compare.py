@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from workings.io import write_text
     from workings.render.comparison import curves_chart, render_runs_page, render_runs_text
-    from workings.storage import write_text
     from workings.training.compare import compare_recipes
 
     def say(text: str) -> None:

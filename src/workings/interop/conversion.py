@@ -28,6 +28,7 @@ from workings.interop.marian import (
     write_languages,
     write_marian,
 )
+from workings.io import atomic_folder, write_text
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.recipes import (
@@ -37,14 +38,14 @@ from workings.recipes import (
     Recipe,
     TranslationDataConfig,
     TranslationRecipe,
+    parse_language_model_config,
+    parse_translator_config,
 )
 from workings.storage import (
-    atomic_folder,
     file_checksums,
     table_checksum,
     write_json,
     write_tensors,
-    write_text,
 )
 from workings.tasks.seq2seq import get_stop_id
 from workings.tasks.translation import IMPORTED, TokenizerPair, Translation
@@ -139,7 +140,7 @@ def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -
         title=folder.resolve().name,
         data=TranslationDataConfig(set=IMPORTED, source=source, target=target),
         tokenizer=vocabularies.to_tokenizer_config(words),
-        model=marian.model_table,
+        model=parse_translator_config(marian.model_table),
     )
     task = Translation(recipe, words, marian.model)
     with _create_folder(run_folder) as part:
@@ -155,7 +156,7 @@ def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Pat
         title=folder.resolve().name,
         data=LanguageDataConfig(set=IMPORTED, context_length=table["max_positions"]),
         tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=rows),
-        model=table,
+        model=parse_language_model_config(table),
     )
     with _create_folder(run_folder) as part:
         tokenizer.save(part / "tokenizer.json")

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from workings.data.tokenizers.base import Tokenizer
 from workings.data.tokenizers.byte_pair import BytePairTokenizer, GPT2Tokenizer
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
-from workings.io import read_bytes
+from workings.io import read_bytes, write_text
 from workings.layers.positions import LearnedPositions
 from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.models.language import LanguageModel, TransformerLM, build_language_model
-from workings.storage import export_tensors, import_tensors, write_text
+from workings.storage import export_tensors, import_tensors
 
 WEIGHTS_FILE, CONFIG_FILE = "model.safetensors", "config.json"
 MAX_JSON_BYTES = 256 * 2**20  # a tokenizer's, with room to spare

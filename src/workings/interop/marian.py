@@ -30,7 +30,7 @@ from workings.interop.gpt2 import (
     read_byte_pairs,
     read_json_object,
 )
-from workings.io import read_bytes
+from workings.io import read_bytes, write_text
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import EncoderBlock
 from workings.models.translation import (
@@ -41,7 +41,7 @@ from workings.models.translation import (
     build_translator,
 )
 from workings.recipes import TranslationTokenizerConfig
-from workings.storage import export_tensors, import_tensors, write_text
+from workings.storage import export_tensors, import_tensors
 from workings.tasks.translation import TokenizerPair
 
 UNK_ID, EOS_ID = 2, 3  # of every tokenizer of ours that translates
@@ -382,7 +382,7 @@ class SentencePieceVocabularies:
     def to_tokenizer_config(self, tokenizers: TokenizerPair) -> TranslationTokenizerConfig:
         """Say what they are as a recipe says it."""
         return TranslationTokenizerConfig(
-            kind="imported", vocab_size=len(tokenizers.target), shared_vocab=False
+            kind="pretrained", vocab_size=len(tokenizers.target), shared_vocab=False
         )
 
     def build_tokenizers(

@@ -102,7 +102,7 @@ def _find_classifier_stack(task: Classification, text: str) -> AttentionStack:
     padding = [PAD_TOKEN] * (
         _check_count(room, MAX_TOKENS) - len(tokens)
     )  # where it counts, it is looked at
-    front = task.recipe.model.get("padding") == "left"
+    front = task.padding == "left"
     return AttentionStack(
         model,
         "encoder",

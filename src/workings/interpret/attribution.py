@@ -43,7 +43,7 @@ def explain(
     finally:
         task.model.train(was_training)
     if wanted and None in asked.values():
-        kind = task.recipe.model.get("kind", "recurrent")
+        kind = task.recipe.model.kind
         raise UserError(f"attention: a model of kind {kind} has none: ask by occlusion or gradient")
     return Attribution(
         input_text=text,

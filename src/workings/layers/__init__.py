@@ -1,19 +1,69 @@
-"""Layers: small modules that call `attend` and tap what they compute."""
+"""Layers: modules that call `attend` and tap their intermediate values. Imported on first use."""
 
-from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, MultiHeadAttention
-from workings.layers.cache import KeyValueCache
-from workings.layers.positions import LearnedPositions, SinusoidalPositions, sinusoids
-from workings.layers.transformer import (
-    DecoderBlock,
-    EncoderBlock,
-    FeedForward,
-    LayerNorm,
-    SequenceBatchNorm,
-)
+from typing import TYPE_CHECKING
+
+from workings.lazy import import_attribute
+
+if TYPE_CHECKING:
+    from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, MultiHeadAttention
+    from workings.layers.cache import KeyValueCache
+    from workings.layers.convolution import Conv1d, Convolution, max_pool, mean_pool, padding_mask
+    from workings.layers.dropout import Dropout
+    from workings.layers.loss import chunked_cross_entropy
+    from workings.layers.positions import (
+        LearnedPositions,
+        RotaryPositions,
+        SinusoidalPositions,
+        sinusoids,
+    )
+    from workings.layers.recurrent import LSTM, RNN, RecurrentLayer, RecurrentStack
+    from workings.layers.transformer import (
+        DecoderBlock,
+        EncoderBlock,
+        FeedForward,
+        LayerNorm,
+        Residual,
+        SequenceBatchNorm,
+        TransformerBlock,
+    )
+
+_LAZY_MODULES = {
+    "LSTM": "recurrent",
+    "RNN": "recurrent",
+    "AdditiveSimilarity": "attention",
+    "Conv1d": "convolution",
+    "Convolution": "convolution",
+    "DecoderBlock": "transformer",
+    "Dropout": "dropout",
+    "EncoderBlock": "transformer",
+    "FeedForward": "transformer",
+    "GeneralSimilarity": "attention",
+    "KeyValueCache": "cache",
+    "LayerNorm": "transformer",
+    "LearnedPositions": "positions",
+    "MultiHeadAttention": "attention",
+    "RecurrentLayer": "recurrent",
+    "RecurrentStack": "recurrent",
+    "Residual": "transformer",
+    "RotaryPositions": "positions",
+    "SequenceBatchNorm": "transformer",
+    "SinusoidalPositions": "positions",
+    "TransformerBlock": "transformer",
+    "chunked_cross_entropy": "loss",
+    "max_pool": "convolution",
+    "mean_pool": "convolution",
+    "padding_mask": "convolution",
+    "sinusoids": "positions",
+}
 
 __all__ = [
+    "LSTM",
+    "RNN",
     "AdditiveSimilarity",
+    "Conv1d",
+    "Convolution",
     "DecoderBlock",
+    "Dropout",
     "EncoderBlock",
     "FeedForward",
     "GeneralSimilarity",
@@ -21,7 +71,24 @@ __all__ = [
     "LayerNorm",
     "LearnedPositions",
     "MultiHeadAttention",
+    "RecurrentLayer",
+    "RecurrentStack",
+    "Residual",
+    "RotaryPositions",
     "SequenceBatchNorm",
     "SinusoidalPositions",
+    "TransformerBlock",
+    "chunked_cross_entropy",
+    "max_pool",
+    "mean_pool",
+    "padding_mask",
     "sinusoids",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return import_attribute(__name__, _LAZY_MODULES, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,8 +1,9 @@
-"""Similarities with weights of their own, for `attend(…, similarity=…)`.
+"""Multi-head attention, and similarities with weights for `attend(…, similarity=…)`.
 
-The notes' ladder: an MLP compares one query with each state (`Additive`); an inner product is
-cheaper (`attention.dot`), over √d it trains at any width (`attention.scaled_dot`, what `attend`
-does by itself); a matrix between the two lets their spaces differ (`General`).
+Similarities in the order of the course: an MLP of query and key (`AdditiveSimilarity`); the inner
+product, which is cheaper (`attention.dot`); the inner product over √d, which trains at any width
+(`attention.scaled_dot`, the default of `attend`); a matrix between query and key, which may then
+have different widths (`GeneralSimilarity`).
 """
 
 import torch
@@ -18,7 +19,7 @@ from workings.trace import tap
 
 
 class AdditiveSimilarity(nn.Module):
-    """Compare by a small MLP: `vᵀ tanh(W_q q + W_k k)`.
+    """Additive (Bahdanau) similarity: `vᵀ tanh(W_q q + W_k k)`.
 
     >>> from workings import attend
     >>> state, words = torch.zeros(2, 1, 4), torch.ones(2, 5, 3)
@@ -35,11 +36,11 @@ class AdditiveSimilarity(nn.Module):
     def forward(
         self, query: Float[Tensor, "*q queries d_q"], key: Float[Tensor, "*k keys d_k"]
     ) -> Float[Tensor, "... queries keys"]:
-        """Score every pair; the hidden layer of a pair is `[…, queries, keys, hidden]`."""
+        """Return a score for every pair; needs memory for `[…, queries, keys, hidden]`."""
         return self.compare(query, self.project(key))
 
     def project(self, key: Float[Tensor, "*k keys d_k"]) -> Float[Tensor, "*k keys hidden"]:
-        """What a key is to every query: computed once, where many queries come one by one."""
+        """Return `W_k k`, which a decoder computes once for all of its steps."""
         expect_width(key.shape[-1], self.key.in_features, "keys")
         projected: Tensor = self.key(key)
         return projected
@@ -47,7 +48,7 @@ class AdditiveSimilarity(nn.Module):
     def compare(
         self, query: Float[Tensor, "*q queries d_q"], projected: Float[Tensor, "*k keys hidden"]
     ) -> Float[Tensor, "... queries keys"]:
-        """Score every pair of a query and a projected key."""
+        """Return a score for every pair of a query and a projected key."""
         expect_width(query.shape[-1], self.query.in_features, "queries")
         hidden = torch.tanh(self.query(query).unsqueeze(-2) + projected.unsqueeze(-3))
         scores: Tensor = self.score(hidden)
@@ -55,7 +56,7 @@ class AdditiveSimilarity(nn.Module):
 
 
 class GeneralSimilarity(nn.Module):
-    """Compare through a matrix: `qᵀ W k`.
+    """General (Luong) similarity: `qᵀ W k`.
 
     >>> GeneralSimilarity(4, 3)(torch.zeros(2, 1, 4), torch.ones(2, 5, 3)).shape
     torch.Size([2, 1, 5])
@@ -68,21 +69,25 @@ class GeneralSimilarity(nn.Module):
     def forward(
         self, query: Float[Tensor, "*q queries d_q"], key: Float[Tensor, "*k keys d_k"]
     ) -> Float[Tensor, "... queries keys"]:
-        """Take the queries across to the keys' space, then the inner product."""
+        """Project the queries to the keys' width; return the inner products."""
         expect_width(query.shape[-1], self.projection.in_features, "queries")
         expect_width(key.shape[-1], self.projection.out_features, "keys")
-        crossed: Tensor = self.projection(query)
-        return crossed @ key.transpose(-2, -1)
+        projected: Tensor = self.projection(query)
+        return projected @ key.transpose(-2, -1)
 
 
 class MultiHeadAttention(nn.Module):
-    """`Concat(head_1 … head_h) W_O`, each head attending in its own slice of the width.
+    """Multi-head attention: `Concat(head_1 … head_h) W_O`.
 
-    One matrix holds W_Q, W_K and W_V one above the other, so that self-attention projects in one
-    product. Fewer `shared_heads` than heads: keys and values serve groups of query heads. `rotary`
-    turns queries and keys by their positions (in self-attention).
+    W_Q, W_K and W_V are stacked in one matrix, `qkv`, so that self-attention needs one product.
+    With fewer `kv_heads` than `heads`, each key and value head serves a group of query heads
+    (grouped-query attention). `rotary` applies rotary positions to queries and keys in
+    self-attention.
 
     Taps: input, context (in cross-attention), query, key, value, those of `attend`, output.
+
+    >>> MultiHeadAttention(d_model=8, heads=2)(torch.ones(1, 5, 8), causal=True).shape
+    torch.Size([1, 5, 8])
     """
 
     def __init__(
@@ -98,9 +103,9 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
         if heads < 1 or d_model % heads:
-            raise UserError(f"{heads} heads do not divide a width of {d_model}")
+            raise UserError(f"heads = {heads}: must divide d_model = {d_model}")
         if kv_heads < 1 or heads % kv_heads:
-            raise UserError(f"{kv_heads} shared heads do not divide {heads} heads")
+            raise UserError(f"kv_heads = {kv_heads}: must divide heads = {heads}")
         self.d_model, self.heads, self.kv_heads = d_model, heads, kv_heads
         self.d_head = d_model // heads
         self.dropout = dropout
@@ -110,7 +115,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start each projection as a square matrix of its own would start; biases at zero."""
+        """Initialize W_Q, W_K, W_V and W_O separately (Xavier uniform), and biases to zero."""
         for weight in (*torch.split(self.qkv.weight, self._split_sizes()), self.output.weight):
             nn.init.xavier_uniform_(weight)
         for linear in (self.qkv, self.output):
@@ -126,32 +131,24 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch queries width"]:
-        """Let `x` look at itself, or at the `context`.
+        """Attend from `x` to itself, or to the `context` (cross-attention).
 
-        `mask` broadcasts to `[batch, heads, queries, keys]`. With a `cache`, self-attention looks
-        at what was cached before, too, and adds to it; cross-attention projects the context the
-        first time and reads it from the cache from then on.
+        `mask` broadcasts to `[batch, heads, queries, keys]`. With a `cache`, self-attention appends
+        its keys and values and attends to all cached ones; cross-attention projects the context in
+        the first call and reads keys and values from the cache afterwards.
         """
-        if x.shape[-1] != self.d_model:
-            raise UserError(f"expected vectors of width {self.d_model}, got {x.shape[-1]}")
+        expect_width(x.shape[-1], self.d_model)
         x = tap("input", x)
         if context is None:
-            query, key, value = torch.split(self.qkv(x), self._split_sizes(), dim=-1)
-            query, key, value = (
-                self._split_heads(query),
-                self._split_heads(key),
-                self._split_heads(value),
-            )
+            projected = torch.split(self.qkv(x), self._split_sizes(), dim=-1)
+            query, key, value = (self._split_heads(t) for t in projected)
             if self.rotary is not None:
                 start = 0 if cache is None else cache.length
                 query, key = self.rotary(query, start), self.rotary(key, start)
             if cache is not None:
                 key, value = cache.append(key, value)
         else:
-            if context.shape[-1] != self.d_model:
-                raise UserError(
-                    f"expected a context of width {self.d_model}, got {context.shape[-1]}"
-                )
+            expect_width(context.shape[-1], self.d_model, "context vectors")
             context = tap("context", context)
             query = self._split_heads(F.linear(x, *self.query_weights()))
             key, value = self._cached_key_value(context, cache)
@@ -165,13 +162,13 @@ class MultiHeadAttention(nn.Module):
     def project_key_value(
         self, context: Float[Tensor, "batch keys width"]
     ) -> tuple[Float[Tensor, "batch heads keys d"], Float[Tensor, "batch heads keys d"]]:
-        """The keys and values of a context."""
+        """Return the keys and values of a context."""
         projected = F.linear(context, *self._weight_rows(self.d_model, None))
         key, value = (self._split_heads(half) for half in projected.chunk(2, dim=-1))
         return key, value
 
     def query_weights(self) -> tuple[Float[Tensor, "width width"], Float[Tensor, " width"] | None]:
-        """The matrix, and the bias if there is one, that makes queries."""
+        """Return W_Q and its bias, or None without biases."""
         return self._weight_rows(0, self.d_model)
 
     def _cached_key_value(
@@ -182,14 +179,14 @@ class MultiHeadAttention(nn.Module):
         return cache.read() if cache.length else cache.append(*self.project_key_value(context))
 
     def _split_sizes(self) -> list[int]:
-        shared = self.kv_heads * self.d_head
-        return [self.d_model, shared, shared]
+        kv_width = self.kv_heads * self.d_head
+        return [self.d_model, kv_width, kv_width]
 
     def _weight_rows(self, start: int, end: int | None) -> tuple[Tensor, Tensor | None]:
         bias = self.qkv.bias
         return self.qkv.weight[start:end], None if bias is None else bias[start:end]
 
     def _split_heads(self, x: Tensor) -> Tensor:
-        """`[batch, time, heads · head_width] → [batch, heads, time, head_width]`."""
+        """Reshape `[batch, time, heads · d_head]` to `[batch, heads, time, d_head]`."""
         batch, time, width = x.shape
         return x.view(batch, time, width // self.d_head, self.d_head).transpose(1, 2)

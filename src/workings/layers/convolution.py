@@ -1,4 +1,4 @@
-"""One-dimensional convolution over a sequence, and pooling that knows about padding."""
+"""One-dimensional convolution over a sequence, and pooling that ignores padding."""
 
 import torch
 import torch.nn.functional as F
@@ -7,20 +7,24 @@ from torch import Tensor, nn
 
 
 class Conv1d(nn.Conv1d):
-    """torch's, which on a CPU first copies the features of a position apart, and here need not."""
+    """torch's Conv1d, but faster on a CPU: computed as Conv2d, it needs no copy of its input."""
 
     def forward(self, x: Float[Tensor, "batch width time"]) -> Float[Tensor, "batch channels w"]:
-        """Look through each window."""
+        """Return the output channels of each window."""
         if not x.is_cpu or isinstance(self.padding, str):
-            seen: Tensor = super().forward(x)
-            return seen
-        flat, kernel = x.unsqueeze(2), self.weight.unsqueeze(2)  # a picture one pixel high
+            output: Tensor = super().forward(x)
+            return output
+        image, kernel = x.unsqueeze(2), self.weight.unsqueeze(2)  # an image of height 1
         stride, padding = (1, *self.stride), (0, *self.padding)
-        return F.conv2d(flat, kernel, self.bias, stride, padding).squeeze(2)
+        return F.conv2d(image, kernel, self.bias, stride, padding).squeeze(2)
 
 
 class Convolution(nn.Module):
-    """Slide a window of `kernel` positions along the sequence, `stride` at a time."""
+    """A convolution over windows of `kernel` positions, `stride` apart; features come last.
+
+    >>> Convolution(width=8, channels=4, kernel=3, stride=2)(torch.ones(1, 9, 8)).shape
+    torch.Size([1, 4, 4])
+    """
 
     def __init__(
         self,
@@ -38,17 +42,17 @@ class Convolution(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"]
     ) -> Float[Tensor, "batch windows channels"]:
-        """Look through each window."""
-        seen: Tensor = self.layer(x.transpose(1, 2))
-        return seen.transpose(1, 2)
+        """Return the output channels of each window."""
+        output: Tensor = self.layer(x.transpose(1, 2))
+        return output.transpose(1, 2)
 
     def output_lengths(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """How many windows begin on real positions; at least one, so that nothing is empty."""
+        """Return how many windows contain no padding, for each sequence; at least one."""
         return ((lengths + 2 * self.padding - self.kernel).clamp(min=0) // self.stride) + 1
 
 
 def padding_mask(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
-    """Mark the positions that are not padding.
+    """Return True at the tokens and False at padding (PyTorch's key_padding_mask inverted).
 
     >>> padding_mask(torch.tensor([1, 3]), 3).int()
     tensor([[1, 0, 0],
@@ -60,7 +64,7 @@ def padding_mask(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "bat
 def max_pool(
     x: Float[Tensor, "batch time width"], mask: Bool[Tensor, "batch time"] | None = None
 ) -> Float[Tensor, "batch width"]:
-    """Take the largest value of each feature over the real positions; of none, zero."""
+    """Return the maximum of each feature over the unmasked positions; zero if there is none."""
     if mask is None:
         return x.amax(1)
     largest = x.masked_fill(~mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
@@ -70,8 +74,8 @@ def max_pool(
 def mean_pool(
     x: Float[Tensor, "batch time width"], mask: Bool[Tensor, "batch time"] | None = None
 ) -> Float[Tensor, "batch width"]:
-    """Average each feature over the real positions."""
+    """Return the mean of each feature over the unmasked positions; zero if there is none."""
     if mask is None:
         return x.mean(1)
-    share = mask.to(x.dtype) / mask.sum(1, keepdim=True).clamp(min=1)
-    return (share.unsqueeze(1) @ x).squeeze(1)  # in this order the gradient needs no copy
+    weights = mask.to(x.dtype) / mask.sum(1, keepdim=True).clamp(min=1)
+    return (weights.unsqueeze(1) @ x).squeeze(1)  # in this order, the backward pass needs no copy

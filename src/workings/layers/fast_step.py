@@ -1,7 +1,7 @@
-"""Layers as plain functions, for reading a token at a time.
+"""Transformer blocks as plain functions, for generating token by token.
 
-Such a step has so little to compute that calling modules would take most of its time. The sums are
-the layers' own, but there is nothing to look at in between: whoever traces runs those.
+One step computes so little that calling modules would take most of its time. The functions compute
+the same as the modules, but have no taps and no hooks: with a trace open, the modules are used.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from workings.layers.transformer import (
 )
 
 BlockStep: TypeAlias = Callable[[Tensor, KeyValueCache], Tensor]
-KeyValues: TypeAlias = tuple[Tensor, Tensor]  # keys and values
+KeyValues: TypeAlias = tuple[Tensor, Tensor]
 
 
 def _gelu(x: Tensor) -> Tensor:
@@ -32,35 +32,37 @@ def _gelu(x: Tensor) -> Tensor:
     return torch.addcmul(half, half, torch.erf(x * 0.5**0.5))
 
 
-# F.gelu prepares a oneDNN primitive each time, which takes longer than a few hundred numbers do.
+# F.gelu prepares a oneDNN primitive in each call, which takes longer than the computation itself.
 _ACTIVATIONS = {**ACTIVATIONS, "gelu": _gelu}
 
 
 def fast_block_step(block: EncoderBlock) -> BlockStep:
-    """Make a function of a causal block that reads one more token of each sequence.
+    """Return a function that applies a causal block to one more token of each sequence.
 
-    It computes with the weights that the block has now, and without dropout.
+    It uses the block's current weights, and no dropout.
 
     >>> block = EncoderBlock(8, heads=2, d_ff=32).eval()
     >>> x = torch.randn(3, 8)
-    >>> usual = block(x.unsqueeze(1), causal=True, cache=KeyValueCache()).squeeze(1)
-    >>> torch.allclose(fast_block_step(block)(x, KeyValueCache()), usual, atol=1e-5)
+    >>> expected = block(x.unsqueeze(1), causal=True, cache=KeyValueCache()).squeeze(1)
+    >>> torch.allclose(fast_block_step(block)(x, KeyValueCache()), expected, atol=1e-5)
     True
     """
-    attend = _residual_step(block.attention_residual, _self_attention_step(block.attention))
-    feed = _residual_step(block.feed_forward_residual, _feed_forward_step(block.feed_forward))
+    self_attend = _residual_step(block.attention_residual, _self_attention_step(block.attention))
+    feed_forward = _residual_step(
+        block.feed_forward_residual, _feed_forward_step(block.feed_forward)
+    )
 
     def step(x: Float[Tensor, "batch width"], cache: KeyValueCache) -> Float[Tensor, "batch width"]:
-        return feed(attend(x, cache))
+        return feed_forward(self_attend(x, cache))
 
     return step
 
 
 class FastDecoder:
-    """Blocks of a decoder as one function that writes one more token of each translation.
+    """Decoder blocks as one function, applied to one more token of each hypothesis.
 
-    Translations of one source stand together, equally many of each, and share what they look at:
-    they are the queries of one attention.
+    The hypotheses of one source must be adjacent rows, equally many per source: they are the
+    queries of one attention over the keys and values of their source, which are stored once.
     """
 
     def __init__(self, blocks: Sequence[DecoderBlock]) -> None:
@@ -77,8 +79,8 @@ class FastDecoder:
         ]
 
     def project_key_values(self, source: Float[Tensor, "sources time width"]) -> list[KeyValues]:
-        """Keys and values of what there is to look at, block by block: once a source."""
-        return [cross.project_key_value(source) for cross in self._cross_attentions]
+        """Return the cross-attention keys and values of the sources, for each block."""
+        return [attention.project_key_value(source) for attention in self._cross_attentions]
 
     def __call__(
         self,
@@ -87,52 +89,52 @@ class FastDecoder:
         key_values: Sequence[KeyValues],
         mask: Float[Tensor, "sources 1 1 time"] | None,
     ) -> Float[Tensor, "rows width"]:
-        """Read a token of each translation."""
-        for (attend, cross, feed), cache, memory in zip(
+        """Return the output of the last block for one token of each hypothesis."""
+        for (self_attend, cross_attend, feed_forward), cache, memory in zip(
             self._steps, caches, key_values, strict=True
         ):
-            x = feed(cross(attend(x, cache), memory, mask))
+            x = feed_forward(cross_attend(self_attend(x, cache), memory, mask))
         return x
 
 
 def _residual_step(residual: Residual, sublayer: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Go through the sublayer and around it, with the norm before or after."""
+    """Return a sublayer with its residual connection and norm."""
     norm = fast_norm(residual.norm)
     if residual.norm_placement == "pre":
-        return lambda x, *given: x + sublayer(norm(x), *given)
-    return lambda x, *given: norm(x + sublayer(x, *given))
+        return lambda x, *rest: x + sublayer(norm(x), *rest)
+    return lambda x, *rest: norm(x + sublayer(x, *rest))
 
 
 def _self_attention_step(attention: MultiHeadAttention) -> Callable[..., Tensor]:
-    heads, shared, head_width = attention.heads, attention.kv_heads, attention.d_head
-    parts = [heads, shared, shared]
+    heads, kv_heads, d_head = attention.heads, attention.kv_heads, attention.d_head
+    sizes = [heads, kv_heads, kv_heads]
     project, output = fast_linear(attention.qkv), fast_linear(attention.output)
     rotary = attention.rotary
 
-    def attended(x: Tensor, cache: KeyValueCache) -> Tensor:
-        vectors = project(x).view(-1, sum(parts), 1, head_width)
-        query, key, value = vectors.split_with_sizes(parts, 1)
-        if rotary is not None:  # queries and keys, which are neighbours, at once
-            turned = rotary.forward(vectors.narrow(1, 0, heads + shared), cache.length)
-            query, key = turned.split_with_sizes(parts[:2], 1)
+    def step(x: Tensor, cache: KeyValueCache) -> Tensor:
+        vectors = project(x).view(-1, sum(sizes), 1, d_head)  # [batch, all heads, 1, d_head]
+        query, key, value = vectors.split_with_sizes(sizes, 1)
+        if rotary is not None:  # queries and keys are adjacent: rotate them in one call
+            rotated = rotary.forward(vectors.narrow(1, 0, heads + kv_heads), cache.length)
+            query, key = rotated.split_with_sizes(sizes[:2], 1)
         return output(attend_last(query, *cache.append(key, value)).view(x.shape))
 
-    return attended
+    return step
 
 
 def _cross_attention_step(attention: MultiHeadAttention) -> Callable[..., Tensor]:
-    heads, width = attention.heads, attention.d_head
+    heads, d_head = attention.heads, attention.d_head
     weight, bias = attention.query_weights()
-    columns, output = weight.t(), fast_linear(attention.output)
+    transposed, output = weight.t(), fast_linear(attention.output)
 
-    def crossed(x: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
+    def step(x: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
         key, value = memory
-        query = torch.mm(x, columns) if bias is None else torch.addmm(bias, x, columns)
-        query = query.view(key.shape[0], -1, heads, width).transpose(1, 2)
+        query = torch.mm(x, transposed) if bias is None else torch.addmm(bias, x, transposed)
+        query = query.view(key.shape[0], -1, heads, d_head).transpose(1, 2)
         mixed = attend_all(query, key, value, mask)
         return output(mixed.transpose(1, 2).reshape(x.shape))
 
-    return crossed
+    return step
 
 
 def _feed_forward_step(feed_forward: FeedForward) -> Callable[..., Tensor]:
@@ -142,14 +144,14 @@ def _feed_forward_step(feed_forward: FeedForward) -> Callable[..., Tensor]:
 
 
 def fast_norm(norm: LayerNorm) -> Callable[[Tensor], Tensor]:
-    """Make a function of a layer norm."""
+    """Return a layer norm as a function."""
     shape, gamma, beta, eps = (norm.width,), norm.gamma, norm.beta, norm.eps
     return lambda x: torch.layer_norm(x, shape, gamma, beta, eps)
 
 
 def fast_linear(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
-    """Make a function of a linear layer, of `[batch, width]`."""
-    columns, bias = linear.weight.t(), linear.bias
+    """Return a linear layer as a function of `[batch, width]`."""
+    transposed, bias = linear.weight.t(), linear.bias
     if bias is None:
-        return lambda x: torch.mm(x, columns)
-    return lambda x: torch.addmm(bias, x, columns)
+        return lambda x: torch.mm(x, transposed)
+    return lambda x: torch.addmm(bias, x, transposed)

@@ -1,8 +1,8 @@
-"""The cross-entropy of a large vocabulary, without ever holding all of its scores.
+"""Cross-entropy over a large vocabulary without holding all logits in memory.
 
-A few thousand tokens times a vocabulary of ten thousand are hundreds of megabytes, written and read
-several times over. Here a few rows are scored at a time, while they are in the cache, and their
-gradients are made at once: of the whole only sums are kept.
+The logits of a few thousand tokens over ten thousand words are hundreds of megabytes, written and
+read several times. Here a few rows at a time are scored while they are in the CPU's cache, and
+their gradients are computed in the same pass.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_ROWS = 256
+CHUNK_ROWS = 256  # tokens scored at a time
 
 
 def chunked_cross_entropy(
@@ -22,13 +22,15 @@ def chunked_cross_entropy(
     targets: Int[Tensor, " rows"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The sum of `cross_entropy(features @ weight.T + bias, targets, label_smoothing=smoothing)`.
+    """Return the summed cross-entropy of the logits `features @ weight.T + bias`.
+
+    Equal to `F.cross_entropy(…, label_smoothing=label_smoothing, reduction="sum")`.
 
     >>> features, weight = torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
     >>> chunked_cross_entropy(features, weight, None, torch.tensor([0, 1]))
     tensor(0.7910)
     """
-    with torch.autocast(features.device.type, enabled=False):  # sums of so many want 32 bits
+    with torch.autocast(features.device.type, enabled=False):  # long sums need 32 bits
         total: Tensor = _ChunkedCrossEntropy.apply(
             features.to(weight.dtype), weight, bias, targets, label_smoothing
         )  # type: ignore[no-untyped-call]
@@ -46,37 +48,36 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         label_smoothing: float,
     ) -> Tensor:
         total = features.new_zeros(())
-        trained = any(ctx.needs_input_grad[:3])
-        of_features = torch.empty_like(features) if trained else None
-        of_weight = torch.zeros_like(weight) if trained else None
-        of_bias = torch.zeros_like(bias) if trained and bias is not None else None
-        even = label_smoothing / len(weight)
+        needs_grad = any(ctx.needs_input_grad[:3])
+        grad_features = torch.empty_like(features) if needs_grad else None
+        grad_weight = torch.zeros_like(weight) if needs_grad else None
+        grad_bias = torch.zeros_like(bias) if needs_grad and bias is not None else None
+        uniform = label_smoothing / len(weight)
         for begin in range(0, len(features), CHUNK_ROWS):
-            some, right = (
-                features[begin : begin + CHUNK_ROWS],
-                targets[begin : begin + CHUNK_ROWS].unsqueeze(1),
-            )
-            scores = torch.nn.functional.linear(some, weight, bias)
-            highest = scores.amax(1, keepdim=True)
-            total -= (1 - label_smoothing) * scores.gather(1, right).sum()
+            rows = slice(begin, begin + CHUNK_ROWS)
+            chunk, labels = features[rows], targets[rows].unsqueeze(1)
+            logits = torch.nn.functional.linear(chunk, weight, bias)
+            largest = logits.amax(1, keepdim=True)
+            total -= (1 - label_smoothing) * logits.gather(1, labels).sum()
             if label_smoothing:
-                total -= even * scores.sum()
-            slope = scores.sub_(highest).exp_()
-            normal = slope.sum(1, keepdim=True)
-            total += (highest + normal.log()).sum()
-            if of_features is None or of_weight is None:
+                total -= uniform * logits.sum()
+            exponentials = logits.sub_(largest).exp_()
+            normalizer = exponentials.sum(1, keepdim=True)
+            total += (largest + normalizer.log()).sum()
+            if grad_features is None or grad_weight is None:
                 continue
-            slope.div_(normal)  # the probabilities, less what they should be
+            # The gradient of the logits: probabilities less the smoothed one-hot labels.
+            grad_logits = exponentials.div_(normalizer)
             if label_smoothing:
-                slope -= even
-            slope.scatter_add_(
-                1, right, slope.new_full((1, 1), label_smoothing - 1).expand_as(right)
+                grad_logits -= uniform
+            grad_logits.scatter_add_(
+                1, labels, grad_logits.new_full((1, 1), label_smoothing - 1).expand_as(labels)
             )
-            torch.mm(slope, weight, out=of_features[begin : begin + CHUNK_ROWS])
-            of_weight.addmm_(slope.t(), some)
-            if of_bias is not None:
-                of_bias += slope.sum(0)
-        ctx.gradients = of_features, of_weight, of_bias
+            torch.mm(grad_logits, weight, out=grad_features[rows])
+            grad_weight.addmm_(grad_logits.t(), chunk)
+            if grad_bias is not None:
+                grad_bias += grad_logits.sum(0)
+        ctx.gradients = grad_features, grad_weight, grad_bias
         return total
 
     @staticmethod

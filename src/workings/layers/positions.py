@@ -1,4 +1,4 @@
-"""Positions: sinusoids or a learned table, added to the vectors or concatenated with them."""
+"""Position encodings: sinusoids or a learned table, added or concatenated, and rotary positions."""
 
 from typing import Literal, TypeAlias, get_args
 
@@ -13,7 +13,7 @@ JoinMode: TypeAlias = Literal["add", "concatenate"]
 
 
 def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor, "count width"]:
-    """Encode positions 0 … count−1: `sin(pos / base^(2i/width))`, `cos(…)` in turn.
+    """Return encodings of positions 0 … count−1: `sin(pos / base^(2i/width))` and `cos(…)` in turn.
 
     >>> sinusoids(2, 4)
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
@@ -29,7 +29,7 @@ def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor
 def join(
     x: Float[Tensor, "batch time width"], positions: Float[Tensor, "time d"], mode: JoinMode
 ) -> Float[Tensor, "batch time joined"]:
-    """Put positions to the vectors: added (one width), or side by side (the widths add up).
+    """Add position encodings to the vectors, or concatenate them.
 
     >>> join(torch.zeros(1, 2, 3), torch.ones(2, 2), "concatenate")
     tensor([[[0., 0., 0., 1., 1.],
@@ -42,7 +42,7 @@ def join(
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids, for sequences of any length: the table grows when a longer one comes.
+    """Fixed sinusoids; the table grows when a longer sequence comes.
 
     >>> SinusoidalPositions(4)(torch.zeros(1, 2, 4))
     tensor([[[0.0000, 1.0000, 0.0000, 1.0000],
@@ -59,21 +59,21 @@ class SinusoidalPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
-        """Join the positions from `start` on (not 0 when earlier ones are cached)."""
+        """Add or concatenate the positions from `start` on (not 0 if earlier ones are cached)."""
         return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.mode)
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
-        """The vectors of these positions."""
+        """Return the encodings of positions `start` to `end` − 1."""
         table = self.table
         if end > table.size(0):
-            with torch.inference_mode(False):  # the table will serve in training, too
+            with torch.inference_mode(False):  # so that training can use the table later
                 table = sinusoids(2 * end, self.width, base=self.base).to(table)
             self.table = table
         return table[start:end]
 
 
 class LearnedPositions(nn.Module):
-    """A trained vector for each of `count` positions.
+    """A learned vector for each of `count` positions.
 
     >>> LearnedPositions(10, 2, mode="concatenate")(torch.zeros(1, 3, 4)).shape
     torch.Size([1, 3, 6])
@@ -88,26 +88,28 @@ class LearnedPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], start: int = 0
     ) -> Float[Tensor, "batch time joined"]:
-        """Join the positions from `start` on (not 0 when earlier ones are cached)."""
+        """Add or concatenate the positions from `start` on (not 0 if earlier ones are cached)."""
         return join(x, tap("positions", self.rows(start, start + x.shape[1])), self.mode)
 
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
-        """The vectors of these positions."""
+        """Return the encodings of positions `start` to `end` − 1."""
         table = self.table
         if end > table.size(0):
-            raise UserError(f"position {end - 1} is beyond the {len(table)} that were learned")
+            raise UserError(
+                f"position {end - 1}: the model has learned positions 0 to {len(table) - 1}"
+            )
         return table[start:end]
 
 
 class RotaryPositions(nn.Module):
-    """Turns queries and keys by their positions, so that their products know distances only.
+    """Rotary positions: rotate queries and keys so that their products depend on distances only.
 
-    Columns k and k + width/2 are turned together, as most published models do it.
+    Columns k and k + width/2 are rotated together, as in most published models.
 
-    >>> turn = RotaryPositions(4)
+    >>> rotate = RotaryPositions(4)
     >>> q, k = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 1, 4)
-    >>> did_you_mean, far = ((turn(q, n + 2) * turn(k, n)).sum() for n in (0, 70))
-    >>> bool(torch.isclose(did_you_mean, far, atol=1e-4))
+    >>> early, late = ((rotate(q, n + 2) * rotate(k, n)).sum() for n in (0, 70))
+    >>> bool(torch.isclose(early, late, atol=1e-4))
     True
     """
 
@@ -117,34 +119,35 @@ class RotaryPositions(nn.Module):
     def __init__(self, width: int, *, base: float = 10_000.0) -> None:
         super().__init__()
         if width % 2:
-            raise UserError(f"rotary positions need heads of even width, not {width}")
+            raise UserError(f"rotary positions need an even width per head, not {width}")
         self.width, self.base = width, base
         cosines, sines = self._table(256)
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
 
     def _table(self, count: int) -> tuple[Tensor, Tensor]:
-        place = torch.arange(count, dtype=torch.float64).unsqueeze(1)
+        """Return the cosines and signed sines of positions 0 … count−1."""
+        position = torch.arange(count, dtype=torch.float64).unsqueeze(1)
         pair = torch.arange(self.width // 2, dtype=torch.float64)
-        angles = place / self.base ** (2 * pair / self.width)
+        angles = position / self.base ** (2 * pair / self.width)
         sines, dtype = angles.sin(), torch.get_default_dtype()
-        # With the signs of a rotation: the first half takes the second's share away.
+        # A rotation subtracts in the first half and adds in the second.
         return angles.cos().repeat(1, 2).to(dtype), torch.cat((-sines, sines), 1).to(dtype)
 
     def forward(
         self, x: Float[Tensor, "batch heads time width"], start: int = 0
     ) -> Float[Tensor, "batch heads time width"]:
-        """Turn each vector by its position, from `start` on."""
+        """Rotate each vector by its position; the first has position `start`."""
         end, cosines, sines = start + x.size(-2), self.cosines, self.sines
         if end > cosines.size(0):
-            with torch.inference_mode(False):  # the tables will serve in training, too
+            with torch.inference_mode(False):  # so that training can use the tables later
                 cosines, sines = (t.to(cosines) for t in self._table(2 * end))
             self.cosines, self.sines = cosines, sines
-        crossed = x.roll(self.width // 2, -1)
-        return torch.addcmul(x * cosines[start:end], crossed, sines[start:end])
+        swapped = x.roll(self.width // 2, -1)
+        return torch.addcmul(x * cosines[start:end], swapped, sines[start:end])
 
 
 def _check_mode(mode: JoinMode) -> JoinMode:
     if mode not in get_args(JoinMode):
-        raise UserError(f"how {mode!r}: {did_you_mean(mode, get_args(JoinMode))}")
+        raise UserError(f"mode {mode!r}: {did_you_mean(mode, get_args(JoinMode))}")
     return mode

@@ -1,4 +1,4 @@
-"""Recurrent layers: torch's own speed when nobody looks, step by step with taps when one does."""
+"""Recurrent layers: torch's kernels without a trace, step by step with taps with one."""
 
 import math
 from typing import Any, TypeAlias
@@ -16,25 +16,27 @@ from workings.trace import is_tapped, tap
 
 
 class RNN(nn.RNN):
-    """torch's. On a CPU a single layer does without autograd's bookkeeping at every time step."""
+    """torch's RNN, but faster on a CPU: one autograd node per sequence, not one per time step."""
 
     def forward(self, x: Any, state: Tensor | None = None) -> tuple[Any, Tensor]:
-        """Read the sequence; return the state at each position, and the last one."""
+        """Return the hidden states at all positions, and the last one."""
         if not self._can_use_fast_path(x, state):
-            read: tuple[Any, Tensor] = super().forward(x, state)
-            return read
+            output: tuple[Any, Tensor] = super().forward(x, state)
+            return output
         w_x, w_h, b_x, b_h = (getattr(self, f"{n}_l0") for n in _PARAMETERS)
-        seen = F.linear(x.transpose(0, 1), w_x, b_x + b_h)
-        states: Tensor = _Recurrence.apply(seen, w_h)  # type: ignore[no-untyped-call]
+        inputs = F.linear(x.transpose(0, 1), w_x, b_x + b_h)
+        states: Tensor = _Recurrence.apply(inputs, w_h)  # type: ignore[no-untyped-call]
         return states.transpose(0, 1), states[-1:]
 
     def _can_use_fast_path(self, x: Any, state: Tensor | None) -> bool:
-        own = self.num_layers == 1 and self.batch_first and self.bias and not self.bidirectional
+        is_simple = (
+            self.num_layers == 1 and self.batch_first and self.bias and not self.bidirectional
+        )
         return (
-            own
+            is_simple
             and self.nonlinearity == "tanh"
             and state is None
-            and isinstance(x, Tensor)  # and not packed
+            and isinstance(x, Tensor)  # not a PackedSequence
             and x.dim() == 3
             and x.is_cpu
             and x.numel() > 0
@@ -45,55 +47,64 @@ class RNN(nn.RNN):
 
 
 class _Recurrence(torch.autograd.Function):
-    """`h_t = tanh(x_t + W h_(t−1))`, time first; the gradient of W is one product at the end."""
+    """`h_t = tanh(x_t + W h_(t−1))`, time first; the gradient of W is one product at the end.
+
+    Gradients can be computed once: there is no second derivative.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         states, h = torch.empty_like(x), x.new_zeros(x.shape[1:])
-        for seen, out in zip(x.unbind(), states.unbind(), strict=True):
-            h = torch.addmm(seen, h, weight.t(), out=out).tanh_()
+        for x_t, out in zip(x.unbind(), states.unbind(), strict=True):
+            h = torch.addmm(x_t, h, weight.t(), out=out).tanh_()
         ctx.save_for_backward(states, weight)
         return states
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor, Tensor]:
         states, weight = ctx.saved_tensors
-        slope = 1 - states * states
-        inner = torch.empty_like(states)  # the gradient inside the tanh
-        later = torch.zeros_like(inner[0])
-        steps = zip(gradient.unbind(), slope.unbind(), inner.unbind(), strict=True)
-        for given, bend, out in reversed(list(steps)):
-            later = torch.addmm(given, later, weight, out=out).mul_(bend)
-        return inner, inner[1:].flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+        derivative = 1 - states * states  # of the tanh
+        grad_inputs = torch.empty_like(states)
+        later = torch.zeros_like(grad_inputs[0])
+        steps = zip(grad_states.unbind(), derivative.unbind(), grad_inputs.unbind(), strict=True)
+        for grad_h, slope, out in reversed(list(steps)):
+            later = torch.addmm(grad_h, later, weight, out=out).mul_(slope)
+        return grad_inputs, grad_inputs[1:].flatten(0, 1).t() @ states[:-1].flatten(0, 1)
 
 
 class LSTM(nn.LSTM):
-    """torch's; but on a CPU with 32 bits always: where a CPU lacks those of 16, torch's fails."""
+    """torch's LSTM, but in 32 bits on a CPU: with autocast, torch's needs a CPU with bfloat16."""
 
     def forward(self, x: Any, state: Any = None) -> tuple[Any, tuple[Tensor, Tensor]]:
-        """Read the sequence; return the state at each position, and the last one with its cell."""
+        """Return the hidden states at all positions, and the last one with its cell state."""
         if isinstance(x, Tensor) and x.is_cpu and torch.is_autocast_enabled("cpu"):
             dtype = self.all_weights[0][0].dtype
             x, state = x.to(dtype), state and tuple(t.to(dtype) for t in state)
             with torch.autocast("cpu", enabled=False):
                 return self.forward(x, state)
-        read: tuple[Any, tuple[Tensor, Tensor]] = super().forward(x, state)
-        return read
+        output: tuple[Any, tuple[Tensor, Tensor]] = super().forward(x, state)
+        return output
 
 
 CELLS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": RNN, "gru": nn.GRU, "lstm": LSTM}
-HiddenState: TypeAlias = tuple[Tensor, ...]
+HiddenState: TypeAlias = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 TAPS = ("hidden", "cell", "input", "forget", "candidate", "output", "reset", "update")
 
 
 class RecurrentLayer(nn.Module):
-    """One recurrent layer in one direction. Taps, one entry a time step: hidden, and the gates.
+    """One recurrent layer in one direction: an RNN, GRU or LSTM.
 
-    Backwards, each sequence is turned round by its own length first, so that padding is read last
-    and never counts: exact, and as fast as reading it (packed sequences train several times slower
-    on a CPU).
+    With `reverse`, each sequence is reversed within its length, so that padding is read last and
+    does not count (packed sequences train several times slower on a CPU).
+
+    Taps, one entry per time step: hidden; input, forget, candidate, output and cell of an LSTM;
+    reset, update and candidate of a GRU.
+
+    >>> states, last, _ = RecurrentLayer("gru", input_size=4, hidden_size=8)(torch.ones(2, 5, 4))
+    >>> states.shape, last.shape
+    (torch.Size([2, 5, 8]), torch.Size([2, 8]))
     """
 
     def __init__(
@@ -103,30 +114,30 @@ class RecurrentLayer(nn.Module):
         hidden_size: int,
         *,
         reverse: bool = False,
-        chrono_steps: int | None = None,
+        chrono_init: int | None = None,
     ) -> None:
         super().__init__()
         if cell not in CELLS:
             raise UserError(f"cell {cell!r}: {did_you_mean(cell, CELLS)}")
         self.cell, self.hidden_size, self.reverse = cell, hidden_size, reverse
         self.layer = CELLS[cell](input_size, hidden_size, batch_first=True)
-        if chrono_steps is not None:
-            self._init_chrono(chrono_steps)
+        if chrono_init is not None:
+            self._init_chrono(chrono_init)
 
     @torch.no_grad()
-    def _init_chrono(self, steps: int) -> None:
-        """Begin with gates that keep a cell for one to so many steps, and let as little in.
+    def _init_chrono(self, max_steps: int) -> None:
+        """Initialize the gates so that cells remember for 1 to `max_steps` time steps.
 
-        After Tallec and Ollivier, Can recurrent neural networks warp time?, 2018; but as many
-        cells for ten to a hundred steps as for one to ten: most of a text is read off its nearest.
+        Chrono initialization (Tallec and Ollivier 2018), but with memory lengths that are uniform
+        on a logarithmic scale: most of the next token depends on the last few.
         """
         if self.cell != "lstm":
-            raise UserError(f"memory = {steps}: for an lstm's cells, not for a {self.cell}")
-        kept = torch.empty(self.hidden_size).uniform_(0, math.log(steps))
+            raise UserError(f"chrono_init = {max_steps}: only for an lstm, not for a {self.cell}")
+        forget_bias = torch.empty(self.hidden_size).uniform_(0, math.log(max_steps))
         bias: Tensor = getattr(self.layer, _PARAMETERS[2] + "_l0")
-        take, keep = bias.chunk(4)[:2]
-        keep.copy_(kept)
-        take.copy_(-kept)
+        input_gate, forget_gate = bias.chunk(4)[:2]
+        forget_gate.copy_(forget_bias)
+        input_gate.copy_(-forget_bias)
 
     def forward(
         self,
@@ -134,13 +145,13 @@ class RecurrentLayer(nn.Module):
         lengths: Int[Tensor, " batch"] | None = None,
         hidden_state: HiddenState | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"], HiddenState]:
-        """Read the sequence; return the state at each position, the last real one, and a memory.
+        """Return the states at all positions, the state at the last token, and the final state.
 
-        With the memory, (h,) or an LSTM's (h, c), a later call goes on where this one ended, if
-        the sequences are not padded.
+        A later call with the final state as `hidden_state` continues the sequences, if they are
+        not padded.
         """
         x = reverse_within_length(x, lengths) if self.reverse else x
-        states, ended = (
+        states, final = (
             self._forward_stepwise(x, hidden_state)
             if is_tapped(*TAPS)
             else self._forward_fused(x, hidden_state)
@@ -148,25 +159,26 @@ class RecurrentLayer(nn.Module):
         if lengths is None:
             last = states[:, -1]
         else:
-            place = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, self.hidden_size)
-            last = states.gather(1, place).squeeze(1)
-        return (reverse_within_length(states, lengths) if self.reverse else states), last, ended
+            index = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, self.hidden_size)
+            last = states.gather(1, index).squeeze(1)
+        return (reverse_within_length(states, lengths) if self.reverse else states), last, final
 
     def _forward_fused(
         self, x: Tensor, hidden_state: HiddenState | None
     ) -> tuple[Tensor, HiddenState]:
-        first = None
+        """Call torch's layer."""
+        initial = None
         if hidden_state is not None:
             h, *c = (t.unsqueeze(0).contiguous() for t in hidden_state)
-            first = (h, *c) if c else h
-        states, last = self.layer(x, first)
-        ended = last if isinstance(last, tuple) else (last,)
-        return states, tuple(t.squeeze(0) for t in ended)
+            initial = (h, *c) if c else h
+        states, last = self.layer(x, initial)
+        final = last if isinstance(last, tuple) else (last,)
+        return states, tuple(t.squeeze(0) for t in final)
 
     def _forward_stepwise(
         self, x: Tensor, hidden_state: HiddenState | None
     ) -> tuple[Tensor, HiddenState]:
-        """Do what torch's layer does, a time step at a time, in the open."""
+        """Compute the same as torch's layer, one time step at a time, with taps."""
         w_x, w_h, b_x, b_h = (getattr(self.layer, f"{n}_l0") for n in _PARAMETERS)
         h = c = x.new_zeros(x.shape[0], self.hidden_size)
         if hidden_state is not None:
@@ -195,15 +207,15 @@ def _gru_step(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
 
 def _lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     i, f, g, o = gates.chunk(4, -1)
-    keep, take = tap("forget", torch.sigmoid(f)), tap("input", torch.sigmoid(i))
-    c = tap("cell", keep * c + take * tap("candidate", torch.tanh(g)))
+    forget_gate, input_gate = tap("forget", torch.sigmoid(f)), tap("input", torch.sigmoid(i))
+    c = tap("cell", forget_gate * c + input_gate * tap("candidate", torch.tanh(g)))
     return tap("output", torch.sigmoid(o)) * torch.tanh(c), c
 
 
 def reverse_within_length(
     x: Float[Tensor, "batch time width"], lengths: Int[Tensor, " batch"] | None
 ) -> Float[Tensor, "batch time width"]:
-    """Turn each sequence round within its own length; padding stays where it is.
+    """Reverse each sequence within its length; padding stays at the end.
 
     >>> reverse_within_length(torch.tensor([[[1.0], [2.0], [0.0]]]), torch.tensor([2])).flatten()
     tensor([2., 1., 0.])
@@ -211,15 +223,15 @@ def reverse_within_length(
     if lengths is None:
         return x.flip(1)
     batch, time = x.shape[:2]
-    place = torch.arange(time, device=x.device)
-    mirrored = lengths.unsqueeze(1) - 1 - place
-    first = time * torch.arange(batch, device=x.device).unsqueeze(1)
-    order = torch.where(mirrored >= 0, mirrored, place) + first
+    position = torch.arange(time, device=x.device)
+    mirrored = lengths.unsqueeze(1) - 1 - position
+    first_row = time * torch.arange(batch, device=x.device).unsqueeze(1)
+    order = torch.where(mirrored >= 0, mirrored, position) + first_row
     return _permute_rows(x, order)
 
 
 class _RowPermutation(torch.autograd.Function):
-    """Rows in an order that, taken twice, is the old one; `gather` takes seven times as long."""
+    """Reorder rows by a permutation that is its own inverse; `gather` takes seven times as long."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Tensor) -> Tensor:
@@ -227,9 +239,9 @@ class _RowPermutation(torch.autograd.Function):
         return x.flatten(0, 1).index_select(0, order.flatten()).view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
-        return _permute_rows(gradient, order), None
+        return _permute_rows(grad_output, order), None
 
 
 def _permute_rows(x: Tensor, order: Tensor) -> Tensor:
@@ -238,7 +250,12 @@ def _permute_rows(x: Tensor, order: Tensor) -> Tensor:
 
 
 class RecurrentStack(nn.Module):
-    """Recurrent layers on top of each other, one or both ways, dropout between them."""
+    """Stacked recurrent layers, in one or both directions, with dropout between layers.
+
+    >>> stack = RecurrentStack("lstm", input_size=4, hidden_size=8, layers=2, bidirectional=True)
+    >>> stack(torch.ones(2, 5, 4))[0].shape
+    torch.Size([2, 5, 16])
+    """
 
     def __init__(
         self,
@@ -249,21 +266,21 @@ class RecurrentStack(nn.Module):
         layers: int = 1,
         bidirectional: bool = False,
         dropout: float = 0.0,
-        chrono_steps: int | None = None,
+        chrono_init: int | None = None,
     ) -> None:
         super().__init__()
-        ways = 2 if bidirectional else 1
-        self.output_size = hidden_size * ways
+        directions = 2 if bidirectional else 1
+        self.output_size = hidden_size * directions
         self.layers = nn.ModuleList(
             nn.ModuleList(
                 RecurrentLayer(
                     cell,
                     input_size if k == 0 else self.output_size,
                     hidden_size,
-                    reverse=bool(way),
-                    chrono_steps=chrono_steps,
+                    reverse=bool(direction),
+                    chrono_init=chrono_init,
                 )
-                for way in range(ways)
+                for direction in range(directions)
             )
             for k in range(layers)
         )
@@ -275,20 +292,25 @@ class RecurrentStack(nn.Module):
         lengths: Int[Tensor, " batch"] | None = None,
         hidden_states: list[list[HiddenState]] | None = None,
     ) -> tuple[
-        Float[Tensor, "batch time out"], Float[Tensor, "batch ways hidden"], list[list[HiddenState]]
+        Float[Tensor, "batch time out"],
+        Float[Tensor, "batch directions hidden"],
+        list[list[HiddenState]],
     ]:
-        """Return the top layer's states at each position, its last state each way, and memories.
+        """Return the top layer's states, its state at the last token, and all final states.
 
-        With the memories, a later call goes on where this one ended (one way, without padding).
+        A later call with the final states as `hidden_states` continues the sequences, if there is
+        one direction and no padding.
         """
-        lasts: list[Tensor] = []
-        ended: list[list[HiddenState]] = []
-        for k, ways in enumerate(self.layers):
-            assert isinstance(ways, nn.ModuleList)
-            before = [None] * len(ways) if hidden_states is None else hidden_states[k]
+        last: list[Tensor] = []
+        final_states: list[list[HiddenState]] = []
+        for k, directions in enumerate(self.layers):
+            assert isinstance(directions, nn.ModuleList)
+            initial = [None] * len(directions) if hidden_states is None else hidden_states[k]
             x = x if k == 0 else self.dropout(x)
-            read = [way(x, lengths, memory) for way, memory in zip(ways, before, strict=True)]
-            x = torch.cat([states for states, _, _ in read], -1)
-            lasts = [last for _, last, _ in read]
-            ended.append([memory for _, _, memory in read])
-        return x, torch.stack(lasts, dim=1), ended
+            outputs = [
+                layer(x, lengths, state) for layer, state in zip(directions, initial, strict=True)
+            ]
+            x = torch.cat([states for states, _, _ in outputs], -1)
+            last = [state for _, state, _ in outputs]
+            final_states.append([state for _, _, state in outputs])
+        return x, torch.stack(last, dim=1), final_states

@@ -1,8 +1,8 @@
-"""Layer norm looks along a vector; batch norm over sequences looks across the batch."""
+"""Layers of the Transformer: norms, feed-forward, residual connections, and blocks of them."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,9 @@ from workings.trace import is_tapped, tap
 
 
 class LayerNorm(nn.Module):
-    """`γ (x − μ)/σ + β` over the features of each vector; the notes' form has `eps=0.0`.
+    """Layer norm: `γ (x − μ)/√(σ² + eps) + β` over the features of each vector.
 
-    Taps: mean, variance, normalised.
+    The lecture notes use `eps=0.0`. Taps: mean, variance, normalised.
 
     >>> LayerNorm(3, eps=0.0)(torch.tensor([1.0, 2.0, 6.0])).detach()
     tensor([-0.9258, -0.4629,  1.3887])
@@ -33,21 +33,21 @@ class LayerNorm(nn.Module):
         self.beta = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """Normalise each vector on its own."""
+        """Normalize each vector."""
         expect_width(x.shape[-1], self.width)
         if not is_tapped("mean", "variance", "normalised"):
             return F.layer_norm(x, (self.width,), self.gamma, self.beta, self.eps)
         mean = tap("mean", x.mean(-1, keepdim=True))
         variance = tap("variance", (x - mean).square().mean(-1, keepdim=True))
-        normalised = tap("normalised", (x - mean) / torch.sqrt(variance + self.eps))
-        return self.gamma * normalised + self.beta
+        normalized = tap("normalised", (x - mean) / torch.sqrt(variance + self.eps))
+        return self.gamma * normalized + self.beta
 
 
 class SequenceBatchNorm(nn.Module):
-    """Batch norm of each feature over all real positions of the batch: padding does not count.
+    """Batch norm of each feature over all positions of the batch that are not padding.
 
-    While training it uses (and keeps running means of) the batch's own mean and variance, so that
-    what a sentence becomes depends on its neighbours in the batch; layer norm has no such tie.
+    In training it uses the mean and variance of the batch, and updates running ones for evaluation:
+    the output of a sentence depends on the rest of the batch, which is not so with layer norm.
 
     >>> x = torch.tensor([[[1.0], [99.0]], [[3.0], [-7.0]]])
     >>> padding_mask = torch.tensor([[True, False], [True, False]])
@@ -72,12 +72,12 @@ class SequenceBatchNorm(nn.Module):
         x: Float[Tensor, "batch time width"],
         padding_mask: Bool[Tensor, "batch time"] | None = None,
     ) -> Float[Tensor, "batch time width"]:
-        """Normalise; `real` is false at padding, which comes out as zeros."""
+        """Normalize; the output is zero where `padding_mask` is False."""
         expect_width(x.shape[-1], self.width)
         vectors = x.flatten(0, 1) if padding_mask is None else x[padding_mask]  # [positions, width]
         if self.training and len(vectors) < 2:
-            raise UserError(f"batch norm trains on 2 real positions or more, got {len(vectors)}")
-        normalised = F.batch_norm(
+            raise UserError(f"batch norm needs 2 tokens or more to train on, got {len(vectors)}")
+        normalized = F.batch_norm(
             vectors,
             self.running_mean,
             self.running_variance,
@@ -88,20 +88,20 @@ class SequenceBatchNorm(nn.Module):
             self.eps,
         )
         if padding_mask is None:
-            return normalised.view_as(x)
-        return torch.zeros_like(x).masked_scatter(padding_mask.unsqueeze(-1), normalised)
+            return normalized.view_as(x)
+        return torch.zeros_like(x).masked_scatter(padding_mask.unsqueeze(-1), normalized)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # what GPT-2 was trained with
-    "silu": F.silu,  # Marian's "swish"
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # as in GPT-2
+    "silu": F.silu,  # "swish" in Marian
 }
 
 
 class FeedForward(nn.Module):
-    """`W_2 σ(W_1 x + b_1) + b_2`, at each position on its own. Taps: hidden, activated.
+    """Feed-forward layer `W_2 σ(W_1 x + b_1) + b_2` at each position. Taps: hidden, activated.
 
     >>> from torch import ones
     >>> FeedForward(4, 16, activation="gelu")(ones(2, 3, 4)).shape
@@ -120,7 +120,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """Widen, bend, narrow."""
+        """Apply both linear layers, with the activation between them."""
         expect_width(x.shape[-1], self.inner.in_features)
         hidden = tap("hidden", self.inner(x))
         activated = tap("activated", ACTIVATIONS[self.activation](hidden))
@@ -132,7 +132,7 @@ NormPlacement: TypeAlias = Literal["pre", "post"]
 
 
 class Residual(nn.Module):
-    """The path around a sublayer: `norm(x + f(x))` (post) or `x + f(norm(x))` (pre).
+    """Residual connection around a sublayer f: `x + f(norm(x))` (pre) or `norm(x + f(x))` (post).
 
     >>> from torch import ones
     >>> Residual(3, "pre", dropout=0.0)(ones(1, 2, 3), lambda normed: normed + 1).detach()
@@ -151,7 +151,7 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "batch time width"]:
-        """Go through the sublayer and around it."""
+        """Apply the sublayer and add its input."""
         out: Tensor
         if self.norm_placement == "pre":
             out = x + self.dropout(sublayer(self.norm(x)))
@@ -160,15 +160,14 @@ class Residual(nn.Module):
         return out
 
 
-class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward. Causal, it is the block of a decoder-only model.
+class TransformerBlock(nn.Module):
+    """Base class of encoder and decoder blocks: sublayers, each with a residual connection.
 
-    Tap: residual, what it hands on.
-
-    >>> from torch import ones
-    >>> EncoderBlock(8, heads=2, d_ff=32)(ones(1, 5, 8), causal=True).shape
-    torch.Size([1, 5, 8])
+    `dropout` applies to the output of each sublayer, `attention_dropout` to the attention weights
+    and `activation_dropout` to the hidden features of the feed-forward layer; None: as `dropout`.
     """
+
+    has_cross_attention: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -180,19 +179,39 @@ class EncoderBlock(nn.Module):
         activation: str = "relu",
         dropout: float = 0.0,
         attention_dropout: float | None = None,
-        hidden_dropout: float | None = None,
+        activation_dropout: float | None = None,
         kv_heads: int | None = None,
         rotary: bool = False,
     ) -> None:
         super().__init__()
-        of_weights = dropout if attention_dropout is None else attention_dropout
-        of_hidden = dropout if hidden_dropout is None else hidden_dropout
+        if attention_dropout is None:
+            attention_dropout = dropout
+        if activation_dropout is None:
+            activation_dropout = dropout
         self.attention = MultiHeadAttention(
-            d_model, heads, kv_heads=kv_heads, dropout=of_weights, rotary=rotary
+            d_model, heads, kv_heads=kv_heads, dropout=attention_dropout, rotary=rotary
         )
         self.attention_residual = Residual(d_model, norm, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, activation=activation, dropout=of_hidden)
+        if self.has_cross_attention:
+            self.cross_attention = MultiHeadAttention(
+                d_model, heads, kv_heads=kv_heads, dropout=attention_dropout
+            )
+            self.cross_attention_residual = Residual(d_model, norm, dropout)
+        self.feed_forward = FeedForward(
+            d_model, d_ff, activation=activation, dropout=activation_dropout
+        )
         self.feed_forward_residual = Residual(d_model, norm, dropout)
+
+
+class EncoderBlock(TransformerBlock):
+    """Self-attention, then feed-forward; with `causal`, the block of a decoder-only model.
+
+    Tap: residual, the output of the block.
+
+    >>> from torch import ones
+    >>> EncoderBlock(d_model=8, heads=2, d_ff=32)(ones(1, 5, 8), causal=True).shape
+    torch.Size([1, 5, 8])
+    """
 
     def forward(
         self,
@@ -202,42 +221,22 @@ class EncoderBlock(nn.Module):
         causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch time width"]:
-        """Let the sequence look at itself; same shape in and out."""
+        """Apply self-attention and feed-forward; `mask`, `causal` and `cache` as in attention."""
         x = self.attention_residual(
             x, lambda x: self.attention(x, mask=mask, causal=causal, cache=cache)
         )
         return tap("residual", self.feed_forward_residual(x, self.feed_forward))
 
 
-class DecoderBlock(nn.Module):
-    """Causal self-attention, cross-attention to a memory, then feed-forward.
+class DecoderBlock(TransformerBlock):
+    """Causal self-attention, cross-attention to the encoder's output, then feed-forward.
 
     >>> from torch import ones
-    >>> DecoderBlock(8, heads=2, d_ff=32)(ones(1, 3, 8), memory=ones(1, 5, 8)).shape
+    >>> DecoderBlock(d_model=8, heads=2, d_ff=32)(ones(1, 3, 8), memory=ones(1, 5, 8)).shape
     torch.Size([1, 3, 8])
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: int,
-        d_ff: int,
-        *,
-        norm: NormPlacement = "pre",
-        activation: str = "relu",
-        dropout: float = 0.0,
-        attention_dropout: float | None = None,
-        hidden_dropout: float | None = None,
-    ) -> None:
-        super().__init__()
-        of_weights = dropout if attention_dropout is None else attention_dropout
-        of_hidden = dropout if hidden_dropout is None else hidden_dropout
-        self.attention = MultiHeadAttention(d_model, heads, dropout=of_weights)
-        self.attention_residual = Residual(d_model, norm, dropout)
-        self.cross_attention = MultiHeadAttention(d_model, heads, dropout=of_weights)
-        self.cross_attention_residual = Residual(d_model, norm, dropout)
-        self.feed_forward = FeedForward(d_model, d_ff, activation=activation, dropout=of_hidden)
-        self.feed_forward_residual = Residual(d_model, norm, dropout)
+    has_cross_attention = True
 
     def forward(
         self,
@@ -248,10 +247,10 @@ class DecoderBlock(nn.Module):
         cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch time width"]:
-        """Let each position look back at its own sequence, then at the whole memory."""
+        """Apply causal self-attention, cross-attention to `memory`, and feed-forward."""
         x = self.attention_residual(x, lambda x: self.attention(x, causal=True, cache=cache))
         x = self.cross_attention_residual(
             x, lambda x: self.cross_attention(x, memory, mask=memory_mask, cache=memory_cache)
         )
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
+        output: Tensor = self.feed_forward_residual(x, self.feed_forward)
+        return output

@@ -1,46 +1,44 @@
-"""Captioners: a picture in, scores of the next token of what is said of it out.
+"""Captioners: an image in, logits of the next token of its caption out.
 
-They are translators' decoders, looking at the places of a grid instead of the words of a sentence.
+They use the same decoders as translators, with the cells of a feature grid as the source.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from workings.errors import UserError, truncate
 from workings.layers.positions import sinusoids
+from workings.layers.transformer import NormPlacement
 from workings.models.seq2seq import (
     START,
+    AttentionKind,
     ConditionalDecoder,
     RecurrentDecoder,
     RNNDecoderState,
     TransformerDecoder,
 )
 from workings.models.vision import VisionEncoder, build_vision_encoder
-from workings.recipes import (
-    RecurrentCaptionerConfig,
-    TransformerCaptionerConfig,
-    parse_captioner_config,
-)
+from workings.modules import build_model
+from workings.recipes import CaptionerVariant, CellKind, parse_captioner_config
 from workings.trace import tap
 
 
 class ImageBatch(NamedTuple):
-    """A batch of pictures, and of which of them each text tells: a picture is looked at once."""
+    """A batch of images, and the image of each caption: an image is encoded once."""
 
-    pixels: UInt8[Tensor, "pictures high wide 3"]
-    image_index: Int[Tensor, " texts"]
+    pixels: UInt8[Tensor, "images height width 3"]
+    image_index: Int[Tensor, " captions"]
 
-    def start_tokens(self) -> Int[Tensor, " texts"]:
-        """A start token for each text."""
+    def start_tokens(self) -> Int[Tensor, " captions"]:
+        """Return a start token for each caption."""
         return torch.full_like(self.image_index, START)
 
 
 class GridEncoder(nn.Module):
-    """What an eye sees as a list of places, each of which knows where it is."""
+    """A vision encoder whose feature grid is projected and given positions. Tap: grid."""
 
     def __init__(self, width: int, encoder: VisionEncoder) -> None:
         super().__init__()
@@ -48,109 +46,188 @@ class GridEncoder(nn.Module):
         self.projection = nn.Linear(encoder.channels, width)
         self.position_mixer = nn.Linear(width, width)
 
-    def forward(self, source: ImageBatch) -> Float[Tensor, "texts places width"]:
-        """Look at each picture; the places of its grid, row by row, for each text about it."""
+    def forward(self, source: ImageBatch) -> Float[Tensor, "captions cells width"]:
+        """Return the grid cells of each caption's image, row by row."""
         grid = self.encoder(source.pixels)
         rows, columns = grid.shape[2:]
-        places = self.projection(grid.flatten(2).transpose(1, 2))
-        where = grid_position_encoding(rows, columns, places.shape[-1]).to(places)
-        seen = places + self.position_mixer(torch.relu(places + where))
-        return tap("grid", seen)[source.image_index]
+        cells = self.projection(grid.flatten(2).transpose(1, 2))
+        positions = grid_position_encoding(rows, columns, cells.shape[-1]).to(cells)
+        cells = cells + self.position_mixer(torch.relu(cells + positions))
+        return tap("grid", cells)[source.image_index]
 
 
-def grid_position_encoding(rows: int, columns: int, width: int) -> Float[Tensor, "places width"]:
-    """Encode the places of a grid, row by row: half of the width tells the row, half the column.
+def grid_position_encoding(rows: int, columns: int, width: int) -> Float[Tensor, "cells width"]:
+    """Return encodings of grid cells, row by row: half of the width per axis.
 
     >>> grid_position_encoding(2, 3, 4).shape
     torch.Size([6, 4])
     """
-    down, across = sinusoids(rows, width - width // 2), sinusoids(columns, width // 2)
+    row_encoding, column_encoding = (
+        sinusoids(rows, width - width // 2),
+        sinusoids(columns, width // 2),
+    )
     both = (
-        down.unsqueeze(1).expand(rows, columns, -1),
-        across.unsqueeze(0).expand(rows, columns, -1),
+        row_encoding.unsqueeze(1).expand(rows, columns, -1),
+        column_encoding.unsqueeze(0).expand(rows, columns, -1),
     )
     return torch.cat(both, -1).flatten(0, 1)
 
 
 class FeatureBatchNorm(nn.BatchNorm1d):
-    """What tells a vector from others: batch norm; a picture alone is held against those before.
+    """Batch norm of image vectors; a batch of one image uses the running statistics.
 
-    What all pictures share says nothing of any; left in, it would drive the tanh behind it to its
-    end within a hundred steps, and no gradient would ever come back to the eye.
+    It removes what all images have in common. Without it, that part would saturate the tanh that
+    follows within a hundred steps, and the vision encoder would get no gradient.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__(width, momentum=0.05)
 
     def forward(
-        self, x: Float[Tensor, "texts width"], num_images: int = 2
-    ) -> Float[Tensor, "texts width"]:
-        """Take away the mean, of the batch or in the end of all, and divide by the spread."""
-        of_batch = self.training and num_images > 1
-        seen = self.running_mean, self.running_var
+        self, x: Float[Tensor, "captions width"], num_images: int = 2
+    ) -> Float[Tensor, "captions width"]:
+        """Normalize each feature by the batch, or by the running mean and variance."""
+        uses_batch = self.training and num_images > 1
         assert self.momentum is not None
         return nn.functional.batch_norm(
-            x, *seen, self.weight, self.bias, of_batch, self.momentum, self.eps
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            uses_batch,
+            self.momentum,
+            self.eps,
         )
 
 
-class RecurrentCaptioner(RecurrentDecoder[ImageBatch]):
-    """A recurrent decoder that begins with one vector of the picture, and sees as much as it may.
+class Captioner(ConditionalDecoder[ImageBatch]):
+    """Base class of captioners: a decoder with a grid encoder."""
 
-    `none` is the notes' way: the vector is its first state, and all it knows.
+    grid: GridEncoder
+
+
+class RecurrentCaptioner(RecurrentDecoder[ImageBatch], Captioner):
+    """A recurrent decoder whose initial state is computed from the mean of the image's grid.
+
+    With `attention="none"`, as in Show and Tell, it sees no more of the image than that.
+
+    >>> model = RecurrentCaptioner(vocab_size=100, d_model=16, hidden_size=32)
+    >>> images = ImageBatch(torch.zeros(2, 32, 32, 3, dtype=torch.uint8), torch.tensor([0, 1]))
+    >>> model(images, torch.zeros(2, 5, dtype=torch.long)).shape
+    torch.Size([2, 5, 100])
     """
 
     def __init__(
-        self, config: RecurrentCaptionerConfig, vocab_size: int, encoder: VisionEncoder
+        self,
+        vocab_size: int,
+        *,
+        encoder: VisionEncoder | None = None,
+        d_model: int = 128,
+        cell: CellKind = "lstm",
+        hidden_size: int = 256,
+        layers: int = 1,
+        attention: AttentionKind = "additive",
+        dropout: float = 0.1,
+        tie_embeddings: bool = True,
+        output_bias: bool = False,
     ) -> None:
-        super().__init__(config, vocab_size)
-        self.grid = GridEncoder(config.hidden_size, encoder)
-        # With attention the eye gets its gradient elsewhere.
-        self.feature_norm = FeatureBatchNorm(config.hidden_size) if self.attention is None else None
-        self.state_projection = nn.Linear(config.hidden_size, config.hidden_size * config.layers)
+        super().__init__(
+            vocab_size,
+            d_model=d_model,
+            cell=cell,
+            hidden_size=hidden_size,
+            layers=layers,
+            attention=attention,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+            output_bias=output_bias,
+        )
+        self.grid = GridEncoder(hidden_size, encoder or build_vision_encoder())
+        # With attention, the vision encoder gets its gradient through the attention.
+        self.feature_norm = FeatureBatchNorm(hidden_size) if self.attention is None else None
+        self.state_projection = nn.Linear(hidden_size, hidden_size * layers)
 
     def init_state(self, source: ImageBatch) -> RNNDecoderState:
-        places = self.dropout(self.grid(source))
-        whole = places.mean(1)
+        cells = self.dropout(self.grid(source))
+        context = cells.mean(1)
         if self.feature_norm is not None:
-            whole = self.feature_norm(whole, len(source.pixels))
-        return self.build_state(self.state_projection(whole), places, None, whole)
+            context = self.feature_norm(context, len(source.pixels))
+        return self.build_state(self.state_projection(context), cells, None, context)
 
 
-class TransformerCaptioner(TransformerDecoder[ImageBatch]):
-    """A Transformer decoder with cross-attention over the grid."""
+class TransformerCaptioner(TransformerDecoder[ImageBatch], Captioner):
+    """A Transformer decoder with cross-attention to the cells of the image's grid.
+
+    >>> model = TransformerCaptioner(vocab_size=100, d_model=16, layers=1, heads=2)
+    >>> images = ImageBatch(torch.zeros(2, 32, 32, 3, dtype=torch.uint8), torch.tensor([0, 1]))
+    >>> model(images, torch.zeros(2, 5, dtype=torch.long)).shape
+    torch.Size([2, 5, 100])
+    """
 
     def __init__(
-        self, config: TransformerCaptionerConfig, vocab_size: int, encoder: VisionEncoder
+        self,
+        vocab_size: int,
+        *,
+        encoder: VisionEncoder | None = None,
+        d_model: int = 128,
+        layers: int = 2,
+        heads: int = 4,
+        d_ff: int | None = None,
+        norm: NormPlacement = "pre",
+        activation: str = "relu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation_dropout: float | None = None,
+        tie_embeddings: bool = True,
+        output_bias: bool = False,
     ) -> None:
-        super().__init__(config, vocab_size)
-        self.grid = GridEncoder(config.d_model, encoder)
+        super().__init__(
+            vocab_size,
+            d_model=d_model,
+            layers=layers,
+            heads=heads,
+            d_ff=d_ff,
+            norm=norm,
+            activation=activation,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            activation_dropout=activation_dropout,
+            tie_embeddings=tie_embeddings,
+            output_bias=output_bias,
+        )
+        self.grid = GridEncoder(d_model, encoder or build_vision_encoder())
 
     def encode(self, source: ImageBatch) -> tuple[Tensor, None]:
         return self.dropout(self.grid(source)), None
 
 
-Captioner = ConditionalDecoder[ImageBatch]
+CAPTIONERS: dict[str, Callable[..., Captioner]] = {
+    "recurrent": RecurrentCaptioner,
+    "transformer": TransformerCaptioner,
+}
 
 
 def build_captioner(
-    table: dict[str, Any], vocab_size: int, *, pixels: int = 64, pretrained: bool = False
+    model: CaptionerVariant | Mapping[str, Any],
+    vocab_size: int,
+    *,
+    pixels: int = 64,
+    pretrained: bool = False,
 ) -> Captioner:
-    """Make the model that a recipe's `[model]` section describes, with fresh weights.
+    """Build the model that a recipe's `[model]` section describes, with new weights.
 
-    `pixels`: how wide and high the pictures are that it is to see.
-    `pretrained`: its eye has the weights of its package, if the recipe asks for them.
+    - `pixels`: height and width of the images.
+    - `pretrained`: load the pretrained weights of the vision encoder if the recipe asks for them.
     """
-    kinds: dict[str, Callable[[Any, int, VisionEncoder], Captioner]] = {
-        "recurrent": RecurrentCaptioner,
-        "transformer": TransformerCaptioner,
-    }
-    kind, config = parse_captioner_config(table)
-    try:
-        eye = build_vision_encoder(
-            config, pixels=pixels, pretrained=pretrained and config.pretrained
-        )
-        return kinds[kind](config, vocab_size, eye)
-    except (RuntimeError, MemoryError) as error:
-        told = truncate(str(error) or "out of memory", 150)
-        raise UserError(f"model: it cannot be made like this: {told}") from None
+    config = parse_captioner_config(model)
+    settings = config.settings()
+    encoder = build_model(
+        build_vision_encoder,
+        name=settings.pop("encoder"),
+        channels=settings.pop("channels"),
+        blocks=settings.pop("blocks"),
+        image_size=pixels,
+        pretrained=settings.pop("pretrained") and pretrained,
+    )
+    return build_model(CAPTIONERS[config.kind], vocab_size=vocab_size, encoder=encoder, **settings)

@@ -1,9 +1,9 @@
-"""What every text classifier is to the task that trains it."""
+"""Text classifiers: token ids in, logits of the classes out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,137 +12,149 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from workings.errors import UserError, truncate
+from workings.errors import UserError
 from workings.layers.convolution import Convolution, max_pool, mean_pool, padding_mask
 from workings.layers.dropout import Dropout
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm
-from workings.recipes import (
-    ClassifierConfig,
-    ConvolutionConfig,
-    NgramConfig,
-    PerceptronConfig,
-    Pooling,
-    RecurrentClassifierConfig,
-    TransformerClassifierConfig,
-    parse_classifier_config,
-)
+from workings.modules import Rebuildable, build_model
+from workings.recipes import CellKind, ClassifierVariant, Padding, Pooling, parse_classifier_config
 from workings.trace import tap
 
 
-class TextClassifier(nn.Module, ABC):
-    """Ids in, a score for each class out."""
+class TextClassifier(Rebuildable, ABC):
+    """Base class of all text classifiers."""
 
-    fixed_length: int | None = None  # set where every text must have the same length
+    fixed_length: int | None = None  # the length of every text, if the model needs one
 
     def prepare(self, texts: Sequence[Sequence[int]], labels: Sequence[int]) -> None:
-        """Look at the training texts once, before training; most models need not."""
+        """Collect statistics of the training texts before training; most models need none."""
 
     def featurize(self, ids: Sequence[int]) -> Sequence[int]:
-        """Turn a text's ids into what `forward` reads; for most models the ids themselves."""
+        """Convert a text's token ids to the input of `forward`; by default the ids themselves."""
         return ids
 
     @abstractmethod
     def forward(
         self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
-        """Score the classes."""
+        """Return the logits of the classes."""
 
 
 class NgramClassifier(TextClassifier):
-    """Scores classes by the n-grams that occur in a text, however often."""
+    """A linear classifier over the set of a text's n-grams, with naive-Bayes weights.
+
+    The feature of an n-gram is its log-count ratio for each class; training learns a factor for
+    each (NBSVM, Wang and Manning 2012). Call `prepare` before training.
+
+    >>> model = NgramClassifier(vocab_size=10, num_classes=2, min_count=1)
+    >>> model.prepare([[5, 6], [8, 7]], labels=[0, 1])
+    >>> model.featurize([5, 6, 9])
+    array([1, 2, 5])
+    """
 
     keys: Tensor
     ratios: Tensor
 
-    def __init__(self, config: NgramConfig, vocab_size: int, num_classes: int) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        max_n: int = 3,
+        min_count: int = 2,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        if vocab_size**config.max_n >= 2**62:
+        if vocab_size**max_n >= 2**62:
             raise UserError(
-                f"max_n = {config.max_n}: too long for {vocab_size:,} tokens to tell apart"
+                f"max_n = {max_n}: n-grams of {vocab_size:,} tokens would not fit into 64-bit keys"
             )
-        self.config, self.vocab_size, self.num_classes = config, vocab_size, num_classes
-        # Row 0 is padding. `keys` are the n-grams as numbers, in order.
+        self.vocab_size, self.num_classes = vocab_size, num_classes
+        self.max_n, self.min_count, self.dropout = max_n, min_count, dropout
+        # Row 0 is padding. `keys` are the n-grams as integers, sorted.
         self.register_buffer("keys", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("ratios", torch.zeros(1, num_classes))
         self.weights = nn.Parameter(torch.zeros(1, num_classes))
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
     def prepare(self, texts: Sequence[Sequence[int]], labels: Sequence[int]) -> None:
-        """Count the n-grams of the training texts and how they lean."""
+        """Count the n-grams of the training texts and compute their log-count ratios."""
         if len(self.keys):
-            return  # counted when the run began
-        found = [self._unique_ngrams(ids) for ids in texts]
-        keys, places = np.unique(np.concatenate(found), return_inverse=True)
-        of_text = np.repeat(np.asarray(labels), [len(f) for f in found])
+            return  # a resumed run has counted them already
+        ngrams = [self._unique_ngrams(ids) for ids in texts]
+        keys, indices = np.unique(np.concatenate(ngrams), return_inverse=True)
+        text_labels = np.repeat(np.asarray(labels), [len(unique) for unique in ngrams])
         counts = np.zeros((len(keys), self.num_classes))
-        np.add.at(counts, (places, of_text), 1)
-        often = counts.sum(1) >= self.config.min_count
-        if not often.any():
+        np.add.at(counts, (indices, text_labels), 1)
+        is_frequent = counts.sum(1) >= self.min_count
+        if not is_frequent.any():
             raise UserError(
                 f"too few texts to learn from, {len(texts):,} with {sum(map(len, texts)):,} tokens"
-                f": no n-gram is in {self.config.min_count:,} of them; a lower model.min_count?"
+                f": no n-gram is in {self.min_count:,} of them; a lower model.min_count?"
             )
-        inside = counts[often] + 1  # one for luck, so that nothing is impossible
-        outside = counts[often].sum(1, keepdims=True) - counts[often] + 1
+        counts = counts[is_frequent]
+        inside = counts + 1  # add-one smoothing
+        outside = counts.sum(1, keepdims=True) - counts + 1
         ratios = np.log(inside / inside.sum(0)) - np.log(outside / outside.sum(0))
-        self.keys = torch.from_numpy(keys[often])
+        self.keys = torch.from_numpy(keys[is_frequent])
         self.ratios = torch.cat(
             (torch.zeros(1, self.num_classes), torch.from_numpy(ratios).float())
         )
         self.weights = nn.Parameter(torch.zeros_like(self.ratios))
 
     def featurize(self, ids: Sequence[int]) -> Any:
-        """Number the n-grams of a text that were counted; each once, from 1."""
+        """Return the numbers (from 1) of the known n-grams of a text, each once."""
         numbers = self._look_up(self._unique_ngrams(ids))
         return numbers[numbers > 0]
 
     def index_ngrams(self, ids: Sequence[int]) -> list[NDArray[np.int64]]:
-        """Number the single tokens, the pairs, … that begin at each place; 0: never counted."""
+        """Return for each n the numbers of the n-grams at each position; 0 is unknown."""
         return [self._look_up(keys) for keys in self._ngrams_by_length(ids)]
 
     def _look_up(self, ngrams: NDArray[np.int64]) -> NDArray[np.int64]:
         keys = self.keys.numpy()
         if not len(keys) or not len(ngrams):
             return np.zeros(len(ngrams), dtype=np.int64)
-        place = np.searchsorted(keys, ngrams).clip(max=len(keys) - 1)
-        return np.where(keys[place] == ngrams, place + 1, 0)
+        index = np.searchsorted(keys, ngrams).clip(max=len(keys) - 1)
+        return np.where(keys[index] == ngrams, index + 1, 0)
 
     def _unique_ngrams(self, ids: Sequence[int]) -> NDArray[np.int64]:
         return np.unique(np.concatenate(self._ngrams_by_length(ids)))
 
     def _ngrams_by_length(self, ids: Sequence[int]) -> list[NDArray[np.int64]]:
-        """Write each n-gram as one number, in a number system with a digit for every token."""
-        tokens = np.asarray(ids, dtype=np.int64) + 1  # 0 is no token, so that lengths differ
-        base, grown, all_of_them = self.vocab_size + 1, tokens, [tokens]
-        for n in range(1, self.config.max_n):
+        """Return the 1-grams, 2-grams, … of a text as integers in base `vocab_size + 1`."""
+        tokens = np.asarray(ids, dtype=np.int64) + 1  # digit 0 is unused, so that lengths differ
+        base, ngrams, by_length = self.vocab_size + 1, tokens, [tokens]
+        for n in range(1, self.max_n):
             if len(tokens) <= n:
                 break
-            grown = grown[:-1] * base + tokens[n:]
-            all_of_them.append(grown)
-        return all_of_them
+            ngrams = ngrams[:-1] * base + tokens[n:]
+            by_length.append(ngrams)
+        return by_length
 
     def forward(
         self,
         ids: Int[Tensor, "batch ngrams"],
         lengths: Int[Tensor, " batch"],  # noqa: ARG002
     ) -> Float[Tensor, "batch classes"]:
-        """Add up what the n-grams say."""
-        says = self.ratios * self.weights
-        if self.training and self.config.dropout:
-            kept = torch.rand(ids.shape, device=ids.device) >= self.config.dropout
-            ids = ids * kept
-        return tap("scores", F.embedding_bag(ids, says, mode="sum", padding_idx=0)) + self.bias
+        """Return the sum of the weighted ratios of a text's n-grams."""
+        evidence = self.ratios * self.weights
+        if self.training and self.dropout:
+            is_kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
+            ids = ids * is_kept
+        return tap("scores", F.embedding_bag(ids, evidence, mode="sum", padding_idx=0)) + self.bias
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Make room for as many n-grams as were counted."""
+        """Resize the buffers to the number of n-grams in the state dict, then load them."""
         count = state[f"{prefix}keys"].numel()
         rows = (count + 1, self.num_classes)
         for name, shape in (("keys", (count,)), ("ratios", rows), ("weights", rows)):
             if state[f"{prefix}{name}"].shape != shape:
                 raise RuntimeError(f"{name}: expected the shape {shape}")
-        if self.weights.shape != state[f"{prefix}weights"].shape:  # else somebody may train them
+        # Keep the parameter if its shape fits: an optimizer may hold it.
+        if self.weights.shape != state[f"{prefix}weights"].shape:
             for name in ("keys", "ratios"):
                 setattr(self, name, torch.zeros_like(state[f"{prefix}{name}"]))
             self.weights = nn.Parameter(torch.zeros_like(state[f"{prefix}weights"]))
@@ -150,15 +162,25 @@ class NgramClassifier(TextClassifier):
 
 
 class EmbeddingClassifier(TextClassifier):
-    """Embed, encode to one vector, score the classes."""
+    """Base class of neural classifiers: embedding, `encode` to one vector, linear head.
+
+    `padding`: "masked" texts ignore their padding; "unmasked" and "left" read it as a token.
+    """
 
     def __init__(
-        self, config: ClassifierConfig, vocab_size: int, num_features: int, num_classes: int
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        num_features: int,
+        d_model: int = 128,
+        dropout: float = 0.0,
+        padding: Padding = "masked",
     ) -> None:
         super().__init__()
-        self.excludes_padding = config.padding == "masked"
-        self.embedding = nn.Embedding(vocab_size, config.d_model)
-        self.dropout = Dropout(config.dropout)
+        self.excludes_padding = padding == "masked"
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.dropout = Dropout(dropout)
         self.head = nn.Linear(num_features, num_classes)
 
     @abstractmethod
@@ -167,35 +189,58 @@ class EmbeddingClassifier(TextClassifier):
         x: Float[Tensor, "batch time width"],
         lengths: Int[Tensor, " batch"] | None,
     ) -> Float[Tensor, "batch features"]:
-        """Turn a sequence into one vector; `lengths` is None where padding counts."""
+        """Return one vector per sequence; `lengths` is None if padding counts as a token."""
 
     def forward(
         self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch classes"]:
-        """Score the classes."""
+        """Return the logits of the classes."""
         embedded = tap("embedded", self.embedding(ids))
         encoded = self.encode(self.dropout(embedded), lengths if self.excludes_padding else None)
-        scores: Tensor = self.head(self.dropout(tap("features", encoded)))
-        return scores
+        logits: Tensor = self.head(self.dropout(tap("features", encoded)))
+        return logits
 
 
 class RecurrentClassifier(EmbeddingClassifier):
-    """Read word by word."""
+    """A recurrent classifier: RNN, GRU or LSTM.
+
+    >>> model = RecurrentClassifier(vocab_size=100, num_classes=3, cell="gru", hidden_size=32)
+    >>> model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).shape
+    torch.Size([2, 3])
+    """
 
     def __init__(
-        self, config: RecurrentClassifierConfig, vocab_size: int, num_classes: int
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        d_model: int = 128,
+        cell: CellKind = "lstm",
+        hidden_size: int = 64,
+        layers: int = 1,
+        bidirectional: bool = False,
+        pooling: Pooling = "max",
+        dropout: float = 0.0,
+        padding: Padding = "masked",
     ) -> None:
-        # The notes read the class off one direction's last state, whatever the directions.
-        ways = 2 if config.bidirectional and config.pooling != "last" else 1
-        super().__init__(config, vocab_size, config.hidden_size * ways, num_classes)
-        self.pooling = config.pooling
+        # With pooling "last", the notes use one direction only, even if there are two.
+        directions = 2 if bidirectional and pooling != "last" else 1
+        super().__init__(
+            vocab_size,
+            num_classes,
+            num_features=hidden_size * directions,
+            d_model=d_model,
+            dropout=dropout,
+            padding=padding,
+        )
+        self.pooling = pooling
         self.recurrent = RecurrentStack(
-            config.cell,
-            config.d_model,
-            config.hidden_size,
-            layers=config.layers,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
+            cell,
+            d_model,
+            hidden_size,
+            layers=layers,
+            bidirectional=bidirectional,
+            dropout=dropout,
         )
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -206,13 +251,38 @@ class RecurrentClassifier(EmbeddingClassifier):
         return pool(states, lengths, self.pooling)
 
 
-class Perceptron(EmbeddingClassifier):
-    """Every position has weights of its own, and every text the same length; or none has them."""
+class PerceptronClassifier(EmbeddingClassifier):
+    """A multilayer perceptron over all embeddings of a text, or over their mean.
 
-    def __init__(self, config: PerceptronConfig, vocab_size: int, num_classes: int) -> None:
-        super().__init__(config, vocab_size, config.hidden_sizes[-1], num_classes)
-        self.fixed_length = config.length if config.pooling == "flatten" else None
-        widths = ((self.fixed_length or 1) * config.d_model, *config.hidden_sizes)
+    With pooling "flatten", every position has its own weights, and all texts have one `length`.
+
+    >>> model = PerceptronClassifier(vocab_size=100, num_classes=3, pooling="mean")
+    >>> model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        d_model: int = 128,
+        pooling: Literal["flatten", "mean"] = "flatten",
+        length: int = 500,
+        hidden_sizes: Sequence[int] = (1024, 128),
+        dropout: float = 0.0,
+        padding: Padding = "masked",
+    ) -> None:
+        super().__init__(
+            vocab_size,
+            num_classes,
+            num_features=hidden_sizes[-1],
+            d_model=d_model,
+            dropout=dropout,
+            padding=padding,
+        )
+        self.fixed_length = length if pooling == "flatten" else None
+        widths = ((self.fixed_length or 1) * d_model, *hidden_sizes)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -227,29 +297,54 @@ class Perceptron(EmbeddingClassifier):
 
 
 class ConvolutionClassifier(EmbeddingClassifier):
-    """Look through a window that slides along the text."""
+    """Stacked one-dimensional convolutions, pooled to one vector, and a hidden layer.
 
-    def __init__(self, config: ConvolutionConfig, vocab_size: int, num_classes: int) -> None:
-        super().__init__(config, vocab_size, config.hidden_size, num_classes)
-        widths = (config.d_model, *config.channels)
-        self.layers = nn.ModuleList(
-            Convolution(a, b, config.kernel, stride=config.stride) for a, b in pairwise(widths)
+    >>> model = ConvolutionClassifier(vocab_size=100, num_classes=3, channels=(32, 32), kernel=3)
+    >>> model(torch.zeros(2, 20, dtype=torch.long), torch.tensor([20, 3])).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        d_model: int = 128,
+        channels: Sequence[int] = (128, 128),
+        kernel: int = 7,
+        stride: int = 3,
+        hidden_size: int = 128,
+        pooling: Literal["max", "flatten"] = "max",
+        length: int = 500,
+        dropout: float = 0.0,
+        padding: Padding = "masked",
+    ) -> None:
+        super().__init__(
+            vocab_size,
+            num_classes,
+            num_features=hidden_size,
+            d_model=d_model,
+            dropout=dropout,
+            padding=padding,
         )
-        # Shorter texts would leave a later window nothing to see.
+        self.layers = nn.ModuleList(
+            Convolution(a, b, kernel, stride=stride) for a, b in pairwise((d_model, *channels))
+        )
+        # The shortest text of which the last convolution still sees a window.
         self.min_length = 1
-        for _ in config.channels:
-            self.min_length = (self.min_length - 1) * config.stride + config.kernel
-        seen, self.pooling = 1, config.pooling
-        if config.pooling == "flatten":
-            self.fixed_length = seen = config.length
-            for _ in config.channels:
-                seen = (seen - config.kernel) // config.stride + 1
-            if seen < 1:
-                raise UserError(f"length = {config.length}: at least {self.min_length} are needed")
-        self.hidden_layer = nn.Linear(config.channels[-1] * seen, config.hidden_size)
+        for _ in channels:
+            self.min_length = (self.min_length - 1) * stride + kernel
+        windows, self.pooling = 1, pooling
+        if pooling == "flatten":
+            self.fixed_length = windows = length
+            for _ in channels:
+                windows = (windows - kernel) // stride + 1
+            if windows < 1:
+                raise UserError(f"length = {length}: must be at least {self.min_length}")
+        self.hidden_layer = nn.Linear(channels[-1] * windows, hidden_size)
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        # Windows that see padding are not pooled, but where a text has no other.
+        # Windows over padding are not pooled, unless a text is too short to have others.
         if lengths is not None and (self.pooling == "flatten" or lengths.min() < self.min_length):
             x = x * padding_mask(lengths, x.shape[1]).unsqueeze(-1)
         if x.shape[1] < self.min_length:
@@ -263,23 +358,46 @@ class ConvolutionClassifier(EmbeddingClassifier):
 
 
 class TransformerClassifier(EmbeddingClassifier):
-    """Let every token look at every other."""
+    """A Transformer encoder, pooled to one vector.
+
+    >>> model = TransformerClassifier(vocab_size=100, num_classes=3, d_model=16, layers=1)
+    >>> model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).shape
+    torch.Size([2, 3])
+    """
 
     def __init__(
-        self, config: TransformerClassifierConfig, vocab_size: int, num_classes: int
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        d_model: int = 128,
+        layers: int = 2,
+        heads: int = 4,
+        d_ff: int = 256,
+        positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal",
+        max_positions: int = 512,
+        pooling: Pooling = "mean",
+        dropout: float = 0.0,
+        padding: Padding = "masked",
     ) -> None:
-        super().__init__(config, vocab_size, config.d_model, num_classes)
-        self.pooling = config.pooling
-        self.positions: nn.Module = nn.Identity()
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.d_model)
-        elif config.positions == "learned":
-            self.positions = LearnedPositions(config.max_positions, config.d_model)
-        self.blocks = nn.ModuleList(
-            EncoderBlock(config.d_model, config.heads, config.d_ff, dropout=config.dropout)
-            for _ in range(config.layers)
+        super().__init__(
+            vocab_size,
+            num_classes,
+            num_features=d_model,
+            d_model=d_model,
+            dropout=dropout,
+            padding=padding,
         )
-        self.norm = LayerNorm(config.d_model)
+        self.pooling = pooling
+        self.positions: nn.Module = nn.Identity()
+        if positions == "sinusoidal":
+            self.positions = SinusoidalPositions(d_model)
+        elif positions == "learned":
+            self.positions = LearnedPositions(max_positions, d_model)
+        self.blocks = nn.ModuleList(
+            EncoderBlock(d_model, heads, d_ff, dropout=dropout) for _ in range(layers)
+        )
+        self.norm = LayerNorm(d_model)
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])[:, None, None, :]
@@ -294,7 +412,7 @@ def pool(
     lengths: Int[Tensor, " batch"] | None,
     mode: Pooling,
 ) -> Float[Tensor, "batch width"]:
-    """Make one vector of a sequence."""
+    """Pool each sequence to one vector: its last position, the maximum or the mean."""
     if mode == "last":
         if lengths is None:
             return x[:, -1]
@@ -303,20 +421,23 @@ def pool(
     return max_pool(x, mask) if mode == "max" else mean_pool(x, mask)
 
 
-CLASSIFIERS: dict[str, Callable[[Any, int, int], TextClassifier]] = {
+CLASSIFIERS: dict[str, Callable[..., TextClassifier]] = {
     "recurrent": RecurrentClassifier,
-    "perceptron": Perceptron,
+    "perceptron": PerceptronClassifier,
     "convolution": ConvolutionClassifier,
     "transformer": TransformerClassifier,
     "ngrams": NgramClassifier,
 }
 
 
-def build_classifier(table: dict[str, Any], vocab_size: int, num_classes: int) -> TextClassifier:
-    """Make the model that a recipe's `[model]` section describes, with fresh weights."""
-    kind, config = parse_classifier_config(table)
-    try:
-        return CLASSIFIERS[kind](config, vocab_size, num_classes)
-    except (RuntimeError, MemoryError) as error:
-        told = truncate(str(error) or "out of memory", 150)
-        raise UserError(f"model: it cannot be made like this: {told}") from None
+def build_classifier(
+    model: ClassifierVariant | Mapping[str, Any], vocab_size: int, num_classes: int
+) -> TextClassifier:
+    """Build the model that a recipe's `[model]` section describes, with new weights."""
+    config = parse_classifier_config(model)
+    return build_model(
+        CLASSIFIERS[config.kind],
+        vocab_size=vocab_size,
+        num_classes=num_classes,
+        **config.settings(),
+    )

@@ -1,134 +1,160 @@
-"""Language models: ids in, scores of the next token at every place out; and start and step.
+"""Language models: token ids in, logits of the next token out.
 
-`forward` reads whole windows in training. `start` and `step` are what decoding asks: a prompt in
-one pass, then a token at a time, with a state that remembers what was read.
+`forward` scores all positions at once, for training; `start` and `step` score one token after the
+other, for generation.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError, truncate
+from workings.errors import UserError
 from workings.layers.cache import KeyValueCache
 from workings.layers.dropout import Dropout
 from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
-from workings.layers.transformer import EncoderBlock, LayerNorm
-from workings.recipes import (
-    LanguageModelConfig,
-    RecurrentLanguageModelConfig,
-    TransformerLanguageModelConfig,
-    parse_language_model_config,
-)
+from workings.layers.transformer import EncoderBlock, LayerNorm, NormPlacement
+from workings.modules import Rebuildable, build_model, has_hooks
+from workings.recipes import CellKind, LanguageModelVariant, parse_language_model_config
 from workings.trace import is_tracing, tap
 
 FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
 
 
-class LanguageModel(nn.Module, ABC):
-    """Embed, go through layers that never look ahead, score the vocabulary."""
+class LanguageModel(Rebuildable, ABC):
+    """Base class: an embedding, layers that do not look ahead, and a head over the vocabulary."""
 
-    max_positions: int | None = None  # positions the model has, where it cannot go on without end
-    is_recurrent: bool = False  # all it has read, in a state of fixed size
+    max_positions: int | None = None  # the longest context, if it is limited
+    is_recurrent: bool = False  # the state has a fixed size
 
-    def __init__(self, config: LanguageModelConfig, vocab_size: int, num_features: int) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        d_model: int,
+        num_features: int,
+        dropout: float,
+        tie_embeddings: bool,
+    ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocab_size, config.d_model)
-        self.dropout = Dropout(config.dropout)
-        if config.tie_embeddings and num_features != config.d_model:
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.dropout = Dropout(dropout)
+        if tie_embeddings and num_features != d_model:
             raise UserError(
                 f"tie_embeddings = true: the head shares the embedding's weights, so d_model must "
-                f"be {num_features}, not {config.d_model}"
+                f"be {num_features}, not {d_model}"
             )
-        self.head = nn.Linear(num_features, vocab_size, bias=not config.tie_embeddings)
-        nn.init.normal_(self.embedding.weight, std=0.02 if config.tie_embeddings else 1.0)
-        if config.tie_embeddings:
-            self.head.weight = self.embedding.weight  # u = h Eᵀ
+        self.head = nn.Linear(num_features, vocab_size, bias=not tie_embeddings)
+        nn.init.normal_(self.embedding.weight, std=0.02 if tie_embeddings else 1.0)
+        if tie_embeddings:
+            self.head.weight = self.embedding.weight
 
     @abstractmethod
     def forward_features(self, ids: Int[Tensor, "batch time"], state: Any) -> tuple[Tensor, Any]:
-        """Features at every place, and what to remember; None: the sequence begins."""
+        """Return the features that the head scores, at all positions, and the new state.
+
+        A `state` of None starts the sequences, and need not be returned.
+        """
 
     @abstractmethod
     def init_state(self) -> Any:
-        """A state that remembers nothing yet."""
+        """Return the state before the first token."""
 
     def forward(
         self, ids: Int[Tensor, "batch time"], state: Any = None
     ) -> tuple[Float[Tensor, "batch time vocabulary"], Any]:
-        """Score the next token at every place; go on from a state, where one is given."""
+        """Return the logits of the next token at every position; continue from a `state`."""
         features, state = self.forward_features(ids, state)
         return self.head(tap("features", features)), state
 
     def start(self, prompt: Int[Tensor, "batch time"]) -> tuple[Tensor, Any]:
-        """Read a prompt of at least one token; score what follows it."""
+        """Read a prompt of at least one token; return the logits of the token after it."""
         features, state = self.forward_features(prompt, self.init_state())
         return self.head(features[:, -1]), state
 
     def step(self, tokens: Int[Tensor, " batch"], state: Any) -> tuple[Tensor, Any]:
-        """Read a token; score what follows."""
+        """Read one token of each sequence; return the logits of the next."""
         features, state = self.forward_features(tokens.unsqueeze(1), state)
         return self.head(features[:, -1]), state
 
 
 class RNNState:
-    """What a recurrent model remembers: the state of each layer."""
+    """The hidden states of all layers of a recurrent language model."""
 
     def __init__(self, layers: list[list[HiddenState]]) -> None:
         self.layers = layers
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "RNNState":
-        """Make a state of these rows."""
+        """Return the state of these rows of the batch."""
         return self._map(lambda t: t[rows])
 
     def detach(self) -> "RNNState":
-        """The same, but gradients end here: truncated back-propagation."""
+        """Return the state without its gradient history: truncated backpropagation."""
         return self._map(Tensor.detach)
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> "RNNState":
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "RNNState":
         return RNNState(
-            [[tuple(change(t) for t in memory) for memory in ways] for ways in self.layers]
+            [
+                [tuple(function(t) for t in state) for state in directions]
+                for directions in self.layers
+            ]
         )
 
 
 class RecurrentLM(LanguageModel):
-    """Reads token after token; the whole past is in the state."""
+    """A recurrent language model: RNN, GRU or LSTM.
+
+    >>> model = RecurrentLM(vocab_size=100, d_model=16, hidden_size=32, cell="gru")
+    >>> model(torch.zeros(2, 5, dtype=torch.long))[0].shape
+    torch.Size([2, 5, 100])
+    """
 
     is_recurrent = True
 
-    def __init__(self, config: RecurrentLanguageModelConfig, vocab_size: int) -> None:
-        super().__init__(config, vocab_size, config.hidden_size)
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        d_model: int = 128,
+        cell: CellKind = "lstm",
+        hidden_size: int = 256,
+        layers: int = 1,
+        dropout: float = 0.0,
+        tie_embeddings: bool = False,
+        chrono_init: int | None = None,
+    ) -> None:
+        super().__init__(
+            vocab_size,
+            d_model=d_model,
+            num_features=hidden_size,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+        )
         self.recurrent = RecurrentStack(
-            config.cell,
-            config.d_model,
-            config.hidden_size,
-            layers=config.layers,
-            dropout=config.dropout,
-            chrono_steps=config.chrono_init,
+            cell, d_model, hidden_size, layers=layers, dropout=dropout, chrono_init=chrono_init
         )
 
     def init_state(self) -> RNNState | None:
-        return None  # zeros
+        return None  # torch's layers start from zeros
 
     def forward_features(self, ids: Tensor, state: RNNState | None) -> tuple[Tensor, RNNState]:
         embedded = self.dropout(tap("embedded", self.embedding(ids)))
-        before = None if state is None else state.layers
-        states, _, memories = self.recurrent(embedded, hidden_states=before)
-        return self.dropout(states), RNNState(memories)
+        initial = None if state is None else state.layers
+        outputs, _, final = self.recurrent(embedded, hidden_states=initial)
+        return self.dropout(outputs), RNNState(final)
 
 
 class KVState:
-    """What a Transformer remembers: keys and values of each block.
+    """The key-value caches of all blocks, and the fast step if there is one.
 
-    And the last tokens themselves, where positions may come to an end.
-
-    With it goes the fast way to read a token, where there is one.
+    A model with learned positions also keeps the last tokens, to read them again when it runs out
+    of positions.
     """
 
     def __init__(
@@ -137,53 +163,80 @@ class KVState:
         self.caches, self.fast_step, self.tokens = caches, fast_step, tokens
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "KVState":
-        """Make a state of these rows."""
+        """Return the state of these rows of the batch."""
         tokens = None if self.tokens is None else self.tokens[rows]
         return KVState([cache.select(rows) for cache in self.caches], self.fast_step, tokens)
 
     def with_empty_caches(self) -> "KVState":
-        """The same tokens, but nothing of them in the caches."""
+        """Return a state with the same tokens and empty caches."""
         return KVState([KeyValueCache() for _ in self.caches], self.fast_step, self.tokens)
 
 
 class TransformerLM(LanguageModel):
-    """Every token looks back at all before it."""
+    """A decoder-only Transformer.
 
-    def __init__(self, config: TransformerLanguageModelConfig, vocab_size: int) -> None:
-        super().__init__(config, vocab_size, config.d_model)
+    >>> model = TransformerLM(vocab_size=100, d_model=16, layers=2, heads=4)
+    >>> model(torch.zeros(2, 5, dtype=torch.long))[0].shape
+    torch.Size([2, 5, 100])
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        d_model: int = 128,
+        layers: int = 4,
+        heads: int = 4,
+        kv_heads: int | None = None,
+        d_ff: int | None = None,
+        positions: Literal["learned", "sinusoidal", "rotary"] = "rotary",
+        max_positions: int = 256,
+        norm: NormPlacement = "pre",
+        activation: str = "gelu",
+        dropout: float = 0.0,
+        tie_embeddings: bool = True,
+    ) -> None:
+        super().__init__(
+            vocab_size,
+            d_model=d_model,
+            num_features=d_model,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+        )
         self.positions: SinusoidalPositions | LearnedPositions | None = None
-        if config.positions == "sinusoidal":
-            self.positions = SinusoidalPositions(config.d_model)
-        elif config.positions == "learned":
-            self.positions = LearnedPositions(config.max_positions, config.d_model)
-            self.max_positions = config.max_positions
+        if positions == "sinusoidal":
+            self.positions = SinusoidalPositions(d_model)
+        elif positions == "learned":
+            self.positions = LearnedPositions(max_positions, d_model)
+            self.max_positions = max_positions
         self.blocks = nn.ModuleList(
             EncoderBlock(
-                config.d_model,
-                config.heads,
-                config.d_ff or 4 * config.d_model,
-                norm=config.norm,
-                activation=config.activation,
-                dropout=config.dropout,
-                kv_heads=config.kv_heads,
-                rotary=config.positions == "rotary",
+                d_model,
+                heads,
+                d_ff or 4 * d_model,
+                norm=norm,
+                activation=activation,
+                dropout=dropout,
+                kv_heads=kv_heads,
+                rotary=positions == "rotary",
             )
-            for _ in range(config.layers)
+            for _ in range(layers)
         )
-        self.norm = LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        self._scale_residual_init(config.layers)
+        self.norm = LayerNorm(d_model) if norm == "pre" else nn.Identity()
+        self._scale_residual_init(layers)
 
     def _scale_residual_init(self, layers: int) -> None:
-        """Start with small steps: what is added to the residual path grows with the depth."""
+        """Scale the output projections by `1/√(2 · layers)`, as GPT-2 does.
+
+        Otherwise the variance of the residual stream would grow with the depth.
+        """
         for name, weight in self.named_parameters():
             if name.endswith(("attention.output.weight", "feed_forward.outer.weight")):
                 with torch.no_grad():
                     weight.mul_((2 * layers) ** -0.5)
 
     def init_state(self) -> KVState:
-        # Modules that somebody has hooked have to be called as such.
-        hooked = any(m._forward_pre_hooks or m._forward_hooks for m in self.modules())
-        fast = None if hooked or self.training else self._build_fast_step()
+        fast = None if has_hooks(self) or self.training else self._build_fast_step()
         return KVState([KeyValueCache() for _ in self.blocks], fast)
 
     def step(self, tokens: Int[Tensor, " batch"], state: KVState) -> tuple[Tensor, KVState]:
@@ -195,21 +248,22 @@ class TransformerLM(LanguageModel):
     def forward_features(self, ids: Tensor, state: KVState | None) -> tuple[Tensor, KVState | None]:
         if state is None:
             return self._run_blocks(ids, None), None
-        late = self._update_recent_tokens(ids, state)
+        recent = self._update_recent_tokens(ids, state)
         if self._is_full(state, ids.shape[1]):
-            # No positions are left: begin anew with the later half of what there is room for.
-            state, ids = state.with_empty_caches(), late
+            # All positions are used up: start again with the later half of the context.
+            state, ids = state.with_empty_caches(), recent
         return self._run_blocks(ids, state.caches), state
 
     def _update_recent_tokens(self, ids: Tensor, state: KVState) -> Tensor:
-        """Remember as many tokens as are read again where positions come to an end."""
+        """Append tokens to the state's recent ones; keep as many as are read again."""
         if self.max_positions is None:
             return ids
-        before = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
-        state.tokens = before[:, -max(self.max_positions // 2, 1) :]
+        tokens = ids if state.tokens is None else torch.cat((state.tokens, ids), 1)
+        state.tokens = tokens[:, -max(self.max_positions // 2, 1) :]
         return state.tokens
 
     def _is_full(self, state: KVState, new: int) -> bool:
+        """Return True if `new` more tokens would exceed the number of positions."""
         return self.max_positions is not None and state.caches[0].length + new > self.max_positions
 
     def _run_blocks(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
@@ -223,7 +277,7 @@ class TransformerLM(LanguageModel):
         return normed
 
     def _build_fast_step(self) -> FastStep:
-        """Make a step of the whole model as a plain function, with the weights as they are now."""
+        """Return a step of the whole model as a plain function, with the current weights."""
         embedding, positions = self.embedding.weight, self.positions
         head = fast_linear(self.head)
         norm = fast_norm(self.norm) if isinstance(self.norm, LayerNorm) else None
@@ -243,17 +297,15 @@ class TransformerLM(LanguageModel):
         return step
 
 
-LANGUAGE_MODELS: dict[str, Callable[[Any, int], LanguageModel]] = {
+LANGUAGE_MODELS: dict[str, Callable[..., LanguageModel]] = {
     "recurrent": RecurrentLM,
     "transformer": TransformerLM,
 }
 
 
-def build_language_model(table: dict[str, Any], vocab_size: int) -> LanguageModel:
-    """Make the model that a recipe's `[model]` section describes, with fresh weights."""
-    kind, config = parse_language_model_config(table)
-    try:
-        return LANGUAGE_MODELS[kind](config, vocab_size)
-    except (RuntimeError, MemoryError) as error:
-        told = truncate(str(error) or "out of memory", 150)
-        raise UserError(f"model: it cannot be made like this: {told}") from None
+def build_language_model(
+    model: LanguageModelVariant | Mapping[str, Any], vocab_size: int
+) -> LanguageModel:
+    """Build the model that a recipe's `[model]` section describes, with new weights."""
+    config = parse_language_model_config(model)
+    return build_model(LANGUAGE_MODELS[config.kind], vocab_size=vocab_size, **config.settings())

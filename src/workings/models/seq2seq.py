@@ -1,13 +1,13 @@
-"""What writes a text about something: a sentence in another language, a picture.
+"""Decoders that generate a text from a source: the target side of translators and captioners.
 
-`forward` reads whole texts, in training. `start` and `step` are what decoding asks: what it is
-about in one pass, then a token at a time.
+`forward` scores all positions of the target at once, for training; `start` and `step` encode the
+source and then score one token after the other, for generation.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,49 +22,60 @@ from workings.layers.fast_step import FastDecoder, KeyValues
 from workings.layers.loss import chunked_cross_entropy
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
-from workings.layers.transformer import DecoderBlock, LayerNorm
-from workings.recipes import DecoderConfig, RecurrentDecoderConfig, TransformerDecoderConfig
+from workings.layers.transformer import DecoderBlock, LayerNorm, NormPlacement
+from workings.modules import Rebuildable, has_hooks
+from workings.recipes import CellKind
 from workings.trace import is_tracing, tap
 
-PAD, START = 0, 1  # of every tokenizer
+PAD, START = 0, 1  # token ids that are the same in every tokenizer
+AttentionKind: TypeAlias = Literal["none", "fixed", "additive", "dot", "general"]
 
 
 class SourceBatch(Protocol):
-    """What is written about: a batch of it."""
+    """A batch of sources: sentences or images."""
 
     def start_tokens(self) -> Int[Tensor, " batch"]:
-        """A start token for each text to be written."""
+        """Return a start token for each target text."""
 
 
 Source = TypeVar("Source", bound=SourceBatch)
 
 
-class ConditionalDecoder(nn.Module, ABC, Generic[Source]):
-    """A vocabulary and what scores it; how it gets from one thing to the other is each kind's."""
+class ConditionalDecoder(Rebuildable, ABC, Generic[Source]):
+    """Base class: a target embedding, and a head over the vocabulary that may share its weights.
 
-    def __init__(self, config: DecoderConfig, vocab_size: int) -> None:
+    `output_bias` gives a tied head a bias, as Marian has; an untied head always has one.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        d_model: int,
+        dropout: float,
+        tie_embeddings: bool,
+        output_bias: bool,
+    ) -> None:
         super().__init__()
-        self.target_embedding = build_embedding(vocab_size, config.d_model)
-        self.dropout = Dropout(config.dropout)
-        self.head = nn.Linear(
-            config.d_model, vocab_size, bias=config.output_bias or not config.tie_embeddings
-        )
-        if config.tie_embeddings:
+        self.target_embedding = build_embedding(vocab_size, d_model)
+        self.dropout = Dropout(dropout)
+        self.head = nn.Linear(d_model, vocab_size, bias=output_bias or not tie_embeddings)
+        if tie_embeddings:
             self.head.weight = self.target_embedding.weight
 
     @abstractmethod
     def forward_features(
         self, source: Source, target: Int[Tensor, "batch time"]
     ) -> Float[Tensor, "batch time width"]:
-        """What stands at each place of a text, given all before it, that the head scores."""
+        """Return the features that the head scores, at all positions of the target."""
 
     @abstractmethod
     def init_state(self, source: Source) -> Any:
-        """Read what is to be written about: a state in which nothing is written yet."""
+        """Encode the source; return the decoder state before the first token."""
 
     @abstractmethod
     def decode_step(self, tokens: Int[Tensor, " batch"], state: Any) -> tuple[Tensor, Any]:
-        """Write a token of each text: features, and the state after it."""
+        """Read one token of each target; return the features of the next, and the new state."""
 
     def forward(
         self,
@@ -74,10 +85,10 @@ class ConditionalDecoder(nn.Module, ABC, Generic[Source]):
         label_smoothing: float = 0.0,
         scheduled_sampling_rate: float = 0.0,
     ) -> Tensor:
-        """Score the next token at every place; or, given the following ones, their summed loss.
+        """Return the logits of the next token at every position; given `labels`, the summed loss.
 
-        The loss leaves out where the following is padding. `student`: the share of the tokens
-        that are not the text's, but what the model itself writes there.
+        Labels that are padding do not count. With `scheduled_sampling_rate`, that share of the
+        target tokens is replaced by samples of the model's own predictions.
         """
         features = (
             self._scheduled_sampling_features(source, target, scheduled_sampling_rate)
@@ -85,77 +96,83 @@ class ConditionalDecoder(nn.Module, ABC, Generic[Source]):
             else self.forward_features(source, target)
         )
         if labels is None:
-            scores: Tensor = self.head(features)
-            return scores
-        real = labels != PAD
+            logits: Tensor = self.head(features)
+            return logits
+        is_token = labels != PAD
         return chunked_cross_entropy(
-            features[real], self.head.weight, self.head.bias, labels[real], label_smoothing
+            features[is_token], self.head.weight, self.head.bias, labels[is_token], label_smoothing
         )
 
     def _scheduled_sampling_features(
         self, source: Source, target: Int[Tensor, "batch time"], scheduled_sampling_rate: float
     ) -> Float[Tensor, "batch time width"]:
-        """The features, where a share of the tokens after the first is the model's own."""
+        """Return the features with sampled predictions as some of the inputs after the first."""
         features, state = self.decode_step(target[:, 0], self.init_state(source))
-        found = [features]
+        all_features = [features]
         for tokens in target[:, 1:].unbind(1):
             with torch.no_grad():
-                chances = torch.softmax(self.head(features).float(), -1)
-                own = torch.multinomial(chances, 1).squeeze(1)
-                is_own = torch.rand(len(tokens), device=tokens.device) < scheduled_sampling_rate
-            features, state = self.decode_step(torch.where(is_own, own, tokens), state)
-            found.append(features)
-        return torch.stack(found, 1)
+                probabilities = torch.softmax(self.head(features).float(), -1)
+                sampled = torch.multinomial(probabilities, 1).squeeze(1)
+                is_sampled = torch.rand(len(tokens), device=tokens.device) < scheduled_sampling_rate
+            features, state = self.decode_step(torch.where(is_sampled, sampled, tokens), state)
+            all_features.append(features)
+        return torch.stack(all_features, 1)
 
     def start(self, source: Source) -> tuple[Float[Tensor, "batch vocabulary"], Any]:
-        """Read what it is about; score the first token."""
+        """Encode the source; return the logits of the first token."""
         return self.step(source.start_tokens(), self.init_state(source))
 
     def step(
         self, tokens: Int[Tensor, " batch"], state: Any
     ) -> tuple[Float[Tensor, "batch vocabulary"], Any]:
-        """Read a token of the text; score the next."""
+        """Read one token of each target; return the logits of the next."""
         features, state = self.decode_step(tokens, state)
         return self.head(features), state
 
     def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
-        """Vectors of tokens, which all have the same size."""
+        """Return the embeddings of tokens, scaled to components of size one."""
         return tap("embedded", embedding(ids) * embedding.embedding_dim**0.5)
 
 
 def build_embedding(vocab_size: int, d_model: int) -> nn.Embedding:
-    """Vectors of length one or so: as rows of the head, they score moderately to begin with."""
+    """Return an embedding with vectors of length one: a tied head then starts with small logits."""
     embedding = nn.Embedding(vocab_size, d_model)
     nn.init.normal_(embedding.weight, std=d_model**-0.5)
     return embedding
 
 
+# -- recurrent decoders ----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class RNNDecoderState:
-    """What a recurrent decoder remembers: its own states, and what it writes about."""
+    """The hidden states of a recurrent decoder, and the encoded source."""
 
     hidden_states: list[list[HiddenState]]
-    encoder_states: Float[Tensor, "batch places hidden"]
-    keys: Float[Tensor, "batch places d"]
-    padding_mask: Bool[Tensor, "batch places"] | None
-    context: Float[Tensor, "batch hidden"]  # all of it in one vector
+    encoder_states: Float[Tensor, "batch source hidden"]
+    keys: Float[Tensor, "batch source d"]  # the encoder states as the attention compares them
+    padding_mask: Bool[Tensor, "batch source"] | None
+    context: Float[Tensor, "batch hidden"]  # the whole source as one vector
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "RNNDecoderState":
-        """Make a state of these rows."""
-        real = None if self.padding_mask is None else self.padding_mask[rows]
-        memories = [[tuple(t[rows] for t in m) for m in ways] for ways in self.hidden_states]
+        """Return the state of these rows of the batch."""
+        mask = None if self.padding_mask is None else self.padding_mask[rows]
+        hidden_states = [
+            [tuple(t[rows] for t in state) for state in directions]
+            for directions in self.hidden_states
+        ]
         return RNNDecoderState(
-            memories, self.encoder_states[rows], self.keys[rows], real, self.context[rows]
+            hidden_states, self.encoder_states[rows], self.keys[rows], mask, self.context[rows]
         )
 
 
 class DecoderAttention(nn.Module):
-    """One query, the decoder's state, looks at many. Taps: those of `attend`."""
+    """Attention from the decoder's hidden state to the encoder states. Taps: those of `attend`."""
 
     def __init__(self, kind: str, hidden_size: int) -> None:
         super().__init__()
         if kind not in ("additive", "dot", "general"):
-            raise UserError(f"context {kind!r}: expected additive, dot or general")
+            raise UserError(f"attention {kind!r}: expected additive, dot or general")
         self.additive = (
             AdditiveSimilarity(hidden_size, hidden_size, hidden_size)
             if kind == "additive"
@@ -163,61 +180,82 @@ class DecoderAttention(nn.Module):
         )
         self.general = GeneralSimilarity(hidden_size, hidden_size) if kind == "general" else None
 
-    def project(self, states: Float[Tensor, "batch places hidden"]) -> Tensor:
-        """What of the states the query is compared with: once a text."""
+    def project(self, states: Float[Tensor, "batch source hidden"]) -> Tensor:
+        """Return the keys of the encoder states, which are computed once per source."""
         return states if self.additive is None else self.additive.project(states)
 
     def forward(
         self, query: Float[Tensor, "batch hidden"], state: RNNDecoderState
     ) -> Float[Tensor, "batch hidden"]:
-        """Mix the states by how well they fit the query."""
-        compare: Callable[[Tensor, Tensor], Tensor] = self.general or scaled_dot
+        """Return the encoder states, averaged with the attention weights of the query."""
+        similarity: Callable[[Tensor, Tensor], Tensor] = self.general or scaled_dot
         if self.additive is not None:
-            compare = self.additive.compare
+            similarity = self.additive.compare
         mask = None if state.padding_mask is None else state.padding_mask.unsqueeze(1)
         mixed = attend(
-            query.unsqueeze(1), state.keys, state.encoder_states, mask=mask, similarity=compare
+            query.unsqueeze(1), state.keys, state.encoder_states, mask=mask, similarity=similarity
         )
         return mixed.squeeze(1)
 
 
 class RecurrentDecoder(ConditionalDecoder[Source], Generic[Source]):
-    """RNN, GRU or LSTM; `begin` is up to what it writes about."""
+    """Base class of recurrent decoders: RNN, GRU or LSTM. Subclasses implement `init_state`.
 
-    def __init__(self, config: RecurrentDecoderConfig, vocab_size: int) -> None:
-        super().__init__(config, vocab_size)
-        width, hidden = config.d_model, config.hidden_size
-        self.attention_kind, self.num_layers = config.attention, config.layers
-        self.is_lstm = config.cell == "lstm"
-        sees = self.attention_kind != "none"
+    `attention` is what the decoder sees of the source at every step: "none" (only the initial state
+    depends on the source), "fixed" (one vector), or attention with the named similarity.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        d_model: int,
+        cell: CellKind,
+        hidden_size: int,
+        layers: int,
+        attention: AttentionKind,
+        dropout: float,
+        tie_embeddings: bool,
+        output_bias: bool,
+    ) -> None:
+        super().__init__(
+            vocab_size,
+            d_model=d_model,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+            output_bias=output_bias,
+        )
+        self.attention_kind, self.num_layers = attention, layers
+        self.is_lstm = cell == "lstm"
+        has_context = attention != "none"
         self.attention = (
-            DecoderAttention(self.attention_kind, hidden)
-            if self.attention_kind not in ("none", "fixed")
-            else None
+            DecoderAttention(attention, hidden_size) if attention not in ("none", "fixed") else None
         )
         self.decoder = RecurrentStack(
-            config.cell,
-            width + (hidden if sees else 0),
-            hidden,
-            layers=config.layers,
-            dropout=config.dropout,
+            cell,
+            d_model + (hidden_size if has_context else 0),
+            hidden_size,
+            layers=layers,
+            dropout=dropout,
         )
-        self.readout = nn.Linear(hidden + (hidden + width if sees else 0), width)
+        self.readout = nn.Linear(
+            hidden_size + (hidden_size + d_model if has_context else 0), d_model
+        )
 
     def build_state(
         self,
         initial_hidden: Float[Tensor, "batch all"],
-        encoder_states: Float[Tensor, "batch places hidden"],
-        padding_mask: Bool[Tensor, "batch places"] | None,
+        encoder_states: Float[Tensor, "batch source hidden"],
+        padding_mask: Bool[Tensor, "batch source"] | None,
         context: Float[Tensor, "batch hidden"],
     ) -> RNNDecoderState:
-        """A state to begin with, out of the hidden ones of all layers side by side."""
+        """Return the initial state; `initial_hidden` has the layers' hidden states concatenated."""
         hidden = torch.tanh(initial_hidden).chunk(self.num_layers, -1)
-        memories: list[list[HiddenState]] = [
+        hidden_states: list[list[HiddenState]] = [
             [(h, torch.zeros_like(h)) if self.is_lstm else (h,)] for h in hidden
         ]
         keys = encoder_states if self.attention is None else self.attention.project(encoder_states)
-        return RNNDecoderState(memories, encoder_states, keys, padding_mask, context)
+        return RNNDecoderState(hidden_states, encoder_states, keys, padding_mask, context)
 
     def decode_step(
         self, tokens: Int[Tensor, " batch"], state: RNNDecoderState
@@ -229,20 +267,21 @@ class RecurrentDecoder(ConditionalDecoder[Source], Generic[Source]):
     def _advance(
         self, embedded: Float[Tensor, "batch width"], state: RNNDecoderState
     ) -> tuple[Tensor, Tensor | None, RNNDecoderState]:
-        """Go on by a token: the state of the top layer, and what it has seen."""
+        """Read one token; return the top layer's hidden state, the context and the new state."""
         context = self._compute_context(state)
-        seen = embedded if context is None else torch.cat((embedded, context), -1)
-        _, last, memories = self.decoder(seen.unsqueeze(1), hidden_states=state.hidden_states)
-        return last[:, 0], context, replace(state, hidden_states=memories)
+        inputs = embedded if context is None else torch.cat((embedded, context), -1)
+        _, last, final = self.decoder(inputs.unsqueeze(1), hidden_states=state.hidden_states)
+        return last[:, 0], context, replace(state, hidden_states=final)
 
     def _compute_context(self, state: RNNDecoderState) -> Tensor | None:
-        """What the decoder sees before it writes."""
+        """Return what the decoder sees of the source at this step, if anything."""
         if self.attention is not None:
             context: Tensor = self.attention(state.hidden_states[-1][0][0], state)
             return context
         return state.context if self.attention_kind == "fixed" else None
 
     def _read_out(self, hidden: Tensor, context: Tensor | None, embedded: Tensor) -> Tensor:
+        """Combine hidden state, context and input into the features that the head scores."""
         parts = [hidden] if context is None else [hidden, context, embedded]
         features = torch.tanh(self.readout(torch.cat(parts, -1)))
         dropped: Tensor = self.dropout(tap("features", features))
@@ -256,7 +295,7 @@ class RecurrentDecoder(ConditionalDecoder[Source], Generic[Source]):
         if self.attention is None:
             return self._forward_all_steps(embedded, state)
         hidden, contexts = [], []
-        for token in embedded.unbind(1):  # what can be done for all tokens is done outside
+        for token in embedded.unbind(1):  # only the recurrence itself has to be in the loop
             last, context, state = self._advance(token, state)
             assert context is not None
             hidden.append(last)
@@ -266,20 +305,23 @@ class RecurrentDecoder(ConditionalDecoder[Source], Generic[Source]):
     def _forward_all_steps(
         self, embedded: Float[Tensor, "batch time width"], state: RNNDecoderState
     ) -> Tensor:
-        """All steps in one call: what is seen does not depend on what is written."""
+        """Compute all steps in one call: without attention, the context is the same at each."""
         context = None
         if self.attention_kind == "fixed":
             context = state.context.unsqueeze(1).expand(-1, embedded.shape[1], -1)
-        seen = embedded if context is None else torch.cat((embedded, context), -1)
-        states, _, _ = self.decoder(seen, hidden_states=state.hidden_states)
+        inputs = embedded if context is None else torch.cat((embedded, context), -1)
+        states, _, _ = self.decoder(inputs, hidden_states=state.hidden_states)
         return self._read_out(states, context, embedded)
 
 
-class TransformerDecoderState:
-    """What a decoder remembers: keys and values of each translation, and what it looks at.
+# -- Transformer decoders --------------------------------------------------------------------------
 
-    That is of each source, and the translations of one source share it. Rows are translations;
-    those of one source stand together, equally many of each.
+
+class TransformerDecoderState:
+    """The key-value caches of the hypotheses, and the encoded sources that they attend to.
+
+    Rows are hypotheses. Those of one source are adjacent and equally many per source
+    (`rows_per_source`), so that the source is stored once.
     """
 
     def __init__(
@@ -300,20 +342,23 @@ class TransformerDecoderState:
         )
 
     def select(self, rows: Int[Tensor, " chosen"]) -> "TransformerDecoderState":
-        """Make a state of these rows."""
-        of = rows // self.rows_per_source
-        each = _count_rows_per_source(of)
-        kept = of[::each]
-        source, mask, memory = self.encoder_output, self.mask, self.key_values
-        if len(kept) != len(source) or not torch.equal(kept, torch.arange(len(source)).to(kept)):
-            source, mask = source[kept], None if mask is None else mask[kept]
-            memory = memory and [(key[kept], value[kept]) for key, value in memory]
+        """Return the state of these rows of the batch."""
+        source_index = rows // self.rows_per_source
+        rows_per_source = _count_rows_per_source(source_index)
+        sources = source_index[::rows_per_source]
+        output, mask, key_values = self.encoder_output, self.mask, self.key_values
+        unchanged = torch.arange(len(output)).to(sources)
+        if len(sources) != len(output) or not torch.equal(sources, unchanged):
+            output, mask = output[sources], None if mask is None else mask[sources]
+            key_values = key_values and [(k[sources], v[sources]) for k, v in key_values]
         caches = [cache.select(rows) for cache in self.caches]
-        return TransformerDecoderState(caches, source, mask, self.fast_decoder, memory, each)
+        return TransformerDecoderState(
+            caches, output, mask, self.fast_decoder, key_values, rows_per_source
+        )
 
 
 def _count_rows_per_source(source_index: Int[Tensor, " rows"]) -> int:
-    """How many rows of one source stand together, if it is as many of each; else one.
+    """Return how many adjacent rows each source has, if all have equally many; else 1.
 
     >>> [_count_rows_per_source(torch.tensor(rows)) for rows in ([4, 4, 7, 7], [4, 4, 7], [4])]
     [2, 1, 1]
@@ -323,21 +368,52 @@ def _count_rows_per_source(source_index: Int[Tensor, " rows"]) -> int:
 
 
 class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
-    """Blocks of self-attention and cross-attention; `read` is up to what it writes about."""
+    """Base class of Transformer decoders with cross-attention. Subclasses implement `encode`."""
 
-    def __init__(self, config: TransformerDecoderConfig, vocab_size: int) -> None:
-        super().__init__(config, vocab_size)
-        self.positions = SinusoidalPositions(config.d_model)
-        self.decoder = nn.ModuleList(
-            DecoderBlock(**block_arguments(config)) for _ in range(config.layers)
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        d_model: int,
+        layers: int,
+        heads: int,
+        d_ff: int | None,
+        norm: NormPlacement,
+        activation: str,
+        dropout: float,
+        attention_dropout: float,
+        activation_dropout: float | None,
+        tie_embeddings: bool,
+        output_bias: bool,
+    ) -> None:
+        super().__init__(
+            vocab_size,
+            d_model=d_model,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+            output_bias=output_bias,
         )
-        self.decoder_norm = build_final_norm(config)
+        self.positions = SinusoidalPositions(d_model)
+        self.decoder = nn.ModuleList(
+            DecoderBlock(
+                d_model,
+                heads,
+                d_ff or 4 * d_model,
+                norm=norm,
+                activation=activation,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                activation_dropout=activation_dropout,
+            )
+            for _ in range(layers)
+        )
+        self.decoder_norm = build_final_norm(d_model, norm)
 
     @abstractmethod
     def encode(
         self, source: Source
-    ) -> tuple[Float[Tensor, "batch places width"], Float[Tensor, "batch 1 1 places"] | None]:
-        """What the decoder looks at, and a mask that keeps padding out."""
+    ) -> tuple[Float[Tensor, "batch source width"], Float[Tensor, "batch 1 1 source"] | None]:
+        """Return the encoder output that the decoder attends to, and an additive padding mask."""
 
     def forward_features(
         self, source: Source, target: Int[Tensor, "batch time"]
@@ -350,16 +426,14 @@ class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
         return normed
 
     def embed_with_positions(self, embedding: nn.Embedding, ids: Tensor, start: int) -> Tensor:
-        """Vectors of tokens, with where they stand."""
-        placed: Tensor = self.dropout(self.positions(self.embed(embedding, ids), start))
-        return placed
+        """Return the embeddings of tokens plus their positions, of which the first is `start`."""
+        embedded: Tensor = self.dropout(self.positions(self.embed(embedding, ids), start))
+        return embedded
 
     def init_state(self, source: Source) -> TransformerDecoderState:
         memory, mask = self.encode(source)
-        # Modules that somebody has hooked have to be called as such.
-        hooked = any(m._forward_pre_hooks or m._forward_hooks for m in self.modules())
         fast = None
-        if not hooked and not self.training and not torch.is_grad_enabled():
+        if not has_hooks(self) and not self.training and not torch.is_grad_enabled():
             fast = FastDecoder([b for b in self.decoder if isinstance(b, DecoderBlock)])
         return TransformerDecoderState([KeyValueCache() for _ in self.decoder], memory, mask, fast)
 
@@ -381,20 +455,6 @@ class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
         return self.decoder_norm(x).squeeze(1), state
 
 
-def block_arguments(config: TransformerDecoderConfig) -> dict[str, Any]:
-    """What the blocks of encoder and decoder have in common."""
-    return {
-        "d_model": config.d_model,
-        "heads": config.heads,
-        "d_ff": config.d_ff or 4 * config.d_model,
-        "norm": config.norm,
-        "activation": config.activation,
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "hidden_dropout": config.activation_dropout,
-    }
-
-
-def build_final_norm(config: TransformerDecoderConfig) -> nn.Module:
-    """With the norms in front, what comes out of the last block has none yet."""
-    return LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+def build_final_norm(d_model: int, norm: NormPlacement) -> nn.Module:
+    """Return the norm after the last block; post-norm blocks have normalized their output."""
+    return LayerNorm(d_model) if norm == "pre" else nn.Identity()

@@ -1,121 +1,139 @@
-"""Translators: a source in, scores of the next token of its translation out."""
+"""Translators: a sentence in, logits of the next token of its translation out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from workings.errors import UserError, truncate
+from workings.errors import UserError
+from workings.layers.convolution import padding_mask
 from workings.layers.recurrent import HiddenState, RecurrentStack
-from workings.layers.transformer import EncoderBlock
+from workings.layers.transformer import EncoderBlock, NormPlacement
 from workings.models.seq2seq import (
     PAD,
     START,
+    AttentionKind,
     ConditionalDecoder,
     RecurrentDecoder,
     RNNDecoderState,
     TransformerDecoder,
-    block_arguments,
     build_embedding,
     build_final_norm,
 )
-from workings.recipes import (
-    RecurrentTranslatorConfig,
-    TransformerTranslatorConfig,
-    TranslatorConfig,
-    parse_translator_config,
-)
+from workings.modules import build_model
+from workings.recipes import CellKind, TranslatorVariant, parse_translator_config
 
-__all__ = ["PAD", "START", "SentenceBatch", "Translator", "build_translator"]
+__all__ = [
+    "PAD",
+    "START",
+    "RecurrentTranslator",
+    "SentenceBatch",
+    "TransformerTranslator",
+    "Translator",
+    "build_translator",
+]
 
 
 class SentenceBatch(NamedTuple):
-    """A batch of sentences, padded at their ends."""
+    """A batch of source sentences, padded at their ends."""
 
     ids: Int[Tensor, "batch time"]
     lengths: Int[Tensor, " batch"]
 
     def padding_mask(self) -> Bool[Tensor, "batch time"] | None:
-        """Where there are tokens, not padding; None: everywhere."""
+        """Return True at the tokens and False at padding; None if there is no padding."""
         time = self.ids.shape[1]
-        if int(self.lengths.min()) == time:
-            return None
-        return torch.arange(time, device=self.ids.device) < self.lengths.unsqueeze(1)
+        return None if int(self.lengths.min()) == time else padding_mask(self.lengths, time)
 
     def start_tokens(self) -> Int[Tensor, " batch"]:
-        """A start token for each translation."""
+        """Return a start token for each translation."""
         return torch.full_like(self.lengths, START)
 
 
 class Translator(ConditionalDecoder[SentenceBatch]):
-    """What writes about sentences: it has a vocabulary to read, as well."""
+    """Base class of translators: a decoder with a source embedding."""
 
     source_embedding: nn.Embedding
 
-    def add_source_embedding(self, config: TranslatorConfig, vocab_size: int) -> None:
-        """Make the vectors of the source's tokens: those of the target's, or others."""
+    def add_source_embedding(
+        self, source_vocab_size: int, target_vocab_size: int, d_model: int, *, shared: bool
+    ) -> None:
+        """Create the source embedding, or share that of the target."""
+        if not shared:
+            self.source_embedding = build_embedding(source_vocab_size, d_model)
+            return
+        if source_vocab_size != target_vocab_size:
+            raise UserError("model.share_embeddings = true: one embedding needs one vocabulary")
         self.source_embedding = self.target_embedding
-        if not config.share_embeddings:
-            self.source_embedding = build_embedding(vocab_size, config.d_model)
-
-
-def build_translator(
-    table: dict[str, Any], source_vocab_size: int, target_vocab_size: int
-) -> Translator:
-    """Make the model that a recipe's `[model]` section describes, with fresh weights."""
-    # Each kind is a module of its own, which knows this one.
-    # MOVED-IMPORT
-    # MOVED-IMPORT
-
-    kinds: dict[str, Callable[[Any, int, int], Translator]] = {
-        "recurrent": RecurrentTranslator,
-        "transformer": TransformerTranslator,
-    }
-    kind, config = parse_translator_config(table)
-    if config.share_embeddings and source_vocab_size != target_vocab_size:
-        raise UserError("model.share_embeddings = true: one embedding needs one vocabulary")
-    try:
-        return kinds[kind](config, source_vocab_size, target_vocab_size)
-    except (RuntimeError, MemoryError) as error:
-        told = truncate(str(error) or "out of memory", 150)
-        raise UserError(f"model: it cannot be made like this: {told}") from None
 
 
 class RecurrentTranslator(RecurrentDecoder[SentenceBatch], Translator):
-    """RNN, GRU or LSTM, with as much of the source as the recipe lets it see."""
+    """A recurrent encoder-decoder: RNN, GRU or LSTM, with or without attention.
+
+    >>> model = RecurrentTranslator(100, 120, d_model=16, hidden_size=32, attention="dot")
+    >>> source = SentenceBatch(torch.zeros(2, 7, dtype=torch.long), torch.tensor([7, 4]))
+    >>> model(source, torch.zeros(2, 5, dtype=torch.long)).shape
+    torch.Size([2, 5, 120])
+    """
 
     def __init__(
-        self, config: RecurrentTranslatorConfig, source_vocab_size: int, target_vocab_size: int
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        d_model: int = 128,
+        cell: CellKind = "gru",
+        hidden_size: int = 256,
+        layers: int = 1,
+        bidirectional: bool = True,
+        attention: AttentionKind = "additive",
+        dropout: float = 0.1,
+        tie_embeddings: bool = True,
+        share_embeddings: bool = False,
+        output_bias: bool = False,
     ) -> None:
-        super().__init__(config, target_vocab_size)
-        self.add_source_embedding(config, source_vocab_size)
+        super().__init__(
+            target_vocab_size,
+            d_model=d_model,
+            cell=cell,
+            hidden_size=hidden_size,
+            layers=layers,
+            attention=attention,
+            dropout=dropout,
+            tie_embeddings=tie_embeddings,
+            output_bias=output_bias,
+        )
+        self.add_source_embedding(
+            source_vocab_size, target_vocab_size, d_model, shared=share_embeddings
+        )
         self.encoder = RecurrentStack(
-            config.cell,
-            config.d_model,
-            config.hidden_size,
-            layers=config.layers,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
+            cell,
+            d_model,
+            hidden_size,
+            layers=layers,
+            bidirectional=bidirectional,
+            dropout=dropout,
         )
-        both = self.encoder.output_size
+        encoder_size = self.encoder.output_size
         self.merge = (
-            nn.Linear(both, config.hidden_size) if both != config.hidden_size else nn.Identity()
+            nn.Linear(encoder_size, hidden_size) if encoder_size != hidden_size else nn.Identity()
         )
-        # s_0 = h_T, where they are alike; else it is predicted.
+        # Without attention and with one direction, the encoder's final state is the decoder's
+        # initial state; otherwise that is computed from it.
         self.state_projection = None
-        if config.attention != "none" or config.bidirectional:
-            self.state_projection = nn.Linear(both, config.hidden_size * config.layers)
+        if attention != "none" or bidirectional:
+            self.state_projection = nn.Linear(encoder_size, hidden_size * layers)
 
     def init_state(self, source: SentenceBatch) -> RNNDecoderState:
         embedded = self.dropout(self.embed(self.source_embedding, source.ids))
         if self.state_projection is None:
-            memories = self._final_hidden_states(embedded, source)
-            last = memories[-1][0][0]
-            return RNNDecoderState(memories, last.unsqueeze(1), last.unsqueeze(1), None, last)
-        states, ends, _ = self.encoder(embedded, source.lengths)
-        states, last = self.merge(self.dropout(states)), ends.flatten(1)  # both ways
+            hidden_states = self._final_hidden_states(embedded, source)
+            last = hidden_states[-1][0][0]
+            return RNNDecoderState(hidden_states, last.unsqueeze(1), last.unsqueeze(1), None, last)
+        states, last, _ = self.encoder(embedded, source.lengths)
+        states, last = self.merge(self.dropout(states)), last.flatten(1)  # both directions
         return self.build_state(
             self.state_projection(last), states, source.padding_mask(), self.merge(last)
         )
@@ -123,43 +141,108 @@ class RecurrentTranslator(RecurrentDecoder[SentenceBatch], Translator):
     def _final_hidden_states(
         self, embedded: Tensor, source: SentenceBatch
     ) -> list[list[HiddenState]]:
-        """What the encoder itself remembers after the last real token of each sentence."""
+        """Return the encoder's hidden states after the last token of each sentence."""
         groups = []
-        for length in sorted(set(source.lengths.tolist())):  # padding must not be read
+        for length in sorted(set(source.lengths.tolist())):  # so that no padding is read
             rows = (source.lengths == length).nonzero().flatten()
-            _, _, memories = self.encoder(embedded[rows, :length])
-            groups.append((rows, memories))
+            _, _, final = self.encoder(embedded[rows, :length])
+            groups.append((rows, final))
         order = torch.cat([rows for rows, _ in groups]).argsort()
         return [
             [
                 tuple(
-                    torch.cat([memories[k][0][i] for _, memories in groups])[order]
-                    for i in range(len(ways[0]))
+                    torch.cat([final[k][0][i] for _, final in groups])[order]
+                    for i in range(len(directions[0]))
                 )
             ]
-            for k, ways in enumerate(groups[0][1])
+            for k, directions in enumerate(groups[0][1])
         ]
 
 
 class TransformerTranslator(TransformerDecoder[SentenceBatch], Translator):
-    """Every token of the translation looks at all of it before, and at all of the source."""
+    """A Transformer encoder-decoder.
+
+    >>> model = TransformerTranslator(100, 100, d_model=16, layers=2, heads=4)
+    >>> source = SentenceBatch(torch.zeros(2, 7, dtype=torch.long), torch.tensor([7, 4]))
+    >>> model(source, torch.zeros(2, 5, dtype=torch.long)).shape
+    torch.Size([2, 5, 100])
+    """
 
     def __init__(
-        self, config: TransformerTranslatorConfig, source_vocab_size: int, target_vocab_size: int
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        d_model: int = 128,
+        layers: int = 4,
+        heads: int = 4,
+        d_ff: int | None = None,
+        norm: NormPlacement = "pre",
+        activation: str = "relu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation_dropout: float | None = None,
+        tie_embeddings: bool = True,
+        share_embeddings: bool = True,
+        output_bias: bool = False,
     ) -> None:
-        super().__init__(config, target_vocab_size)
-        self.add_source_embedding(config, source_vocab_size)
-        self.encoder = nn.ModuleList(
-            EncoderBlock(**block_arguments(config)) for _ in range(config.layers)
+        super().__init__(
+            target_vocab_size,
+            d_model=d_model,
+            layers=layers,
+            heads=heads,
+            d_ff=d_ff,
+            norm=norm,
+            activation=activation,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            activation_dropout=activation_dropout,
+            tie_embeddings=tie_embeddings,
+            output_bias=output_bias,
         )
-        self.encoder_norm = build_final_norm(config)
+        self.add_source_embedding(
+            source_vocab_size, target_vocab_size, d_model, shared=share_embeddings
+        )
+        self.encoder = nn.ModuleList(
+            EncoderBlock(
+                d_model,
+                heads,
+                d_ff or 4 * d_model,
+                norm=norm,
+                activation=activation,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                activation_dropout=activation_dropout,
+            )
+            for _ in range(layers)
+        )
+        self.encoder_norm = build_final_norm(d_model, norm)
 
     def encode(self, source: SentenceBatch) -> tuple[Tensor, Tensor | None]:
-        real = source.padding_mask()
+        is_token = source.padding_mask()
         x = self.embed_with_positions(self.source_embedding, source.ids, 0)
         mask = None
-        if real is not None:
-            mask = x.new_zeros(real.shape).masked_fill_(~real, -torch.inf)[:, None, None]
+        if is_token is not None:
+            mask = x.new_zeros(is_token.shape).masked_fill_(~is_token, -torch.inf)[:, None, None]
         for block in self.encoder:
             x = block(x, mask=mask)
         return self.encoder_norm(x), mask
+
+
+TRANSLATORS: dict[str, Callable[..., Translator]] = {
+    "recurrent": RecurrentTranslator,
+    "transformer": TransformerTranslator,
+}
+
+
+def build_translator(
+    model: TranslatorVariant | Mapping[str, Any], source_vocab_size: int, target_vocab_size: int
+) -> Translator:
+    """Build the model that a recipe's `[model]` section describes, with new weights."""
+    config = parse_translator_config(model)
+    return build_model(
+        TRANSLATORS[config.kind],
+        source_vocab_size=source_vocab_size,
+        target_vocab_size=target_vocab_size,
+        **config.settings(),
+    )

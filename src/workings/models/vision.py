@@ -1,7 +1,7 @@
-"""What looks at a picture: convolutions, in plain stages or with a way around them.
+"""Vision encoders: convolutional networks that turn an image into a grid of features.
 
-Norms are over groups of channels, not over the batch: a picture is seen the same way in training
-and afterwards, alone and among others, by one process and by many.
+Their norms are group norms, not batch norms: the features of an image do not depend on the rest of
+the batch, on training or evaluation mode, or on the number of processes.
 """
 
 from collections.abc import Sequence
@@ -15,31 +15,33 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
-from workings.recipes import ENCODERS, CaptionerConfig
+from workings.modules import eval_mode
+from workings.recipes import ENCODERS
 
-GROUP_SIZE = 16  # channels that are normed together
+GROUP_SIZE = 16  # channels per group of a group norm
 
 
 def _group_norm(channels: int) -> nn.GroupNorm:
-    most = max(channels // GROUP_SIZE, 1)
-    groups = next(n for n in range(most, 0, -1) if channels % n == 0)
+    """Return a group norm with groups of `GROUP_SIZE` channels, or a little more."""
+    max_groups = max(channels // GROUP_SIZE, 1)
+    groups = next(n for n in range(max_groups, 0, -1) if channels % n == 0)
     return nn.GroupNorm(groups, channels)
 
 
 class PlainStage(nn.Sequential):
-    """As VGG's: convolutions of three by three, then the largest of each two by two."""
+    """A stage of a VGG: 3×3 convolutions, then 2×2 max pooling."""
 
     def __init__(self, width: int, channels: int, blocks: int) -> None:
         layers: list[nn.Module] = []
         for k in range(blocks):
-            seen = width if k == 0 else channels
-            layers += [nn.Conv2d(seen, channels, 3, padding=1, bias=False), _group_norm(channels)]
+            inputs = width if k == 0 else channels
+            layers += [nn.Conv2d(inputs, channels, 3, padding=1, bias=False), _group_norm(channels)]
             layers.append(nn.ReLU(inplace=True))
         super().__init__(*layers, nn.MaxPool2d(2))
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions, and a way around them (He et al. 2016, norms in front)."""
+    """Two convolutions with a residual connection (pre-activation, He et al. 2016)."""
 
     def __init__(self, width: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -47,23 +49,23 @@ class ResidualBlock(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.conv1 = nn.Conv2d(width, channels, 3, stride=stride, padding=1, bias=False)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        alike = width == channels and stride == 1
+        keeps_shape = width == channels and stride == 1
         self.shortcut = (
-            nn.Identity() if alike else nn.Conv2d(width, channels, 1, stride, bias=False)
+            nn.Identity() if keeps_shape else nn.Conv2d(width, channels, 1, stride, bias=False)
         )
 
     def forward(
-        self, x: Float[Tensor, "batch width high wide"]
-    ) -> Float[Tensor, "batch channels h w"]:
-        """Add what the convolutions see to what was there."""
-        seen = self.relu(self.norm1(x))
-        seen = self.conv2(self.relu(self.norm2(self.conv1(seen))))
-        both: Tensor = seen + self.shortcut(x)
-        return both
+        self, x: Float[Tensor, "batch channels_in height width"]
+    ) -> Float[Tensor, "batch channels_out h w"]:
+        """Return the convolutions' output plus the input, or a projection of it."""
+        features = self.relu(self.norm1(x))
+        features = self.conv2(self.relu(self.norm2(self.conv1(features))))
+        output: Tensor = features + self.shortcut(x)
+        return output
 
 
 class ResidualStage(nn.Sequential):
-    """Residual blocks, the first of which halves the picture."""
+    """Residual blocks, of which the first halves height and width."""
 
     def __init__(self, width: int, channels: int, blocks: int) -> None:
         super().__init__(
@@ -74,13 +76,13 @@ class ResidualStage(nn.Sequential):
         )
 
 
-ChannelValues = Sequence[float]  # one number for red, for green and for blue
-# Of ImageNet's pictures, which torchvision's eyes have learned from.
+ChannelValues = Sequence[float]  # one number each for red, green and blue
+# Statistics of ImageNet, with which torchvision's models were trained.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class VisionEncoder(nn.Module):
-    """Turns pixels into a grid. `channels`: how many features a place of the grid has."""
+    """A convolutional backbone that turns pixels into a grid with `channels` features per cell."""
 
     mean: Tensor
     std: Tensor
@@ -98,82 +100,87 @@ class VisionEncoder(nn.Module):
             self.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
 
     def forward(
-        self, pixels: UInt8[Tensor, "batch high wide 3"]
+        self, pixels: UInt8[Tensor, "batch height width 3"]
     ) -> Float[Tensor, "batch channels rows columns"]:
-        """Look at pictures."""
-        # Not channels last: a convolution one pixel wide with a stride then writes where it must
-        # not, in its backward pass on a CPU (torch 2.13). It is as fast.
-        seen = pixels.permute(0, 3, 1, 2).contiguous().to(self.mean.dtype) / 255
-        grid: Tensor = self.backbone((seen - self.mean) / self.std)
+        """Normalize the pixels and return the feature grid."""
+        # Not in channels-last format: with it, the backward pass of a strided 1×1 convolution
+        # writes out of bounds on a CPU (torch 2.13). The speed is the same.
+        images = pixels.permute(0, 3, 1, 2).contiguous().to(self.mean.dtype) / 255
+        grid: Tensor = self.backbone((images - self.mean) / self.std)
         return grid
 
 
 def build_vision_encoder(
-    config: CaptionerConfig, *, pixels: int, pretrained: bool
+    name: str = "residual",
+    *,
+    channels: Sequence[int] = (32, 64, 128),
+    blocks: int = 1,
+    image_size: int = 64,
+    pretrained: bool = False,
 ) -> VisionEncoder:
-    """Make the eye that a recipe names, with fresh weights, or a package's own.
+    """Build a vision encoder: residual, vgg, or torchvision/NAME or timm/NAME.
 
-    It is to see pictures that are so many pixels wide and high.
+    `channels` (of each stage) and `blocks` (per stage) are for residual and vgg. A model of another
+    package must give a grid for images of `image_size`; `pretrained` loads its weights.
+
+    >>> build_vision_encoder("vgg")(torch.zeros(1, 64, 64, 3, dtype=torch.uint8)).shape
+    torch.Size([1, 128, 8, 8])
     """
-    if config.encoder in ENCODERS:
-        return VisionEncoder(_build_backbone(config), config.channels[-1])
-    package, _, name = config.encoder.partition("/")
-    makers = {"torchvision": _from_torchvision, "timm": _from_timm}
-    if package not in makers or not name:
-        raise UserError(
-            f"model.encoder = {safe_repr(config.encoder)}: "
-            f"{did_you_mean(config.encoder, ENCODERS)}, torchvision/… or timm/…"
-        )
-    body, mean, spread = makers[package](_import_package(package), name, pretrained)
-    return VisionEncoder(
-        body,
-        _count_channels(body, f"model.encoder = {safe_repr(config.encoder)}", pixels),
-        mean,
-        spread,
-    )
+    if name in ENCODERS:
+        return VisionEncoder(_build_backbone(name, channels, blocks), channels[-1])
+    package, _, model = name.partition("/")
+    loaders = {"torchvision": _from_torchvision, "timm": _from_timm}
+    label = f"model.encoder = {safe_repr(name)}"
+    if package not in loaders or not model:
+        raise UserError(f"{label}: {did_you_mean(name, ENCODERS)}, torchvision/… or timm/…")
+    backbone, mean, std = loaders[package](_import_package(package), model, pretrained)
+    return VisionEncoder(backbone, _count_channels(backbone, label, image_size), mean, std)
 
 
 @torch.no_grad()
-def _count_channels(backbone: nn.Module, label: str, pixels: int) -> int:
-    """How many features a place of its grid has; refuse what gives no grid of such pictures.
+def _count_channels(backbone: nn.Module, label: str, image_size: int) -> int:
+    """Return the features per grid cell; raise UserError if the backbone does not give a grid.
 
-    A picture twice as wide has twice as many columns: so features cannot be taken for places.
+    An image of double width must have more columns: so channels cannot be mistaken for cells.
     """
-    backbone.eval()
-    try:
-        grid, wide = (backbone(torch.zeros(1, 3, pixels, width)) for width in (pixels, 2 * pixels))
-    except (RuntimeError, ValueError, TypeError, AssertionError, MemoryError) as error:
-        why = truncate(str(error) or type(error).__name__, 150)
-        raise UserError(f"{label}: it cannot see pictures of {pixels} pixels: {why}") from None
-    finally:
-        backbone.train()
-    is_grid = isinstance(grid, Tensor) and grid.dim() == wide.dim() == 4
-    if not is_grid or wide.shape[:3] != grid.shape[:3] or wide.shape[3] <= grid.shape[3]:
-        raise UserError(f"{label}: it gives no grid of features")
+    with eval_mode(backbone):
+        try:
+            grid, wide_grid = (
+                backbone(torch.zeros(1, 3, image_size, width))
+                for width in (image_size, 2 * image_size)
+            )
+        except (RuntimeError, ValueError, TypeError, AssertionError, MemoryError) as error:
+            reason = truncate(str(error) or type(error).__name__, 150)
+            raise UserError(
+                f"{label}: cannot encode images of {image_size} pixels: {reason}"
+            ) from None
+    is_grid = isinstance(grid, Tensor) and grid.dim() == wide_grid.dim() == 4
+    if not is_grid or wide_grid.shape[:3] != grid.shape[:3] or wide_grid.shape[3] <= grid.shape[3]:
+        raise UserError(f"{label}: does not return a grid of features")
     if grid.shape[2:].numel() == 1:
-        raise UserError(f"{label}: to it {pixels} pixels are one place: more data.image_size")
+        raise UserError(
+            f"{label}: reduces {image_size} pixels to one grid cell: use a larger data.image_size"
+        )
     return int(grid.shape[1])
 
 
-def _build_backbone(config: CaptionerConfig) -> nn.Module:
-    widths, blocks = config.channels, config.blocks
-    if config.encoder == "vgg":
-        seen = zip((3, *widths), widths, strict=False)
-        return nn.Sequential(*(PlainStage(width, channels, blocks) for width, channels in seen))
-    # A residual eye's first stage is one convolution: there is nothing yet worth a way around.
-    stem = nn.Conv2d(3, widths[0], 3, stride=2, padding=1)
-    pairs = pairwise(widths)
-    return nn.Sequential(
-        stem, *(ResidualStage(width, channels, blocks) for width, channels in pairs)
-    )
+def _build_backbone(name: str, channels: Sequence[int], blocks: int) -> nn.Module:
+    """Build a residual network or a VGG; each stage halves height and width."""
+    if name == "vgg":
+        pairs = zip((3, *channels), channels, strict=False)
+        return nn.Sequential(*(PlainStage(before, after, blocks) for before, after in pairs))
+    # The first stage of a residual network is a single convolution.
+    stem = nn.Conv2d(3, channels[0], 3, stride=2, padding=1)
+    stages = (ResidualStage(before, after, blocks) for before, after in pairwise(channels))
+    return nn.Sequential(stem, *stages)
 
 
 def _import_package(package: str) -> ModuleType:
     try:
         return import_module(package)
-    except (ImportError, RuntimeError) as error:  # a torchvision of another torch fails by itself
-        told = f"{package} cannot be used with this torch: {error}"
-        raise UserError(f"{told}\npip install 'workings[vision]'") from None
+    except (ImportError, RuntimeError) as error:  # torchvision raises if torch does not match
+        message = f"{package} cannot be imported with this torch: {error}"
+        raise UserError(f"{message}\npip install 'workings[vision]'") from None
 
 
 def _from_torchvision(
@@ -185,8 +192,9 @@ def _from_torchvision(
     model: nn.Module = package.models.get_model(name, weights="DEFAULT" if pretrained else None)
     if isinstance(features := getattr(model, "features", None), nn.Module):
         return features, IMAGENET_MEAN, IMAGENET_STD
-    kept = [m for n, m in model.named_children() if n not in ("avgpool", "fc", "AuxLogits")]
-    return nn.Sequential(*kept), IMAGENET_MEAN, IMAGENET_STD
+    # Without the pooling and the classifier.
+    layers = [m for n, m in model.named_children() if n not in ("avgpool", "fc", "AuxLogits")]
+    return nn.Sequential(*layers), IMAGENET_MEAN, IMAGENET_STD
 
 
 def _from_timm(
@@ -195,5 +203,5 @@ def _from_timm(
     names = package.list_models()
     if name.partition(".")[0] not in names:
         raise UserError(f"timm has no model {safe_repr(name)}: {did_you_mean(name, names)}")
-    made = package.create_model(name, pretrained=pretrained, num_classes=0, global_pool="")
-    return made, made.pretrained_cfg["mean"], made.pretrained_cfg["std"]
+    model = package.create_model(name, pretrained=pretrained, num_classes=0, global_pool="")
+    return model, model.pretrained_cfg["mean"], model.pretrained_cfg["std"]

@@ -13,7 +13,9 @@ from workings.config import to_table, to_toml
 from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
+from workings.io import write_text
 from workings.models.summary import summarize
+from workings.recipes import CaptionerConfig
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -24,7 +26,7 @@ from workings.render.training_report import (
     measure_names,
     samples_html,
 )
-from workings.storage import read_json, write_text
+from workings.storage import read_json
 from workings.tasks.base import Task
 from workings.tasks.captioning import Captioning
 from workings.tasks.classification import Classification
@@ -71,7 +73,7 @@ def build_mistake_sections(task: Classification, split: str) -> list[tuple[str, 
 
 
 def _render_mistake(task: Classification, split: str, index: int, truth: str) -> str:
-    how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
+    how = "attention" if task.recipe.model.kind == "transformer" else "occlusion"
     explanation = explain(task, task.examples[split][index].text, methods=[how])
     return (
         f'<div class="mistake"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
@@ -115,7 +117,7 @@ def write_report(folder: Path, task: Task) -> None:
     curves = [r for r in records if r["kind"] == "epoch"]
     result, recipe = read_json(folder / "result.json"), task.recipe
     report = TrainingReport(
-        title=recipe.title or recipe.model["kind"],
+        title=recipe.title or recipe.model.kind,
         lead=_write_lead(task, result),
         headline_metrics=format_result(result),
         notes=[f"{name}: {word}" for name, word in list_signatures(result)],
@@ -140,9 +142,11 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, told = task.recipe.model, task.data_info
-    began = f"from {model['encoder']}'s weights" if model.get("pretrained") else "from scratch"
+    began = "from scratch"
+    if isinstance(model, CaptionerConfig) and model.pretrained:
+        began = f"from {model.encoder}'s weights"
     return (
-        f"{result['parameters']:,} parameters ({model['kind']}), trained {began} on "
+        f"{result['parameters']:,} parameters ({model.kind}), trained {began} on "
         f"{told['train']:,} {task.data_unit} of {told['set']} in {result['minutes']:.1f} minutes on "
         f"{_pluralize(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )

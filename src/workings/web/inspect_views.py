@@ -62,11 +62,13 @@ def build_bar(
     name: str, probability: float, baseline: float | None = None
 ) -> responses.ProbabilityBar:
     """A bar; with what it was before, where something was changed."""
-    bar = responses.ProbabilityBar(name=name, share=probability, text=format_percent(probability))
+    bar = responses.ProbabilityBar(
+        name=name, probability=probability, text=format_percent(probability)
+    )
     if baseline is None:
         return bar
     change = typeset(f"{100 * (probability - baseline):+.1f}")
-    return replace(bar, before=baseline, before_text=format_percent(baseline), change=change)
+    return replace(bar, baseline=baseline, baseline_text=format_percent(baseline), change=change)
 
 
 def build_generation(
@@ -78,8 +80,8 @@ def build_generation(
     return responses.GenerationView(
         text=output.text,
         note=output.note,
-        before=None if baseline is None else baseline.text,
-        before_note="" if baseline is None else baseline.note,
+        baseline=None if baseline is None else baseline.text,
+        baseline_note="" if baseline is None else baseline.note,
     )
 
 
@@ -94,16 +96,16 @@ def build_stack_view(
     ]
     return responses.AttentionStackView(
         part=stack.part,
-        called=stack.label,
+        label=stack.label,
         rows=len(stack.query_tokens),
         columns=len(stack.key_tokens),
         size=small[0][0][1],
         thumbs=[[drawn for drawn, _ in layer] for layer in small],
-        off=[
+        ablated=[
             [(i, j) in away for j in range(1, len(layer) + 1)]
             for i, layer in enumerate(small, start=1)
         ],
-        worked=stack.part != ALIGNMENT,
+        has_workings=stack.part != ALIGNMENT,
     )
 
 
@@ -126,10 +128,10 @@ def build_strip(
     largest = max(map(abs, values), default=0.0)
     return responses.TokenStrip(
         name=name,
-        says=description,
+        description=description,
         tokens=list(tokens),
         texts=[typeset(f"{value:.3f}") for value in values],
-        colours=[colour_of(value, largest) for value in values],
+        colors=[colour_of(value, largest) for value in values],
         largest=typeset(format_decimal(largest, 3)),
         signed=signed,
     )
@@ -147,18 +149,18 @@ def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> respon
     return responses.DerivationView(
         title=to_one_line(cell.title),
         name=cell.name,
-        says=to_one_line(cell.description),
+        description=to_one_line(cell.description),
         formula=build_formula(cell.formula, cell.decimals),
-        before=[build_formula(one, cell.decimals) for one in cell.intermediates],
-        head=list(cell.header),
+        intermediates=[build_formula(one, cell.decimals) for one in cell.intermediates],
+        header=list(cell.header),
         lines=[
             responses.DerivationLine(
-                name=to_one_line(line.name), numbers=row, marked=line.is_marked
+                name=to_one_line(line.name), numbers=row, is_marked=line.is_marked
             )
             for line, row in zip(cell.lines, figures, strict=True)
         ],
         working=build_formula(cell.working, cell.decimals),
-        elsewhere=derivation.format_model_values(cell) if cell.model_values else [],
+        model_values=derivation.format_model_values(cell) if cell.model_values else [],
         notes=list(cell.notes),
         table=table,
     )

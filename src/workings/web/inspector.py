@@ -78,21 +78,23 @@ class Inspector:
         """What a run makes of an input; with heads off, beside what it makes of it with all."""
         task, seen = self._load_task(request), self._get_cached(request)
         before = (
-            self._get_cached(request.model_copy(update={"off": []})).output if request.off else None
+            self._get_cached(request.model_copy(update={"ablated_heads": []})).output
+            if request.ablated_heads
+            else None
         )
         found = seen.output
         bars, more = build_bars(found, before)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
-            says=found.description,
+            description=found.description,
             tokens=list(found.tokens),
             bars=bars,
-            more=more,
-            written=build_generation(found, before),
-            pictured=found.caption_attention,
-            stacks=[build_stack_view(stack, request.off) for stack in seen.stacks],
-            cells=list_cell_groups(task, len(found.tokens)),
-            positions=extract_position_vectors(task.model) is not None,
+            num_omitted=more,
+            generation=build_generation(found, before),
+            caption_attention=found.caption_attention,
+            stacks=[build_stack_view(stack, request.ablated_heads) for stack in seen.stacks],
+            cell_groups=list_cell_groups(task, len(found.tokens)),
+            has_positions=extract_position_vectors(task.model) is not None,
             notes=[*found.notes, *seen.notes],
             light=heatmaps.build_palette("light"),
             dark=heatmaps.build_palette("dark"),
@@ -152,13 +154,13 @@ class Inspector:
         written: list[responses.TokenView] = []
         with self._ablate(task, request):
             for one in task.stream(
-                request.text, request.tokens, how, num_alternatives=NUM_ALTERNATIVES
+                request.text, request.max_new_tokens, how, num_alternatives=NUM_ALTERNATIVES
             ):
                 written.append(
                     responses.TokenView(
                         text=one.text,
                         token=token_name(task.tokenizer, one.token),
-                        chance=format_percent(one.probability),
+                        probability_text=format_percent(one.probability),
                         bars=[
                             build_bar(token_name(task.tokenizer, name), p)
                             for name, p in one.alternatives
@@ -167,10 +169,12 @@ class Inspector:
                 )
                 if deadline.is_over:
                     break
-        short = deadline.is_over and len(written) < request.tokens
-        ended = f"it took too long: {len(written)} of {request.tokens} tokens" if short else ""
+        short = deadline.is_over and len(written) < request.max_new_tokens
+        ended = (
+            f"it took too long: {len(written)} of {request.max_new_tokens} tokens" if short else ""
+        )
         return responses.CompletionView(
-            tokens=written, ended=ended, milliseconds=1000 * (perf_counter() - began)
+            tokens=written, stop_reason=ended, milliseconds=1000 * (perf_counter() - began)
         )
 
     def explain(self, request: requests.InspectRequest) -> responses.AttributionView:
@@ -183,7 +187,7 @@ class Inspector:
         tokens = [show_whitespace(request.text[a:b]) for a, b in found.spans]
         return responses.AttributionView(
             label=found.label,
-            against=found.runner_up,
+            contrast_label=found.runner_up,
             strips=[
                 build_strip(s.method, s.description, tokens, s.values, s.is_signed)
                 for s in found.token_attributions
@@ -228,7 +232,7 @@ class Inspector:
         places = [str(k + 1) for k in range(len(found.vectors))]
         columns = [str(k + 1) for k in range(found.vectors.shape[1])]
         return responses.PositionsView(
-            says=found.description,
+            description=found.description,
             maps=[
                 heatmaps.build_signed_heatmap(
                     "vectors", "a row for each place", places, columns, to_float64(found.vectors)
@@ -250,7 +254,9 @@ class Inspector:
         return self._registry.load_task(request.run)
 
     def _ablate(self, task: Task, request: requests.InspectRequest) -> Trace:
-        return ablate_heads(task.model, [HeadIndex(o.part, o.layer, o.head) for o in request.off])
+        return ablate_heads(
+            task.model, [HeadIndex(o.part, o.layer, o.head) for o in request.ablated_heads]
+        )
 
     def _get_output(self, request: requests.InspectRequest) -> ModelOutput:
         return self._get_cached(_without_options(request)).output

@@ -155,7 +155,7 @@ _RUN_BY_TASK: dict[type, Callable[[Any, requests.InspectRequest], ModelOutput]] 
 
 
 def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[ImageArray, str]:
-    size = task.recipe.data.pixels
+    size = task.recipe.data.image_size
     if request.picture is None:
         scene = next(islice(generate_scenes("test"), request.scene - 1, None))
         return draw_scene(scene, size), f"scene {request.scene}: {scene.caption}"
@@ -169,7 +169,7 @@ def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[Ima
 def build_caption_attention(caption: CaptionAttention) -> CaptionAttentionView:
     """Lay a caption out: the picture once, and a shadow a word."""
     return CaptionAttentionView(
-        photo=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
+        image=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
         name=caption.name,
         tiles=[_build_tile(look) for look in caption.word_attention()],
     )
@@ -179,8 +179,8 @@ def _build_tile(look: WordAttention) -> CaptionTile:
     return CaptionTile(
         word=look.word,
         note=look.summary,
-        says=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
-        shadow=png_data_uri(encode_png_alpha(word_darkness(look), "#000000")),
+        description=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
+        overlay=png_data_uri(encode_png_alpha(word_darkness(look), "#000000")),
         frame=look.peak_box,
     )
 

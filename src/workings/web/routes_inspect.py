@@ -34,51 +34,51 @@ def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         registry.get_run(run)  # refused at once, where there is none
         return await registry.submit(request, lambda turn: job(looks(), turn))
 
-    @app.post("/api/look")
+    @app.post("/api/inspect")
     async def look(given: requests.InspectRequest, request: Request) -> responses.InspectView:
         """Have a run read an input: what comes out, and every head in small."""
         return await ask(request, given.run, lambda looks, _: looks.inspect(given))
 
-    @app.post("/api/look/map")
+    @app.post("/api/inspect/map")
     async def one(given: requests.HeatmapRequest, request: Request) -> responses.Heatmap:
         """One head: who looks at whom."""
         return await ask(request, given.run, lambda looks, _: looks.heatmap(given))
 
-    @app.post("/api/look/export", response_class=Response)
+    @app.post("/api/inspect/export", response_class=Response)
     async def export(given: requests.HeatmapRequest, request: Request) -> Response:
         """The heads of a part as one HTML file."""
         content = await ask(request, given.run, lambda looks, _: looks.export_page(given))
         return build_file_response("html", content)
 
-    @app.post("/api/look/working")
+    @app.post("/api/inspect/working")
     async def working(
         given: requests.DerivationRequest, request: Request
     ) -> responses.DerivationView:
         """One cell of a head, written out; and the head as a problem for Work."""
         return await ask(request, given.run, lambda looks, _: looks.derive_cell(given))
 
-    @app.post("/api/look/complete")
+    @app.post("/api/inspect/complete")
     async def complete(
         given: requests.CompletionRequest, request: Request
     ) -> responses.CompletionView:
         """Go on with a text, for at most some seconds."""
         return await ask(request, given.run, lambda looks, turn: looks.complete(given, turn))
 
-    @app.post("/api/look/explain")
+    @app.post("/api/inspect/explain")
     async def explain(
         given: requests.InspectRequest, request: Request
     ) -> responses.AttributionView:
         """Which words decided on the class."""
         return await ask(request, given.run, lambda looks, _: looks.explain(given))
 
-    @app.post("/api/look/cells")
+    @app.post("/api/inspect/cells")
     async def cells(
         given: requests.CellsRequest, request: Request
     ) -> responses.CellActivationsView:
         """One cell of a language model, over the text."""
         return await ask(request, given.run, lambda looks, _: looks.read_cell(given))
 
-    @app.post("/api/look/positions")
+    @app.post("/api/inspect/positions")
     async def positions(given: requests.RunRequest, request: Request) -> responses.PositionsView:
         """How a model tells places apart."""
         return await ask(request, given.run, lambda looks, _: looks.describe_positions(given))

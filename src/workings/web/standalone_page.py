@@ -91,7 +91,11 @@ def _heatmap_component(thing: AttentionMaps) -> Component | None:
     for one in drawn:  # all have the same colours
         del one["light"], one["dark"]
     colours = {theme: asdict(build_palette(theme)) for theme in ("light", "dark")}
-    tells = {"maps": drawn, "across": _maps_per_row([one.name for one in thing.maps]), **colours}
+    tells = {
+        "maps": drawn,
+        "maps_per_row": _maps_per_row([one.name for one in thing.maps]),
+        **colours,
+    }
     note = f"{attention_maps.axes_legend(thing)}."
     return Component(
         "maps", attention_maps.map_title(thing), note, tells, attention_maps.render_body(thing)
@@ -146,11 +150,11 @@ def _collect_workings(component: Component) -> dict[str, Any] | None:
 
 
 def _write_interactive_page(component: Component, workings: dict[str, Any]) -> str:
-    state = {"shown": component.kind, "told": component.data, "note": component.note}
+    state = {"component": component.kind, "data": component.data, "note": component.note}
     body = f"""<h1 dir="auto">{escape_html(component.title)}</h1>
-<div id="shown"></div>
+<div id="component"></div>
 <noscript>{component.static_html}</noscript>
-<script type="application/json" id="told">{_dump_json(state=state, workings=workings)}</script>
+<script type="application/json" id="data">{_dump_json(state=state, workings=workings)}</script>
 """
     return html_page(
         component.title, body, style=component_css() + _STYLE, script=bundle_module("standalone.js")

@@ -43,7 +43,8 @@ function writeProblem({ table, decimals, practice }) {
   for (const [name, value] of Object.entries(table.settings))
     add(`set.${name}`, Array.isArray(value) ? writeCells(value) : encode(value));
   for (const [name, cells] of Object.entries(table.given)) add(`given.${name}`, writeCells(cells));
-  for (const { key, again, cells } of table.claims) add(`claim.${key}${again ? `~${again}` : ""}`, writeCells(cells));
+  for (const { key, reprint, cells } of table.claims)
+    add(`claim.${key}${reprint ? `~${reprint}` : ""}`, writeCells(cells));
   return parts.join("&");
 }
 
@@ -101,8 +102,8 @@ function readPart(problem, name, value) {
   if (group === "set") table.settings[key] = readSetting(key, value);
   else if (group === "given") table.given[key] = readCells(value);
   else if (group === "claim") {
-    const [step = "", again = "0"] = key.split("~");
-    table.claims.push({ key: step, again: Number(again), cells: readCells(value) });
+    const [step = "", reprint = "0"] = key.split("~");
+    table.claims.push({ key: step, reprint: Number(reprint), cells: readCells(value) });
   } else if (name === "decimals") problem.decimals = Number(value);
   else if (name === "practice") problem.practice = true;
   else if (name === "tokens" || name === "context_tokens") table[name] = value.split(",").map(decodeURIComponent);

@@ -39,8 +39,8 @@ export const chart = {
  * @param {Api.DataTable} table
  * @param {string} caption for screen readers
  */
-export function dataTable({ head, rows }, caption) {
-  const header = head.map((name) => h("th", { scope: "col" }, name));
+export function dataTable({ header, rows }, caption) {
+  const headings = header.map((name) => h("th", { scope: "col" }, name));
   const body = rows.map(([name, ...cells]) =>
     h(
       "tr",
@@ -53,7 +53,7 @@ export function dataTable({ head, rows }, caption) {
     "table",
     { class: "plain" },
     h("caption", { class: "unseen" }, caption),
-    h("thead", {}, h("tr", {}, header)),
+    h("thead", {}, h("tr", {}, headings)),
     h("tbody", {}, body),
   );
 }
@@ -87,8 +87,8 @@ export const probabilityBars = {
   render({ model, el }) {
     const draw = () => {
       const bars = model.get("bars");
-      const table = bars.length > 0 && barTable(bars, model.get("says"));
-      el.replaceChildren(...present([table, bars.length > 0 && andMore(model.get("more"))]));
+      const table = bars.length > 0 && barTable(bars, model.get("description"));
+      el.replaceChildren(...present([table, bars.length > 0 && andMore(model.get("num_omitted"))]));
     };
     draw();
     model.on("change:bars", draw);
@@ -100,18 +100,23 @@ export const probabilityBars = {
  * @param {string} caption
  */
 function barTable(bars, caption) {
-  const hasBefore = bars.some(({ before }) => before !== null);
+  const hasBaseline = bars.some(({ baseline }) => baseline !== null);
   const header = (/** @type {string} */ text, unseen = false) =>
     h("th", { scope: "col", class: unseen ? "unseen" : null }, text);
-  const row = (/** @type {Api.Bar} */ { name, share, text, before, before_text: beforeText, change }) =>
+  const row = (/** @type {Api.Bar} */ { name, probability, text, baseline, baseline_text: baselineText, change }) =>
     h(
       "tr",
       {},
       rowName(name),
-      h("td", { class: "track", "aria-hidden": "true" }, bar("now", share), hasBefore && bar("before", before)),
+      h(
+        "td",
+        { class: "track", "aria-hidden": "true" },
+        bar("now", probability),
+        hasBaseline && bar("before", baseline),
+      ),
       h("td", { class: "now" }, text),
-      hasBefore && [
-        h("td", { class: "soft" }, beforeText),
+      hasBaseline && [
+        h("td", { class: "soft" }, baselineText),
         h("td", { class: change.startsWith("−") ? "fell" : "rose" }, change),
       ],
     );
@@ -121,8 +126,8 @@ function barTable(bars, caption) {
     h("caption", {}, caption),
     h(
       "thead",
-      { class: hasBefore ? null : "unseen" },
-      h("tr", {}, header(""), header("bar", true), header("now"), hasBefore && [header("before"), header("points")]),
+      { class: hasBaseline ? null : "unseen" },
+      h("tr", {}, header(""), header("bar", true), header("now"), hasBaseline && [header("before"), header("points")]),
     ),
     h("tbody", {}, bars.map(row)),
   );
@@ -135,7 +140,7 @@ export const pairedBars = {
     const draw = () => {
       const pairs = model.get("pairs");
       const table = pairs.length > 0 && pairTable(pairs, model.get("columns"));
-      el.replaceChildren(...present([table, pairs.length > 0 && andMore(model.get("more"))]));
+      el.replaceChildren(...present([table, pairs.length > 0 && andMore(model.get("num_omitted"))]));
     };
     model.on("change:pairs", draw);
     draw();
@@ -192,7 +197,7 @@ export const tokenStrip = {
 };
 
 /** @param {Api.TokenStrip} strip */
-function stripFigure({ name, says, tokens, texts, colours: colors, largest, signed }) {
+function stripFigure({ name, description, tokens, texts, colors, largest, signed }) {
   const readout = h("p", { class: "readout", role: "status" });
   const show = (/** @type {number | null} */ k) => {
     const scale = h("span", { class: "place" }, signed ? `−${largest}` : "0", colorScale(signed), largest);
@@ -225,7 +230,7 @@ function stripFigure({ name, says, tokens, texts, colours: colors, largest, sign
     spans,
   );
   show(null);
-  const caption = h("figcaption", {}, h("b", {}, name), `: ${says}`);
+  const caption = h("figcaption", {}, h("b", {}, name), `: ${description}`);
   return h("figure", { class: "token-strip", data: { name } }, caption, text, readout);
 }
 

@@ -41,7 +41,7 @@ class Check {
   #store;
   #el;
   /** @type {Model<ReportState>} */
-  #model = new Model({ told: null, claims: [], hints: {} });
+  #model = new Model({ data: null, claims: [], hints: {} });
   #title = h("p", { class: "title-text" });
   #sheet = h("div", {});
   #status = h("p", { class: "status", role: "alert" });
@@ -119,20 +119,22 @@ class Check {
   #listen() {
     const model = this.#model;
     const showError = (/** @type {unknown} */ error) => this.#showError(messageOf(error));
-    model.on("change:asked", () => this.#cellQuery.ask(API.cell, { ...this.#store.request, ...model.get("asked") }));
+    model.on("change:requested_cell", () =>
+      this.#cellQuery.ask(API.cell, { ...this.#store.request, ...model.get("requested_cell") }),
+    );
     model.on("change:edit", () => {
       const edit = model.get("edit");
       if (edit) this.#edit(edit);
     });
     model.on("change:paste", () => {
-      const { key = "", again = 0, text = "" } = model.get("paste") ?? {};
-      this.#readClaim(key, again, text).catch(showError);
+      const { key = "", reprint = 0, text = "" } = model.get("paste") ?? {};
+      this.#readClaim(key, reprint, text).catch(showError);
     });
     model.on("change:newStep", () => {
       const step = model.get("newStep");
       if (!step) return;
       this.#store.changeProblem(({ table }) => {
-        table.claims.push({ key: step.key, again: 0, cells: step.texts });
+        table.claims.push({ key: step.key, reprint: 0, cells: step.texts });
       });
     });
     model.on("change:hintRequest", () => {
@@ -169,41 +171,41 @@ class Check {
     this.#empty.replaceChildren(...(answer.steps.length ? [] : [h("p", { class: "empty" }, EMPTY)]));
     this.#model.set("practice", practice);
     this.#model.set("claims", table.claims);
-    this.#model.set("told", answer);
+    this.#model.set("data", answer);
     if (this.#goToFirst && first) this.#model.set("target", first);
     this.#goToFirst = false;
   }
 
   /**
    * @param {string} key
-   * @param {number} again
+   * @param {number} reprint
    * @param {(claim: Api.Claim) => void} edit
    * @param {{ live?: boolean }} [options]
    */
-  #changeClaim(key, again, edit, options) {
+  #changeClaim(key, reprint, edit, options) {
     this.#store.changeProblem(({ table }) => {
-      const claim = table.claims.find((other) => other.key === key && other.again === again);
+      const claim = table.claims.find((other) => other.key === key && other.reprint === reprint);
       if (claim) edit(claim);
     }, options);
   }
 
-  /** @param {CellEdit & { again: number }} edit */
-  #edit({ key, again, row, column, text, done }) {
+  /** @param {CellEdit & { reprint: number }} edit */
+  #edit({ key, reprint, row, column, text, done }) {
     const edit = (/** @type {Api.Claim} */ { cells }) => {
       const line = cells[row];
       if (line) line[column] = text.trim() || "?";
     };
-    this.#changeClaim(key, again, edit, { live: !done });
+    this.#changeClaim(key, reprint, edit, { live: !done });
   }
 
   /**
    * @param {string} key
-   * @param {number} again
+   * @param {number} reprint
    * @param {string} text
    */
-  async #readClaim(key, again, text) {
+  async #readClaim(key, reprint, text) {
     const { cells } = await fetchJson(API.readMatrix, { text });
-    this.#changeClaim(key, again, (claim) => {
+    this.#changeClaim(key, reprint, (claim) => {
       claim.cells = cells;
     });
   }
@@ -236,8 +238,8 @@ function problemSheet(open, showError) {
   const el = h("section", { class: "sheet", "aria-label": "Problem sheet" });
   /** @type {Query<Api.Report, { table: Api.Table }>} */
   const exerciseQuery = new Query({
-    onAnswer: ({ open: steps }, { table }) =>
-      open({ ...table, claims: steps.map(({ key, texts }) => ({ key, again: 0, cells: texts })) }),
+    onAnswer: ({ open_steps: openSteps }, { table }) =>
+      open({ ...table, claims: openSteps.map(({ key, texts }) => ({ key, reprint: 0, cells: texts })) }),
     onError: showError,
   });
   /** @type {Query<Api.Sheet>} */
@@ -286,7 +288,7 @@ function problemSheet(open, showError) {
         data: { control: `exercise ${k}` },
       });
     const list = sheet.exercises.map(({ heading }, k) => item(heading, k));
-    const instructions = [...(sheet.exercises[currentExercise]?.tell ?? []), ...sheet.rules];
+    const instructions = [...(sheet.exercises[currentExercise]?.instructions ?? []), ...sheet.rules];
     return [
       h("div", { class: "exercises", role: "group", "aria-label": "Problems" }, list),
       h("p", {}, instructions.join(" ")),

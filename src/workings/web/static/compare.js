@@ -74,7 +74,7 @@ class Compare {
   #answerQuery;
   #curvesQuery;
   /** @type {Model<PairState>} */
-  #pairs = new Model({ pairs: [], more: 0, columns: ["A", "B"] });
+  #pairs = new Model({ pairs: [], num_omitted: 0, columns: ["A", "B"] });
   /** @type {Model<HeatmapComparisonState>} */
   #heatmaps = new Model({ comparison: null, axes: ["query", "key"] });
   /** @type {Model<HeatmapComparisonState>} */
@@ -95,7 +95,7 @@ class Compare {
   #heatmapBox = h("div", {});
   #charts = h("div", { class: "charts" });
   #best = h("div", {});
-  #settings = h("div", {});
+  #settings = h("div", { class: "settings-diff" });
   #layerSection = h(
     "section",
     { class: "layers", "aria-label": "Equivariance" },
@@ -242,8 +242,8 @@ class Compare {
     const { mode, a, b, text, other, scene, other_scene: otherScene, order, seed } = view;
     const head = { layer: Number(view.layer), head: Number(view.head) };
     if (mode === "permuted") {
-      const positions = view.positions !== "off";
-      this.#answerQuery.askIfNew(API.permute, { run: a, text, order, seed: Number(seed), positions, ...head });
+      const permutation = { order, seed: Number(seed), use_positions: view.positions !== "off" };
+      this.#answerQuery.askIfNew(API.permute, { run: a, text, ...permutation, ...head });
       return;
     }
     const side = (/** @type {string} */ run, /** @type {string} */ words, /** @type {string} */ picture) =>
@@ -273,32 +273,40 @@ class Compare {
       this.#pairs.set("columns", mode === "runs" ? ["A", "B"] : ["input A", "input B"]);
       this.#showComparison(answer);
     }
-    this.#pairs.set("more", "more" in answer ? answer.more : 0);
+    this.#pairs.set("num_omitted", "num_omitted" in answer ? answer.num_omitted : 0);
     this.#pairs.set("pairs", answer.pairs);
-    this.#heatmaps.set("comparison", answer.beside);
-    this.#attentionSection.hidden = !answer.beside;
+    this.#heatmaps.set("comparison", answer.head_comparison);
+    this.#attentionSection.hidden = !answer.head_comparison;
     this.#showHeadChoice(answer.stacks);
   }
 
   /** @param {Api.Comparison} comparison */
-  #showComparison({ says, sides, notes }) {
+  #showComparison({ summary, sides, notes }) {
     const outputs = sides.filter(({ text, notes: lines }) => text !== null || lines.length);
-    this.#verdict.replaceChildren(says);
+    this.#verdict.replaceChildren(summary);
     this.#outputs.replaceChildren(...outputs.map(outputFigure), ...notes.map(hintLine));
   }
 
   /** @param {Api.PermutationTest} test */
-  #showPermutation({ residual, says, removable, tokens, permuted, layers, apart }) {
+  #showPermutation({
+    residual,
+    summary,
+    has_removable_positions: hasRemovablePositions,
+    tokens,
+    permuted_tokens: permutedTokens,
+    layers,
+    deviation,
+  }) {
     this.#verdict.replaceChildren(
       h("span", { class: "label" }, "max |f(P X) − P f(X)|"),
       h("b", { class: "residual" }, residual),
-      h("span", {}, says),
+      h("span", {}, summary),
     );
     this.#outputs.replaceChildren();
-    this.#showOrder(this.#view, removable);
-    this.#tokens.replaceChildren(tokenList("X", tokens), tokenList("P X", permuted));
+    this.#showOrder(this.#view, hasRemovablePositions);
+    this.#tokens.replaceChildren(tokenList("X", tokens), tokenList("P X", permutedTokens));
     this.#layers.replaceChildren(dataTable(layers, "Layer by layer"));
-    this.#residuals.set("comparison", { first: apart, second: null, difference: null, says: "" });
+    this.#residuals.set("comparison", { first: deviation, second: null, difference: null, summary: "" });
   }
 
   /** @param {CompareView} view */
@@ -375,13 +383,13 @@ function hintLine(text) {
 }
 
 /** @param {Api.ComparedOutput} output */
-function outputFigure({ name, text, note, pictured, notes }) {
+function outputFigure({ name, text, note, caption_attention: captionAttention, notes }) {
   return h(
     "figure",
     {},
     h("figcaption", {}, name),
     text !== null && h("blockquote", { dir: "auto" }, text || "(empty)"),
-    pictured && captionedPicture(pictured, text ?? ""),
+    captionAttention && captionedPicture(captionAttention, text ?? ""),
     note && hintLine(note),
     notes.map(hintLine),
   );

@@ -45,7 +45,7 @@ function content(model) {
 
 /**
  * Shows the working of the cell that has the focus: highlights at once, the formula in the dock when the host has
- * answered. The host's model gets `asked` for a cell whose working is unknown, and sets `working`.
+ * answered. The host's model gets `requested_cell` for a cell whose working is unknown, and sets `working`.
  */
 export class CellInspector {
   #model;
@@ -93,7 +93,7 @@ export class CellInspector {
     highlight(this.#root, focus, known?.reads);
     if (known) this.#show(known);
     else if (this.#matrix) {
-      this.#model.set("asked", focus);
+      this.#model.set("requested_cell", focus);
       this.#model.save_changes();
     } else {
       this.#dock.set("message", message);

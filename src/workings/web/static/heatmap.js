@@ -102,8 +102,8 @@ class Heatmap {
    * @param {Cells} texts
    */
   #table(map, texts) {
-    const { rows, columns, says } = map;
-    const { colours: colors, inks } = currentPalette(map);
+    const { rows, columns, description } = map;
+    const { colors, inks } = currentPalette(map);
     const [rowAxis, columnAxis] = this.#axes;
     const cells = rows.map((_, i) =>
       columns.map((_, j) => {
@@ -134,7 +134,7 @@ class Heatmap {
       { class: "scroll", ...this.#listeners() },
       h(
         "table",
-        { role: "grid", "aria-readonly": "true", "aria-label": `${says}, ${rows.length} by ${columns.length}` },
+        { role: "grid", "aria-readonly": "true", "aria-label": `${description}, ${rows.length} by ${columns.length}` },
         h("thead", {}, head),
         h("tbody", {}, body),
       ),
@@ -146,10 +146,10 @@ class Heatmap {
    * @param {Api.Heatmap} map
    */
   #drawing(map) {
-    const { rows, columns, says } = map;
+    const { rows, columns, description } = map;
     const [rowAxis, columnAxis] = this.#axes;
     const canvas = h("canvas", { "aria-hidden": "true" });
-    paint(canvas, this.#levels, [rows.length, columns.length], currentPalette(map).colours);
+    paint(canvas, this.#levels, [rows.length, columns.length], currentPalette(map).colors);
     const mark = (/** @type {string} */ kind) =>
       svg("rect", { class: kind, width: "0", height: "0", "vector-effect": "non-scaling-stroke" });
     this.#marks = {
@@ -166,7 +166,7 @@ class Heatmap {
         tabindex: "0",
         role: "application",
         "aria-roledescription": "heat map",
-        "aria-label": `${says}, ${rows.length} by ${columns.length}: arrow keys move, Enter pins`,
+        "aria-label": `${description}, ${rows.length} by ${columns.length}: arrow keys move, Enter pins`,
         ...this.#listeners(),
       },
       canvas,
@@ -282,7 +282,7 @@ class Heatmap {
    * @param {Place | null} pinned
    */
   #describe(map, current, pinned) {
-    if (!current) return [h("span", { class: "place" }, "Hover to read a cell; click or Enter pins it.")];
+    if (!current) return [h("span", { class: "place" }, "Hover to read; click or Enter to pin.")];
     const [rowAxis, columnAxis] = this.#axes;
     const name = (/** @type {string} */ axis, /** @type {string} */ text, /** @type {number} */ index) => [
       h("b", { class: axis, dir: "auto" }, text.slice(0, 60)),
@@ -353,7 +353,7 @@ class Heatmap {
   #colorRowText(map, row) {
     const shown = this.#rowText;
     if (!shown || shown.row === row) return;
-    const { colours: colors, inks } = currentPalette(map);
+    const { colors, inks } = currentPalette(map);
     shown.row = row;
     shown.name.textContent = `${map.rows[row]?.slice(0, MAX_NAME)} ${row + 1}`;
     shown.tokens.forEach((token, k) => {
@@ -369,7 +369,7 @@ class Heatmap {
 
   /** @param {Api.Heatmap} map */
   #colorBar(map) {
-    const { colours: colors } = currentPalette(map);
+    const { colors } = currentPalette(map);
     const canvas = h("canvas", { "aria-hidden": "true" });
     paint(canvas, Uint8Array.from(colors.keys()), [1, colors.length], colors);
     const ticks = map.ticks.map(([level, text]) => {
@@ -389,17 +389,17 @@ class Heatmap {
    * Return a table of the largest values of each row, filled when it is opened.
    * @param {Api.Heatmap} map
    */
-  #largestValues({ rows, columns, most }) {
+  #largestValues({ rows, columns, largest_per_row: largestPerRow }) {
     const [rowAxis, columnAxis] = this.#axes;
     const label = (/** @type {string} */ name, /** @type {number} */ k) => `${k + 1} ${name.slice(0, MAX_NAME)}`;
     const value = (/** @type {[number, string]} */ [column, text]) =>
       h("td", {}, h("span", { class: columnAxis, dir: "auto" }, label(columns[column] ?? "", column)), ` ${text}`);
     const open = () => {
       if (!details.open || details.childElementCount > 1) return;
-      const ranks = (most?.[0] ?? []).map((_, k) => h("th", { scope: "col" }, k ? `${k + 1}.` : "largest"));
+      const ranks = (largestPerRow?.[0] ?? []).map((_, k) => h("th", { scope: "col" }, k ? `${k + 1}.` : "largest"));
       const lines = rows.map((name, i) => {
         const header = h("th", { scope: "row", class: rowAxis, dir: "auto" }, label(name, i));
-        return h("tr", {}, header, most?.[i]?.map(value));
+        return h("tr", {}, header, largestPerRow?.[i]?.map(value));
       });
       details.append(
         h(

@@ -14,7 +14,7 @@ export default {
    * @returns {Dispose}
    */
   render({ model, el }) {
-    const { maps, across, light, dark } = model.get("told");
+    const { maps, maps_per_row: mapsPerRow, light, dark } = model.get("data");
     /** @type {Model<HeatmapState>} */
     const large = new Model({ map: null, pinned: null, axes: ["query", "key"] });
     let chosen = 0;
@@ -33,7 +33,7 @@ export default {
         const move = ARROW_KEYS[event.key];
         if (!move) return;
         event.preventDefault();
-        buttons()[buttons().indexOf(event.target) + move[0] * across + move[1]]?.focus();
+        buttons()[buttons().indexOf(event.target) + move[0] * mapsPerRow + move[1]]?.focus();
       },
     });
     const buttons = () => [...thumbnails.querySelectorAll("button")];
@@ -46,7 +46,7 @@ export default {
       show(k);
     };
     const draw = () => {
-      const { colours: colors } = currentPalette({ light, dark });
+      const { colors } = currentPalette({ light, dark });
       const items = maps.map(({ name, levels, rows, columns }, k) => {
         const point = () => show(k);
         const attributes = { "aria-label": name, onclick: () => choose(k), onpointerenter: point, onfocus: point };
@@ -57,7 +57,7 @@ export default {
       choose(chosen);
     };
     const largeBox = h("div", { class: "one-head" });
-    thumbnails.style.setProperty("--across", String(across));
+    thumbnails.style.setProperty("--maps-per-row", String(mapsPerRow));
     el.replaceChildren(h("div", { class: "heads-and-map" }, thumbnails, largeBox));
     const disposers = [heatmap.render({ model: large, el: largeBox }), onColorScheme(draw)];
     draw();
@@ -115,7 +115,7 @@ function findHead(el, layer, head) {
 function heads(model) {
   const [stack, palettes] = [model.get("stack"), model.get("palettes")];
   if (!stack || !palettes) return [];
-  const { colours: colors } = currentPalette(palettes);
+  const { colors } = currentPalette(palettes);
   const { thumbs } = stack;
   const count = thumbs[0]?.length ?? 0;
   const names = Array.from({ length: count }, (_, k) => h("span", {}, count > 1 ? `head ${k + 1}` : ""));
@@ -132,7 +132,7 @@ function heads(model) {
     {
       class: "heads",
       role: "group",
-      "aria-label": `Heads of the ${stack.called}`,
+      "aria-label": `Heads of the ${stack.label}`,
       onpointerleave: () => model.set("focus", null),
       onkeydown: (event) => {
         const move = ARROW_KEYS[event.key];
@@ -157,7 +157,7 @@ function heads(model) {
  * @param {string[]} colors
  */
 function headThumbnail(model, stack, { layer, head }, levels, colors) {
-  const isOff = stack.off[layer - 1]?.[head - 1];
+  const isOff = stack.ablated[layer - 1]?.[head - 1];
   const chosen = model.get("chosen");
   const isChosen = chosen?.layer === layer && chosen.head === head;
   const isTabStop = isChosen || (!chosen && layer === 1 && head === 1);
@@ -221,7 +221,7 @@ export const heatmapComparison = {
     }
     const draw = () => {
       const comparison = model.get("comparison");
-      note.textContent = comparison?.says ?? "";
+      note.textContent = comparison?.summary ?? "";
       for (const part of parts) {
         const map = comparison?.[part.name] ?? null;
         part.el.hidden = !map;

@@ -184,7 +184,7 @@ class Inspect {
    */
   #request() {
     const { text, scene, off } = this.#view;
-    const request = { run: this.#run.name, off: readHeads(off) };
+    const request = { run: this.#run.name, ablated_heads: readHeads(off) };
     if (this.#run.kind !== "caption") return { ...request, text: text ?? firstText(this.#run.kind) };
     return this.#picture ? { ...request, picture: this.#picture } : { ...request, scene: Number(scene || 1) };
   }
@@ -287,7 +287,7 @@ class Inspect {
     const chosen = this.#chosen;
     this.#attention.hidden = !chosen;
     this.#el.classList.toggle("no-attention", !chosen);
-    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.pictured));
+    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.caption_attention));
     if (!chosen || !this.#inspection) return;
     const { stack, layer, head } = chosen;
     const { stacks, light, dark } = this.#inspection;
@@ -347,7 +347,7 @@ class Inspect {
   /** @param {{ stack: Api.AttentionStack, layer: number, head: number }} chosen */
   #showTools({ stack, layer, head }) {
     const { part } = stack;
-    const isOff = stack.off[layer - 1]?.[head - 1];
+    const isOff = stack.ablated[layer - 1]?.[head - 1];
     const off = readHeads(this.#view.off);
     const others = off.filter((other) => other.part !== part || other.layer !== layer || other.head !== head);
     const toggle = () => this.#change({ off: writeHeads(isOff ? others : [...off, { part, layer, head }]) });
@@ -357,10 +357,10 @@ class Inspect {
       );
     const hasPin = Boolean(this.#view.row);
     const hint = PART_HINTS[part];
-    const hasPicture = this.#inspection?.pictured && part === "cross";
+    const hasPicture = this.#inspection?.caption_attention && part === "cross";
     redraw(
       this.#tools,
-      stack.worked && [
+      stack.has_workings && [
         button(isOff ? "Switch this head on" : "Switch this head off", toggle, {
           "aria-pressed": String(isOff),
           data: { control: "toggle" },

@@ -12,14 +12,21 @@ import { API, Query } from "./request.js";
  * @param {Api.Inspection} inspection
  */
 export function outputView(inspection) {
-  const { notes, says, written, bars, more, pictured } = inspection;
+  const {
+    notes,
+    description,
+    generation,
+    bars,
+    num_omitted: numOmitted,
+    caption_attention: captionAttention,
+  } = inspection;
   const box = h("div", {});
-  probabilityBars.render({ model: new Model({ bars, says, more }), el: box });
+  probabilityBars.render({ model: new Model({ bars, description, num_omitted: numOmitted }), el: box });
   return present([
     notes.map((note) => h("p", { class: "hint" }, note)),
-    written && generatedText(says, written),
+    generation && generatedText(description, generation),
     bars.length > 0 && box,
-    pictured && captionedPicture(pictured, written?.text ?? ""),
+    captionAttention && captionedPicture(captionAttention, generation?.text ?? ""),
   ]);
 }
 
@@ -27,7 +34,7 @@ export function outputView(inspection) {
  * @param {string} heading
  * @param {Api.GeneratedText} written
  */
-function generatedText(heading, { text, note, before, before_note: beforeNote }) {
+function generatedText(heading, { text, note, baseline, baseline_note: baselineNote }) {
   const part = (/** @type {string} */ title, /** @type {string} */ words, /** @type {string} */ hint) =>
     h(
       "div",
@@ -36,12 +43,12 @@ function generatedText(heading, { text, note, before, before_note: beforeNote })
       h("p", { class: "words", dir: "auto" }, words || "(empty)"),
       h("p", { class: "hint" }, hint),
     );
-  if (before === null) return part(heading, text, note);
+  if (baseline === null) return part(heading, text, note);
   return h(
     "div",
     { class: "before-and-after" },
     part("With these heads switched off", text, note),
-    part("With all heads", before, beforeNote),
+    part("With all heads", baseline, baselineNote),
   );
 }
 
@@ -50,16 +57,16 @@ function generatedText(heading, { text, note, before, before_note: beforeNote })
  * @param {Api.CaptionImage} image
  * @param {string} caption
  */
-export function captionedPicture({ photo, name, tiles }, caption) {
-  const tile = (/** @type {Api.CaptionImage["tiles"][number]} */ { word, note, says, shadow, frame }) =>
+export function captionedPicture({ image, name, tiles }, caption) {
+  const tile = (/** @type {Api.CaptionImage["tiles"][number]} */ { word, note, description, overlay, frame }) =>
     h(
       "li",
       {},
       h(
         "div",
-        { class: "tile", role: "img", "aria-label": says },
-        h("img", { src: photo, alt: "" }),
-        h("img", { class: "shadow", src: shadow, alt: "" }),
+        { class: "tile", role: "img", "aria-label": description },
+        h("img", { src: image, alt: "" }),
+        h("img", { class: "shadow", src: overlay, alt: "" }),
         frame && frameOutline(frame),
       ),
       h("b", { dir: "auto" }, word),
@@ -69,7 +76,7 @@ export function captionedPicture({ photo, name, tiles }, caption) {
   return h(
     "div",
     { class: "captioned" },
-    h("figure", { class: "photo" }, h("img", { src: photo, alt: name }), h("figcaption", {}, name)),
+    h("figure", { class: "photo" }, h("img", { src: image, alt: name }), h("figcaption", {}, name)),
     tiles.length ? h("ol", { class: "tiles" }, tiles.map(tile)) : h("p", { class: "hint" }, none),
   );
 }
@@ -90,7 +97,7 @@ export class Completion {
   el = h("section", { class: "completion", "aria-label": "Continuation" });
   #input;
   #onUse;
-  #options = { tokens: 40, temperature: 0, seed: 1 };
+  #options = { max_new_tokens: 40, temperature: 0, seed: 1 };
   /** @type {{ prompt: string, completion: Api.Completion } | null} */
   #result = null;
   #query;
@@ -134,8 +141,8 @@ export class Completion {
   }
 
   #draw() {
-    const { tokens, temperature, seed } = this.#options;
-    const set = (/** @type {{ tokens?: number, temperature?: number, seed?: number }} */ options) => {
+    const { max_new_tokens: maxNewTokens, temperature, seed } = this.#options;
+    const set = (/** @type {{ max_new_tokens?: number, temperature?: number, seed?: number }} */ options) => {
       Object.assign(this.#options, options);
       this.#draw();
     };
@@ -146,7 +153,7 @@ export class Completion {
       h(
         "div",
         { class: "toggles" },
-        stepper("Tokens", tokens, 10, 200, (value) => set({ tokens: value }), 10),
+        stepper("Tokens", maxNewTokens, 10, 200, (value) => set({ max_new_tokens: value }), 10),
         choice(
           "Decoding",
           "temperature",
@@ -165,25 +172,25 @@ export class Completion {
   }
 
   /** @param {{ prompt: string, completion: Api.Completion }} result */
-  #text({ prompt, completion: { tokens, ended, milliseconds } }) {
+  #text({ prompt, completion: { tokens, stop_reason: stopReason, milliseconds } }) {
     const alternatives = h("div", { class: "alternatives" });
     /** @type {Model<BarState>} */
-    const model = new Model({ bars: [], says: "", more: 0 });
+    const model = new Model({ bars: [], description: "", num_omitted: 0 });
     probabilityBars.render({ model, el: alternatives });
-    const show = (/** @type {Api.GeneratedToken} */ { token, chance, bars }) => {
-      model.set("says", `“${token}”, ${chance}, and its alternatives`);
+    const show = (/** @type {Api.GeneratedToken} */ { token, probability_text: probabilityText, bars }) => {
+      model.set("description", `“${token}”, ${probabilityText}, and its alternatives`);
       model.set("bars", bars);
     };
     const visible = tokens.filter(({ text }) => text);
     const spans = visible.map((token) =>
-      h("span", { class: "token", title: token.chance, onpointerenter: () => show(token) }, token.text),
+      h("span", { class: "token", title: token.probability_text, onpointerenter: () => show(token) }, token.text),
     );
     const onkeydown = tokenKeys(spans, (k) => {
       const token = visible[k];
       if (token) show(token);
     });
     const fullText = prompt + tokens.map(({ text }) => text).join("");
-    const summary = `${tokens.length} tokens in ${Math.round(milliseconds)} ms${ended ? `; ${ended}` : ""}. `;
+    const summary = `${tokens.length} tokens in ${Math.round(milliseconds)} ms${stopReason ? `; ${stopReason}` : ""}. `;
     const howTo = "Hover over a token, or use the arrow keys, to see its alternatives. ";
     return [
       h(
@@ -290,13 +297,21 @@ export class AttributionSection extends Extra {
    * @override
    * @param {Api.Attribution} attribution
    */
-  draw({ label, against, strips }) {
+  draw({ label, contrast_label: contrastLabel, strips }) {
     const boxes = strips.map((strip) => {
       const el = h("div", {});
       tokenStrip.render({ model: new Model({ strip }), el });
       return el;
     });
-    const key = h("p", { class: "hint" }, "Orange is for ", h("b", {}, label), ", blue for ", h("b", {}, against), ".");
+    const key = h(
+      "p",
+      { class: "hint" },
+      "Orange is for ",
+      h("b", {}, label),
+      ", blue for ",
+      h("b", {}, contrastLabel),
+      ".",
+    );
     this.content.replaceChildren(key, ...boxes);
   }
 }
@@ -327,11 +342,11 @@ export class NeuronSection extends Extra {
    * @override
    * @param {Api.Inspection} inspection
    */
-  show({ cells, stacks }) {
-    this.#groups = cells;
+  show({ cell_groups: cellGroups, stacks }) {
+    this.#groups = cellGroups;
     this.#neuron = null;
     if (this.el.hidden && !stacks.length) this.el.open = true; // there is nothing else to see
-    this.update(cells.length > 0);
+    this.update(cellGroups.length > 0);
   }
 
   /**
@@ -392,8 +407,8 @@ export class PositionSection extends Extra {
    * @override
    * @param {Api.Inspection} inspection
    */
-  show({ positions }) {
-    this.update(positions);
+  show({ has_positions: hasPositions }) {
+    this.update(hasPositions);
   }
 
   /**
@@ -408,7 +423,7 @@ export class PositionSection extends Extra {
    * @override
    * @param {Api.Positions} positions
    */
-  draw({ says, maps }) {
+  draw({ description, maps }) {
     const boxes = maps.map((map) => {
       const el = h("div", {});
       /** @type {Model<HeatmapState>} */
@@ -420,7 +435,7 @@ export class PositionSection extends Extra {
       heatmap.render({ model, el });
       return el;
     });
-    this.content.replaceChildren(h("p", { class: "hint" }, says), h("div", { class: "side-by-side" }, boxes));
+    this.content.replaceChildren(h("p", { class: "hint" }, description), h("div", { class: "side-by-side" }, boxes));
   }
 }
 
@@ -452,8 +467,19 @@ export const derivationView = {
  * @param {(table: Api.Table) => void} onOpen
  */
 function derivationContent(derivation, onClose, onOpen) {
-  const { title, name, says, formula, before, working, lines, elsewhere, notes, table } = derivation;
-  const formulas = [formula, ...before, working].map(formulaBox);
+  const {
+    title,
+    name,
+    description,
+    formula,
+    intermediates,
+    working,
+    lines,
+    model_values: modelValues,
+    notes,
+    table,
+  } = derivation;
+  const formulas = [formula, ...intermediates, working].map(formulaBox);
   return h(
     "div",
     { class: "derivation" },
@@ -462,14 +488,14 @@ function derivationContent(derivation, onClose, onOpen) {
       {},
       h("div", { class: "title" }, h("p", { dir: "auto" }, title), button("Close", onClose)),
       h("h2", {}, name),
-      h("p", { dir: "auto" }, says),
+      h("p", { dir: "auto" }, description),
       formulas,
     ),
     h(
       "div",
       {},
       lines.length > 0 && termTable(derivation),
-      elsewhere.length > 0 && comparisonTable(derivation),
+      modelValues.length > 0 && comparisonTable(derivation),
       notes.map((note) => h("p", { class: "hint" }, note)),
       table
         ? button("Open this head in Work", () => onOpen(table), { class: "main" })
@@ -479,22 +505,22 @@ function derivationContent(derivation, onClose, onOpen) {
 }
 
 /** @param {Api.Derivation} derivation */
-function termTable({ head, lines }) {
-  const header = head.map((text) => h("th", { scope: "col" }, text));
-  const body = lines.map(({ name, numbers, marked }) =>
+function termTable({ header, lines }) {
+  const headings = header.map((text) => h("th", { scope: "col" }, text));
+  const body = lines.map(({ name, numbers, is_marked: isMarked }) =>
     h(
       "tr",
-      { class: marked ? "marked" : null },
-      h("th", { scope: "row", dir: "auto" }, marked ? "▸ " : "", name),
+      { class: isMarked ? "marked" : null },
+      h("th", { scope: "row", dir: "auto" }, isMarked ? "▸ " : "", name),
       numbers.map((text) => h("td", {}, text)),
     ),
   );
-  return h("table", { class: "listed" }, h("thead", {}, h("tr", {}, header)), h("tbody", {}, body));
+  return h("table", { class: "listed" }, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, body));
 }
 
 /** @param {Api.Derivation} derivation */
-function comparisonTable({ elsewhere }) {
-  const body = elsewhere.map(([name, value, difference]) =>
+function comparisonTable({ model_values: modelValues }) {
+  const body = modelValues.map(([name, value, difference]) =>
     h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value), h("td", { class: "soft" }, difference)),
   );
   return h("table", { class: "listed" }, h("tbody", {}, body));

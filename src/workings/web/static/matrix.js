@@ -107,7 +107,7 @@ class Grid {
       "figure",
       {
         class: `matrix ${role}`,
-        data: { key, rows: axes[0], columns: axes[1], again: this.#model.get("again") ?? 0 },
+        data: { key, rows: axes[0], columns: axes[1], reprint: this.#model.get("reprint") ?? 0 },
         onkeydown: (event) => this.#onKey(event),
         onmouseover: (event) => this.#onPoint(event),
         onfocusin: (event) => this.#onPoint(event),
@@ -135,7 +135,7 @@ class Grid {
     const text = matrix.texts[i]?.[j] ?? "";
     const first = this.#model.get("first");
     const isFirst = first?.[0] === i && first[1] === j;
-    const classes = ["v", matrix.colours[i]?.[j], mark === "right" ? "" : mark, isFirst ? "first" : ""];
+    const classes = ["v", matrix.colors[i]?.[j], mark === "right" ? "" : mark, isFirst ? "first" : ""];
     const hasSigns = this.#model.get("showSigns") && matrix.marks.some((row) => (row[j] ?? "") in SIGNS);
     const description = isFirst ? "the first wrong number" : DESCRIPTIONS[mark];
     const value = h(

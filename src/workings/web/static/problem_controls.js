@@ -203,7 +203,9 @@ export function lectureList(open, showError) {
  */
 export function downloadButtons(store, showError, report) {
   const save = (/** @type {string} */ form) =>
-    download({ ...store.request, form, report }, API.exportProblem).catch((error) => showError(messageOf(error)));
+    download({ ...store.request, file_format: form, report }, API.exportProblem).catch((error) =>
+      showError(messageOf(error)),
+    );
   return h(
     "div",
     { class: "downloads", role: "group", "aria-label": "Download as" },

@@ -92,7 +92,7 @@ class ReportView {
     dock.render({ model: this.#dock, el: docked });
     model.on("change:target", () => this.#goTo(model.get("target")));
     model.on("change:hints", () => this.#updateHints());
-    model.on("change:told", () => this.#draw());
+    model.on("change:data", () => this.#draw());
     this.#draw();
     const observer = new ResizeObserver(() => this.#drawArrows());
     observer.observe(this.#list);
@@ -100,7 +100,7 @@ class ReportView {
   }
 
   #draw() {
-    const report = this.#model.get("told");
+    const report = this.#model.get("data");
     if (!report) return;
     this.#verdict.replaceChildren(...verdict(report));
     this.#drawFindings(report);
@@ -112,16 +112,16 @@ class ReportView {
     const isSame = steps.length === this.#list.children.length;
     if (!isSame || steps.some(({ el }, k) => this.#list.children[k] !== el))
       this.#list.replaceChildren(...steps.map(({ el }) => el));
-    this.#openSteps.replaceChildren(...(this.#model.get("claims") ? this.#openStepButtons(report.open) : []));
+    this.#openSteps.replaceChildren(...(this.#model.get("claims") ? this.#openStepButtons(report.open_steps) : []));
     this.#drawArrows();
   }
 
   /** @param {Api.Report} report */
   #drawFindings({ findings, steps }) {
     const cards = findings.map((finding, k) => {
-      const step = steps.find(({ claimed, again }) => claimed.key === finding.key && again === finding.again);
-      const { key, again, row, column } = finding;
-      const goTo = () => this.#goTo({ key, again, row, column });
+      const step = steps.find(({ claimed, reprint }) => claimed.key === finding.key && reprint === finding.reprint);
+      const { key, reprint, row, column } = finding;
+      const goTo = () => this.#goTo({ key, reprint, row, column });
       return findingCard(finding, k === 0, step?.claimed.texts ?? [], Boolean(this.#model.get("practice")), goTo);
     });
     this.#findings.replaceChildren(...cards);
@@ -148,13 +148,13 @@ class ReportView {
 
   /** @param {CellFocus | null} focus */
   #inspectGiven(focus) {
-    const given = this.#model.get("told")?.given ?? [];
+    const given = this.#model.get("data")?.given ?? [];
     this.#inspector.inspect(focus, null, describeGiven(given, focus) ?? this.#hint);
   }
 
   /** @param {CellFocus | null} focus */
   #inspectStep(focus) {
-    const step = focus && this.#model.get("told")?.steps.find(({ claimed }) => claimed.key === focus.key);
+    const step = focus && this.#model.get("data")?.steps.find(({ claimed }) => claimed.key === focus.key);
     const matrix = this.#model.get("practice") || !step ? null : step.claimed;
     this.#inspector.inspect(focus, matrix, this.#hint);
   }
@@ -174,13 +174,13 @@ class ReportView {
    * @param {Api.CheckedStep} step
    */
   #step({ findings }, step) {
-    const { claimed, exact, again, verdict: name } = step;
+    const { claimed, exact, reprint, verdict: name } = step;
     const { key } = claimed;
-    const id = `${key} ${again} ${claimed.texts.length} ${claimed.formula.text}`; // a new formula is a new heading
+    const id = `${key} ${reprint} ${claimed.texts.length} ${claimed.formula.text}`; // a new formula is a new heading
     const view = this.#steps.get(id) ?? this.#newStep(id, step);
     const practice = Boolean(this.#model.get("practice"));
-    const isThisStep = (/** @type {{ key: string, again: number }} */ other) =>
-      other.key === key && other.again === again;
+    const isThisStep = (/** @type {{ key: string, reprint: number }} */ other) =>
+      other.key === key && other.reprint === reprint;
     const first = findings[0];
     view.claimed.set("notes", practice ? null : step.notes);
     view.claimed.set("first", first && isThisStep(first) ? [first.row, first.column] : null);
@@ -199,14 +199,14 @@ class ReportView {
    * @param {Api.CheckedStep} step
    * @returns {StepView}
    */
-  #newStep(id, { claimed: claimedMatrix, exact: exactMatrix, again }) {
+  #newStep(id, { claimed: claimedMatrix, exact: exactMatrix, reprint }) {
     const { key, formula } = claimedMatrix;
     /** @type {Model<MatrixState>} */
     const claimed = new Model({
       matrix: claimedMatrix,
       cells: null,
       showSigns: true,
-      again,
+      reprint,
       label: `${claimedMatrix.name}, as claimed`,
     });
     /** @type {Model<MatrixState>} */
@@ -227,17 +227,17 @@ class ReportView {
     });
     claimed.on("change:edit", () => {
       const edit = claimed.get("edit");
-      if (edit) this.#model.set("edit", { ...edit, again });
+      if (edit) this.#model.set("edit", { ...edit, reprint });
     });
     claimed.on("change:pastedText", () => {
-      this.#model.set("paste", { key, again, text: claimed.get("pastedText") ?? "" });
+      this.#model.set("paste", { key, reprint, text: claimed.get("pastedText") ?? "" });
     });
     this.#drawHints(hints, key);
     const exactBox = h("div", {}, h("h3", {}, "exact"), right);
     const el = h(
       "li",
       {},
-      h("h2", {}, math(formula), again > 0 && h("span", { class: "chip" }, "repeated"), chip),
+      h("h2", {}, math(formula), reprint > 0 && h("span", { class: "chip" }, "repeated"), chip),
       h("div", { class: "pair" }, h("div", {}, h("h3", {}, "claimed"), left), exactBox, hints),
     );
     return { id, key, el, claimed, exact, chip, exactBox, hints };
@@ -267,13 +267,15 @@ class ReportView {
   /** @param {ClaimCell | undefined} cell */
   #goTo(cell) {
     const figures = /** @type {HTMLElement[]} */ ([...this.#list.querySelectorAll(".claimed figure.matrix")]);
-    const figure = figures.find(({ dataset }) => dataset.key === cell?.key && Number(dataset.again) === cell?.again);
+    const figure = figures.find(
+      ({ dataset }) => dataset.key === cell?.key && Number(dataset.reprint) === cell?.reprint,
+    );
     const selector = `td[data-row="${cell?.row}"][data-column="${cell?.column}"]`;
     /** @type {HTMLElement | null | undefined} */ (figure?.querySelector(selector))?.focus();
   }
 
   #drawArrows() {
-    const links = this.#model.get("told")?.links ?? [];
+    const links = this.#model.get("data")?.links ?? [];
     const arrows = links.map((link, k) => arrow(this.#checkedSteps, link, k / links.length));
     this.#lines.replaceChildren(...arrows.filter((drawn) => drawn !== null));
   }
@@ -305,8 +307,8 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
   const facts = [["claimed", finding.claimed]];
   if (!practice) {
     facts.push(["expected", finding.expected]);
-    if (finding.carried !== null)
-      facts.push(["carried", `${finding.carried}, computed from the claimed numbers before`]);
+    if (finding.follow_through !== null)
+      facts.push(["carried", `${finding.follow_through}, computed from the claimed numbers before`]);
     facts.push(["working", formulaBox(finding.working)]);
   }
   const causes = finding.causes.map((cause) =>
@@ -314,15 +316,19 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
       "li",
       {},
       h("code", {}, cause.name),
-      ` (explains ${cause.reproduces})`,
-      !practice && [": ", cause.says, cause.gives && causeMatrix(cause, cause.gives, claimed)],
+      ` (explains ${cause.explained_share})`,
+      !practice && [
+        ": ",
+        cause.description,
+        cause.resulting_cells && causeMatrix(cause, cause.resulting_cells, claimed),
+      ],
     ),
   );
   return h(
     "section",
     { class: "finding", "aria-label": title },
     h("h2", {}, title),
-    h("p", {}, button(finding.where + (finding.again ? ", repeated" : ""), goTo, { class: "goto" })),
+    h("p", {}, button(finding.location + (finding.reprint ? ", repeated" : ""), goTo, { class: "goto" })),
     h(
       "dl",
       {},
@@ -348,7 +354,7 @@ function causeMatrix(cause, rows, claimed) {
     h(
       "td",
       { class: `${j ? "" : "open"} ${j === n - 1 ? "close" : ""} ${isClose(text, claimed[i]?.[j]) ? "same" : ""}` },
-      h("span", { class: `v ${cause.colours?.[i]?.[j]}` }, text),
+      h("span", { class: `v ${cause.colors?.[i]?.[j]}` }, text),
     );
   return h(
     "div",

@@ -14,22 +14,22 @@ export const API = {
   exportProblem: "/api/export",
   lectures: "/api/lectures",
   lecture: (/** @type {string} */ name) => `/api/lecture/${encodeURIComponent(name)}`,
-  inspect: "/api/look",
-  inspectMap: "/api/look/map",
-  inspectCell: "/api/look/working",
-  inspectExport: "/api/look/export",
-  complete: "/api/look/complete",
-  attribution: "/api/look/explain",
-  neurons: "/api/look/cells",
-  positions: "/api/look/positions",
+  inspect: "/api/inspect",
+  inspectMap: "/api/inspect/map",
+  inspectCell: "/api/inspect/working",
+  inspectExport: "/api/inspect/export",
+  complete: "/api/inspect/complete",
+  attribution: "/api/inspect/explain",
+  neurons: "/api/inspect/cells",
+  positions: "/api/inspect/positions",
   compare: "/api/compare",
   permute: "/api/permute",
   compareCurves: (/** @type {string} */ first, /** @type {string} */ second, /** @type {number} */ width) =>
     `/api/compare/curves?first=${encodeURIComponent(first)}&second=${encodeURIComponent(second)}&width=${width}`,
   recipe: (/** @type {string} */ run) => `/api/recipe/${encodeURIComponent(run)}`,
   report: (/** @type {string} */ run) => `/api/report/${encodeURIComponent(run)}`,
-  training: (/** @type {string} */ run, /** @type {number} */ seen, /** @type {number} */ width) =>
-    `/api/training/${encodeURIComponent(run)}?seen=${seen}&width=${width}`,
+  training: (/** @type {string} */ run, /** @type {number} */ revision, /** @type {number} */ width) =>
+    `/api/training/${encodeURIComponent(run)}?revision=${revision}&width=${width}`,
 };
 
 const IDLE_POLL = 50; // milliseconds

@@ -33,7 +33,7 @@ export default {
     dock.render({ model: dockModel, el: docked });
     const flow = new Flow(model, steps, (focus) => inspect(model, inspector, focus));
     const draw = () => {
-      const solution = model.get("told");
+      const solution = model.get("data");
       if (!solution) return;
       const cells = model.get("cells");
       flow.draw(
@@ -43,7 +43,7 @@ export default {
       inspector.clear();
       inspect(model, inspector, flow.focus);
     };
-    model.on("change:told", draw);
+    model.on("change:data", draw);
     draw();
     const observer = new ResizeObserver(() => flow.connect());
     observer.observe(steps);
@@ -68,7 +68,7 @@ export function describeGiven(given, focus) {
  * @param {CellFocus | null} focus
  */
 function inspect(model, inspector, focus) {
-  const { given, steps } = model.get("told") ?? { given: [], steps: [] };
+  const { given, steps } = model.get("data") ?? { given: [], steps: [] };
   const description = describeGiven(given, focus);
   if (description) inspector.inspect(focus, null, description);
   else inspector.inspect(focus, steps.find((step) => step.key === focus?.key) ?? null);

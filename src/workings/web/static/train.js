@@ -43,7 +43,7 @@ class Train {
   #recipeQuery;
 
   #state = h("span", { class: "state" });
-  #says = h("p", { class: "says" });
+  #summary = h("p", { class: "training-summary" });
   #live = h("p", { class: "unseen", role: "status" });
   #progress = h("progress", { max: "1", "aria-label": "Progress of the training" });
   #facts = h("dl", { class: "facts" });
@@ -101,7 +101,7 @@ class Train {
     };
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Training"),
-      h("div", { class: "bar-top" }, this.#runList.el, this.#state, this.#says),
+      h("div", { class: "bar-top" }, this.#runList.el, this.#state, this.#summary),
       this.#live,
       this.#progress,
       this.#facts,
@@ -168,31 +168,31 @@ class Train {
   }
 
   /** @param {Api.Training} training */
-  #showTraining({ state, says, share, facts, seen, curves, report }) {
+  #showTraining({ state, summary, progress, facts, revision, curves, has_report: hasReport }) {
     this.#state.className = `state is-${state}`;
     setText(this.#state, STATES[state] ?? state);
-    setText(this.#says, says);
-    this.#announce(state, says);
-    this.#progress.value = share;
+    setText(this.#summary, summary);
+    this.#announce(state, summary);
+    this.#progress.value = progress;
     showFacts(this.#facts, facts);
-    this.#version = seen;
+    this.#version = revision;
     if (curves) this.#showCurves(curves);
-    this.#showReport(report);
+    this.#showReport(hasReport);
   }
 
   /**
    * Announce progress to screen readers, at most every 30 seconds unless the state changes.
    * @param {string} state
-   * @param {string} says
+   * @param {string} summary
    */
-  #announce(state, says) {
+  #announce(state, summary) {
     if (state === this.#spoken.state && Date.now() - this.#spoken.time < SPOKEN_INTERVAL) return;
-    if (says !== this.#live.textContent) this.#spoken = { state, time: Date.now() };
-    setText(this.#live, says);
+    if (summary !== this.#live.textContent) this.#spoken = { state, time: Date.now() };
+    setText(this.#live, summary);
   }
 
   /** @param {Api.Curves} curves */
-  #showCurves({ charts, measures, samples, result }) {
+  #showCurves({ charts, metrics, samples, result }) {
     const elements = charts.map((data) => this.#chart(data));
     const shown = this.#chartGrid.children;
     if (!elements.length) {
@@ -201,7 +201,7 @@ class Train {
     } else if (elements.length !== shown.length || elements.some((el, k) => el !== shown[k])) {
       this.#chartGrid.replaceChildren(...elements);
     }
-    updateChildren(this.#metrics, [dataTable(measures, "Current and best metrics")]);
+    updateChildren(this.#metrics, [dataTable(metrics, "Current and best metrics")]);
     showFacts(this.#result, result);
     this.#resultSection.hidden = !result.length;
     const figures = samples.map(({ epoch, text }) =>
@@ -235,13 +235,18 @@ class Train {
   }
 
   /** @param {Api.Recipe} recipe */
-  #showRecipe({ sections, made_with: environment }) {
-    const row = (/** @type {Api.Recipe["sections"][string][number]} */ { key, value, usual, help }) =>
+  #showRecipe({ sections, environment }) {
+    const row = (/** @type {Api.Recipe["sections"][string][number]} */ { key, value, default: defaultValue, help }) =>
       h(
         "tr",
-        { class: usual ? "changed" : null },
+        { class: defaultValue ? "changed" : null },
         h("th", { scope: "row" }, key),
-        h("td", { dir: "auto" }, value || "–", usual && h("span", { class: "default" }, `default: ${usual}`)),
+        h(
+          "td",
+          { dir: "auto" },
+          value || "–",
+          defaultValue && h("span", { class: "default" }, `default: ${defaultValue}`),
+        ),
         h("td", { class: "help" }, help),
       );
     const header = ["key", "value", "meaning"].map((text) => h("th", { scope: "col" }, text));
@@ -269,7 +274,7 @@ class Train {
     );
     this.#recipe.replaceChildren(...tables);
     const rows = environment.map(({ name, value }) => [name, value]);
-    this.#environment.replaceChildren(dataTable({ head: ["item", "value"], rows }, "Environment"));
+    this.#environment.replaceChildren(dataTable({ header: ["item", "value"], rows }, "Environment"));
   }
 
   /**

@@ -25,7 +25,7 @@ declare namespace Api {
     column_names: string[];
     texts: Cells;
     values: Cells;
-    colours: Cells;
+    colors: Cells;
     marks: Cells;
     largest: string;
     part: number | null;
@@ -71,7 +71,7 @@ declare namespace Api {
 
   interface Claim {
     key: string;
-    again: number;
+    reprint: number;
     cells: Cells;
   }
 
@@ -87,7 +87,7 @@ declare namespace Api {
   }
 
   interface CheckedStep {
-    again: number;
+    reprint: number;
     verdict: "right" | "rounded" | "follows" | "wrong" | "blank";
     claimed: Matrix & { formula: Formula };
     exact: Matrix;
@@ -96,22 +96,22 @@ declare namespace Api {
 
   interface Cause {
     name: string;
-    reproduces: string;
-    says: string;
-    gives: Cells | null;
-    colours: Cells | null;
+    explained_share: string;
+    description: string;
+    resulting_cells: Cells | null;
+    colors: Cells | null;
   }
 
   /** The first wrong number of a step. */
   interface Finding {
     key: string;
-    again: number;
-    where: string;
+    reprint: number;
+    location: string;
     row: number;
     column: number;
     claimed: string;
     expected: string;
-    carried: string | null;
+    follow_through: string | null;
     working: Formula;
     causes: Cause[];
   }
@@ -133,7 +133,7 @@ declare namespace Api {
     findings: Finding[];
     links: ErrorLink[];
     given: Matrix[];
-    open: Matrix[];
+    open_steps: Matrix[];
   }
 
   interface Hint {
@@ -145,7 +145,7 @@ declare namespace Api {
   interface Sheet {
     title: string;
     rules: string[];
-    exercises: { name: string; heading: string; tell: string[]; table: Table }[];
+    exercises: { name: string; heading: string; instructions: string[]; table: Table }[];
     notes: string[];
   }
 
@@ -156,7 +156,7 @@ declare namespace Api {
   }
 
   interface Palette {
-    colours: string[];
+    colors: string[];
     inks: string[];
   }
 
@@ -168,7 +168,7 @@ declare namespace Api {
   /** `levels`: base64, one byte per cell; `numbers`: base64, one int16 per cell, in units of the last decimal. */
   interface Heatmap extends Palettes {
     name: string;
-    says: string;
+    description: string;
     rows: string[];
     columns: string[];
     levels: string;
@@ -176,60 +176,60 @@ declare namespace Api {
     decimals: number;
     ticks: [number, string][];
     texts: Cells | null;
-    most: [number, string][][] | null;
+    largest_per_row: [number, string][][] | null;
   }
 
   interface HeatmapGallery extends Palettes {
     maps: Omit<Heatmap, "light" | "dark">[];
-    across: number;
+    maps_per_row: number;
   }
 
   interface HeatmapComparison {
     first: Heatmap | null;
     second: Heatmap | null;
     difference: Heatmap | null;
-    says: string;
+    summary: string;
   }
 
   /** Layers of attention with the same rows and columns; `thumbs`: base64 levels by layer and head. */
   interface AttentionStack {
     part: "alignment" | "cross" | "decoder" | "encoder";
-    called: string;
+    label: string;
     rows: number;
     columns: number;
     size: [number, number];
     thumbs: Cells;
-    off: boolean[][];
-    worked: boolean;
+    ablated: boolean[][];
+    has_workings: boolean;
   }
 
   interface Bar {
     name: string;
-    share: number;
+    probability: number;
     text: string;
-    before: number | null;
-    before_text: string;
+    baseline: number | null;
+    baseline_text: string;
     change: string;
   }
 
   interface TokenStrip {
     name: string;
-    says: string;
+    description: string;
     tokens: string[];
     texts: string[];
-    colours: string[];
+    colors: string[];
     largest: string;
     signed: boolean;
   }
 
   interface CaptionImage {
-    photo: string;
+    image: string;
     name: string;
     tiles: {
       word: string;
       note: string;
-      says: string;
-      shadow: string;
+      description: string;
+      overlay: string;
       frame: [number, number, number, number] | null;
     }[];
   }
@@ -237,54 +237,54 @@ declare namespace Api {
   interface GeneratedText {
     text: string;
     note: string;
-    before: string | null;
-    before_note: string;
+    baseline: string | null;
+    baseline_note: string;
   }
 
   interface Inspection extends Palettes {
     kind: Run["kind"];
-    says: string;
+    description: string;
     tokens: string[];
     bars: Bar[];
-    more: number;
-    written: GeneratedText | null;
-    pictured: CaptionImage | null;
+    num_omitted: number;
+    generation: GeneratedText | null;
+    caption_attention: CaptionImage | null;
     stacks: AttentionStack[];
-    cells: string[];
-    positions: boolean;
+    cell_groups: string[];
+    has_positions: boolean;
     notes: string[];
   }
 
   interface GeneratedToken {
     text: string;
     token: string;
-    chance: string;
+    probability_text: string;
     bars: Bar[];
   }
 
   interface Completion {
     tokens: GeneratedToken[];
-    ended: string;
+    stop_reason: string;
     milliseconds: number;
   }
 
   interface Derivation {
     title: string;
     name: string;
-    says: string;
+    description: string;
     formula: Formula;
-    before: Formula[];
-    head: string[];
-    lines: { name: string; numbers: string[]; marked: boolean }[];
+    intermediates: Formula[];
+    header: string[];
+    lines: { name: string; numbers: string[]; is_marked: boolean }[];
     working: Formula;
-    elsewhere: [string, string, string][];
+    model_values: [string, string, string][];
     notes: string[];
     table: Table | null;
   }
 
   interface Attribution {
     label: string;
-    against: string;
+    contrast_label: string;
     strips: TokenStrip[];
   }
 
@@ -297,12 +297,12 @@ declare namespace Api {
   }
 
   interface Positions {
-    says: string;
+    description: string;
     maps: Heatmap[];
   }
 
   interface DataTable {
-    head: string[];
+    header: string[];
     rows: string[][];
   }
 
@@ -319,24 +319,24 @@ declare namespace Api {
 
   interface Curves {
     charts: Chart[];
-    measures: DataTable;
+    metrics: DataTable;
     samples: { epoch: number; text: string }[];
     result: Fact[];
   }
 
   interface Training {
     state: string;
-    says: string;
-    share: number;
+    summary: string;
+    progress: number;
     facts: Fact[];
-    seen: number;
-    report: boolean;
+    revision: number;
+    has_report: boolean;
     curves: Curves | null;
   }
 
   interface Recipe {
-    sections: Record<string, { key: string; value: string; usual: string; help: string }[]>;
-    made_with: Fact[];
+    sections: Record<string, { key: string; value: string; default: string; help: string }[]>;
+    environment: Fact[];
   }
 
   interface CurveComparison {
@@ -364,31 +364,31 @@ declare namespace Api {
     name: string;
     text: string | null;
     note: string;
-    pictured: CaptionImage | null;
+    caption_attention: CaptionImage | null;
     notes: string[];
   }
 
   interface Comparison {
     sides: ComparedOutput[];
-    says: string;
+    summary: string;
     pairs: Pair[];
-    more: number;
+    num_omitted: number;
     stacks: HeadCounts[];
-    beside: HeatmapComparison | null;
+    head_comparison: HeatmapComparison | null;
     notes: string[];
   }
 
   interface PermutationTest {
     tokens: string[];
-    permuted: string[];
+    permuted_tokens: string[];
     residual: string;
-    says: string;
-    removable: boolean;
+    summary: string;
+    has_removable_positions: boolean;
     layers: DataTable;
-    apart: Heatmap;
+    deviation: Heatmap;
     pairs: Pair[];
     stacks: HeadCounts[];
-    beside: HeatmapComparison;
+    head_comparison: HeatmapComparison;
   }
 
   /** A head that is switched off. */
@@ -400,7 +400,7 @@ declare namespace Api {
 
   interface InspectRequest {
     run: string;
-    off: AblatedHead[];
+    ablated_heads: AblatedHead[];
     text?: string;
     scene?: number;
     picture?: string;
@@ -447,10 +447,10 @@ interface HeadChoice {
   head: number;
 }
 
-/** A cell of a claimed step; `again` counts its repetitions. */
+/** A cell of a claimed step; `reprint` counts its repetitions. */
 interface ClaimCell {
   key: string;
-  again: number;
+  reprint: number;
   row: number;
   column: number;
 }
@@ -472,7 +472,7 @@ interface MatrixState {
   /** Row and column of the first wrong number. */
   first?: [number, number] | null;
   label?: string;
-  again?: number;
+  reprint?: number;
   focus?: CellFocus | null;
   edit?: CellEdit;
   pastedText?: string;
@@ -486,15 +486,15 @@ interface DockState {
 
 /** State that a notebook's kernel or a standalone file shares with a component, with the server's names. */
 interface WidgetState {
-  shown?: "maps" | "report" | "solution";
+  component?: "maps" | "report" | "solution";
   title?: string;
   note?: string;
-  asked?: CellFocus;
+  requested_cell?: CellFocus;
   working?: Api.Working | null;
 }
 
 interface SolutionState extends WidgetState {
-  told: Api.Solution | null;
+  data: Api.Solution | null;
   /** Texts of the given matrices that may be edited. */
   cells?: Record<string, Cells>;
   edit?: CellEdit;
@@ -503,7 +503,7 @@ interface SolutionState extends WidgetState {
 }
 
 interface ReportState extends WidgetState {
-  told: Api.Report | null;
+  data: Api.Report | null;
   /** Claims that may be edited. */
   claims?: Api.Claim[];
   /** True: give no answers away. */
@@ -511,14 +511,14 @@ interface ReportState extends WidgetState {
   hints?: Record<string, Api.Formula[]>;
   /** A cell to move the focus to. */
   target?: ClaimCell;
-  edit?: CellEdit & { again: number };
-  paste?: { key: string; again: number; text: string };
+  edit?: CellEdit & { reprint: number };
+  paste?: { key: string; reprint: number; text: string };
   newStep?: Api.Matrix;
   hintRequest?: string;
 }
 
 interface GalleryState extends WidgetState {
-  told: Api.HeatmapGallery;
+  data: Api.HeatmapGallery;
 }
 
 interface HeatmapState {
@@ -536,14 +536,14 @@ interface HeatmapComparisonState {
 interface BarState {
   bars: Api.Bar[];
   /** The caption. */
-  says: string;
+  description: string;
   /** Outcomes that are left out. */
-  more: number;
+  num_omitted: number;
 }
 
 interface PairState {
   pairs: Api.Pair[];
-  more: number;
+  num_omitted: number;
   columns: [string, string];
 }
 

@@ -16,7 +16,7 @@ export default {
    */
   render({ model, el }) {
     const [title, note] = [model.get("title"), model.get("note")];
-    const name = /** @type {keyof typeof COMPONENTS} */ (model.get("shown"));
+    const name = /** @type {keyof typeof COMPONENTS} */ (model.get("component"));
     const inside = h("div", {});
     el.replaceChildren(
       h(

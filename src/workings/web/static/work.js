@@ -31,7 +31,7 @@ class Work {
   #store;
   #el;
   /** @type {Model<SolutionState>} */
-  #model = new Model({ told: null, cells: {} });
+  #model = new Model({ data: null, cells: {} });
   #settings = h("div", { class: "toggles" });
   #sizes = h("div", { class: "toggles sizes" });
   #status = h("p", { class: "status", role: "alert" });
@@ -123,8 +123,8 @@ class Work {
 
   #listen() {
     const model = this.#model;
-    model.on("change:asked", () =>
-      this.#cellQuery.ask(API.cell, { ...this.#store.requestWithoutClaims, ...model.get("asked") }),
+    model.on("change:requested_cell", () =>
+      this.#cellQuery.ask(API.cell, { ...this.#store.requestWithoutClaims, ...model.get("requested_cell") }),
     );
     model.on("change:edit", () => {
       const edit = model.get("edit");
@@ -171,7 +171,7 @@ class Work {
     const { mask } = table.settings;
     const given = Array.isArray(mask) ? [...answer.given, ...maskMatrix(answer, mask)] : answer.given;
     this.#model.set("cells", Object.fromEntries(given.map(({ key }) => [key, matrices(table, key)[key] ?? []])));
-    this.#model.set("told", { ...answer, given });
+    this.#model.set("data", { ...answer, given });
     this.#focusInitialCell();
   }
 
@@ -249,11 +249,11 @@ function maskMatrix(answer, cells) {
     tree: ["math", {}, ["mi", {}, "mask"]],
     text: "mask: 1 is visible, 0 is masked",
   });
-  const colours = cells.map((row) => row.map(() => "z"));
+  const colors = cells.map((row) => row.map(() => "z"));
   const marks = cells.map((row) => row.map((cell) => (cell === "0" ? "masked" : "")));
   const texts = { texts: cells, values: cells };
   return [
-    { ...scores, key: "mask", name: "mask", formula: null, role: "", sources: [], symbol, colours, marks, ...texts },
+    { ...scores, key: "mask", name: "mask", formula: null, role: "", sources: [], symbol, colors, marks, ...texts },
   ];
 }
 

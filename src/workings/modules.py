@@ -1,0 +1,103 @@
+"""Helpers for any `nn.Module`: building it, its device, evaluation mode, hooks and tied weights."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from workings.errors import UserError, truncate
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def build_model(constructor: Callable[..., M], **arguments: Any) -> M:
+    """Call a model's constructor; raise UserError if torch cannot build the model.
+
+    >>> build_model(nn.Linear, in_features=2**40, out_features=2**40)
+    Traceback (most recent call last):
+    workings.errors.UserError: model: cannot be built with these settings: ...
+    """
+    try:
+        return constructor(**arguments)
+    except (RuntimeError, MemoryError) as error:
+        reason = truncate(str(error) or "out of memory", 150)
+        raise UserError(f"model: cannot be built with these settings: {reason}") from None
+
+
+class Rebuildable(nn.Module):
+    """A module that remembers the arguments it was built with, so that a run can build it again."""
+
+    init_arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        model = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind_partial(model, *args, **kwargs)
+        arguments = dict(list(bound.arguments.items())[1:])
+        object.__setattr__(model, "init_arguments", arguments)
+        return model
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of a model's parameters.
+
+    >>> device_of(nn.Linear(2, 2))
+    device(type='cpu')
+    """
+    return next(model.parameters()).device
+
+
+@contextmanager
+def eval_mode(model: M) -> Iterator[M]:
+    """Switch a model to evaluation mode; restore the mode of each of its modules afterwards.
+
+    >>> model = nn.Dropout(0.5)
+    >>> with eval_mode(model):
+    ...     model.training
+    False
+    >>> model.training
+    True
+    """
+    was_training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield model
+    finally:
+        for module, training in was_training.items():
+            module.training = training
+
+
+def has_hooks(model: nn.Module) -> bool:
+    """Return True if a module has forward hooks: fast paths that skip modules would miss them."""
+    return any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+def tied_names(model: nn.Module) -> dict[str, str]:
+    """Return the parameter names that are tied to an earlier name, with that earlier name.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    >>> model[1].weight = model[0].weight
+    >>> tied_names(model)
+    {'1.weight': '0.weight'}
+    """
+    first_names: dict[Tensor, str] = {}
+    tied = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        first = first_names.setdefault(parameter, name)
+        if first != name:
+            tied[name] = first
+    return tied
+
+
+def unique_state_dict(model: nn.Module) -> dict[str, Tensor]:
+    """Return a model's state dict with tied weights once, under their first name."""
+    tied = tied_names(model)
+    return {name: t for name, t in model.state_dict().items() if name not in tied}
+
+
+def load_unique_state_dict(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load a state dict in which tied weights may be present once only."""
+    tied = {name: state[first] for name, first in tied_names(model).items() if first in state}
+    model.load_state_dict({**tied, **state})

@@ -1,0 +1,77 @@
+"""Helpers for modules: building, evaluation mode, hooks and tied weights."""
+
+import pytest
+import torch
+from torch import nn
+
+from workings.errors import UserError
+from workings.modules import (
+    build_model,
+    device_of,
+    eval_mode,
+    has_hooks,
+    load_unique_state_dict,
+    tied_names,
+    unique_state_dict,
+)
+
+
+class Tied(nn.Module):
+    """An embedding that a head and a second embedding share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 3)
+        self.head = nn.Linear(3, 5)
+        self.head.weight = self.embedding.weight
+        self.source = self.embedding
+
+
+def test_build_model_reports_what_torch_cannot_build() -> None:
+    assert isinstance(build_model(nn.Linear, in_features=2, out_features=3), nn.Linear)
+
+    def out_of_memory() -> nn.Module:
+        raise MemoryError
+
+    with pytest.raises(UserError, match="cannot be built with these settings: out of memory"):
+        build_model(out_of_memory)
+
+
+def test_eval_mode_restores_the_mode_of_every_module() -> None:
+    model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(3))
+    model[1].eval()  # a frozen layer of a model in training
+    with eval_mode(model) as evaluated:
+        assert evaluated is model
+        assert not any(module.training for module in model.modules())
+    assert [module.training for module in model.modules()] == [True, True, False]
+    with pytest.raises(ArithmeticError), eval_mode(model):
+        raise ArithmeticError
+    assert model.training
+
+
+def test_device_and_hooks() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    assert device_of(model.to("meta")) == torch.device("meta")
+    assert not has_hooks(model)
+    model[0].register_forward_hook(lambda *_: None)
+    assert has_hooks(model)
+
+
+def test_tied_weights_are_in_the_state_once_and_loaded_everywhere() -> None:
+    model, other = Tied(), Tied()
+    assert tied_names(model) == {
+        "head.weight": "embedding.weight",
+        "source.weight": "embedding.weight",
+    }
+    state = unique_state_dict(model)
+    assert list(state) == ["embedding.weight", "head.bias"]
+    load_unique_state_dict(other, state)
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True)
+    )
+    assert other.head.weight is other.embedding.weight
+    load_unique_state_dict(other, model.state_dict())  # with all names
+    with pytest.raises(RuntimeError, match=r"Missing key.*head\.bias"):
+        load_unique_state_dict(other, {"embedding.weight": state["embedding.weight"]})
+    with pytest.raises(RuntimeError, match=r"Missing key.*embedding\.weight"):
+        load_unique_state_dict(other, {"head.bias": state["head.bias"]})
