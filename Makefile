@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo docs test test-all chromium lint format bench clean
+.PHONY: demo docs test test-all chromium lint lint-page format bench clean
 
 # The tour begins with what needs no torch, so that there is something to read while that is fetched.
 demo: $(VENV)/.base
@@ -30,15 +30,24 @@ chromium:
 	  || { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
 	  || echo "no chromium to be had: the tests that need a browser are skipped"
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev lint-page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# Types, format and line length of the page's JavaScript and CSS. Only development needs npm: the page has no build.
+lint-page:
+	@if command -v npm >/dev/null; then \
+	  $(MAKE) --silent --no-print-directory node_modules/.installed && npm run --silent lint; \
+	else echo "npm is not installed: skipping the checks of the page's JavaScript and CSS"; fi
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if command -v npm >/dev/null; then \
+	  $(MAKE) --silent --no-print-directory node_modules/.installed && npm run --silent format; \
+	else echo "npm is not installed: not formatting the page's JavaScript and CSS"; fi
 
 bench: $(VENV)/.dev
 	$(BIN)/python bench/attention.py
@@ -72,5 +81,9 @@ $(VENV)/.dev: $(VENV)/.all
 	$(PIP) --editable '.[all,dev]'
 	@touch $@
 
+node_modules/.installed: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site
+	rm -rf $(VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site

@@ -51,7 +51,7 @@ def test_build_converts_a_table():
         ({"name": "a", "iner": {}}, "iner: no such key: did you mean 'inner'?"),
         ({"name": "a", "inner": {"epoch": 1}}, "inner.epoch: no such key: did you mean 'epochs'?"),
         ({}, "name is missing"),
-        ({"name": 3}, "name = 3: it must be text"),
+        ({"name": 3}, 'name = 3: it must be text, in quotes: "3"'),
         ({"name": "a", "inner": {"epochs": 1.5}}, "inner.epochs = 1.5: it must be a whole number"),
         (
             {"name": "a", "inner": {"epochs": True}},

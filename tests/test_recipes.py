@@ -35,7 +35,7 @@ from workings.recipes import ClassificationRecipe
         ),
         ({"train": {"epochs": 1 << 99_999}}, "train.epochs = a value too large to show"),
         ({"train": {"batch_size": 1 << 70}}, "train.batch_size"),
-        ({"train": {"clip_norm": 0.0}}, "clip = 0.0: it must be positive, or none"),
+        ({"train": {"clip_norm": 0.0}}, "clip_norm = 0.0: it must be positive, or none"),
         ({"train": {"patience": 0}}, "train.patience = 0"),
         ({"train": {"optimizer": 1 << 99_999}}, "train.optimizer = a value too large to show"),
         ({"seed": -1}, "seed = -1: a whole number from 0"),

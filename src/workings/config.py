@@ -10,11 +10,21 @@ import math
 import textwrap
 import tomllib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from workings.errors import UserError, closest_match, did_you_mean, safe_repr, truncate
 from workings.io import parse_toml, read_limited
@@ -31,6 +41,70 @@ class Field:
     kind: str
     default: object
     help: str
+
+
+Sizes: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A section that has several classes: the key `kind` selects one of them, `size` its defaults.
+
+    A field whose type is a union of variants is built as the variant whose `kind` is in the table,
+    or as the first one of the union if the table has no `kind`.
+    """
+
+    kind: ClassVar[str]
+    sizes: ClassVar[Sizes] = {}
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the table that this was built from; all settings, if it was made in Python."""
+        table: dict[str, Any] | None = vars(self).get("_table")
+        return {"kind": self.kind, **(self.full_table() if table is None else table)}
+
+    def full_table(self) -> dict[str, Any]:
+        """Return all settings as a table, without `kind` and `size`."""
+        return _fields_to_table(self)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings as keyword arguments."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+V = TypeVar("V", bound=Variant)
+
+
+def variants(union: Any) -> dict[str, Any]:
+    """Return the classes of a union of variants by their kind."""
+    return {variant.kind: variant for variant in get_args(union)}
+
+
+def build_variant(kinds: Mapping[str, type[V]], table: Any, where: str) -> V:
+    """Build the variant that a table selects by `kind` and `size`."""
+    for variant in kinds.values():
+        if isinstance(table, variant):
+            return table
+    if not isinstance(table, Mapping):
+        raise UserError(f"{where} must be a table: [{where}]")
+    kind = check_choice(f"{where}.kind", table.get("kind", next(iter(kinds))), kinds)
+    variant, size = kinds[kind], table.get("size")
+    if size is not None and not variant.sizes:
+        raise UserError(f"{where}.size: {kind} has no sizes to choose from")
+    if size is not None:
+        check_choice(f"{where}.size", size, variant.sizes)
+    stated = {key: value for key, value in table.items() if key not in ("kind", "size")}
+    defaults = variant.sizes[size] if size is not None else {}
+    config = build(variant, {**defaults, **stated}, f"{where}.")
+    object.__setattr__(config, "_table", {k: v for k, v in table.items() if k != "kind"})
+    return config
+
+
+def check_choice(key: str, value: object, choices: Iterable[str]) -> str:
+    """Return a value that must be one of several names; else suggest the nearest one."""
+    if not isinstance(value, str) or value not in choices:
+        word = value if isinstance(value, str) else ""
+        raise UserError(f"{key} = {safe_repr(value)}: {did_you_mean(word, choices)}")
+    return value
 
 
 def load_table(path: str | Path) -> dict[str, Any]:
@@ -81,6 +155,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return build(kind, value, f"{where}.")
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
+        if _is_variants(arguments):
+            return build_variant(variants(kind), value, where)
         return _convert_union(arguments, value, where)
     if origin is Literal:
         if value not in arguments:
@@ -102,7 +178,14 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         raise UserError(f"{where} = {value}: it must be a finite number")
     if isinstance(value, kind) and not (kind in (int, float) and isinstance(value, bool)):
         return value
-    raise UserError(f"{where} = {safe_repr(value)}: it must be {_TYPE_NAMES.get(kind, str(kind))}")
+    name = _TYPE_NAMES.get(kind, str(kind))
+    if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+        name = f'text, in quotes: "{safe_repr(value)}"'
+    raise UserError(f"{where} = {safe_repr(value)}: it must be {name}")
+
+
+def _is_variants(options: Iterable[Any]) -> bool:
+    return all(isinstance(option, type) and issubclass(option, Variant) for option in options)
 
 
 def _convert_union(kinds: Sequence[Any], value: Any, where: str) -> Any:
@@ -193,10 +276,16 @@ def _parse_value(text: str) -> Any:
 def key_types(cls: type, prefix: str = "") -> dict[str, Any]:
     """Return the type of every key of a configuration and its sections, by its dotted name."""
     kinds: dict[str, Any] = {}
-    for name, kind in get_type_hints(cls).items():
-        kinds[f"{prefix}{name}"] = kind
+    hints = get_type_hints(cls)
+    for field in fields(cls):
+        key, kind = f"{prefix}{field.name}", hints[field.name]
+        kinds[key] = kind
         if is_dataclass(kind) and isinstance(kind, type):
-            kinds |= key_types(kind, f"{prefix}{name}.")
+            kinds |= key_types(kind, f"{key}.")
+        elif get_args(kind) and _is_variants(get_args(kind)):
+            kinds |= {f"{key}.kind": str, f"{key}.size": str}
+            for variant in get_args(kind):
+                kinds |= key_types(variant, f"{key}.")
     return kinds
 
 
@@ -246,6 +335,10 @@ def _field_docstrings(cls: type) -> dict[str, str]:
 
 def to_table(config: Any) -> dict[str, Any]:
     """Return a configuration as the table that `build` reads; None becomes "none"."""
+    return config.to_table() if isinstance(config, Variant) else _fields_to_table(config)
+
+
+def _fields_to_table(config: Any) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for field in fields(config):
         value = getattr(config, field.name)

@@ -1,8 +1,9 @@
 """Helpers for any `nn.Module`: building it, its device, evaluation mode, hooks and tied weights."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,19 @@ def build_model(constructor: Callable[..., M], **arguments: Any) -> M:
     except (RuntimeError, MemoryError) as error:
         reason = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: cannot be built with these settings: {reason}") from None
+
+
+class Rebuildable(nn.Module):
+    """A module that remembers the arguments it was built with, so that a run can build it again."""
+
+    init_arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        model = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind_partial(model, *args, **kwargs)
+        arguments = dict(list(bound.arguments.items())[1:])
+        object.__setattr__(model, "init_arguments", arguments)
+        return model
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -18,7 +18,7 @@ from torch import Tensor
 from workings.errors import UserError, safe_repr, truncate
 from workings.io import atomic_folder, atomic_write, open_regular_file, read_bytes, write_text
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_JSON_BYTES = 64 * 2**20
 MAX_HEADER_BYTES = 16 * 2**20  # of a safetensors file: room for a hundred thousand tensors
 _DTYPE_NAMES = {

@@ -68,7 +68,7 @@ def test_says_what_it_has_never_seen(run, capsys):
         (["--tokens", "99999999999"], "--tokens"),
         (["--top-p", "0"], "top_p = 0.0"),
         (["--top-k", "-3"], "top_k = -3"),
-        (["--repetition", "0"], "repetition = 0.0"),
+        (["--repetition-penalty", "0"], "repetition_penalty = 0.0"),
         (["--stop", ""], "--stop"),
         (["--beams", "0"], "--beams 0: from 1"),
     ],

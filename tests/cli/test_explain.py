@@ -9,7 +9,7 @@ import pytest
 from workings.cli import main
 from workings.config import build
 from workings.recipes import ClassificationRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def run(tmp_path_factory):
         "model": {"kind": "ngrams", "min_count": 1},
         "train": {"epochs": 4, "batch_size": 8, "learning_rate": 0.1},
     }
-    train(build(ClassificationRecipe, table), folder / "run", mode="quiet")
+    train_recipe(build(ClassificationRecipe, table), folder / "run", mode="quiet")
     return str(folder / "run")
 
 
@@ -47,18 +47,18 @@ def test_text_says_which_words(run, capsys):
 
 def test_json_and_standard_input(run, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("plum\nfig é\n".encode())))
-    assert explain(run, "-", "--format", "json", "--by", "gradient") == 0
+    assert explain(run, "-", "--format", "json", "--method", "gradient") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["text"] == "plum\nfig é"
     assert [token["text"] for token in told["tokens"]] == ["plum", "fig", "é"]
-    assert [shares["method"] for shares in told["shares"]] == ["gradient"]
-    values = told["shares"][0]["values"]
+    assert [shares["method"] for shares in told["token_attributions"]] == ["gradient"]
+    values = told["token_attributions"][0]["values"]
     assert values[0] > 0 < values[1]
 
 
 def test_html_goes_to_a_file(run, tmp_path, capsys):
     out = tmp_path / "why.html"
-    by = ["--by", "occlusion", "--by", "gradient"]
+    by = ["--method", "occlusion", "--method", "gradient"]
     assert explain(run, *by, "iron plum", "--format", "html", "--out", str(out)) == 0
     assert capsys.readouterr().out == ""
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -72,7 +72,7 @@ def test_html_goes_to_a_file(run, tmp_path, capsys):
     ],
 )
 def test_what_cannot_be_asked_is_told(run, capsys, by, told):
-    assert explain(run, "plum", "--by", by) == 2
+    assert explain(run, "plum", "--method", by) == 2
     said = capsys.readouterr()
     assert told in said.err
     assert said.out == ""

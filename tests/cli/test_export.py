@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import torch
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
 
 from workings.cli import main
+from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.interop.gpt2 import write_gpt2
 from workings.models.language import build_language_model
 from workings.training.runs import load
@@ -23,7 +23,7 @@ def foreign(tmp_path_factory):
     merges = "\n".join(" ".join(pair) for pair in pairs.merges)
     (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
     torch.manual_seed(0)
-    sizes = {"embedding": 32, "layers": 2, "heads": 2, "positions": "learned", "length": 24}
+    sizes = {"d_model": 32, "layers": 2, "heads": 2, "positions": "learned", "max_positions": 24}
     model = build_language_model(sizes | {"activation": "gelu-tanh"}, len(vocabulary))
     with torch.no_grad():
         for weight in model.parameters():

@@ -7,11 +7,12 @@ import pytest
 
 from workings.cli import main
 from workings.problems.sheets import make_sheet
+from workings.render.sheets import write_sheet
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    make_sheet("positions", "2x4", 1).write(tmp_path / "sheet")
+    write_sheet(make_sheet("positions", "2x4", 1), tmp_path / "sheet")
     (tmp_path / "answers" / "alice").mkdir(parents=True)
     shutil.copy(tmp_path / "sheet" / "key" / "problem-01.toml", tmp_path / "answers" / "alice")
     return tmp_path

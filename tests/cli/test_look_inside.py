@@ -7,27 +7,27 @@ import pytest
 from workings.cli import main
 from workings.config import build
 from workings.recipes import LanguageRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 TEXT = 'She said "well, well" and\nwent on. "Yes," he (who else) said.\n\n'
-SHORT = {"epochs": 1, "batch": 4}
+SHORT = {"epochs": 1, "batch_size": 4}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inside")
     (folder / "text.txt").write_text(TEXT * 200, encoding="utf-8")
-    data = {"set": str(folder / "text.txt"), "window": 16, "steps": 3, "sample": 0}
+    data = {"set": str(folder / "text.txt"), "context_length": 16, "eval_every": 3, "sample": 0}
     models = {
-        "lstm": {"kind": "recurrent", "cell": "lstm", "embedding": 8, "hidden": 8},
-        "transformer": {"kind": "transformer", "embedding": 8, "layers": 2, "heads": 2},
+        "lstm": {"kind": "recurrent", "cell": "lstm", "d_model": 8, "hidden_size": 8},
+        "transformer": {"kind": "transformer", "d_model": 8, "layers": 2, "heads": 2},
     }
     for name, model in models.items():
         table = {"data": data, "model": model, "train": SHORT}
-        train(build(LanguageRecipe, table), folder / name, mode="quiet")
+        train_recipe(build(LanguageRecipe, table), folder / name, mode="quiet")
     (folder / "rnn.toml").write_text(
         f'task = "language"\n[data]\nset = {json.dumps(data["set"])}\n[model]\n'
-        'kind = "recurrent"\ncell = "rnn"\nembedding = 8\nhidden = 8\n'
+        'kind = "recurrent"\ncell = "rnn"\nd_model = 8\nhidden_size = 8\n'
     )
     (folder / "classify.toml").write_text('task = "classify"\n')
     return folder
@@ -40,10 +40,10 @@ def run(*arguments):
 def test_cells_are_found_in_what_was_held_out(folder, capsys):
     assert run("cells", folder / "lstm", "--top", "2", "--format", "json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["cells"] == 16
-    assert told["chosen_on"] + told["scored_on"] < 0.1 * 200 * len(TEXT)
+    assert told["num_neurons"] == 16
+    assert told["num_selection_tokens"] + told["num_scoring_tokens"] < 0.1 * 200 * len(TEXT)
     assert [found["name"] for found in told["properties"]] == ["quotes", "brackets", "line"]
-    assert all(len(found["best"]) == 2 for found in told["properties"])
+    assert all(len(found["neurons"]) == 2 for found in told["properties"])
 
 
 def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
@@ -64,16 +64,16 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
     assert "block 2, " in said
     out = tmp_path / "cells.html"
     assert run("cells", folder / "lstm", *ask, "--format", "html", "--out", out) == 0
-    assert "How far along the line" in out.read_text(encoding="utf-8")
+    assert "Position in the line" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--property", "qoutes"), "did you mean 'quotes'?"),
-        (("--as", "pyton"), "did you mean 'python'?"),
-        (("--pattern", "a=("), "no regular expression"),
-        (("--characters", "100"), "400 at least"),
+        (("--kind", "pyton"), "did you mean 'python'?"),
+        (("--pattern", "a=("), "invalid regular expression"),
+        (("--characters", "100"), "at least 400"),
         (("--characters", "0"), "at least 1"),
         (("--text", "nowhere.txt"), "neither a file nor a named corpus"),
     ],
@@ -153,14 +153,14 @@ def test_what_cannot_be_asked_of_a_head(folder, capsys, model, arguments, said):
 
 def test_gradients_of_recipes_and_runs(folder, tmp_path, capsys):
     models = (folder / "rnn.toml", folder / "lstm", folder / "transformer")
-    assert run("gradients", *models, "--back", "12", "--format", "json") == 0
+    assert run("gradients", *models, "--max-lag", "12", "--format", "json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [flow["model"] for flow in told["gradients"]] == ["rnn", "lstm", "transformer"]
     assert all(len(flow["norms"]) == 13 for flow in told["gradients"])
     assert [r["matrix"] for r in told["spectral_radii"]][:2] == ["W_hh", "input"]
-    assert run("gradients", *models[:1], "--back", "5", "--out", tmp_path / "g.svg") == 0
+    assert run("gradients", *models[:1], "--max-lag", "5", "--out", tmp_path / "g.svg") == 0
     assert (tmp_path / "g.svg").read_text().startswith("<svg")
     assert run("gradients", folder / "classify.toml") == 2
     assert "one of 'language' is needed" in capsys.readouterr().err
-    assert run("gradients", *models[:1], "--back", "0") == 2
+    assert run("gradients", *models[:1], "--max-lag", "0") == 2
     assert "at least 1" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def test_a_wrong_argument_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*arguments, "--out", str(tmp_path / "s")]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
-    assert "take --d-k 3" in told
+    assert "use --d-k 3" in told
     assert not (tmp_path / "s").exists()
 
 

@@ -40,10 +40,10 @@ def turned(q):
 def by_hand(layer, head, x, context=None, causal=False):
     """All steps of a head, in NumPy's doubles, from its layer's weights."""
     asked, d = x if context is None else context, layer.d_head
-    weight = layer.project.weight.detach().double().numpy()
-    bias = layer.project.bias.detach().double().numpy()
+    weight = layer.qkv.weight.detach().double().numpy()
+    bias = layer.qkv.bias.detach().double().numpy()
     group = (head - 1) // (layer.heads // layer.kv_heads)
-    offsets = [0, layer.width, layer.width + layer.kv_heads * d]
+    offsets = [0, layer.d_model, layer.d_model + layer.kv_heads * d]
     made = []
     for offset, number, source in zip(
         offsets, (head - 1, group, group), (x, asked, asked), strict=True
@@ -67,5 +67,5 @@ def agrees(head, expected, atol=1e-9):
     solved = head.problem.solve()
     for step, matrix in expected.items():
         np.testing.assert_allclose(solved[step], matrix, rtol=0, atol=atol, err_msg=step)
-    assert max(head.differences().values()) < 1e-5
-    assert set(head.differences()) == {*STEPS, "fused"}
+    assert max(head.max_differences().values()) < 1e-5
+    assert set(head.max_differences()) == {*STEPS, "fused"}

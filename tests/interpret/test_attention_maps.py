@@ -21,7 +21,7 @@ CHARACTERS = CharacterTokenizer.train([TEXT])
 
 
 def language(tokenizer=CHARACTERS, **table):
-    table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4, **table}
+    table = {"kind": "transformer", "d_model": 16, "layers": 2, "heads": 4, **table}
     torch.manual_seed(0)
     recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
     return LanguageModeling(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
@@ -40,7 +40,7 @@ def test_rows_add_up_to_one_and_are_the_softmax_written_out():
     model = task.model.eval()
     block = model.blocks[0]
     x = model.positions(model.embedding(torch.tensor([CHARACTERS.encode(TEXT)])))
-    q, k, _ = block.attention.project(block.attention_residual.norm(x)).chunk(3, -1)
+    q, k, _ = block.attention.qkv(block.attention_residual.norm(x)).chunk(3, -1)
     for head in range(4):
         own = slice(4 * head, 4 * head + 4)
         scores = q[0, :, own] @ k[0, :, own].T / math.sqrt(4)
@@ -62,7 +62,7 @@ def test_layers_and_heads_are_chosen_from_1():
 
 def test_classifiers_have_maps_too():
     words = WordTokenizer(["the", "film", "was", "not", "bad"])
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 1, "hidden": 16}
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 1, "d_ff": 16}
     recipe = build(ClassificationRecipe, {"model": table})
     model = build_classifier(recipe.model, len(words), 2)
     maps = compute_attention_maps(
@@ -75,7 +75,7 @@ def test_classifiers_have_maps_too():
 
 
 def test_who_has_no_attention_is_told():
-    recurrent = {"kind": "recurrent", "cell": "gru", "embedding": 4, "hidden": 4}
+    recurrent = {"kind": "recurrent", "cell": "gru", "d_model": 4, "hidden_size": 4}
     recipe = build(LanguageRecipe, {"model": recurrent})
     model = build_language_model(recipe.model, len(CHARACTERS))
     with pytest.raises(UserError, match="no attention"):
@@ -92,18 +92,18 @@ def test_a_long_text_is_cut_and_drawn_all_the_same():
     assert len(maps.rows) == 512
     assert maps.truncated_characters == len(TEXT) * 40 - 512
     assert isinstance(maps.maps[0].weights[0], array)
-    page = maps.to_html()
+    page = maps.html()
     assert len(page) < 2_000_000
     assert "img-src data:" in page
     assert f"the last {maps.truncated_characters:,} characters" in page
-    assert maps.to_picture().png()[:4] == b"\x89PNG"
+    assert maps.picture().png()[:4] == b"\x89PNG"
     for color in (False, True):
-        assert max(map(len, maps.to_text(width=100).splitlines())) <= 100
-        assert "layer 1, head 2" in maps.to_text(width=100, color=color)
+        assert max(map(len, maps.text(width=100).splitlines())) <= 100
+        assert "layer 1, head 2" in maps.text(width=100, color=color)
 
 
 def test_learned_positions_bound_the_text():
-    maps = compute_attention_maps(language(positions="learned", length=8), TEXT)
+    maps = compute_attention_maps(language(positions="learned", max_positions=8), TEXT)
     assert len(maps.rows) == 8
     assert maps.truncated_characters == len(TEXT) - 8
 

@@ -19,9 +19,8 @@ from workings.tasks.classification import Classification
 
 
 def captioner(kind="transformer"):
-    table = {"kind": kind, "channels": [4, 8], "embedding": 12, "hidden": 16, "layers": 2}
-    if kind == "transformer":
-        table["heads"] = 3
+    table = {"kind": kind, "channels": [4, 8], "d_model": 12, "layers": 2}
+    table |= {"heads": 3, "d_ff": 16} if kind == "transformer" else {"hidden_size": 16}
     recipe = build(CaptionRecipe, {"task": "caption", "model": table, "data": {"image_size": 16}})
     words = WordTokenizer(["a", "red", "square"], with_eos=True)
     torch.manual_seed(0)
@@ -34,8 +33,8 @@ def test_captioners(part):
     picture = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)
     about = collate_pictures([picture], task.model)
     ids = torch.tensor([[START, *task.tokenizer.encode(said)]])
-    path = f"decoder.1.{'cross' if part == 'cross' else 'attention'}"
-    given = inputs(task, path, lambda task: task.model.features(about, ids))
+    path = f"decoder.1.{'cross_attention' if part == 'cross' else 'attention'}"
+    given = inputs(task, path, lambda task: task.model.forward_features(about, ids))
     layer = task.model.get_submodule(path)
     (stack,) = (one for one in collect_stacks(task, picture, said) if one.part == part)
     for head in (1, 2, 3):
@@ -58,7 +57,7 @@ def test_captioners_that_have_no_heads():
 
 
 def test_what_is_no_picture_and_what_is_too_large():
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 1}
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 1}
     words = WordTokenizer(["a", "red"])
     recipe = build(ClassificationRecipe, {"model": table})
     reads = Classification(recipe, words, ("a", "b"), build_classifier(table, len(words), 2))

@@ -19,17 +19,17 @@ from workings.recipes import LanguageRecipe
 
 SOME = 'He said: "Well, prince (so it is)." And the day\nwent on\n\n"Not for us," he cried.\n'
 MODELS = {
-    "lstm": {"kind": "recurrent", "cell": "lstm", "embedding": 4, "hidden": 6, "layers": 2},
-    "gru": {"kind": "recurrent", "cell": "gru", "embedding": 4, "hidden": 6},
-    "rnn": {"kind": "recurrent", "cell": "rnn", "embedding": 4, "hidden": 6},
-    "rotary": {"kind": "transformer", "embedding": 8, "layers": 2, "heads": 2, "hidden": 12},
+    "lstm": {"kind": "recurrent", "cell": "lstm", "d_model": 4, "hidden_size": 6, "layers": 2},
+    "gru": {"kind": "recurrent", "cell": "gru", "d_model": 4, "hidden_size": 6},
+    "rnn": {"kind": "recurrent", "cell": "rnn", "d_model": 4, "hidden_size": 6},
+    "rotary": {"kind": "transformer", "d_model": 8, "layers": 2, "heads": 2, "d_ff": 12},
     "learned": {
         "kind": "transformer",
-        "embedding": 8,
+        "d_model": 8,
         "layers": 1,
         "heads": 2,
         "positions": "learned",
-        "length": 20,
+        "max_positions": 20,
     },
 }
 
@@ -61,14 +61,14 @@ class Planted:
     """Cells that are given, whatever the text is."""
 
     def __init__(self, table, warm=0):
-        self.table, self.warmup_tokens, self.cells = table, warm, table.shape[1]
+        self.table, self.warmup_tokens, self.num_neurons = table, warm, table.shape[1]
 
-    def name(self, cell):
-        return f"cell {cell}"
+    def neuron_name(self, neuron):
+        return f"cell {neuron}"
 
-    def activations(self, places, cells=None):
-        rows = self.table[places]
-        return (rows if cells is None else rows[:, cells]).astype(np.float32)
+    def read_activations(self, positions, neurons=None):
+        rows = self.table[positions]
+        return (rows if neurons is None else rows[:, neurons]).astype(np.float32)
 
 
 def drifting(places, cells, seed=0, memory=0.98):
@@ -152,7 +152,7 @@ def test_what_a_cell_does_against_its_own_direction_counts_below():
 
 
 def test_of_a_long_text_places_are_drawn(monkeypatch):
-    monkeypatch.setattr(module, "BUDGET", 1000)
+    monkeypatch.setattr(module, "MAX_ACTIVATIONS", 1000)
     text = text_of(2000)
     table = drifting(len(text), 2)
     table[:, 1] = list_properties("prose")["quotes"].compute_values(text)
@@ -180,13 +180,13 @@ def test_what_never_changes_is_left_out():
     found = search_neurons(Planted(table), text, spans_of(text), wanted)
     assert found.properties == []
     assert found.constant_properties == ["comments", "x"]
-    assert "left out: comments, x" in found.to_text(width=80)
+    assert "left out: comments, x" in found.text(width=80)
 
 
 @pytest.mark.parametrize(
     ("text", "wanted", "top", "said"),
     [
-        ("short", ["quotes"], 1, "400 at least"),
+        ("short", ["quotes"], 1, "at least 400"),
         (None, ["quotes", "quotes"], 1, "two properties are called 'quotes'"),
         (None, ["quotes"], 0, "at least 1"),
     ],
@@ -204,7 +204,7 @@ def test_what_cannot_be_asked(text, wanted, top, said):
 @pytest.mark.parametrize("name", ["lstm", "gru", "rnn"])
 @torch.no_grad()
 def test_recurrent_cells_are_those_of_one_long_reading(name, monkeypatch):
-    monkeypatch.setattr(activations, "SIDE_BY_SIDE", 3)
+    monkeypatch.setattr(activations, "BATCH_SIZE", 3)
     tokenizer = CharacterTokenizer.train([SOME])
     model = model_for(name, tokenizer)
     ids = np.asarray(tokenizer.encode(SOME * 9))
@@ -287,13 +287,15 @@ def test_tokens_have_the_property_of_their_last_character():
     for k, (start, end) in enumerate(shown.spans):
         assert (k in shown.marked_tokens) == (shown.text[start:end][-1] == "e")
     assert all(a[1] <= b[0] for a, b in zip(shown.spans, shown.spans[1:], strict=False))
-    assert "last character" in found.to_text(width=100)
+    assert "last character" in found.text(width=100)
 
 
 def test_a_real_model_on_a_text_in_which_nothing_changes():
     text = "no such thing here. " * 40
     tokenizer = CharacterTokenizer.train([text])
-    model = build_language_model({"kind": "recurrent", "embedding": 4, "hidden": 4}, len(tokenizer))
+    model = build_language_model(
+        {"kind": "recurrent", "d_model": 4, "hidden_size": 4}, len(tokenizer)
+    )
     found = find_neurons(model.eval(), tokenizer, text, [from_pattern("x", "zzz")])
     assert found.properties == []
     assert found.constant_properties == ["x"]

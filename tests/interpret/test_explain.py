@@ -18,12 +18,12 @@ from workings.trace import Trace
 SOME = "the film was good bad not very dull plum and a plot it loved acting"
 WORDS = WordTokenizer(SOME.split())
 SMALL = {
-    "recurrent": {"cell": "gru", "embedding": 8, "hidden": 6, "bidirectional": True},
-    "perceptron": {"embedding": 4, "length": 300, "hidden": [5, 3]},
-    "averaged": {"embedding": 4, "pooling": "mean", "hidden": [5, 3]},
-    "convolution": {"embedding": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden": 5},
-    "flat": {"embedding": 4, "channels": [3], "kernel": 3, "pooling": "flatten", "length": 300},
-    "transformer": {"embedding": 8, "heads": 2, "layers": 2, "hidden": 16},
+    "recurrent": {"cell": "gru", "d_model": 8, "hidden_size": 6, "bidirectional": True},
+    "perceptron": {"d_model": 4, "length": 300, "hidden_sizes": [5, 3]},
+    "averaged": {"d_model": 4, "pooling": "mean", "hidden_sizes": [5, 3]},
+    "convolution": {"d_model": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden_size": 5},
+    "flat": {"d_model": 4, "channels": [3], "kernel": 3, "pooling": "flatten", "length": 300},
+    "transformer": {"d_model": 8, "heads": 2, "layers": 2, "d_ff": 16},
     "ngrams": {"min_count": 1},
 }
 KINDS = list(SMALL)
@@ -52,24 +52,24 @@ def words(count, seed=0):
 
 @torch.no_grad()
 def lead(task, told, ids):
-    scores = task.score([ids])[0]
-    return float(scores[task.labels.index(told.label)] - scores[task.labels.index(told.against)])
+    scores = task.compute_logits([ids])[0]
+    return float(scores[task.labels.index(told.label)] - scores[task.labels.index(told.runner_up)])
 
 
 # -- occlusion -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("padding", ["excluded", "counts"])
+@pytest.mark.parametrize("padding", ["masked", "unmasked"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [70, 205])
 def test_occlusion_is_what_one_by_one_gives(kind, padding, count):
     changes = {} if kind == "ngrams" else {"padding": padding}
     task = task_for(kind, read=450, **changes)
     told = explain(task, words(count), methods=["occlusion"])
-    shares, ids = told["occlusion"], task.encode_with_spans(told.text)[0]
+    shares, ids = told["occlusion"], task.encode_with_spans(told.input_text)[0]
     assert shares.window == -(-len(ids) // 200)
     in_place = kind in ("perceptron", "convolution", "flat")
-    if in_place and padding == "excluded":
+    if in_place and padding == "masked":
         task.model.embedding.weight.data[0] = 0  # such a model sees zeros for padding
     expected = []
     for start in range(0, len(ids), shares.window):
@@ -94,28 +94,28 @@ def test_windows_are_told():
 
 @pytest.mark.parametrize(
     ("kind", "padding"),
-    [(kind, "excluded") for kind in NEURAL] + [("recurrent", "front"), ("transformer", "front")],
+    [(kind, "masked") for kind in NEURAL] + [("recurrent", "left"), ("transformer", "left")],
 )
 def test_the_slope_is_that_of_finite_differences(kind, padding):
-    task = task_for(kind, read=20, padding=padding) if padding == "front" else task_for(kind)
+    task = task_for(kind, read=20, padding=padding) if padding == "left" else task_for(kind)
     task.model.double()
     told = explain(task, words(6), methods=["gradient"])
-    ids = task.encode_with_spans(told.text)[0]
+    ids = task.encode_with_spans(told.input_text)[0]
     for k, value in enumerate(told["gradient"].values):
         leads = []
         for factor in (1.001, 0.999):
-            width = 20 if padding == "front" else task.model.fixed_length or len(ids)
+            width = 20 if padding == "left" else task.model.fixed_length or len(ids)
             scale = torch.ones(1, width, 1)
-            scale[0, k + (padding == "front") * (width - len(ids))] = factor
+            scale[0, k + (padding == "left") * (width - len(ids))] = factor
             with Trace(only=(), scale={"embedded": scale}):
                 leads.append(lead(task, told, ids))
         assert value == pytest.approx((leads[0] - leads[1]) / 0.002, abs=1e-4)
 
 
 @pytest.mark.parametrize("text", ["", "good", "it it it it", words(40), "zebra it was zebra"])
-@pytest.mark.parametrize("longest", [1, 2, 3])
-def test_what_ngrams_add_and_the_bias_are_the_lead(text, longest):
-    task = task_for("ngrams", longest=longest)
+@pytest.mark.parametrize("max_n", [1, 2, 3])
+def test_what_ngrams_add_and_the_bias_are_the_lead(text, max_n):
+    task = task_for("ngrams", max_n=max_n)
     told = explain(task, text, methods=["gradient"])
     best, second = map(task.labels.index, (told.label, told.runner_up))
     bias = task.model.bias.tolist()
@@ -125,7 +125,7 @@ def test_what_ngrams_add_and_the_bias_are_the_lead(text, longest):
 
 
 def test_for_single_words_occlusion_and_gradient_are_one():
-    task = task_for("ngrams", longest=1)
+    task = task_for("ngrams", max_n=1)
     told = explain(task, "the film was not very good and a dull plot")
     assert told["occlusion"].values == pytest.approx(told["gradient"].values, abs=1e-5)
 
@@ -133,22 +133,22 @@ def test_for_single_words_occlusion_and_gradient_are_one():
 # -- attention -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "stop"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
 def test_attention_is_that_of_the_tokens_the_class_is_read_off(pooling):
     task = task_for("transformer", pooling=pooling)
     told = explain(task, "the film was very good")["attention"]
     with Trace(only="*.weights") as trace:
         task.model.eval()(torch.tensor([WORDS.encode("the film was very good")]), torch.tensor([5]))
     looked = [w[0].mean(0) for w in trace.matching("*").values()]
-    expected = [row[-1] if pooling == "stop" else row.mean(0) for row in looked]
+    expected = [row[-1] if pooling == "last" else row.mean(0) for row in looked]
     assert told.layers == [pytest.approx(layer.tolist(), abs=1e-6) for layer in expected]
     assert told.values == pytest.approx(torch.stack(expected).mean(0).tolist(), abs=1e-6)
     assert "2 heads and 2 layers" in told.description
-    assert ("last token" in told.description) == (pooling == "stop")
+    assert ("last token" in told.description) == (pooling == "last")
 
 
 def test_attention_is_that_of_the_words_where_padding_comes_first():
-    task = task_for("transformer", read=9, padding="front")
+    task = task_for("transformer", read=9, padding="left")
     told = explain(task, "the film was very good")["attention"]
     row = [0] * 4 + WORDS.encode("the film was very good")
     with Trace(only="*.weights") as trace:
@@ -160,14 +160,14 @@ def test_attention_is_that_of_the_words_where_padding_comes_first():
     torch.testing.assert_close(torch.tensor([list(r) for r in maps.maps[0].weights]), first)
 
 
-@pytest.mark.parametrize("padding", ["excluded", "counts", "front"])
+@pytest.mark.parametrize("padding", ["masked", "unmasked", "left"])
 def test_attention_adds_up_to_one(padding):
     task = task_for("transformer", read=20, padding=padding)
     told = explain(task, "the film was very good")["attention"]
     assert sum(told.values) == pytest.approx(1)
     assert all(sum(layer) == pytest.approx(1) for layer in told.layers)
     assert min(told.values) >= 0
-    assert ("went to padding" in told.description) == (padding != "excluded")
+    assert ("went to padding" in told.description) == (padding != "masked")
 
 
 # -- one word --------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def learn(task, steps=40):
     texts[::2].scatter_(1, torch.randint(0, 8, (48, 1)), plum)
     targets = (~(texts == plum).any(1)).long()
     encoded = texts.tolist()
-    if task.recipe.model["kind"] == "ngrams":
+    if task.recipe.model.kind == "ngrams":
         model = build_classifier(task.recipe.model, len(WORDS), 2)
         model.prepare(encoded, targets.tolist())
         task = Classification(task.recipe, WORDS, task.labels, model)
@@ -202,10 +202,10 @@ def learn(task, steps=40):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_finds_the_one_word_that_counts(kind):
     changes = {
-        "perceptron": {"length": 8, "hidden": [32]},
-        "averaged": {"hidden": [32]},
+        "perceptron": {"length": 8, "hidden_sizes": [32]},
+        "averaged": {"hidden_sizes": [32]},
         "flat": {"length": 8, "channels": [8], "kernel": 1, "stride": 1},
-        "transformer": {"pooling": "stop", "layers": 1, "embedding": 16},
+        "transformer": {"pooling": "last", "layers": 1, "d_model": 16},
     }.get(kind, {})
     task = learn(task_for(kind, labels=("yes", "no"), **changes))
     told = explain(task, "it was a dull plum and the plot")
@@ -236,23 +236,23 @@ TEXTS = {
 def test_any_text_will_do(kind, name):
     task = task_for(kind)
     told = explain(task, TEXTS[name])
-    assert told.text == TEXTS[name]
+    assert told.input_text == TEXTS[name]
     assert told.label == max(told.probabilities, key=told.probabilities.__getitem__)
     assert sum(told.probabilities.values()) == pytest.approx(1)
     for shares in told.token_attributions:
         assert len(shares.values) == len(told.spans)
         assert torch.tensor(shares.values).isfinite().all()
         assert torch.tensor(shares.values).abs().max() < 1e4 if shares.values else True
-    assert told.to_html()
-    assert told.to_text(width=60, color=True)
+    assert told.html()
+    assert told.text(width=60, color=True)
     if name == "unknown":
         assert told.unknown_tokens == [0, 1]
     if name == "long":
         read = task.model.fixed_length or 512
         assert len(told.spans) == read
         assert (
-            told.text[told.spans[-1][1] :]
-            == told.text[len(told.text) - told.truncated_characters :]
+            told.input_text[told.spans[-1][1] :]
+            == told.input_text[len(told.input_text) - told.truncated_characters :]
         )
     else:
         assert told.truncated_characters == 0
@@ -271,9 +271,9 @@ def test_pieces_of_words_and_of_characters(kind):
         BytePairTokenizer.train(["low lower"], vocab_size=270),
     ):
         told = explain(task_for(kind, tokenizer), "low 🙂 lower")
-        assert {told.text[a:b].strip() for a, b in told.spans} >= {"🙂"}
+        assert {told.input_text[a:b].strip() for a, b in told.spans} >= {"🙂"}
         assert all(len(shares.values) == len(told.spans) for shares in told.token_attributions)
-        assert "🙂" in told.to_html()
+        assert "🙂" in told.html()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -321,10 +321,12 @@ def test_what_cannot_be_asked(methods, message):
 
 def test_plain_data_for_json():
     told = explain(task_for("transformer"), "good zebra", methods=["attention"])
-    table = replace(told, lead=float("nan")).to_dict()
-    assert table["lead"] is None
-    assert table["tokens"][1] == {"text": "zebra", "start": 5, "end": 10, "unknown": True}
-    assert table["shares"][0]["values"] == [round(v, 6) for v in told["attention"].values]
+    table = replace(told, margin=float("nan")).to_dict()
+    assert table["margin"] is None
+    assert table["tokens"][1] == {"text": "zebra", "start": 5, "end": 10, "is_unknown": True}
+    assert table["token_attributions"][0]["values"] == [
+        round(v, 6) for v in told["attention"].values
+    ]
 
 
 @pytest.mark.parametrize(

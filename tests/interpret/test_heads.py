@@ -26,15 +26,15 @@ SOURCE, TARGET = "the cat sat", "le chat le chat"
 CHARACTERS = CharacterTokenizer.train([TEXT])
 LANGUAGE = {
     "pre": {"norm": "pre", "positions": "sinusoidal"},
-    "post": {"norm": "post", "positions": "learned", "length": 64},
+    "post": {"norm": "post", "positions": "learned", "max_positions": 64},
     "rotary": {"norm": "pre", "positions": "rotary"},
-    "grouped": {"norm": "post", "positions": "sinusoidal", "shared_heads": 2},
-    "grouped, rotary": {"norm": "pre", "positions": "rotary", "shared_heads": 1},
+    "grouped": {"norm": "post", "positions": "sinusoidal", "kv_heads": 2},
+    "grouped, rotary": {"norm": "pre", "positions": "rotary", "kv_heads": 1},
 }
 
 
 def language(**table):
-    table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4, **table}
+    table = {"kind": "transformer", "d_model": 16, "layers": 2, "heads": 4, **table}
     recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
     torch.manual_seed(0)
     return LanguageModeling(
@@ -43,23 +43,23 @@ def language(**table):
 
 
 def classifier(longest=8, **table):
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 2, "hidden": 16, **table}
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 2, "d_ff": 16, **table}
     recipe = build(ClassificationRecipe, {"model": table, "data": {"max_length": longest}})
     words = WordTokenizer(["the", "cat", "sat", "chat"])
     return Classification(recipe, words, ("a", "b"), shaken(build_classifier(table, len(words), 2)))
 
 
 def translator(**table):
-    table = {"kind": "transformer", "embedding": 12, "heads": 3, "layers": 2, "hidden": 16, **table}
+    table = {"kind": "transformer", "d_model": 12, "heads": 3, "layers": 2, "d_ff": 16, **table}
     recipe = build(TranslationRecipe, {"model": table, "tokenizer": {"kind": "words"}})
     words = WordTokenizer(["the", "cat", "sat", "le", "chat"], with_eos=True)
     torch.manual_seed(0)
-    model = shaken(build_translator({**table, "shared": False}, len(words), len(words)))
+    model = shaken(build_translator({**table, "share_embeddings": False}, len(words), len(words)))
     return Translation(recipe, TokenizerPair(words, words), model.eval())
 
 
 def read_text(task):
-    task.model.read(torch.tensor([task.tokenizer.encode(TEXT)]), None)
+    task.model.forward_features(torch.tensor([task.tokenizer.encode(TEXT)]), None)
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
@@ -90,22 +90,22 @@ def test_x_is_after_a_norm_that_comes_first(norm):
     if norm == "pre":
         weights = {k: v.double().numpy() for k, v in model.blocks[0].state_dict().items()}
         x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
-        gain, shift = (weights[f"around_attention.norm.{name}"] for name in ("gamma", "beta"))
+        gain, shift = (weights[f"attention_residual.norm.{name}"] for name in ("gamma", "beta"))
         x = x * gain + shift
     found = problem_from_head(task, TEXT, 1, 2)
     np.testing.assert_allclose(found.given["X"].mid, x, rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize(("padding", "count"), [("excluded", 3), ("counts", 8), ("front", 8)])
+@pytest.mark.parametrize(("padding", "count"), [("masked", 3), ("unmasked", 8), ("left", 8)])
 def test_classifiers_look_at_padding_where_it_counts(padding, count):
     task = classifier(padding=padding)
     ids = task.encode(SOURCE)
-    (x,) = inputs(task, "blocks.1.attention", lambda task: task.score([ids]))
+    (x,) = inputs(task, "blocks.1.attention", lambda task: task.compute_logits([ids]))
     found = read_head(task, SOURCE, 2, 2)
     assert len(x) == count
     agrees(found, by_hand(task.model.blocks[1].attention, 2, x))
     words, padded = ["the", "cat", "sat"], ["<pad>"] * (count - 3)
-    assert found.problem.tokens == (padded + words if padding == "front" else words + padded)
+    assert found.problem.tokens == (padded + words if padding == "left" else words + padded)
     assert found.problem.setting.mask is None
 
 
@@ -117,8 +117,8 @@ def test_translators(norm, part):
     source = collate_sources([words.encode_source(SOURCE)], task.model)
     target = torch.tensor([[START, *words.encode_target(TARGET)]])
     stack = "encoder" if part == "encoder" else "decoder"
-    path = f"{stack}.1.{'cross' if part == 'cross' else 'attention'}"
-    x = inputs(task, path, lambda task: task.model.features(source, target))
+    path = f"{stack}.1.{'cross_attention' if part == 'cross' else 'attention'}"
+    x = inputs(task, path, lambda task: task.model.forward_features(source, target))
     layer = task.model.get_submodule(path)
     for head in (1, 3):
         found = read_head(task, SOURCE, 2, head, part=part, target=TARGET)
@@ -206,12 +206,12 @@ def test_a_head_makes_a_problem_file_that_claims_the_models_numbers(monkeypatch)
         assert report.counts["wrong"] == 0
     with pytest.raises(UserError, match="39 tokens: a head of at most 32 makes a problem file"):
         read_head(task, TEXT * 3, 1, 1).to_file()
-    monkeypatch.setattr(heads, "LARGEST_SIDE", 15)
+    monkeypatch.setattr(heads, "MAX_SIDE", 15)
     with pytest.raises(UserError, match="vectors of 16 numbers, and a problem has at most 15"):
         read_head(task, TEXT, 1, 1)
     assert read_head(task, TEXT, 1, 1, projected=True).cell("mixed", 1, 1).value
     monkeypatch.undo()
-    monkeypatch.setattr(heads, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(heads, "MAX_PROBLEM_BYTES", 1000)
     with pytest.raises(UserError, match=r"would have 0\.\d MB.*starts from Q, K and V"):
         read_head(task, TEXT, 1, 1).to_file()
 
@@ -251,7 +251,7 @@ def test_what_cannot_be_asked():
 
 
 def test_who_has_no_heads_is_told():
-    recurrent = {"kind": "recurrent", "embedding": 4, "hidden": 4}
+    recurrent = {"kind": "recurrent", "d_model": 4, "hidden_size": 4}
     recipe = build(LanguageRecipe, {"model": recurrent})
     task = LanguageModeling(recipe, CHARACTERS, build_language_model(recurrent, len(CHARACTERS)))
     recipe = build(TranslationRecipe, {"model": recurrent})
@@ -282,16 +282,16 @@ def test_the_model_goes_on_as_it_was():
 
 
 def test_a_head_shows_itself():
-    head = read_head(language(**LANGUAGE["pre"], embedding=32), TEXT, 1, 1)
-    said = head.to_text(width=90)
+    head = read_head(language(**LANGUAGE["pre"], d_model=32), TEXT, 1, 1)
+    said = head.text(width=90)
     assert max(map(len, said.splitlines())) <= 90
     assert "weights = softmax(masked)" in said
     assert "Too large to be shown: W_Q, W_K, W_V." in " ".join(said.split())
     assert "W_Q  32×8" not in said
     assert "b_Q  1×8" not in said
     small = read_head(classifier(), SOURCE, 1, 1)
-    assert "W_Q  8×4" in small.to_text(width=90)
-    page = head.to_html()
+    assert "W_Q  8×4" in small.text(width=90)
+    page = head.html()
     assert "what its fused kernel mixes" in page
     assert "mixed[13,8] = " in page
     told = head.to_dict()

@@ -20,7 +20,7 @@ TEXT, TURNED = "the cat sat chat", "chat sat cat the"
 
 
 def classifier(**table):
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 2, "hidden": 16, **table}
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 2, "d_ff": 16, **table}
     recipe = build(ClassificationRecipe, {"model": table, "data": {"max_length": 8}})
     words = WordTokenizer(["the", "cat", "sat", "chat"])
     torch.manual_seed(3)
@@ -39,7 +39,7 @@ def test_without_positions_only_rounding_is_left(order):
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_positions_tell_the_order_until_they_are_left_out(positions):
-    task = classifier(positions=positions, length=16)
+    task = classifier(positions=positions, max_positions=16)
     found = measure_permutation(task, TEXT, "reversed")
     assert found.position_encoding == positions
     assert not any(layer.is_rounding for layer in found.layers)
@@ -67,11 +67,11 @@ def test_permuting_vectors_is_reading_the_words_in_that_order():
 
 
 def test_of_a_translator_it_is_the_encoder():
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 2, "hidden": 16}
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 2, "d_ff": 16}
     recipe = build(TranslationRecipe, {"model": table, "tokenizer": {"kind": "words"}})
     words = WordTokenizer(["the", "cat", "sat", "chat"], with_eos=True)
     torch.manual_seed(3)
-    model = build_translator({**table, "shared": False}, len(words), len(words)).eval()
+    model = build_translator({**table, "share_embeddings": False}, len(words), len(words)).eval()
     task = Translation(recipe, TokenizerPair(words, words), model)
     found = measure_permutation(task, TEXT, "reversed")
     assert (found.position_encoding, found.is_causal, found.class_probabilities) == (
@@ -82,7 +82,7 @@ def test_of_a_translator_it_is_the_encoder():
     assert found.tokens[-1] == "</s>"
     assert not found.layers[-1].is_rounding
     with Trace(model, only="encoder.*.weights") as trace, torch.no_grad():
-        model.read(collate_sources([task.tokenizers.encode_source(TEXT)[::-1]], model))
+        model.encode(collate_sources([task.tokenizers.encode_source(TEXT)[::-1]], model))
     for k, weights in enumerate(found.permuted_weights):
         torch.testing.assert_close(trace[f"encoder.{k}.attention.weights"][0], weights)
     without = measure_permutation(task, TEXT, "reversed", use_positions=False)
@@ -90,7 +90,7 @@ def test_of_a_translator_it_is_the_encoder():
 
 
 def test_a_causal_mask_knows_the_order_too():
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 1}
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 1}
     recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
     characters = CharacterTokenizer.train(["to be"])
     task = LanguageModeling(recipe, characters, build_language_model(table, len(characters)))

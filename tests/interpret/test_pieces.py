@@ -1,8 +1,8 @@
 """Tokens that were written, put together to words."""
 
 import pytest
-from workings.data.tokenizers.registry import train_tokenizer
 
+from workings.data.tokenizers.registry import train_tokenizer
 from workings.interpret.subwords import decode_pieces, join_pieces, split_pieces
 
 

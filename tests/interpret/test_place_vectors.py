@@ -6,7 +6,7 @@ import torch
 from workings.interpret.positions import extract_position_vectors
 from workings.models.language import build_language_model
 
-TRANSFORMER = {"kind": "transformer", "embedding": 8, "layers": 1, "heads": 2, "length": 32}
+TRANSFORMER = {"kind": "transformer", "d_model": 8, "layers": 1, "heads": 2, "max_positions": 32}
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "rotary"])

@@ -9,7 +9,7 @@ from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
 from workings.models.translation import build_translator
 
-TRANSFORMER = {"kind": "transformer", "embedding": 8, "hidden": 8, "layers": 2, "heads": 2}
+TRANSFORMER = {"kind": "transformer", "d_model": 8, "d_ff": 8, "layers": 2, "heads": 2}
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_layers_by_part(model):
     assert find_attention_layers(translator) == {
         "encoder": ["encoder.0.attention"],
         "decoder": ["decoder.0.attention"],
-        "cross": ["decoder.0.cross"],
+        "cross": ["decoder.0.cross_attention"],
     }
     assert find_attention_layers(build_language_model({"kind": "recurrent"}, 20)) == {}
 

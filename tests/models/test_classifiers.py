@@ -8,7 +8,6 @@ from workings.errors import UserError
 from workings.models.classifiers import NgramClassifier, build_classifier
 from workings.recipes import (
     CLASSIFIER_KINDS,
-    CLASSIFIER_SIZES,
     NgramConfig,
     parse_classifier_config,
 )
@@ -22,8 +21,12 @@ SMALL = {
 
 
 def test_a_kind_without_sizes(monkeypatch):
-    monkeypatch.setitem(CLASSIFIER_KINDS, "new", NgramConfig)
-    assert parse_classifier_config({"kind": "new"}) == ("new", NgramConfig())
+    class New(NgramConfig):
+        kind = "new"
+        sizes = {}  # noqa: RUF012
+
+    monkeypatch.setitem(CLASSIFIER_KINDS, "new", New)
+    assert isinstance(parse_classifier_config({"kind": "new"}), New)
     with pytest.raises(UserError, match="new has no sizes"):
         parse_classifier_config({"kind": "new", "size": "small"})
 
@@ -122,19 +125,18 @@ def test_too_few_texts_for_ngrams_are_refused():
         model.prepare([[5, 6], [8, 7]], [0, 1])
 
 
-@pytest.mark.parametrize("kind", CLASSIFIER_SIZES)
+@pytest.mark.parametrize("kind", CLASSIFIER_KINDS)
 def test_sizes_grow_and_explicit_settings_win(kind):
-    small, medium, large = (
-        build_classifier({"kind": kind, "size": size}, 50, 3) for size in CLASSIFIER_SIZES[kind]
-    )
+    sizes = CLASSIFIER_KINDS[kind].sizes
+    small, medium, large = (build_classifier({"kind": kind, "size": size}, 50, 3) for size in sizes)
     if kind != "ngrams":  # its parameters depend on the data
         counts = [sum(p.numel() for p in m.parameters()) for m in (small, medium, large)]
         assert counts[0] < counts[1] < counts[2]
-    key, value = next(iter(CLASSIFIER_SIZES[kind]["small"].items()))
-    config = parse_classifier_config({"kind": kind, "size": "large", key: value})[1]
+    key, value = next(iter(sizes["small"].items()))
+    config = parse_classifier_config({"kind": kind, "size": "large", key: value})
     assert (
         getattr(config, key)
-        == parse_classifier_config({"kind": kind, "size": "small"})[1].__dict__[key]
+        == parse_classifier_config({"kind": kind, "size": "small"}).__dict__[key]
     )
     with pytest.raises(UserError, match="size"):
         parse_classifier_config({"kind": kind, "size": "enormous"})

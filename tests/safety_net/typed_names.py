@@ -7,8 +7,8 @@ one-to-one renaming.
 from typing import Any
 
 # -- where the program is ------------------------------------------------------------------------
-WEB_MODULE, WEB_FACTORY = "workings.web.app", "application"
-SHELF_MODULE, SHELF = "workings.web.runs", "Shelf"
+WEB_MODULE, WEB_FACTORY = "workings.web.app", "build_app"
+SHELF_MODULE, SHELF = "workings.web.runs", "RunRegistry"
 
 # -- what runs are asked about -------------------------------------------------------------------
 PROMPT, SENTENCE = "hello", "one red cat"
@@ -32,7 +32,7 @@ PRINTED = {  # verbs that print numbers about a run
     "complete": ["complete", "{language-gpt}", "hell", "--tokens", "5", "--show"],
     "head": ["head", "{language-gpt}", PROMPT, "--layer", "1", "--head", "2"],
     "translate": ["translate", "{translate-transformer}", SENTENCE, "--show"],
-    "judge": ["judge", "{translate-transformer}"],
+    "judge": ["score", "{translate-transformer}"],
     "tokens": ["tokens", "We are learning AI"],
     "gradients": ["gradients", "{language-rnn}"],
 }
@@ -69,14 +69,14 @@ TIMES = {"seconds", "evaluation_seconds", "milliseconds"}  # keys in a log, and 
 _TRANSFORMER: dict[str, Any] = {
     "model.kind": "transformer",
     "model.d_model": 8,
-    "model.hidden": 8,
+    "model.d_ff": 8,
     "model.layers": 2,
     "model.heads": 2,
 }
 _RECURRENT: dict[str, Any] = {
     "model.kind": "recurrent",
     "model.d_model": 8,
-    "model.hidden": 8,
+    "model.hidden_size": 8,
 }
 _CLASSIFY: dict[str, Any] = {
     "task": "classify",
@@ -147,7 +147,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     | {
         "model.kind": "perceptron",
         "model.d_model": 8,
-        "model.hidden": [8, 4],
+        "model.hidden_sizes": [8, 4],
         "model.length": 5,
         "train.optimizer": "sgd",
         "train.momentum": 0.8,
@@ -160,22 +160,21 @@ RECIPES: dict[str, dict[str, Any]] = {
         "model.channels": [8],
         "model.kernel": 2,
         "model.stride": 1,
-        "model.hidden": 8,
+        "model.hidden_size": 8,
         "train.optimizer": "adam",
         "train.accumulate": 2,
     },
-    "classify-ngrams": _CLASSIFY
-    | {"model.kind": "ngrams", "model.longest": 2, "model.min_count": 1},
+    "classify-ngrams": _CLASSIFY | {"model.kind": "ngrams", "model.max_n": 2, "model.min_count": 1},
     "language-rnn": _LANGUAGE
     | _RECURRENT
-    | {"model.d_model": 4, "model.hidden": 3, "model.cell": "rnn", "data.stateful": True},
+    | {"model.d_model": 4, "model.hidden_size": 3, "model.cell": "rnn", "data.stateful": True},
     "language-lstm": _LANGUAGE
     | _RECURRENT
     | {"scheduled_sampling.rate": 0.5, "model.tie_embeddings": True},
     "language-rotary": _LANGUAGE | _TRANSFORMER | {"train.optimizer": "muon"},
     "language-gpt": _LANGUAGE
     | _TRANSFORMER
-    | {"model.positions": "learned", "model.length": 16, "train.learning_rate": 0.05},
+    | {"model.positions": "learned", "model.max_positions": 16, "train.learning_rate": 0.05},
     "translate-emoji": _TRANSLATE
     | _TRANSFORMER
     | {
@@ -249,17 +248,17 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "make lstm": ("/api/make", {"kind": "lstm", "tokens": 2, "width": 2, "count": 1, "seed": 7}),
     "read": ("/api/read", {"text": r"\begin{bmatrix} 1 & 2 \\ 3 & 4.50 \end{bmatrix}"}),
     "open": ("/api/open", {"text": "$X = [[1, 0], [0, 2]]$\n\n$scores = [[1, 0], [0, 5]]$"}),
-    "look language": ("/api/look", _GPT),
-    "look off": ("/api/look", {**_GPT, "off": [_HEAD]}),
-    "look classify": ("/api/look", {"run": "classify-transformer", "text": "fig iron plum"}),
-    "look translate": ("/api/look", {"run": "translate-transformer", "text": SENTENCE}),
-    "look caption": ("/api/look", {"run": "caption-attention", "scene": 3}),
-    "look map": ("/api/look/map", {**_GPT, **_HEAD}),
-    "look working": ("/api/look/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
-    "look complete": ("/api/look/complete", {**_GPT, "tokens": 5}),
-    "look explain": ("/api/look/explain", {"run": "classify-transformer", "text": "fig iron"}),
-    "look cells": ("/api/look/cells", {"run": "language-lstm", "text": PROMPT}),
-    "look positions": ("/api/look/positions", {"run": "language-gpt"}),
+    "look language": ("/api/inspect", _GPT),
+    "look off": ("/api/inspect", {**_GPT, "ablated_heads": [_HEAD]}),
+    "look classify": ("/api/inspect", {"run": "classify-transformer", "text": "fig iron plum"}),
+    "look translate": ("/api/inspect", {"run": "translate-transformer", "text": SENTENCE}),
+    "look caption": ("/api/inspect", {"run": "caption-attention", "scene": 3}),
+    "look map": ("/api/inspect/map", {**_GPT, **_HEAD}),
+    "look working": ("/api/inspect/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
+    "look complete": ("/api/inspect/complete", {**_GPT, "max_new_tokens": 5}),
+    "look explain": ("/api/inspect/explain", {"run": "classify-transformer", "text": "fig iron"}),
+    "look cells": ("/api/inspect/cells", {"run": "language-lstm", "text": PROMPT}),
+    "look positions": ("/api/inspect/positions", {"run": "language-gpt"}),
     "compare": (
         "/api/compare",
         {"first": _GPT, "second": {**_GPT, "run": "language-rotary"}, **_HEAD},
@@ -269,6 +268,6 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
 }
 # What is read of the answers about runs.
 LIKELY = {"bars": "bars", "share": "share"}
-WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "written", "text", "note"
+WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "generation", "text", "note"
 PACKED = {"numbers"}  # base64 of two bytes a number
 NUMBERS_AMONG_WORDS = {"note"}

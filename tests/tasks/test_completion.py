@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from workings.data.tokenizers.registry import train_tokenizer
 
+from workings.data.tokenizers.registry import train_tokenizer
 from workings.decode.sampling import Sampling, generate
 from workings.models.language import build_language_model
 from workings.tasks.language_modeling import list_non_text_ids, stream_completion
@@ -18,7 +18,7 @@ TEXT = "Ärger über große Bäume, 東京 and “quotes” — done. It's l'eau
 def test_pieces_make_up_what_all_tokens_say(kind, size, prompt):
     tokenizer = train_tokenizer(kind, [TEXT], size)
     torch.manual_seed(0)
-    model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
+    model = build_language_model({"kind": "recurrent", "hidden_size": 8}, len(tokenizer)).eval()
     how = Sampling(temperature=2.0, seed=5)  # bytes at random are seldom whole characters
     begin = tokenizer.encode(prompt) or [tokenizer.bos_id]
     drawn = generate(
@@ -36,7 +36,7 @@ def test_pieces_make_up_what_all_tokens_say(kind, size, prompt):
 
 def test_a_long_text_is_not_decoded_again_for_every_token(monkeypatch):
     tokenizer = train_tokenizer("characters", [TEXT], 99)
-    model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
+    model = build_language_model({"kind": "recurrent", "hidden_size": 8}, len(tokenizer)).eval()
     decode, lengths = type(tokenizer).decode, []
     monkeypatch.setattr(
         type(tokenizer), "decode", lambda self, ids: lengths.append(len(ids)) or decode(self, ids)
@@ -48,7 +48,7 @@ def test_a_long_text_is_not_decoded_again_for_every_token(monkeypatch):
 @pytest.mark.parametrize("kind", ["characters", "words"])
 def test_what_no_text_has_is_never_drawn(kind):
     tokenizer = train_tokenizer(kind, ["aa bb"], 99)
-    model = build_language_model({"kind": "recurrent", "hidden": 8}, len(tokenizer)).eval()
+    model = build_language_model({"kind": "recurrent", "hidden_size": 8}, len(tokenizer)).eval()
     wild = Sampling(temperature=50.0, seed=1)
     drawn = {int(token) for token, _ in generate(model, torch.tensor([[1]]), 200, wild)}
     assert drawn & {0, 1, 2}

@@ -10,7 +10,7 @@ import reversing
 from workings.cli import main
 from workings.config import build, override
 from workings.recipes import ClassificationRecipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 WORDS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "fig"],
@@ -36,9 +36,10 @@ def recipe_for():
     """A recipe for a set, changed as the command line would."""
 
     def made(data, *changes):
+        width = "d_ff" if "transformer" in changes else "hidden_size"
         table = {
             "data": {"set": str(data)},
-            "model": {"kind": "recurrent", "d_model": 8, "hidden_size": 8, "dropout": 0.2},
+            "model": {"kind": "recurrent", "d_model": 8, width: 8, "dropout": 0.2},
             "train": {
                 "epochs": 3,
                 "batch_size": 16,
@@ -77,7 +78,7 @@ def made(tmp_path_factory):
                 "keep_checkpoints": 3,
             },
         }
-        train(build(ClassificationRecipe, table), folder / name, mode="quiet")
+        train_recipe(build(ClassificationRecipe, table), folder / name, mode="quiet")
     return folder
 
 
@@ -99,8 +100,8 @@ def place(tmp_path_factory):
     (folder / "toy.jsonl").write_text("\n".join(lines))
     (folder / "toy.toml").write_text(
         f'seed = 3\n[data]\nset = "{folder / "toy.jsonl"}"\n'
-        '[model]\nkind = "recurrent"\nembedding = 64\nhidden = 64\ndropout = 0.2\n'
-        '[train]\nepochs = 4\nbatch = 8\naverage = "ema"\nema = 0.9\nsave_every = 3\n'
+        '[model]\nkind = "recurrent"\nd_model = 64\nhidden_size = 64\ndropout = 0.2\n'
+        '[train]\nepochs = 4\nbatch_size = 8\naverage = "ema"\nema_decay = 0.9\nsave_every = 3\n'
     )
     assert main(["train", str(folder / "toy.toml"), "--out", str(folder / "whole"), "--quiet"]) == 0
     return folder
@@ -127,5 +128,5 @@ def few_pairs(tmp_path_factory):
 def reverser(pairs, tmp_path_factory):
     """A run that has learned it."""
     folder = tmp_path_factory.mktemp("runs") / "reversed"
-    train(reversing.recipe_for(pairs), folder, mode="quiet")
+    train_recipe(reversing.recipe_for(pairs), folder, mode="quiet")
     return folder

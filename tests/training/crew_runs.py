@@ -2,7 +2,7 @@
 
 `torchrun … crew_runs.py PLAN`: PLAN is a JSON file, a list of trainings that one crew does one
 after the other (starting processes takes longer than training a toy). Each has a `folder` and
-either a `recipe` (a table) or none, to resume, perhaps in another way (`how`: replicated, sharded);
+either a `recipe` (a table) or none, to resume, perhaps in another way (`how`: ddp, fsdp);
 `stop_at` has the last process alone asked to stop at a step. Beside the folder, FOLDER.steps.json
 gets the loss of every step.
 """
@@ -39,11 +39,14 @@ def run(
     original, report = Trainer._step, runs.write_report
 
     def step(self, group):
-        if self.progress.step + 1 == stop_at and self.crew.rank == self.crew.size - 1:
-            self._asked = signal.SIGTERM
-        before = self.progress.sums.get("loss", 0.0), self.progress.examples
+        if (
+            self.progress.step + 1 == stop_at
+            and self.process_group.rank == self.process_group.world_size - 1
+        ):
+            self._received_signal = signal.SIGTERM
+        before = self.progress.sums.get("loss", 0.0), self.progress.num_items
         original(self, group)
-        after = self.progress.sums["loss"], self.progress.examples
+        after = self.progress.sums["loss"], self.progress.num_items
         losses.append((after[0] - before[0]) / (after[1] - before[1]))
 
     Trainer._step = step
@@ -53,7 +56,7 @@ def run(
             runs.resume(folder, mode="quiet", parallelism=how)
         else:
             kind, _ = RECIPES[recipe.get("task", "classify")]
-            runs.train(build(kind, recipe), folder, mode="quiet")
+            runs.train_recipe(build(kind, recipe), folder, mode="quiet")
     except TrainingInterrupt as stopped:
         if stopped.exit_status != 143:
             raise

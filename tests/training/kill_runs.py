@@ -40,7 +40,7 @@ def main(recipe_file: str, folder: str, how: str, seed: str, kills: str) -> None
 def attempt(recipe_file: str, folder: Path, at_call: int) -> None:
     """Train or go on, in a forked process; die at the given call, if any."""
     from workings.recipes import read_recipe
-    from workings.training.runs import resume, train
+    from workings.training.runs import resume, train_recipe
 
     if at_call:
         _die_at(at_call)
@@ -48,7 +48,7 @@ def attempt(recipe_file: str, folder: Path, at_call: int) -> None:
         if (folder / "config.toml").is_file():
             resume(folder, mode="quiet")
         else:
-            train(read_recipe(recipe_file), folder, mode="quiet")
+            train_recipe(read_recipe(recipe_file), folder, mode="quiet")
     except BaseException:
         import traceback
 

@@ -19,12 +19,13 @@ def write_pairs(path, count=1200):
 
 
 def recipe_for(pairs, *changes):
+    width = "d_ff" if "transformer" in changes else "hidden_size"
     table = {
         "task": "translate",
         "seed": 1,
         "data": {"set": str(pairs), "source": "en", "target": "fr"},
         "tokenizer": {"kind": "words", "shared_vocab": False},
-        "model": {"kind": "recurrent", "d_model": 24, "hidden_size": 32, "dropout": 0.0},
+        "model": {"kind": "recurrent", "d_model": 24, width: 32, "dropout": 0.0},
         "search": {"beams": 3},
         "train": {"epochs": 12, "batch_size": 200, "learning_rate": 0.01, "schedule": "cosine"},
     }

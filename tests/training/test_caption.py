@@ -19,7 +19,7 @@ from workings.recipes import CaptionRecipe
 from workings.tasks import captioning
 from workings.tasks.captioning import Captioning
 from workings.training.errors import check_trainable
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 pytest.importorskip("PIL")
 
@@ -44,6 +44,7 @@ def captions(tmp_path_factory):
 
 
 def recipe_for(captions, *changes):
+    width = "d_ff" if "transformer" in changes else "hidden_size"
     table = {
         "task": "caption",
         "seed": 1,
@@ -52,7 +53,7 @@ def recipe_for(captions, *changes):
             "kind": "recurrent",
             "channels": [16, 32, 32],
             "d_model": 24,
-            "hidden_size": 32,
+            width: 32,
             "dropout": 0.0,
         },
         "search": {"beams": 2, "max_length": 12},
@@ -64,7 +65,7 @@ def recipe_for(captions, *changes):
 @pytest.fixture(scope="module")
 def run(captions, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "squares"
-    train(recipe_for(captions), folder, mode="quiet")
+    train_recipe(recipe_for(captions), folder, mode="quiet")
     return folder
 
 
@@ -129,12 +130,12 @@ def test_mirrored_pictures_are_called_by_the_other_side(captions):
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(captions, tmp_path):
     changes = ("--train.epochs", "2", "--data.augment", "true", "--model.dropout", "0.1")
-    whole = train(recipe_for(captions, *changes), tmp_path / "whole", mode="quiet")
+    whole = train_recipe(recipe_for(captions, *changes), tmp_path / "whole", mode="quiet")
     half = tmp_path / "half"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Captioning, "evaluate", _stop_at_the_second)
         with pytest.raises(KeyboardInterrupt):
-            train(recipe_for(captions, *changes), half, mode="quiet")
+            train_recipe(recipe_for(captions, *changes), half, mode="quiet")
     assert list(half.glob("checkpoints/step-*"))
     again = resume(half, mode="quiet")
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
@@ -149,14 +150,14 @@ def _stop_at_the_second(task, *_):
 
 @pytest.mark.parametrize("changes", [("--model.kind", "transformer"), ("--model.encoder", "vgg")])
 def test_every_kind_trains(captions, tmp_path, changes):
-    few = ("--train.epochs", "1", "--model.hidden", "16")
-    task = train(recipe_for(captions, *changes, *few), tmp_path / "run", mode="quiet")
+    few = ("--train.epochs", "1")
+    task = train_recipe(recipe_for(captions, *changes, *few), tmp_path / "run", mode="quiet")
     assert torch.isfinite(torch.tensor(task.evaluate_on()["test_loss"]))
 
 
 def test_student_forcing(captions, tmp_path):
     changes = ("--train.epochs", "12", "--scheduled_sampling.rate", "0.5")
-    task = train(recipe_for(captions, *changes), tmp_path / "run", mode="quiet")
+    task = train_recipe(recipe_for(captions, *changes), tmp_path / "run", mode="quiet")
     found = [c[0].text for c in task.caption(task.pixels["test"])]
     said = [picture.captions for picture in task.pictures["test"]]
     assert sum(text in right for text, right in zip(found, said, strict=True)) >= 10  # of 15
@@ -174,10 +175,10 @@ def test_between_epochs_captions_may_be_as_long_as_the_search_lets_them(captions
     task, asked = Captioning.from_recipe(recipe_for(captions, *table)), []
 
     def written(_part, _crew, how):
-        asked.append((how.longest, how.beams))
+        asked.append((how.max_length, how.beams))
         return [picture.captions[0] for picture in task.pictures["validation"]]
 
-    monkeypatch.setattr(task, "_written", written)
+    monkeypatch.setattr(task, "_caption_split", written)
     assert task.evaluate(ProcessGroup(torch.device("cpu")))["validation_bleu"] > 99
     assert asked == [(70, 1)]
 
@@ -267,7 +268,7 @@ def test_settings_that_fit_no_picture(captions):
         recipe_for(captions, "--data.image_size", "4")
     with pytest.raises(UserError, match="there are no weights for residual"):
         recipe_for(captions, "--model.pretrained", "true")
-    with pytest.raises(UserError, match="forcing is for recurrent models"):
+    with pytest.raises(UserError, match="scheduled_sampling is for recurrent models"):
         recipe_for(captions, "--model.kind", "transformer", "--scheduled_sampling.rate", "0.1")
 
 
@@ -297,7 +298,7 @@ def test_a_shape_is_looked_at_if_its_place_has_half_of_the_largest_weight(monkey
             found[k, 0, scene.noun_indices[0], int(first.y * 8) * 8 + int(first.x * 8)] = share
         return [found]
 
-    monkeypatch.setattr(captioning, "cross_weights", weights)
+    monkeypatch.setattr(captioning, "collect_cross_attention", weights)
     about = ImageBatch(torch.zeros(30, 64, 64, 3, dtype=torch.uint8), torch.arange(30))
     words = [list(range(len(scene.caption.split()))) for scene in some]
     seen = list(captioning.check_shape_attention(None, about, words, some))
@@ -320,14 +321,14 @@ def test_scenes_are_known_by_their_pictures():
 
 
 def test_one_vector_is_told_from_others(captions):
-    with pytest.raises(UserError, match="2 pictures or more"):
+    with pytest.raises(UserError, match="2 images or more"):
         recipe_for(captions, "--model.attention", "none", "--train.batch_size", "1")
     recipe_for(captions, "--train.batch_size", "1")
 
 
 def test_a_model_that_is_spread_out_does_not_write_between_epochs(captions):
-    recipe = recipe_for(captions, "--train.metric", "exact", "--train.parallelism", "sharded")
+    recipe = recipe_for(captions, "--train.metric", "exact", "--train.parallelism", "fsdp")
     task, device = Captioning.from_recipe(recipe), torch.device("cpu")
     check_trainable(task, recipe.train, device)
-    with pytest.raises(UserError, match=r"train\.crew = 'replicated'"):
+    with pytest.raises(UserError, match=r"train\.parallelism = 'ddp'"):
         check_trainable(task, recipe.train, device, distributed=True)

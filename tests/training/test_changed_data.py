@@ -22,8 +22,8 @@ def run(tmp_path):
     write(tmp_path / "names.csv")
     (tmp_path / "mine.toml").write_text(
         f'[data]\nset = "{tmp_path / "names.csv"}"\ntext = "name"\nlabel = "kind"\n'
-        '[model]\nkind = "recurrent"\nembedding = 8\nhidden = 8\n'
-        "[train]\nepochs = 3\nbatch = 16\nrate = 0.02\n"
+        '[model]\nkind = "recurrent"\nd_model = 8\nhidden_size = 8\n'
+        "[train]\nepochs = 3\nbatch_size = 16\nlearning_rate = 0.02\n"
     )
     out = str(tmp_path / "run")
     assert main(["train", str(tmp_path / "mine.toml"), "--out", out, "--quiet"]) == 0

@@ -19,7 +19,7 @@ from workings.storage import (
     write_json,
     write_tensors,
 )
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 
 def notice(made, tmp_path, rounds):
@@ -53,7 +53,7 @@ def test_the_one_before_is_used_and_the_end_is_the_same(made, run, damage, capsy
     resume(run)
     (line,) = [s for s in capsys.readouterr().err.splitlines() if "cannot be used" in s]
     assert line.startswith(f"{newest.name} cannot be used")
-    assert (run / "checkpoints" / f"{newest.name}.damaged").is_dir()
+    assert (run / "checkpoints" / f"{newest.name}.corrupt").is_dir()
     for name in ("model.safetensors", f"checkpoints/{newest.name}/model.safetensors"):
         assert (run / name).read_bytes() == (made / "run" / name).read_bytes()
 
@@ -135,7 +135,7 @@ def test_a_thousand_damages_to_what_is_loaded_are_noticed(made, tmp_path):
 
 def test_a_changed_recipe_is_not_resumed(run):
     config = run / "config.toml"
-    config.write_text(config.read_text().replace("batch = 16", "batch = 8"))
+    config.write_text(config.read_text().replace("batch_size = 16", "batch_size = 8"))
     assert "config.toml: not what this run began with" in refused(resume, run)
 
 
@@ -172,7 +172,7 @@ def test_the_best_weights_of_a_model_whose_head_is_its_embedding(tmp_path, avera
             "train": {"epochs": 2, "batch_size": 2, "average": average, "ema_decay": 0.5},
         },
     )
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     weights = tmp_path / "run" / "model.safetensors"
     before = weights.read_bytes()
     weights.unlink()
@@ -187,7 +187,7 @@ def test_a_log_that_lost_its_end_costs_no_checkpoint(made, run, capsys):
     log.write_text("".join(whole[:1]) + whole[1][:20])
     resume(run)
     assert "log.jsonl has lost its end" in capsys.readouterr().err
-    assert not list((run / "checkpoints").glob("*.damaged"))
+    assert not list((run / "checkpoints").glob("*.corrupt"))
     assert [json.loads(line)["kind"] for line in log.read_text().splitlines()]
     assert log.read_text().startswith(whole[0])
     assert (run / "model.safetensors").read_bytes() == (

@@ -13,14 +13,14 @@ from workings.errors import UserError
 from workings.render.comparison import curves_chart, render_runs_page, render_runs_text
 from workings.tasks.baselines import BASELINES
 from workings.training.compare import _train_run, compare_recipes
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 
 def recipe_file(folder, name, data, kind):
     path = folder / f"{name}.toml"
     path.write_text(
         f'[data]\nset = "{data.as_posix()}"\n[model]\nkind = "{kind}"\nsize = "small"\n'
-        "[train]\nepochs = 2\nrate = 0.02\n"
+        "[train]\nepochs = 2\nlearning_rate = 0.02\n"
     )
     return str(path)
 
@@ -87,7 +87,7 @@ def test_a_training_that_is_interrupted_has_the_time_to_end(tmp_path):
     )
     kept, ready = tmp_path / "kept", tmp_path / "ready"
     command = [sys.executable, "-c", child, str(kept), str(ready)]
-    parent = f"from workings.training.compare import waited_for; waited_for({command!r})"
+    parent = f"from workings.training.compare import run_command; run_command({command!r})"
     process = subprocess.Popen([sys.executable, "-c", parent], start_new_session=True, stderr=-3)
     while not ready.exists():
         assert process.poll() is None
@@ -100,6 +100,6 @@ def test_a_training_that_is_interrupted_has_the_time_to_end(tmp_path):
 def test_a_run_on_data_named_from_here_is_known_again(toy, tmp_path, recipe_for, monkeypatch):
     monkeypatch.chdir(toy.parent)
     recipe, folder, said = recipe_for(toy.name, "--train.epochs", "1"), tmp_path / "run", []
-    train(recipe, folder, mode="quiet")
+    train_recipe(recipe, folder, mode="quiet")
     assert _train_run(recipe, "recipe.toml", [], folder, None, said.append)["name"] == "run"
     assert said == [f"{folder}: trained already"]

@@ -23,14 +23,14 @@ DRIVER = Path(__file__).with_name("crew_runs.py")
 alone = runpy.run_path(str(DRIVER))["run"]
 
 MODELS = {
-    "recurrent": {"embedding": 8, "hidden": 8},
+    "recurrent": {"d_model": 8, "hidden_size": 8},
     # The last state is read off one direction: the other one's weights never get a gradient.
-    "idle": {"kind": "recurrent", "embedding": 8, "hidden": 8, "layers": 2}
+    "idle": {"kind": "recurrent", "d_model": 8, "hidden_size": 8, "layers": 2}
     | {"bidirectional": True, "pooling": "last"},
-    "perceptron": {"embedding": 4, "length": 3, "hidden": [8, 5]},
-    "convolution": {"embedding": 8, "channels": [6, 6], "kernel": 2, "stride": 1, "hidden": 7},
-    "transformer": {"embedding": 8, "heads": 2, "layers": 2, "hidden": 16},
-    "ngrams": {"longest": 2},
+    "perceptron": {"d_model": 4, "length": 3, "hidden_sizes": [8, 5]},
+    "convolution": {"d_model": 8, "channels": [6, 6], "kernel": 2, "stride": 1, "hidden_size": 7},
+    "transformer": {"d_model": 8, "heads": 2, "layers": 2, "d_ff": 16},
+    "ngrams": {"max_n": 2},
 }
 
 
@@ -39,7 +39,7 @@ def recipe(toy):
     """A recipe's table: two epochs of 11 steps, without chance."""
 
     def made(kind="recurrent", *, dropout=0.0, **training):
-        usual = {"epochs": 2, "batch": 16, "rate": 0.02, "save_every": 4}
+        usual = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "save_every": 4}
         model = {"kind": kind} | MODELS[kind] | {"dropout": dropout}
         return {"data": {"set": str(toy)}, "model": model, "train": usual | training}
 
@@ -86,7 +86,7 @@ def assert_same(folder, other, *, exactly):
     else:
         # Only losses: where a gradient is nothing but rounding, Adam makes a step of it.
         # Nor what they remark: a model that is spread over a crew is not asked.
-        logs = ([r for r in log_of(f) if r["kind"] != "remark"] for f in (folder, other))
+        logs = ([r for r in log_of(f) if r["kind"] != "sample"] for f in (folder, other))
         for one, two in zip(*logs, strict=True):
             assert one.keys() == two.keys()
             assert one == pytest.approx(two, abs=1e-5)
@@ -105,10 +105,10 @@ def compare_with_one(processes, recipes, tmp_path, also=()):
 def test_two_processes_train_as_one_and_go_on_where_they_stopped(tmp_path, recipe):
     recipes = {
         "replicated": recipe("transformer"),
-        "sharded": recipe("transformer", crew="sharded", average="ema", ema_decay=0.9),
+        "sharded": recipe("transformer", parallelism="fsdp", average="ema", ema_decay=0.9),
         # 172 examples: three batches of 57 are one step, and one is left over for two processes.
         "accumulated": recipe(
-            "ngrams", batch=57, accumulate=3, epochs=11, patience=3, rate=2.0
+            "ngrams", batch_size=57, accumulate=3, epochs=11, patience=3, learning_rate=2.0
         ),  # at such a rate the loss is nothing at once, and cannot fall any more
         "idle": recipe("idle", average="last"),
     }
@@ -130,8 +130,8 @@ def test_two_processes_train_as_one_and_go_on_where_they_stopped(tmp_path, recip
 
 
 LANGUAGE = {
-    "transformer": {"heads": 2, "layers": 2, "positions": "learned", "length": 8},
-    "recurrent": {"hidden": 8, "layers": 2},
+    "transformer": {"heads": 2, "layers": 2, "positions": "learned", "max_positions": 8},
+    "recurrent": {"hidden_size": 8, "layers": 2},
 }
 
 
@@ -142,11 +142,16 @@ def language(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("hello world, yellow mellow fellow\n" * 60)
 
     def made(kind, *, carry=False, student=0.0, **training):
-        data = {"set": str(tmp_path / "text.txt"), "window": 8, "steps": 6, "sample": 0}
-        model = {"kind": kind, "embedding": 8} | LANGUAGE[kind]
-        train = {"epochs": 2, "batch": 7, "rate": 0.01} | training
+        data = {
+            "set": str(tmp_path / "text.txt"),
+            "context_length": 8,
+            "eval_every": 6,
+            "sample": 0,
+        }
+        model = {"kind": kind, "d_model": 8} | LANGUAGE[kind]
+        train = {"epochs": 2, "batch_size": 7, "learning_rate": 0.01} | training
         forcing = {"scheduled_sampling": {"rate": student}} if student else {}
-        table = {"task": "language", "data": data | {"carry": carry}, "model": model}
+        table = {"task": "language", "data": data | {"stateful": carry}, "model": model}
         return table | {"train": train} | forcing
 
     return made
@@ -158,7 +163,7 @@ def test_language_models_are_trained_as_by_one(tmp_path, language):
     recipes = {
         "carried": streams,
         "muon": language(
-            "transformer", crew="sharded", optimizer="muon", average="ema", ema_decay=0.9
+            "transformer", parallelism="fsdp", optimizer="muon", average="ema", ema_decay=0.9
         ),
     }
     stopping = [
@@ -173,14 +178,14 @@ def test_language_models_are_trained_as_by_one(tmp_path, language):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["replicated", "sharded"])
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
 def test_every_language_model_loses_what_one_process_does(tmp_path, language, how):
     recipes = {
-        "transformer": language("transformer", crew=how, accumulate=2),
-        "muon": language("transformer", crew=how, optimizer="muon", average="last"),
-        "recurrent": language("recurrent", crew=how, optimizer="muon"),
-        "carried": language("recurrent", crew=how, carry=True),
-        "forced": language("recurrent", crew=how, student=1e-12),  # never asked
+        "transformer": language("transformer", parallelism=how, accumulate=2),
+        "muon": language("transformer", parallelism=how, optimizer="muon", average="last"),
+        "recurrent": language("recurrent", parallelism=how, optimizer="muon"),
+        "carried": language("recurrent", parallelism=how, carry=True),
+        "forced": language("recurrent", parallelism=how, student=1e-12),  # never asked
     }
     compare_with_one(2, recipes, tmp_path)
 
@@ -197,19 +202,19 @@ def test_translators_are_trained_as_by_one_also_where_they_read_their_own_words(
             "data": {"set": str(tmp_path / "pairs.tsv"), "validation": 0.2}
             | {"source": "source", "target": "target"},
             "tokenizer": {"kind": "words", "lower": True},
-            "model": {"embedding": 8, "dropout": 0.0} | model,
-            "train": {"epochs": 3, "batch": 30, "rate": 0.02} | training,
+            "model": {"d_model": 8, "dropout": 0.0} | model,
+            "train": {"epochs": 3, "batch_size": 30, "learning_rate": 0.02} | training,
         }
 
-    looking = {"kind": "recurrent", "hidden": 8, "context": "additive"}
+    looking = {"kind": "recurrent", "hidden_size": 8, "attention": "additive"}
     forced = {
         "scheduled_sampling": {"rate": 1e-12}
     }  # its own way through the model, and never asked
-    transformer = {"kind": "transformer", "heads": 2, "layers": 1, "hidden": 16}
+    transformer = {"kind": "transformer", "heads": 2, "layers": 1, "d_ff": 16}
     recipes = {
         "forced": recipe(looking, metric="bleu") | forced,
-        "sharded": recipe(looking, crew="sharded") | forced,
-        "transformer": recipe(transformer, crew="sharded", average="ema", ema_decay=0.9),
+        "sharded": recipe(looking, parallelism="fsdp") | forced,
+        "transformer": recipe(transformer, parallelism="fsdp", average="ema", ema_decay=0.9),
     }
     compare_with_one(2, recipes, tmp_path)
 
@@ -295,25 +300,31 @@ def test_whoever_is_asked_all_stop_after_the_same_step(tmp_path, recipe, number,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
-@pytest.mark.parametrize("how", ["replicated", "sharded"])
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
 def test_every_kind_loses_what_one_process_does(tmp_path, recipe, processes, how):
     recipes = {}
     for kind in MODELS:
-        recipes[kind] = recipe(kind, crew=how)
+        recipes[kind] = recipe(kind, parallelism=how)
         recipes[f"{kind}-accumulated"] = recipe(
-            kind, crew=how, accumulate=3, clip=0.1, average="ema", ema_decay=0.9
+            kind, parallelism=how, accumulate=3, clip_norm=0.1, average="ema", ema_decay=0.9
         )
         recipes[f"{kind}-uneven"] = recipe(
-            kind, crew=how, batch=57, average="last", optimizer="sgd", patience=1, epochs=6
+            kind,
+            parallelism=how,
+            batch_size=57,
+            average="last",
+            optimizer="sgd",
+            patience=1,
+            epochs=6,
         )
     compare_with_one(processes, recipes, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["replicated", "sharded"])
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
 @pytest.mark.parametrize("processes", [2, 4])
 def test_every_kind_goes_on_bit_for_bit(tmp_path, recipe, how, processes):
-    tables = {kind: recipe(kind, dropout=0.2, crew=how, average="last") for kind in MODELS}
+    tables = {kind: recipe(kind, dropout=0.2, parallelism=how, average="last") for kind in MODELS}
     plan = []
     for kind, table in tables.items():
         plan += [
@@ -343,9 +354,9 @@ def test_a_run_goes_on_with_any_number_of_processes_either_way(tmp_path, recipe)
         plan = [{"folder": tmp_path / name, "stop_at": stop_at, "how": how} for name in tables]
         carry_out(processes, plan, tmp_path)
 
-    go_on(2, "replicated", 16)
-    go_on(4, "sharded", 25)
-    go_on(2, "sharded", 36)
+    go_on(2, "ddp", 16)
+    go_on(4, "fsdp", 25)
+    go_on(2, "fsdp", 36)
     for name in tables:
         assert len(alone(str(tmp_path / name))) == 8
         assert_same(tmp_path / name, tmp_path / f"{name}-whole", exactly=False)
@@ -353,9 +364,9 @@ def test_a_run_goes_on_with_any_number_of_processes_either_way(tmp_path, recipe)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
-@pytest.mark.parametrize("how", ["replicated", "sharded"])
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
 def test_a_killed_worker_is_replaced_and_the_run_goes_on(tmp_path, recipe, how, victim):
-    table = recipe(dropout=0.2, epochs=40, crew=how)
+    table = recipe(dropout=0.2, epochs=40, parallelism=how)
     process, run = started(tmp_path, table, restarts=2)
     before = children(process)
     os.kill(before[victim], signal.SIGKILL)

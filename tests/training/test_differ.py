@@ -15,11 +15,11 @@ from workings.render.comparison import render_run_diff_text
 from workings.storage import read_json, write_json
 from workings.training.compare import diff_runs
 from workings.training.environment import diff_environments
-from workings.training.runs import resume, train
+from workings.training.runs import resume, train_recipe
 
 
 def test_a_repeated_run_has_the_same_weights(toy, tmp_path, recipe_for, capsys):
-    train(recipe_for(toy), tmp_path / "one", mode="quiet")
+    train_recipe(recipe_for(toy), tmp_path / "one", mode="quiet")
     again = ["train", "--repeat", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--quiet"]
     assert main(again) == 0
     one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("one", "two"))
@@ -32,19 +32,19 @@ def test_a_repeated_run_has_the_same_weights(toy, tmp_path, recipe_for, capsys):
 
 def test_another_rate_is_another_run(toy, tmp_path, recipe_for, capsys):
     recipe = recipe_for(toy, "--train.learning_rate", "1e-4")
-    train(recipe, tmp_path / "one", mode="quiet")
-    train(
-        replace(recipe, seed=0, train=replace(recipe.train, rate=0.02)),
+    train_recipe(recipe, tmp_path / "one", mode="quiet")
+    train_recipe(
+        replace(recipe, seed=0, train=replace(recipe.train, learning_rate=0.02)),
         tmp_path / "two",
         mode="quiet",
     )
     found = diff_runs(tmp_path / "one", tmp_path / "two")
     assert found["configuration"] == {"train.learning_rate": [1e-4, 0.02]}
-    assert found["curves"]["train_loss"]["from_epoch"] == 1
+    assert found["curves"]["train_loss"]["first_epoch"] == 1
     predictions = found["predictions"]
     assert predictions["changed"] > 0
     # What only the second has right, less what only the first has, is what the accuracy gained.
-    gained = predictions["only_the_second_is_right"] - predictions["only_the_first_is_right"]
+    gained = predictions["only_second_correct"] - predictions["only_first_correct"]
     before, after = found["results"]["test_accuracy"]
     assert gained == round((after - before) * predictions["texts"])
     assert "train.learning_rate" in render_run_diff_text(found)
@@ -54,7 +54,7 @@ def test_another_rate_is_another_run(toy, tmp_path, recipe_for, capsys):
 
 @pytest.mark.parametrize("threads", [None, 0, 10**9, True, "two", [1]])
 def test_a_number_of_threads_that_no_run_had(toy, tmp_path, recipe_for, capsys, threads):
-    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     made = read_json(tmp_path / "run" / "environment.json")
     write_json(tmp_path / "run" / "environment.json", made | {"threads": threads})
     again = ["train", "--repeat", str(tmp_path / "run"), "--out", str(tmp_path / "again")]
@@ -71,24 +71,24 @@ def test_packages_that_are_no_table_are_a_difference():
 
 def test_values_are_written_as_a_recipe_would(toy, tmp_path, recipe_for):
     quick = recipe_for(toy, "--train.epochs", "1", "--train.clip_norm", "none")
-    train(quick, tmp_path / "one", mode="quiet")
+    train_recipe(quick, tmp_path / "one", mode="quiet")
     lines = toy.read_text().splitlines()
     toy.write_text("\n".join(lines[3:]))
     other = recipe_for(toy, "--train.epochs", "1", "--model.bidirectional", "true")
-    train(other, tmp_path / "two", mode="quiet")
+    train_recipe(other, tmp_path / "two", mode="quiet")
     with pytest.raises(UserError, match=r"began with: data\.train was \d+, is \d+; "):
         resume(tmp_path / "one", mode="quiet")
     toy.write_text("\n".join(lines))
     told = render_run_diff_text(diff_runs(tmp_path / "one", tmp_path / "two"))
     assert re.search(r"model\.bidirectional +– +true\n", told)
-    assert re.search(r'train\.clip +"none" +1\.0\n', told)
+    assert re.search(r'train\.clip_norm +"none" +1\.0\n', told)
     assert re.search(r"data\.train was \d+, is \d+\n", told)
     assert not re.search(r"None|True|[{}]", told)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
 def test_a_pipe_for_a_recipe_is_not_waited_for(toy, tmp_path, recipe_for):
-    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     (tmp_path / "run" / "config.toml").unlink()
     os.mkfifo(tmp_path / "run" / "config.toml")
     with pytest.raises(UserError, match="not a run"):
@@ -109,7 +109,7 @@ def test_what_was_not_compared_is_not_called_the_same(tmp_path, monkeypatch):
         "train": {"epochs": 1, "batch_size": 4},
     }
     for seed, name in enumerate(("one", "two")):
-        train(build(LanguageRecipe, table | {"seed": seed}), tmp_path / name, mode="quiet")
+        train_recipe(build(LanguageRecipe, table | {"seed": seed}), tmp_path / name, mode="quiet")
     told = render_run_diff_text(diff_runs(tmp_path / "one", tmp_path / "two"))
     assert "predictions\nnot compared" in told
     assert "validation_loss" in told

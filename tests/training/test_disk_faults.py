@@ -96,7 +96,7 @@ def test_a_full_disk_during_the_first_checkpoint(recipe, place, disk, capsys, mo
 @pytest.mark.usefixtures("saved_at_once")
 def test_a_full_disk_during_the_log(recipe, place, disk, capsys, monkeypatch):
     run = disk.folder / "run"
-    with before(monkeypatch, Log, "epoch", disk.fill):
+    with before(monkeypatch, Log, "log_epoch", disk.fill):
         line = told(capsys, "train", recipe, "--out", run)
     assert f"{run / 'log.jsonl'}: No space left on device: make room" in line
     expect_nothing_half_written(run)

@@ -16,7 +16,7 @@ from workings.cli import main
 from workings.config import build
 from workings.recipes import ClassificationRecipe
 from workings.storage import read_tensors
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
 resource = pytest.importorskip("resource", reason="only Unix limits what a process may take")
@@ -41,12 +41,12 @@ sys.exit(main(sys.argv[1:]))
     ("changes", "said"),
     [
         (
-            ["--model.hidden", "4096", "--train.batch_size", "200"],
+            ["--model.d_ff", "4096", "--train.batch_size", "200"],
             "out of memory at step 1 with a batch of 160 texts, the longest of 512 tokens: "
             "a smaller train.batch_size",
         ),
         (
-            ["--model.d_model", "65536", "--model.hidden", "65536"],
+            ["--model.d_model", "65536", "--model.d_ff", "65536"],
             "model: cannot be built with these settings",
         ),
     ],
@@ -82,9 +82,9 @@ def test_out_of_memory_in_measuring(tmp_path):
             for label, words in (("fruit", "fig pear plum "), ("metal", "tin iron lead "))
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
-    model = {"kind": "transformer", "layers": 1, "hidden": 8192}
+    model = {"kind": "transformer", "layers": 1, "d_ff": 8192}
     table = {"data": {"set": str(tmp_path / "short.jsonl")}, "model": model, "train": {"epochs": 1}}
-    train(build(ClassificationRecipe, table), tmp_path / "run", mode="quiet")
+    train_recipe(build(ClassificationRecipe, table), tmp_path / "run", mode="quiet")
     arguments = ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "long.jsonl")]
     done = subprocess.run(
         [sys.executable, "-c", GREEDY, *arguments, "--threads", "1"],
@@ -92,7 +92,7 @@ def test_out_of_memory_in_measuring(tmp_path):
     )  # fmt: skip
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert "out of memory in measuring on a batch of 80 texts, the longest of 512 tokens" in line
+    assert "out of memory while evaluating a batch of 80 texts, the longest of 512 tokens" in line
     assert "need less" in line
 
 

@@ -38,7 +38,7 @@ def test_only_what_is_new_is_read(log, monkeypatch):
     assert followed.read() == (1, [epoch(1)])
     assert followed.read()[0] == 1
     read = []
-    monkeypatch.setattr(monitor, "records_in", lambda raw: read.append(raw) or [])
+    monkeypatch.setattr(monitor, "parse_records", lambda raw: read.append(raw) or [])
     with log.open("a") as file:
         file.write(lines(epoch(2)))
     assert followed.read()[0] == 2
@@ -75,7 +75,7 @@ def test_what_cannot_be_followed_is_refused(log, monkeypatch, tmp_path):
         LogTail(log).read()
     log.unlink()
     log.write_text(lines(epoch(1)))
-    monkeypatch.setattr(monitor, "LARGEST", 10)
+    monkeypatch.setattr(monitor, "MAX_TAIL_BYTES", 10)
     with pytest.raises(UserError, match="too long to follow"):
         LogTail(log).read()
 

@@ -10,7 +10,7 @@ from workings.cli import main
 from workings.errors import UserError
 from workings.interpret.translator_comparison import compare_translators
 from workings.tasks.translation import Translation
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +20,11 @@ def run(reverser):
 
 def test_judging_two(run, pairs, tmp_path, capsys):
     weaker = tmp_path / "weaker"
-    train(
+    train_recipe(
         recipe_for(pairs, "--train.epochs", "2", "--model.attention", "none"), weaker, mode="quiet"
     )
-    assert main(["judge", str(weaker), str(run), "--format", "json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)["verdicts"]
+    assert main(["score", str(weaker), str(run), "--format", "json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["translators"]
     own = json.loads((run / "result.json").read_text())["test_bleu"]
     assert second["scores"]["bleu"]["score"] == pytest.approx(own)
     lead = second["against_first"]["difference"]
@@ -32,17 +32,17 @@ def test_judging_two(run, pairs, tmp_path, capsys):
     assert lead["value"] == pytest.approx(own - first["scores"]["bleu"]["score"])
     assert sum(b["sentences"] for b in second["buckets"]) == second_count(run)
     for form in ("text", "html"):
-        assert main(["judge", str(weaker), str(run), "--format", form]) == 0
+        assert main(["score", str(weaker), str(run), "--format", form]) == 0
         assert "weaker" in capsys.readouterr().out
-    assert main(["judge", str(run), str(weaker), "--out", str(tmp_path / "lengths.svg")]) == 0
+    assert main(["score", str(run), str(weaker), "--out", str(tmp_path / "lengths.svg")]) == 0
     assert "words of the source" in (tmp_path / "lengths.svg").read_text()
     assert "over the first" in capsys.readouterr().out
-    assert main(["judge", str(run), str(run)]) == 2
+    assert main(["score", str(run), str(run)]) == 2
     assert "named twice" in capsys.readouterr().err
     alike = tmp_path / "elsewhere" / "weaker"
     shutil.copytree(weaker, alike)
-    assert main(["judge", str(weaker), str(alike), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)["verdicts"]
+    assert main(["score", str(weaker), str(alike), "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["translators"]
     assert [verdict["name"] for verdict in told] == [str(weaker), str(alike)]
 
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_written_is_refused_before_all_is_translated(
     run, options, told, monkeypatch, capsys
 ):
     monkeypatch.setattr(Translation, "translate", None)
-    assert main(["judge", str(run), *options]) == 2
+    assert main(["score", str(run), *options]) == 2
     assert told in capsys.readouterr().err
 
 
@@ -70,22 +70,22 @@ def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, 
     lines = pairs.read_text().splitlines()
     (tmp_path / "known.tsv").write_text("\n".join(lines[:60]) + "\n")
     (tmp_path / "new.tsv").write_text("en\tfr\nten ten ten ten ten ten\tdix dix dix dix dix dix\n")
-    assert main(["judge", str(run), "--data", str(tmp_path / "known.tsv")]) == 0
+    assert main(["score", str(run), "--data", str(tmp_path / "known.tsv")]) == 0
     known = {(p.source, p.target) for p in load(run).load_train_pairs()}
     learned = sum(tuple(line.split("\t")) in known for line in lines[1:60])
     assert 0 < learned < 59
     assert f"trained on {learned} of these 59 pairs" in capsys.readouterr().out
-    assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
+    assert main(["score", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
     assert "trained on" not in capsys.readouterr().out
     shutil.copy(pairs, tmp_path / "copied.tsv")  # other data by its name alone
     other, few = tmp_path / "other", ("--train.epochs", "1", "--seed", "2")
-    train(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
-    assert main(["judge", str(run), str(other)]) == 0
+    train_recipe(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
+    assert main(["score", str(run), str(other)]) == 0
     told = capsys.readouterr().out
     assert "other was trained on" in told
     assert "reversed was trained on" not in told
-    monkeypatch.setattr(Translation, "learned_from", gone)
-    assert main(["judge", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
+    monkeypatch.setattr(Translation, "load_train_pairs", gone)
+    assert main(["score", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
     assert "trained on is not there" in capsys.readouterr().out
 
 
@@ -95,20 +95,20 @@ def gone(_task):
 
 def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_path, capsys):
     other = tmp_path / "other"
-    train(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
-    assert main(["judge", str(run), str(other)]) == 2
+    train_recipe(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
+    assert main(["score", str(run), str(other)]) == 2
     assert "other held out other sentences" in capsys.readouterr().err
-    assert main(["judge", str(run), str(other), "--data", str(pairs)]) == 0
+    assert main(["score", str(run), str(other), "--data", str(pairs)]) == 0
 
 
 def test_columns_by_number_are_of_any_language(run, pairs, tmp_path, capsys):
     bare = tmp_path / "bare.tsv"
     bare.write_text("\n".join(pairs.read_text().splitlines()[1:300]) + "\n")
     columns = ("--data.source", '"1"', "--data.target", '"2"', "--train.epochs", "1")
-    train(recipe_for(bare, *columns), tmp_path / "other", mode="quiet")
+    train_recipe(recipe_for(bare, *columns), tmp_path / "other", mode="quiet")
     few = tmp_path / "few.tsv"
     few.write_text("en\tfr\none two\tdeux un\nten cat\tchat dix\n")
-    assert main(["judge", str(run), str(tmp_path / "other"), "--data", str(few)]) == 0
+    assert main(["score", str(run), str(tmp_path / "other"), "--data", str(few)]) == 0
     assert "2 sentences are few" in capsys.readouterr().out
 
 

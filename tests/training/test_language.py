@@ -19,7 +19,7 @@ from workings.recipes import LanguageRecipe, read_recipe
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.training.report import write_report
-from workings.training.runs import load, load_as, resume, train
+from workings.training.runs import load, load_as, resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt
 
 ALONE = ProcessGroup(torch.device("cpu"))
@@ -38,7 +38,7 @@ def text(tmp_path):
     return path
 
 
-TRANSFORMER = {"kind": "transformer", "embedding": 16, "layers": 1, "heads": 2, "dropout": 0.1}
+TRANSFORMER = {"kind": "transformer", "d_model": 16, "layers": 1, "heads": 2, "dropout": 0.1}
 
 
 def recipe_for(text, *changes, model=TRANSFORMER):
@@ -52,12 +52,12 @@ def recipe_for(text, *changes, model=TRANSFORMER):
 
 
 def recurrent(text, *changes, cell="lstm"):
-    model = {"kind": "recurrent", "cell": cell, "hidden": 24, "embedding": 8, "dropout": 0.1}
+    model = {"kind": "recurrent", "cell": cell, "hidden_size": 24, "d_model": 8, "dropout": 0.1}
     return recipe_for(text, *changes, model=model)
 
 
 def test_learns_completes_and_is_loaded_again(text, tmp_path):
-    task = train(
+    task = train_recipe(
         recipe_for(text, "--train.epochs", "8", "--data.eval_every", "30", "--seed", "3"),
         tmp_path / "run",
         mode="quiet",
@@ -76,10 +76,10 @@ def test_learns_completes_and_is_loaded_again(text, tmp_path):
     assert again.evaluate_on(str(text))["test_loss"] < 1.0
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     kinds = [r["kind"] for r in log]
-    assert [kind for kind in kinds if kind != "step"] == ["epoch", "remark"] * 8 + ["test"]
+    assert [kind for kind in kinds if kind != "step"] == ["epoch", "sample"] * 8 + ["test"]
     marks = [r for r in log if r["kind"] == "step"]
     assert [r["step"] for r in marks] == list(range(100, marks[-1]["steps"] + 1, 100))
-    assert all(len(r["sample"]) == 30 for r in log if r["kind"] == "remark")
+    assert all(len(r["sample"]) == 30 for r in log if r["kind"] == "sample")
     assert "after epoch 8" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -123,7 +123,7 @@ def test_long_windows_are_measured_a_few_at_a_time(text, monkeypatch):
     found, sizes = task.evaluate(ALONE), []
     task.model.register_forward_pre_hook(lambda _, given: sizes.append(given[0].numel()))
     room = 3 * 16 * len(task.tokenizer)  # of three windows
-    monkeypatch.setattr("workings.tasks.language_modeling.MOST_SCORES", room)
+    monkeypatch.setattr("workings.tasks.language_modeling.MAX_LOGITS", room)
     assert task.evaluate(ALONE) == pytest.approx(found, rel=1e-5)
     assert max(sizes) == 3 * 16
 
@@ -145,7 +145,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
         if kind == "transformer"
         else recurrent(text, *changes, cell=kind)
     )
-    train(recipe, tmp_path / "whole", mode="quiet")
+    train_recipe(recipe, tmp_path / "whole", mode="quiet")
     step = Trainer._step
 
     def stop_at_seventeen(self, group):
@@ -154,7 +154,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
 
     monkeypatch.setattr(Trainer, "_step", stop_at_seventeen)
     with pytest.raises(TrainingInterrupt):
-        train(recipe, tmp_path / "stopped", mode="quiet")
+        train_recipe(recipe, tmp_path / "stopped", mode="quiet")
     monkeypatch.setattr(Trainer, "_step", step)
     resume(tmp_path / "stopped", mode="quiet")
     whole, stopped = (
@@ -246,12 +246,12 @@ def test_too_little_text(tmp_path, content, said):
     path = tmp_path / "text.txt"
     path.write_text(content)
     with pytest.raises(UserError, match=said):
-        train(recipe_for(path), tmp_path / "run", mode="quiet")
+        train_recipe(recipe_for(path), tmp_path / "run", mode="quiet")
 
 
 def test_too_many_streams(text, tmp_path):
-    with pytest.raises(UserError, match=r"a smaller train\.batch or data\.window"):
-        train(
+    with pytest.raises(UserError, match=r"a smaller train\.batch_size or data\.context_length"):
+        train_recipe(
             recurrent(text, "--data.stateful", "true", "--train.batch_size", "500"),
             tmp_path / "run",
             mode="quiet",
@@ -266,11 +266,11 @@ def test_what_is_for_recurrent_models_only(text):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["--scheduled_sampling.rate", "1.5"], r"forcing\.student = 1\.5: from 0 to 1"),
+        (["--scheduled_sampling.rate", "1.5"], r"scheduled_sampling\.rate = 1\.5: from 0 to 1"),
         (["--scheduled_sampling.rate", "-0.1"], "from 0 to 1"),
         (
             ["--scheduled_sampling.rate", "0.5", "--data.stateful", "true"],
-            "begins every window anew",
+            "exclude each other",
         ),
     ],
 )
@@ -280,19 +280,24 @@ def test_forcing_that_cannot_be(text, changes, said):
 
 
 def test_a_window_has_no_more_tokens_than_there_are_positions(text):
-    learned = {**TRANSFORMER, "positions": "learned", "length": 16}
+    learned = {**TRANSFORMER, "positions": "learned", "max_positions": 16}
     assert recipe_for(text, model=learned).data.context_length == 16
-    with pytest.raises(UserError, match=r"data\.window = 17: model\.length has 16 positions"):
+    with pytest.raises(
+        UserError, match=r"data\.context_length = 17: the model has only model\.max_positions = 16"
+    ):
         recipe_for(text, "--data.context_length", "17", model=learned)
 
 
 def test_what_the_user_should_know_of_a_prompt(text):
     task = LanguageModeling.from_recipe(recipe_for(text))
     assert task.list_prompt_notes("hello", 5) == []
-    assert "nothing to go on from" in task.list_prompt_notes("", 5)[0]
+    assert "an empty prompt" in task.list_prompt_notes("", 5)[0]
     assert "never seen in training, read as unknown: Z é" in task.list_prompt_notes("Zé", 5)[0]
-    assert "goes on beyond" in task.list_prompt_notes("hello", 100)[0]
-    learned = recipe_for(text, model={**TRANSFORMER, "positions": "learned", "length": 20})
+    assert (
+        "more than the 16 of the windows it was trained on"
+        in task.list_prompt_notes("hello", 100)[0]
+    )
+    learned = recipe_for(text, model={**TRANSFORMER, "positions": "learned", "max_positions": 20})
     assert (
         "reads the later half"
         in LanguageModeling.from_recipe(learned).list_prompt_notes("hello", 100)[0]
@@ -301,7 +306,7 @@ def test_what_the_user_should_know_of_a_prompt(text):
 
 
 def test_stop_strings_end_a_text_and_are_never_seen_in_part(text, tmp_path):
-    task = train(
+    task = train_recipe(
         recipe_for(text, "--train.epochs", "8", "--data.eval_every", "30", "--seed", "3"),
         tmp_path / "run",
         mode="quiet",
@@ -326,34 +331,34 @@ def test_a_loss_that_cannot_be_compared_chooses_nothing(text, tmp_path, monkeypa
 
     monkeypatch.setattr(LanguageModeling, "evaluate", spoilt)
     with pytest.raises(UserError, match=r"the validation loss is .* after step 24.* is .*step-12"):
-        train(recipe_for(text), tmp_path / "run", mode="quiet")
+        train_recipe(recipe_for(text), tmp_path / "run", mode="quiet")
     monkeypatch.setattr(LanguageModeling, "evaluate", evaluate)
     resume(tmp_path / "run", mode="quiet")
-    train(recipe_for(text), tmp_path / "whole", mode="quiet")
+    train_recipe(recipe_for(text), tmp_path / "whole", mode="quiet")
     whole, stopped = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "run"))
     assert whole == stopped
 
 
 def test_what_was_held_out_of_another_text_is_not_measured(text, tmp_path):
-    train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     text.write_text("of another text, " + text.read_text())
     task = load_as(LanguageModeling, tmp_path / "run")
-    with pytest.raises(UserError, match="not the text that this run began with"):
+    with pytest.raises(UserError, match="is not what this run was trained on"):
         task.evaluate_on()
     assert task.evaluate_on(str(text))["test_loss"] > 0
 
 
 def test_a_remark_that_says_nothing_does_not_spoil_the_report(text, tmp_path):
     run = tmp_path / "run"
-    task = train(recipe_for(text, "--train.epochs", "1"), run, mode="quiet")
+    task = train_recipe(recipe_for(text, "--train.epochs", "1"), run, mode="quiet")
     with (run / "log.jsonl").open("a") as log:
-        log.write('{"kind": "remark"}\n{"kind": "remark", "epoch": "2", "sample": 7}\n')
+        log.write('{"kind": "sample"}\n{"kind": "sample", "epoch": "2", "sample": 7}\n')
     write_report(run, task)
     assert (run / "report.html").read_text().count("after epoch") == 1
 
 
 def test_a_run_of_another_task_is_told(text, tmp_path):
-    train(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(text, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     told = "of the task 'language', for `workings complete`: one of 'classify' is needed here"
     with pytest.raises(UserError, match=told):
         load_as(Classification, tmp_path / "run")

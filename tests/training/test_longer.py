@@ -9,7 +9,7 @@ import torch
 from workings.cli import main
 from workings.errors import UserError
 from workings.storage import read_json, read_tensors, table_checksum, write_tensors
-from workings.training.runs import load, read_run_recipe, resume, train
+from workings.training.runs import load, read_run_recipe, resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt
 
 
@@ -19,16 +19,16 @@ def contents(folder):
 
 def epochs_of(folder):
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [(r["kind"], r["epoch"], r.get("train_loss")) for r in log if r["kind"] != "remark"]
+    return [(r["kind"], r["epoch"], r.get("train_loss")) for r in log if r["kind"] != "sample"]
 
 
 @pytest.mark.parametrize("average", ["none", "ema", "last"])
 def test_a_longer_training_ends_where_one_of_that_length_does(toy, tmp_path, recipe_for, average):
     evenly = ["--train.schedule", "constant", "--train.warmup", "0", "--train.average", average]
-    train(recipe_for(toy, *evenly, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, *evenly, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
     before = contents(tmp_path / "run")
     resume(tmp_path / "run", mode="quiet", epochs=4, out=tmp_path / "new" / "longer")
-    train(recipe_for(toy, *evenly, "--train.epochs", "4"), tmp_path / "whole", mode="quiet")
+    train_recipe(recipe_for(toy, *evenly, "--train.epochs", "4"), tmp_path / "whole", mode="quiet")
     longer, whole = tmp_path / "new" / "longer", tmp_path / "whole"
     found, expected = (read_tensors(run / "model.safetensors") for run in (longer, whole))
     assert all(torch.equal(found[name], expected[name]) for name in expected)
@@ -41,19 +41,19 @@ def test_a_longer_training_ends_where_one_of_that_length_does(toy, tmp_path, rec
 def test_a_falling_rate_takes_the_longer_course(toy, tmp_path, recipe_for, capsys):
     """At the end of two epochs the rate is 0; with four in all it is half way down."""
     linear = ["--train.schedule", "linear", "--train.warmup", "0", "--train.epochs", "2"]
-    train(recipe_for(toy, *linear), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, *linear), tmp_path / "run", mode="quiet")
     arguments = ["resume", str(tmp_path / "run"), "--epochs", "4", "--quiet"]
     assert main(arguments) == 0
     first, longer = (
-        read_tensors(tmp_path / n / "model.safetensors") for n in ("run", "run-longer")
+        read_tensors(tmp_path / n / "model.safetensors") for n in ("run", "run-extended")
     )
     assert any(not torch.equal(first[name], longer[name]) for name in first)
     assert main(arguments) == 2
-    assert f"{tmp_path / 'run-longer'} is there already" in capsys.readouterr().err
+    assert f"{tmp_path / 'run-extended'} is there already" in capsys.readouterr().err
 
 
 def test_a_longer_training_that_was_stopped_goes_on(toy, tmp_path, recipe_for, monkeypatch):
-    train(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
     resume(tmp_path / "run", mode="quiet", epochs=4, out=tmp_path / "whole")
     step = Trainer._step
 
@@ -77,7 +77,7 @@ def test_what_patience_ended_is_not_taken_up(toy, tmp_path, recipe_for):
     recipe = recipe_for(
         toy, "--train.epochs", "9", "--train.patience", "1", "--train.learning_rate", "0.3"
     )
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert len(epochs_of(tmp_path / "run")) < 10  # with the test's line
     with pytest.raises(UserError, match="nothing got better for 1 epochs"):
         resume(tmp_path / "run", mode="quiet", epochs=20, out=tmp_path / "longer")
@@ -87,7 +87,7 @@ def test_what_patience_ended_is_not_taken_up(toy, tmp_path, recipe_for):
 def test_checkpoints_of_others_and_damaged_ones_are_not_certified(toy, tmp_path, recipe_for):
     for name, seed in (("run", "1"), ("other", "2")):
         changes = ["--train.epochs", "1", "--seed", seed]
-        train(recipe_for(toy, *changes), tmp_path / name, mode="quiet")
+        train_recipe(recipe_for(toy, *changes), tmp_path / name, mode="quiet")
     (newest,) = (tmp_path / "run" / "checkpoints").iterdir()
     shutil.rmtree(newest)
     shutil.copytree(tmp_path / "other" / "checkpoints" / newest.name, newest)
@@ -100,7 +100,7 @@ def test_checkpoints_of_others_and_damaged_ones_are_not_certified(toy, tmp_path,
 
 
 def test_a_repetition_says_that_the_rate_took_another_course(toy, tmp_path, recipe_for, capsys):
-    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
     again = ["train", "--repeat", str(tmp_path / "longer"), "--out", str(tmp_path / "again")]
     assert main([*again, "--quiet"]) == 0
@@ -118,14 +118,14 @@ def test_what_is_no_longer_training_is_refused(
     toy, tmp_path, recipe_for, capsys, monkeypatch, arguments, told
 ):
     monkeypatch.chdir(tmp_path)
-    train(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
     assert main(["resume", str(tmp_path / "run"), *arguments]) == 2
     assert told in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir() if "run" in p.name] == ["run"]
 
 
 def test_without_a_checkpoint_there_is_nothing_to_go_on_from(toy, tmp_path, recipe_for):
-    train(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     with pytest.raises(UserError, match="no checkpoint to go on from"):
         resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
@@ -139,7 +139,7 @@ def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
     """Killed between its weights and its checkpoint, a run has weights that its log knows not."""
     run, longer = tmp_path / "run", tmp_path / "longer"
     few = ["--train.epochs", "2", "--train.average", average]
-    train(recipe_for(toy, *few), run, mode="quiet")
+    train_recipe(recipe_for(toy, *few), run, mode="quiet")
     best = read_tensors(run / "model.safetensors")
     mark = table_checksum(read_json(run / "environment.json")["files"])
     strange = {name: torch.zeros_like(t) for name, t in best.items()}
@@ -157,7 +157,7 @@ def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
 )
 def test_weights_without_a_checkpoint_are_not_trained_over(toy, tmp_path, recipe_for, lost, told):
     run = tmp_path / "run"
-    train(recipe_for(toy, "--train.epochs", "1"), run, mode="quiet")
+    train_recipe(recipe_for(toy, "--train.epochs", "1"), run, mode="quiet")
     shutil.rmtree(run / "checkpoints")
     for name in lost:
         (run / name).unlink()

@@ -126,8 +126,8 @@ def test_absurd_states(run, state, capsys):
     "change",
     [
         {"step": -1}, {"step": 2**70}, {"step": 1.5}, {"step": "9"}, {"step": None}, {"more": 1},
-        {"epoch": 10**400}, {"best": float("nan")}, {"seconds": float("inf")}, {"sums": [1]},
-        {"sums": {"loss": "x"}}, {"sums": {"loss": float("nan")}}, {"usual_loss": [1]},
+        {"epoch": 10**400}, {"best_metric": float("nan")}, {"seconds": float("inf")}, {"sums": [1]},
+        {"sums": {"loss": "x"}}, {"sums": {"loss": float("nan")}}, {"initial_loss": [1]},
     ],
     ids=str,
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_absurd_progress(run, change, capsys):
 @pytest.mark.parametrize("position", [-1, 0.5, "1", None])
 def test_absurd_places_in_the_log(run, position, capsys):
     newest = steps(run)[-1]
-    write_json(newest / "state.json", read_json(newest / "state.json") | {"log": position})
+    write_json(newest / "state.json", read_json(newest / "state.json") | {"log_offset": position})
     resume(run)
     assert "cannot be used" in capsys.readouterr().err
     assert (run / "log.jsonl").stat().st_size < 10_000
@@ -156,15 +156,15 @@ def test_absurd_places_in_the_log(run, position, capsys):
         ("model", "head.bias", lambda t: t.double()),
         ("model", "head.bias", lambda t: t * float("nan")),
         ("model", "strange", lambda _: torch.zeros(2)),
-        ("optimiser", "0.exp_avg", lambda t: t[:1]),
-        ("optimiser", "999.exp_avg", lambda _: torch.zeros(2)),
-        ("optimiser", "-1.exp_avg", lambda _: torch.zeros(2)),
-        ("optimiser", "x", lambda _: torch.zeros(2)),
-        ("average", "mean.head.bias", lambda t: t[:1]),
-        ("average", "mean.head.bias", None),
+        ("optimizer", "0.exp_avg", lambda t: t[:1]),
+        ("optimizer", "999.exp_avg", lambda _: torch.zeros(2)),
+        ("optimizer", "-1.exp_avg", lambda _: torch.zeros(2)),
+        ("optimizer", "x", lambda _: torch.zeros(2)),
+        ("average", "ema.head.bias", lambda t: t[:1]),
+        ("average", "ema.head.bias", None),
         ("average", "last.x.head.bias", lambda _: torch.zeros(2)),
-        ("random", "0.torch", lambda t: t[:9]),
-        ("random", "0.torch", lambda t: t.float()),
+        ("rng", "0.torch", lambda t: t[:9]),
+        ("rng", "0.torch", lambda t: t.float()),
     ],
 )  # fmt: skip
 def test_tensors_that_are_whole_but_do_not_fit(made, run, file, name, make, capsys):
@@ -183,7 +183,7 @@ def test_tensors_that_are_whole_but_do_not_fit(made, run, file, name, make, caps
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"format": 1, "a": ' + "[" * 990 + "]" * 990 + "}"]
+    "text", ["[" * 100_000, '{"format": 2, "a": ' + "[" * 990 + "]" * 990 + "}"]
 )
 def test_deep_json(tmp_path, text):
     path = tmp_path / "a.json"

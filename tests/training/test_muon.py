@@ -49,7 +49,7 @@ def test_long_matrices_come_to_the_same_by_their_rows_products(shape, monkeypatc
     found, in_32_bits = orthogonalize(matrices), orthogonalize(matrices.float()).double()
     torch.testing.assert_close(in_32_bits, found, atol=1e-4, rtol=1e-4)
     monkeypatch.setattr(
-        optimizers, "LONG", 1 if shape[1] == shape[2] else math.inf
+        optimizers, "MIN_GRAM_ASPECT_RATIO", 1 if shape[1] == shape[2] else math.inf
     )  # the other way
     torch.testing.assert_close(orthogonalize(matrices), found)
 
@@ -124,8 +124,8 @@ def test_it_learns_and_goes_on_from_its_state():
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
 def test_learned_positions_are_embeddings(kind):
-    table = {"kind": "transformer", "embedding": 8, "heads": 2, "layers": 1, "tied": False}
-    model = build_language_model({**table, "positions": "learned", "length": 5}, 7)
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 1, "tie_embeddings": False}
+    model = build_language_model({**table, "positions": "learned", "max_positions": 5}, 7)
     made = build_optimizer(model, TrainConfig(optimizer=kind, weight_decay=0.1))
     *_, others = made.param_groups
     assert others["weight_decay"] == 0

@@ -9,7 +9,7 @@ import pytest
 from workings.config import build
 from workings.interpret.attention_maps import compute_alignment
 from workings.recipes import TranslationRecipe, read_recipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "emoji-french.toml"
 REORDERED = {
@@ -23,7 +23,7 @@ REORDERED = {
 
 @pytest.mark.slow
 def test_the_largest_weights_leave_the_diagonal(tmp_path):
-    task = train(read_recipe(RECIPE), tmp_path / "run", mode="quiet")
+    task = train_recipe(read_recipe(RECIPE), tmp_path / "run", mode="quiet")
     crossed = 0
     for source, expected in REORDERED.items():
         found = compute_alignment(task, source, whole_words=True)
@@ -64,7 +64,7 @@ def test_the_european_economic_area_is_read_backwards(tmp_path):
         "model": {"kind": "recurrent", "d_model": 24, "hidden_size": 32, "dropout": 0.0},
         "train": {"epochs": 12, "batch_size": 400, "learning_rate": 0.01, "schedule": "cosine"},
     }
-    task = train(build(TranslationRecipe, table), tmp_path / "run", mode="quiet")
+    task = train_recipe(build(TranslationRecipe, table), tmp_path / "run", mode="quiet")
     found = compute_alignment(task, LAST)
     rows, columns = ([word.strip() for word in side] for side in (found.rows, found.columns))
     assert rows[:7] == ["le", "accord", "sur", "la", "zone", "économique", "européenne"]

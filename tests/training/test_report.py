@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from workings.render.training_report import confusion_matrix_html
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 
 class Page(HTMLParser):
@@ -42,7 +42,7 @@ def test_a_report_says_everything_and_loads_nothing(toy, tmp_path, recipe_for, k
         "1e-4",
     ]
     recipe = recipe_for(toy, *changes, "--model.kind", kind)
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     page = Page((tmp_path / "run" / "report.html").read_text())
     assert not page.foreign
     text = " ".join(page.words)
@@ -59,7 +59,7 @@ def test_a_report_says_everything_and_loads_nothing(toy, tmp_path, recipe_for, k
 
 
 def test_the_confusion_matrix_is_the_truth(toy, tmp_path, recipe_for):
-    train(recipe_for(toy, "--train.learning_rate", "1e-4"), tmp_path / "run", mode="quiet")
+    train_recipe(recipe_for(toy, "--train.learning_rate", "1e-4"), tmp_path / "run", mode="quiet")
     page = (tmp_path / "run" / "report.html").read_text()
     table = re.search(r'<table class="confusion">.*?</table>', page).group()
     counts = [int(n) for n in re.findall(r'<span class="v \w+">(\d+)</span>', table)]
@@ -76,7 +76,7 @@ def test_what_was_found_stands_beside_the_class_however_many_there_are(classes):
     counts = [[3 if i == j else 1 for j in range(classes)] for i in range(classes)]
     page = confusion_matrix_html([f"class {k}" for k in range(classes)], counts)
     head, *rows = re.findall(r"<tr>.*?</tr>", page)
-    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "found"
+    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "recall"
     share = f"{300 / (classes + 2):.1f} %"
     assert all(
         re.search(r"<td>(.*?)</td>", row).group(1).endswith(f"{share}</span>") for row in rows

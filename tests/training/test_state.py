@@ -11,7 +11,7 @@ class Member(ProcessGroup):
     """One of several processes, of which no others exist."""
 
     def __init__(self, rank, size):
-        self.device, self.rank, self.size = torch.device("cpu"), rank, size
+        self.device, self.rank, self.world_size = torch.device("cpu"), rank, size
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 8])

@@ -10,7 +10,7 @@ from workings.cli import main
 from workings.errors import UserError
 from workings.tasks.seq2seq import Generation
 from workings.tasks.translation import Translation
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         recipe_for(pairs, "--model.share_embeddings", "true")
     with pytest.raises(UserError, match="recurrent"):
         recipe_for(pairs, "--model.kind", "transformer", "--scheduled_sampling.rate", "0.5")
-    train(recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none"), tmp_path / "none",
+    train_recipe(recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none"), tmp_path / "none",
           mode="quiet")  # fmt: skip
     assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
     assert "looks at nothing" in capsys.readouterr().err

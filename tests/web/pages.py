@@ -22,7 +22,7 @@ def awaited(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 # What a screen has when there is something to see.
-READY = "figure.matrix, .empty, table.bars, .wrote, .status:not(:empty)"
+READY = "figure.matrix, .empty, table.bars, .generated, .status:not(:empty)"
 
 
 @contextmanager

@@ -15,36 +15,36 @@ from workings.recipes import (
     Recipe,
     TranslationRecipe,
 )
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 TEXT = 'She said "well, well" and\nwent <on>. "Yes," he (who else) said.\n\n'
 WORDS = {"one": "un", "two": "deux", "cat": "chat", "dog": "chien", "red": "rouge"}
-TRANSFORMER = {"kind": "transformer", "embedding": 8, "hidden": 8, "layers": 2, "heads": 2}
-ONCE = {"epochs": 1, "batch": 8}
+TRANSFORMER = {"kind": "transformer", "d_model": 8, "d_ff": 8, "layers": 2, "heads": 2}
+ONCE = {"epochs": 1, "batch_size": 8}
 
 
 def small_runs(folder: Path) -> dict[str, Path]:
     """Train all of them into a folder."""
-    learned = {**TRANSFORMER, "positions": "learned", "length": 64}
+    learned = {**TRANSFORMER, "positions": "learned", "max_positions": 64}
     made: dict[str, Recipe] = {
         "gpt": _language(folder, learned, title="A small one"),
         "rotary": _language(folder, TRANSFORMER),
-        "lstm": _language(folder, {"kind": "recurrent", "embedding": 8, "hidden": 6}),
+        "lstm": _language(folder, {"kind": "recurrent", "d_model": 8, "hidden_size": 6}),
         "fruit": _classify(folder),
-        "french": _translate(folder, {**TRANSFORMER, "shared": False}),
-        "looks": _translate(folder, {"kind": "recurrent", "embedding": 8, "hidden": 8}),
-        "squares": _caption(folder, {"kind": "recurrent", "embedding": 8, "hidden": 8}),
+        "french": _translate(folder, {**TRANSFORMER, "share_embeddings": False}),
+        "looks": _translate(folder, {"kind": "recurrent", "d_model": 8, "hidden_size": 8}),
+        "squares": _caption(folder, {"kind": "recurrent", "d_model": 8, "hidden_size": 8}),
         "grids": _caption(folder, TRANSFORMER),
     }
     for name, recipe in made.items():
-        train(recipe, folder / name, mode="quiet")
+        train_recipe(recipe, folder / name, mode="quiet")
     return {name: folder / name for name in made}
 
 
 def _language(folder: Path, model: dict[str, Any], title: str = "") -> LanguageRecipe:
     text = folder / "text.txt"
     text.write_text(TEXT * 20, encoding="utf-8")
-    data = {"set": str(text), "window": 16, "steps": 3, "sample": 0}
+    data = {"set": str(text), "context_length": 16, "eval_every": 3, "sample": 0}
     return build(LanguageRecipe, {"title": title, "data": data, "model": model, "train": ONCE})
 
 

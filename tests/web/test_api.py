@@ -93,7 +93,7 @@ def test_a_planted_mistake_is_named_with_what_it_gives(client: TestClient, table
     report = client.post("/api/check", json={"table": {**table, "claims": claims}}).json()
     cause = report["findings"][0]["causes"][0]
     assert cause["name"] == "not-scaled"
-    assert cause["gives"] == scaled
+    assert cause["resulting_cells"] == scaled
 
 
 def test_errors_carried_on_are_linked(client: TestClient) -> None:
@@ -127,7 +127,7 @@ def test_matrices_are_read_from_text(client: TestClient, text: str) -> None:
 def test_slides_and_problem_files_are_opened(client: TestClient) -> None:
     slide = '% workings: scale = "none"\n$X = [[1, 0], [0, 2]]$\n\n$scores = [[1, 0], [0, 5]]$'
     told = client.post("/api/open", json={"text": slide}).json()
-    assert told["claims"] == [{"key": "scores", "again": 0, "cells": [["1", "0"], ["0", "5"]]}]
+    assert told["claims"] == [{"key": "scores", "reprint": 0, "cells": [["1", "0"], ["0", "5"]]}]
     assert told["settings"]["scale"] == "none"
     for file in LECTURES:
         text = file.read_text(encoding="utf-8")
@@ -154,19 +154,21 @@ def test_all_that_might_be_given_is_offered(client: TestClient) -> None:
 @pytest.mark.parametrize("file", LECTURES, ids=lambda file: file.stem)
 def test_what_is_kept_as_a_file_is_the_same_problem(client: TestClient, file: Path) -> None:
     table = client.get(f"/api/lecture/{file.stem}").json()
-    written = client.post("/api/export", json={"table": table, "form": "toml"})
+    written = client.post("/api/export", json={"table": table, "file_format": "toml"})
     assert written.headers["content-disposition"] == 'attachment; filename="workings.toml"'
     assert "given" in tomllib.loads(written.text)
     assert Problem.from_toml(written.text).check().to_json() == Problem.load(file).check().to_json()
     for report in (False, True):
         svg = client.post(
-            "/api/export", json={"table": table, "form": "svg", "report": report}
+            "/api/export", json={"table": table, "file_format": "svg", "report": report}
         ).text
         assert ElementTree.fromstring(svg).tag.endswith("svg")  # noqa: S314
-    assert client.post("/api/export", json={"table": table, "form": "latex"}).text.startswith(
-        "\\documentclass"
+    assert client.post(
+        "/api/export", json={"table": table, "file_format": "latex"}
+    ).text.startswith("\\documentclass")
+    assert (
+        "<script>" in client.post("/api/export", json={"table": table, "file_format": "html"}).text
     )
-    assert "<script>" in client.post("/api/export", json={"table": table, "form": "html"}).text
 
 
 def test_sheets_are_those_of_the_library(client: TestClient) -> None:
@@ -220,7 +222,7 @@ ONE = {"given": {"X": [[1]]}}
         ("open", {"text": "[given]\nX = 1"}, "given.X must be a matrix"),
         ("open", {"text": "nothing here"}, "X"),
         ("make", {"kind": "zebra"}, "expected one of"),
-        ("export", {"table": ONE, "form": "exe"}, "form"),
+        ("export", {"table": ONE, "file_format": "exe"}, "file_format"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(
@@ -269,7 +271,7 @@ rows = matrices.filter(lambda matrix: isinstance(matrix, list))
 words = st.sampled_from(["none", "causal", "sum", "softmax", "sqrt(d_k)"])
 names = st.sampled_from(["heads", "scale", "mask", "normalizer", "eps", "count", "width", "zebra"])
 keys = st.sampled_from(["Q", "scores", "weights.1", "mixed", "h.1", "head.1.Q", "again", ""])
-claim = st.fixed_dictionaries({"key": keys, "again": st.integers(0, 2), "cells": matrices})
+claim = st.fixed_dictionaries({"key": keys, "reprint": st.integers(0, 2), "cells": matrices})
 givens = st.sampled_from(["X", "W_Q", "W_V", "W_O", "b_K", "context", "Q", "gamma", "s"])
 kinds = [
     "attention",
@@ -299,7 +301,7 @@ tables = st.fixed_dictionaries(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables, path=st.sampled_from(["/api/work", "/api/check", "/api/export"]))
 def test_nothing_that_is_posted_breaks_it(client: TestClient, table: Table, path: str) -> None:
-    body = {"table": table, **({"form": "toml"} if path == "/api/export" else {})}
+    body = {"table": table, **({"file_format": "toml"} if path == "/api/export" else {})}
     response = client.post(path, content=json.dumps(body), headers=JSON)
     assert response.status_code in (200, 422)
     if response.status_code == 422:
@@ -325,9 +327,9 @@ def test_it_needs_no_torch() -> None:
     program = (
         "import sys; sys.modules['torch'] = sys.modules['jaxtyping'] = None\n"
         "from starlette.testclient import TestClient\n"
-        "from workings.web.app import application\n"
+        "from workings.web.app import build_app\n"
         "asked = {'table': {'given': {'X': [[1]]}}}\n"
-        "print(TestClient(application()).post('/api/work', json=asked).status_code)"
+        "print(TestClient(build_app()).post('/api/work', json=asked).status_code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -21,7 +21,7 @@ def test_a_planted_mistake_is_found_and_named(visit: Open) -> None:
     assert page.locator(".finding code").first.inner_text() == "not-scaled"
     assert page.locator(".finding .goto").first.inner_text() == "scaled, row 1, column 1"
     assert page.evaluate("document.activeElement.closest('figure').dataset.key") == "scaled"
-    assert page.locator(".finding .gives td.same").count() == 4
+    assert page.locator(".finding .cause-matrix td.same").count() == 4
     assert page.locator("figure[data-key=scaled] .wrong").count() == 4
     assert "Wrong" in page.locator(".verdict").inner_text()
 
@@ -30,7 +30,7 @@ def test_what_follows_from_a_mistake_has_an_arrow_and_a_correction_ends_it(visit
     page = visit("#check")
     lecture(page, "L2-self", ".finding")
     page.wait_for_selector(
-        '.judged .lines g[data-from="scores"][data-to="weights"]', state="attached"
+        '.checked-steps .lines g[data-from="scores"][data-to="weights"]', state="attached"
     )
     assert page.locator("figure[data-key=weights] td .follows").count() == 2
     assert page.evaluate("document.activeElement.textContent").startswith("18")
@@ -39,7 +39,7 @@ def test_what_follows_from_a_mistake_has_an_arrow_and_a_correction_ends_it(visit
     page.wait_for_function(
         "() => document.querySelector('.finding .goto').textContent.startsWith('weights')"
     )
-    assert page.locator('.judged .lines g[data-from="scores"]').count() == 0
+    assert page.locator('.checked-steps .lines g[data-from="scores"]').count() == 0
 
 
 def test_a_slide_is_pasted_and_checked(visit: Open) -> None:
@@ -57,19 +57,21 @@ def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
     problem = make_sheet("masked", (3, 3), 3, 1).exercises[0].problem
     page = visit("#check")
     lecture(page, "L2-self", ".finding")  # whose steps have the same sizes and other formulas
-    page.get_by_role("button", name="Make a sheet").click()
-    page.get_by_role("button", name="Make the sheet").click()
+    page.get_by_role("button", name="Problem sheet").click()
+    page.get_by_role("button", name="Create sheet").click()
     page.wait_for_selector("figure[data-key=masked]")
     assert shown(page, "X") == numbers(problem, "X")
     assert shown(page, "W_K") == numbers(problem, "W_K")
-    headings = [one.get_attribute("alttext") for one in page.locator(".judged h2 math").all()]
+    headings = [
+        one.get_attribute("alttext") for one in page.locator(".checked-steps h2 math").all()
+    ]
     assert headings[-2:] == ["weights = softmax(masked)", "mixed = weights V"]
     assert page.get_by_text("exact", exact=True).first.is_hidden()
     hints = page.locator(".hints").first
-    for wanted in ("A hint for Q", "Another hint for Q", "Another hint for Q"):
+    for wanted in ("Hint: Q", "Next hint: Q", "Next hint: Q"):
         page.get_by_role("button", name=wanted, exact=True).click()
         page.wait_for_timeout(50)
-    page.get_by_role("button", name="Hints for the next number of Q").wait_for()
+    page.get_by_role("button", name="Hints for the next number: Q").wait_for()
     assert hints.locator("math").nth(2).get_attribute("alttext") == problem.solve().cell("Q", 1, 1)
     cell(page, "Q", 0, 0).focus()
     page.keyboard.type("99")
@@ -84,5 +86,5 @@ def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
             page.keyboard.press("Tab" if value is not row[-1] else "Enter")
         page.keyboard.press("Home")
     page.wait_for_function(
-        "() => document.querySelector('.judged .chip').textContent.endsWith('right')"
+        "() => document.querySelector('.checked-steps .chip').textContent.endsWith('right')"
     )

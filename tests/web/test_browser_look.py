@@ -28,12 +28,12 @@ def address(runs: dict[str, Path]) -> Iterator[str]:
 
 def look(run: str, text: str = TEXT, **more: Any) -> str:
     said = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in more.items())
-    return f"#look?run={run}&text={quote(text, safe='')}{said}"
+    return f"#inspect?run={run}&text={quote(text, safe='')}{said}"
 
 
 def shown(page: Any) -> list[list[str]]:
     rows: list[list[str]] = page.evaluate(
-        """[...document.querySelectorAll('figure.map.small tbody tr')]
+        """[...document.querySelectorAll('figure.map.table-map tbody tr')]
         .map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))"""
     )
     return rows
@@ -70,19 +70,33 @@ def test_hover_shows_a_head_and_click_keeps_it(visit: Open, runs: dict[str, Path
     page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
 
 
+def test_each_screen_has_its_own_undo_history(visit: Open) -> None:
+    page = visit(look("gpt"))
+    undo = page.get_by_role("button", name="Undo")
+    page.locator('.thumb[data-layer="1"][data-head="2"]').click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 2"]')
+    page.get_by_role("link", name="Work", exact=True).click()
+    page.wait_for_selector("figure[data-key=weights]")
+    assert undo.get_attribute("aria-disabled") == "true"
+    page.get_by_role("link", name="Inspect").click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 2"]')
+    undo.click()
+    page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
+
+
 def test_every_bar_is_pythons(visit: Open, runs: dict[str, Path]) -> None:
     task: Any = load(runs["gpt"])
     page = visit(look("gpt"))
     page.wait_for_selector("table.bars")
-    (first,) = task.stream(TEXT, 1, top=12)
-    wanted = [f"{100 * p:.1f} %" for _, p in first.top]
+    (first,) = task.stream(TEXT, 1, num_alternatives=12)
+    wanted = [f"{100 * p:.1f} %" for _, p in first.alternatives]
     assert page.locator("table.bars td.now").all_inner_texts() == wanted
     for text in ("well, ", ""):
         page.get_by_role("textbox").fill(text)
-        (then,) = task.stream(text, 1, top=1)
+        (then,) = task.stream(text, 1, num_alternatives=1)
         page.wait_for_function(
             "wanted => document.querySelector('table.bars td.now').textContent === wanted",
-            arg=f"{100 * then.top[0][1]:.1f} %",
+            arg=f"{100 * then.alternatives[0][1]:.1f} %",
         )
 
 
@@ -104,7 +118,7 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
     page.get_by_role("button", name="Open this head in Work").press("Enter")
     page.wait_for_selector("figure[data-key=weights]")
     page.wait_for_selector(".dock .formula")
-    assert page.locator(".dock .who").inner_text() == "i looks at s"
+    assert page.locator(".dock .tokens").inner_text() == "i attends to s"
     exact = page.locator(
         'figure[data-key=weights] td[data-row="5"][data-column="3"]'
     ).get_attribute("title")
@@ -115,7 +129,7 @@ def test_a_cell_by_keyboard_to_its_working_and_to_work(visit: Open, runs: dict[s
 
 def test_a_working_goes_when_it_is_no_longer_of_what_is_seen(visit: Open) -> None:
     page = visit(look("gpt", row=5, column=3))
-    dock = page.locator(".look-dock")
+    dock = page.locator(".inspect-dock")
 
     def work() -> None:
         page.get_by_role("button", name="Show the working").click()
@@ -138,7 +152,7 @@ def test_a_head_that_another_run_lacks_is_no_longer_pointed_at(visit: Open) -> N
     page.locator('.thumb[data-layer="2"][data-head="2"]').hover()
     page.wait_for_selector('figure.map[data-name="layer 2, head 2"]')
     page.evaluate("text => { location.hash = text; }", look("looks", "one red cat"))
-    page.wait_for_selector(".wrote")
+    page.wait_for_selector(".generated")
     page.wait_for_selector("figure.map")
     assert page.locator(".status").text_content() == ""
 
@@ -153,11 +167,11 @@ def test_a_head_in_small_is_all_of_it(visit: Open) -> None:
 
 def test_a_run_that_is_not_there_is_missed(visit: Open) -> None:
     page = visit(look("nobody", "x", scene=999))
-    assert "no run “nobody”" in page.locator(".missing").inner_text()
+    assert "The run “nobody” was not found" in page.locator(".missing").inner_text()
     page.locator("select").first.select_option("squares")
-    page.get_by_role("button", name="less: Drawn scene").click()
+    page.get_by_role("button", name="Decrease Scene").click()
     page.wait_for_function(
-        "() => document.querySelector('.whole figcaption')?.textContent.startsWith('scene 200')"
+        "() => document.querySelector('.photo figcaption')?.textContent.startsWith('scene 200')"
     )
     assert page.locator(".missing").inner_text() == ""
 
@@ -182,7 +196,7 @@ def test_a_head_is_switched_off_and_on(visit: Open) -> None:
     heads = page.locator("table.bars thead th").all_inner_texts()
     assert heads[-2:] == ["before", "points"]
     assert page.get_by_role("button", name="Layer 1, head 1, switched off").count() == 1
-    page.get_by_role("button", name="All heads on").click()
+    page.get_by_role("button", name="Switch all heads on").click()
     page.wait_for_function("() => !document.querySelector('.thumb.off')")
     assert page.locator("table.bars td.now").all_inner_texts() == before
 
@@ -190,37 +204,37 @@ def test_a_head_is_switched_off_and_on(visit: Open) -> None:
 def test_a_text_goes_on(visit: Open, runs: dict[str, Path]) -> None:
     task: Any = load(runs["lstm"])
     page = visit(look("lstm"))
-    page.get_by_role("button", name="Go on").click()
-    page.wait_for_selector(".went-on")
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_selector(".continuation")
     whole = task.complete(TEXT, 40)
-    assert page.locator(".went-on").text_content() == whole
-    page.locator(".went-on .token").first.hover()
-    page.wait_for_selector(".chances table.bars")
-    page.get_by_role("button", name="Look into all of it").click()
+    assert page.locator(".continuation").text_content() == whole
+    page.locator(".continuation .token").first.hover()
+    page.wait_for_selector(".alternatives table.bars")
+    page.get_by_role("button", name="Inspect the full text").click()
     page.wait_for_function("whole => document.querySelector('textarea').value === whole", arg=whole)
 
 
 def test_what_else_was_likely_is_read_with_the_keyboard(visit: Open, runs: dict[str, Path]) -> None:
     page = visit(look("gpt"))
-    page.get_by_role("button", name="Go on").click()
-    page.locator(".went-on").focus()
+    page.get_by_role("button", name="Generate").click()
+    page.locator(".continuation").focus()
     page.keyboard.press("ArrowRight")
-    (first,) = load(runs["gpt"]).stream(TEXT, 1, top=5)  # type: ignore[attr-defined]
-    wanted = [f"{100 * p:.1f} %" for _, p in first.top]
-    assert page.locator(".chances td.now").all_inner_texts() == wanted
+    (first,) = load(runs["gpt"]).stream(TEXT, 1, num_alternatives=5)  # type: ignore[attr-defined]
+    wanted = [f"{100 * p:.1f} %" for _, p in first.alternatives]
+    assert page.locator(".alternatives td.now").all_inner_texts() == wanted
 
 
 def test_what_nobody_waits_for_is_not_written_on(visit: Open) -> None:
     page = visit(look("lstm"))
-    page.route("**/api/look/complete", lambda _: None)  # a model that takes its time
+    page.route("**/api/inspect/complete", lambda _: None)  # a model that takes its time
     leave = page.get_by_role("link", name="Work", exact=True)
     choose = page.locator("select").first
     for other in (lambda: choose.select_option("gpt"), leave.click):
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Generate").click()
         page.get_by_role("button", name="Stop").wait_for()
         with page.expect_event("requestfailed") as given_up:
             other()
-        assert given_up.value.url.endswith("/api/look/complete")
+        assert given_up.value.url.endswith("/api/inspect/complete")
         page.wait_for_selector("table.bars, figure.matrix")
 
 
@@ -228,42 +242,42 @@ def test_cells_are_laid_over_the_text(visit: Open) -> None:
     page = visit(look("lstm"))
     page.wait_for_selector(".strip .token")
     assert page.locator(".strip .token").count() == len(TEXT)
-    name = page.locator(".stripped").get_attribute("data-name")
-    page.get_by_role("button", name="more: Cell").click()
+    name = page.locator(".token-strip").get_attribute("data-name")
+    page.get_by_role("button", name="Increase Neuron").click()
     page.wait_for_function(
-        "name => document.querySelector('.stripped').dataset.name !== name", arg=name
+        "name => document.querySelector('.token-strip').dataset.name !== name", arg=name
     )
     page.locator(".strip").focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator(".stripped .readout .number").inner_text()
+    assert page.locator(".token-strip .readout .number").inner_text()
 
 
 def test_other_kinds_of_runs(visit: Open, runs: dict[str, Path]) -> None:
     page = visit(look("fruit", "fig <b> plum"))
-    page.wait_for_selector(".stripped[data-name=occlusion]")
-    assert page.locator(".stripped").first.locator(".token").all_inner_texts() == [
+    page.wait_for_selector(".token-strip[data-name=occlusion]")
+    assert page.locator(".token-strip").first.locator(".token").all_inner_texts() == [
         "fig", "<b>", "plum",
     ]  # fmt: skip
     page.locator("select").first.select_option("french")
-    page.wait_for_selector(".wrote")
+    page.wait_for_selector(".generated")
     page.get_by_role("textbox").fill("one red cat")
     page.get_by_role("textbox").blur()
     page.wait_for_function(
-        "wanted => document.querySelector('.wrote .words').textContent === wanted",
-        arg=next(load(runs["french"]).best(["one red cat"])) or "(nothing)",  # type: ignore[attr-defined]
+        "wanted => document.querySelector('.generated .words').textContent === wanted",
+        arg=next(load(runs["french"]).best(["one red cat"])) or "(empty)",  # type: ignore[attr-defined]
     )
     page.wait_for_selector('figure.map[data-name="mean of 4 heads"]')
     page.locator('input[name="part"][value="cross"]').click()
     page.wait_for_selector('figure.map[data-name="layer 1, head 1"]')
     page.locator("select").first.select_option("squares")
-    page.wait_for_selector(".pictured .whole img")
+    page.wait_for_selector(".captioned .photo img")
     task: Any = load(runs["squares"])
     pixels = base64.b64decode(
-        page.locator(".pictured .whole img").get_attribute("src").split(",")[1]
+        page.locator(".captioned .photo img").get_attribute("src").split(",")[1]
     )
     assert pixels.startswith(b"\x89PNG")
     assert task.recipe.data.pixels == page.evaluate(
-        "document.querySelector('.pictured img').naturalWidth"
+        "document.querySelector('.captioned img').naturalWidth"
     )
 
 
@@ -272,15 +286,15 @@ def test_a_picture_of_ones_own(visit: Open, tmp_path: Path) -> None:
 
     Image.new("RGB", (900, 700), "#204060").save(tmp_path / "blue.png")
     page = visit(look("squares", "", scene=2))
-    page.wait_for_selector(".pictured")
+    page.wait_for_selector(".captioned")
     page.set_input_files("input[type=file]", tmp_path / "blue.png")
     page.wait_for_selector("text=Back to the scenes")
     page.wait_for_function(
-        "() => document.querySelector('.whole figcaption').textContent === 'your picture'"
+        "() => document.querySelector('.photo figcaption').textContent === 'your picture'"
     )
     page.get_by_role("button", name="Back to the scenes").click()
     page.wait_for_function(
-        "() => document.querySelector('.whole figcaption').textContent.startsWith('scene 2')"
+        "() => document.querySelector('.photo figcaption').textContent.startsWith('scene 2')"
     )
 
 
@@ -295,8 +309,8 @@ def test_a_large_map_is_drawn_with_a_table_behind_it(visit: Open) -> None:
         page.keyboard.press(key)
     page.wait_for_function("() => location.hash.includes('row=2&column=1')")
     assert "pinned" in readout(page)
-    page.get_by_text("The same as a table").click()
-    page.wait_for_function("() => document.querySelectorAll('.behind tbody tr').length === 512")
+    page.get_by_text("Show as a table").click()
+    page.wait_for_function("() => document.querySelectorAll('.data-table tbody tr').length === 512")
     page.get_by_role("button", name="Show the working").click()
     page.wait_for_selector(".derivation")
     assert "too large for Work" in page.locator(".derivation").inner_text()
@@ -318,10 +332,10 @@ def test_by_ear(visit: Open) -> None:
 def test_axe_finds_nothing_serious(visit: Open, run: str, scheme: str) -> None:
     pytest.importorskip("axe_playwright_python")
     page = visit(look(run, "one red cat"), color_scheme=scheme, reduced_motion="reduce")
-    page.wait_for_selector("table.bars, .wrote")
+    page.wait_for_selector("table.bars, .generated")
     page.wait_for_timeout(300)
     if run == "gpt":
-        page.locator("summary", has_text="Positions").click()
+        page.locator("summary", has_text="Position encodings").click()
         page.locator("figure.map td[tabindex='0']").click()
         page.get_by_role("button", name="Show the working").click()
         page.wait_for_selector(".derivation")
@@ -333,7 +347,7 @@ def test_axe_finds_nothing_serious(visit: Open, run: str, scheme: str) -> None:
 def test_no_sideways_scroll_and_words_stay_words(visit: Open, run: str) -> None:
     nasty = '<script>alert(1)</script> "><img src=x onerror=alert(1)> ' + "x" * 300
     page = visit(look(run, nasty), width=320)
-    page.wait_for_selector("table.bars, .wrote")
+    page.wait_for_selector("table.bars, .generated")
     page.wait_for_timeout(300)
     assert page.locator("main script").count() == 0
     assert page.locator("main img[src=x]").count() == 0
@@ -350,7 +364,7 @@ def test_what_is_refused_is_said(visit: Open) -> None:
 def test_without_runs_the_page_says_how_to_get_one(browser: Any) -> None:
     with serve_in_background() as address:
         page = browser.new_page()
-        page.goto(f"{address}/#look")
+        page.goto(f"{address}/#inspect")
         page.wait_for_selector(".empty")
         assert "workings serve runs/emoji" in page.locator(".empty").inner_text()
         page.close()

@@ -19,7 +19,7 @@ def test_by_keyboard_alone(visit: Open) -> None:
         seen.append(page.evaluate(FOCUSED))
         if seen[-1].startswith("TD X"):
             break
-    assert seen[0] == "A Skip to the work"
+    assert seen[0] == "A Skip to the content"
     assert "A Check" in seen
     assert seen[-1] == "TD X"
     for key, place in (
@@ -70,7 +70,7 @@ def test_axe_finds_nothing_serious(visit: Open, scheme: str) -> None:
     page.wait_for_selector(".empty")
     lecture(page, "L2-self", ".finding")
     assert violations(page) == []
-    page.get_by_role("button", name="Make a sheet").click()
+    page.get_by_role("button", name="Problem sheet").click()
     assert violations(page) == []
 
 
@@ -94,7 +94,7 @@ def test_no_sideways_scroll(visit: Open, width: int) -> None:
     lecture(page, "L2-masked", "figure[data-key=masked]")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.evaluate("document.querySelector('a[data-screen=check]').click()")
-    page.wait_for_selector(".judged li")
+    page.wait_for_selector(".checked-steps li")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -145,4 +145,4 @@ def test_a_link_is_said_to_be_copied_only_where_it_is(visit: Open) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == page.url
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.get_by_role("button", name="Copy link").click()
-    page.get_by_role("button", name="It is in the address bar").wait_for()
+    page.get_by_role("button", name="Copy it from the address bar").wait_for()

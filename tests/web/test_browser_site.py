@@ -37,10 +37,10 @@ def visit(browser, site):
 def test_the_search_finds_a_page_and_its_heading(visit):
     page = visit("notebooks/problem.html")
     page.get_by_label("Search").fill("student forcing")
-    found = page.locator("#found a").filter(has_text="Language models")
+    found = page.locator("#results a").filter(has_text="Language models")
     assert found.first.get_attribute("href").startswith("../language.html")
     page.get_by_label("Search").fill("qwxyz")
-    assert page.locator("#found").inner_text() == "nothing found"
+    assert page.locator("#results").inner_text() == "nothing found"
 
 
 @pytest.mark.parametrize("path", ["index.html", "recipes.html", "reference/attention.html"])

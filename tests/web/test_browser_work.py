@@ -32,15 +32,15 @@ def test_a_cell_is_written_out_and_its_row_and_tokens_light_up(visit: Open) -> N
     page.wait_for_selector(".dock .formula")
     said = page.locator(".dock .formula").get_attribute("aria-label")
     assert said == problem.solve().cell("weights", 2, 3)
-    assert page.locator(".dock .who").inner_text() == "cat looks at sat"
-    lit = page.locator("figure[data-key=Q] td.asks")
+    assert page.locator(".dock .tokens").inner_text() == "cat attends to sat"
+    lit = page.locator("figure[data-key=Q] td.query-token")
     assert lit.count() == 2
     assert [lit.nth(k).get_attribute("data-row") for k in range(2)] == ["1", "1"]
-    page.wait_for_selector("figure[data-key=scaled] td.read")
-    assert page.locator("figure[data-key=scaled] td.read").count() == 3
+    page.wait_for_selector("figure[data-key=scaled] td.input-cell")
+    assert page.locator("figure[data-key=scaled] td.input-cell").count() == 3
     page.locator('figure[data-key=K] th[data-row="0"]').hover()
-    page.wait_for_selector('figure[data-key=scores] td.asked[data-column="0"]')
-    assert page.locator("figure[data-key=scores] td.asked").count() == 3
+    page.wait_for_selector('figure[data-key=scores] td.key-token[data-column="0"]')
+    assert page.locator("figure[data-key=scores] td.key-token").count() == 3
 
 
 def test_change_a_number_and_everything_follows(visit: Open) -> None:
@@ -73,7 +73,7 @@ def test_toggles_are_pythons_settings(visit: Open) -> None:
         page.locator(f'input[name="{name}"][value="{value}"]').check()
         expect_numbers(page, first_problem(**fields), "mixed")
     assert shown(page, "masked")[0][1] == "−∞"
-    page.locator('button[data-step="Decimals1"]').click()
+    page.locator('button[data-control="Decimals1"]').click()
     problem = first_problem(mask="causal", scale="none", normalizer="sigmoid")
     page.wait_for_function("() => document.querySelector('.stepper output').textContent === '4'")
     assert shown(page, "mixed") == numbers(problem, "mixed", 4)
@@ -154,7 +154,7 @@ def test_a_lectures_claims_do_not_stop_what_is_changed(visit: Open) -> None:
 def test_names_may_have_spaces(visit: Open) -> None:
     page = visit()
     lecture(page, "L2-self", 'figure[data-key=X] th:has-text("Input 1")')
-    names = page.get_by_label("Tokens, one word each, or commas between them")
+    names = page.get_by_label("Tokens, separated by spaces or commas")
     assert names.input_value() == "Input 1, Input 2, Input 3,"
     names.fill("The first, Input 2, Input 3")
     names.press("Enter")

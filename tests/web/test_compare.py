@@ -55,13 +55,13 @@ def test_two_runs_read_one_input(looking: TestClient, runs: dict[str, Path]) -> 
         assert pair["second"] == pytest.approx(other[pair["name"]], abs=1e-6)
         change = float(pair["change"].replace("−", "-"))
         assert change == pytest.approx(100 * (pair["second"] - pair["first"]), abs=0.051)
-    assert len(told["pairs"]) + told["more"] == len(one)
+    assert len(told["pairs"]) + told["num_omitted"] == len(one)
     apart = sum(abs(p - other[name]) for name, p in one.items()) / 2
-    assert f"{100 * apart:.1f} % of the probability" in told["says"]
+    assert f"{100 * apart:.1f} % of the probability" in told["summary"]
     weights = [
         collect_stacks(load(runs[n]), TEXT)[0].weights[1][0].numpy() for n in ("gpt", "rotary")
     ]
-    beside = told["beside"]
+    beside = told["head_comparison"]
     np.testing.assert_allclose(numbers(beside["first"]), weights[0], atol=5.1e-5)
     np.testing.assert_allclose(numbers(beside["second"]), weights[1], atol=5.1e-5)
     np.testing.assert_allclose(numbers(beside["difference"]), weights[1] - weights[0], atol=5.1e-5)
@@ -74,15 +74,15 @@ def test_one_run_reads_two_inputs(looking: TestClient) -> None:
         {"run": "fruit", "text": "tin tin pear"},
     )
     told = compared(looking, first, second)
-    assert told["beside"]["difference"]["rows"] == ["fig | tin", "tin", "pear"]
-    assert "the tokens differ" in told["beside"]["says"]
+    assert told["head_comparison"]["difference"]["rows"] == ["fig | tin", "tin", "pear"]
+    assert "the tokens differ" in told["head_comparison"]["summary"]
     assert sorted(pair["name"] for pair in told["pairs"]) == ["fruit", "metal"]
     shorter = compared(looking, first, {**second, "text": "tin pear"})
-    assert shorter["beside"]["difference"] is None
-    assert "3×3 and 2×2" in shorter["beside"]["says"]
+    assert shorter["head_comparison"]["difference"] is None
+    assert "3×3 and 2×2" in shorter["head_comparison"]["summary"]
     same = compared(looking, first, first)
-    assert not numbers(same["beside"]["difference"]).any()
-    assert "0.0 % of the probability" in same["says"]
+    assert not numbers(same["head_comparison"]["difference"]).any()
+    assert "0.0 % of the probability" in same["summary"]
 
 
 def test_translations_stand_side_by_side(looking: TestClient, runs: dict[str, Path]) -> None:
@@ -98,10 +98,10 @@ def test_translations_stand_side_by_side(looking: TestClient, runs: dict[str, Pa
 def test_captions_stand_side_by_side(looking: TestClient) -> None:
     first, second = {"run": "grids", "scene": 1}, {"run": "grids", "scene": 2}
     told = compared(looking, first, second)
-    looked = [looking.post("/api/look", json=one).json() for one in (first, second)]
+    looked = [looking.post("/api/inspect", json=one).json() for one in (first, second)]
     for side, one in zip(told["sides"], looked, strict=True):
-        assert side["text"] == one["written"]["text"]
-        assert side["pictured"] == one["pictured"]
+        assert side["text"] == one["generation"]["text"]
+        assert side["caption_attention"] == one["caption_attention"]
     assert [stack["part"] for stack in told["stacks"]] == ["cross", "decoder"]
     assert compared(looking, first, {"run": "squares"})["notes"] == [
         "B: no attention heads to put side by side"
@@ -114,8 +114,8 @@ def test_captions_stand_side_by_side(looking: TestClient) -> None:
 
 def test_what_has_nothing_in_common_is_said(looking: TestClient) -> None:
     told = compared(looking, {"run": "fruit", "text": "fig"}, {"run": "lstm", "text": "fig"})
-    assert "different things" in told["says"]
-    assert told["beside"] is None
+    assert "different things" in told["summary"]
+    assert told["head_comparison"] is None
     assert told["notes"] == ["B: no attention heads to put side by side"]
 
 
@@ -123,26 +123,32 @@ def test_what_has_nothing_in_common_is_said(looking: TestClient) -> None:
 def test_the_residual_is_pythons(looking: TestClient, runs: dict[str, Path], order: Any) -> None:
     text, task = "fig tin pear plum", load(runs["fruit"])
     for positions in (True, False):
-        asked = {"run": "fruit", "text": text, "order": order, "seed": 3, "positions": positions}
+        asked = {
+            "run": "fruit",
+            "text": text,
+            "order": order,
+            "seed": 3,
+            "use_positions": positions,
+        }
         told = looking.post("/api/permute", json={**asked, "layer": 2, "head": 2}).json()
         found = measure_permutation(task, text, order, seed=3, use_positions=positions)
-        assert told["permuted"] == [found.tokens[k] for k in found.order]
-        assert told["removable"] is True
+        assert told["permuted_tokens"] == [found.tokens[k] for k in found.order]
+        assert told["has_removable_positions"] is True
         rounds = [row[-1] for row in told["layers"]["rows"]]
         assert rounds == ["no" if positions else "yes"] * 2
         apart = torch.stack([layer.differences for layer in found.layers]).numpy()
-        np.testing.assert_allclose(numbers(told["apart"]), apart, atol=5.1e-4)
+        np.testing.assert_allclose(numbers(told["deviation"]), apart, atol=5.1e-4)
         if positions:
             assert float(told["residual"]) == pytest.approx(
                 found.layers[-1].max_difference, abs=5e-4
             )
-            assert "sinusoidal positions" in told["says"]
+            assert "sinusoidal positions" in told["summary"]
         else:
             assert re.fullmatch(r"0|\d\.\d·10⁻[⁶⁷⁸⁹]", told["residual"])
-            assert "up to rounding" in told["says"]
+            assert "up to rounding" in told["summary"]
         difference = found.permuted_weights[1][1] - found.expected_weights[1][1]
         np.testing.assert_allclose(
-            numbers(told["beside"]["difference"]), difference.numpy(), atol=5.1e-5
+            numbers(told["head_comparison"]["difference"]), difference.numpy(), atol=5.1e-5
         )
 
 
@@ -155,8 +161,8 @@ def test_two_trainings(looking: TestClient, runs: dict[str, Path]) -> None:
     assert by_key["model.positions"] == ["learned", "–"]
     charts = {chart["title"]: chart["table"] for chart in told["charts"]}
     parts = ["A, validation", "A, train", "B, validation", "B, train"]
-    assert charts["loss by epoch"]["head"] == ["epoch", *parts]
-    assert told["best"]["head"] == ["best", "A: gpt", "B: rotary"]
+    assert charts["loss by epoch"]["header"] == ["epoch", *parts]
+    assert told["best"]["header"] == ["best", "A: gpt", "B: rotary"]
 
 
 SIDE = {"run": "gpt", "text": "x"}
@@ -176,7 +182,7 @@ SIDE = {"run": "gpt", "text": "x"}
         ("permute", {"run": "gpt", "text": ""}),
         ("permute", {"run": "lstm", "text": "x"}),
         ("permute", {"run": "looks", "text": "red dog"}),
-        ("permute", {"run": "rotary", "text": "x", "positions": False}),
+        ("permute", {"run": "rotary", "text": "x", "use_positions": False}),
         ("permute", {"run": "gpt", "text": "x", "order": "sideways"}),
         ("permute", {"run": "gpt", "text": "x" * 600}),
         ("permute", {"run": "../gpt", "text": "x"}),
@@ -195,7 +201,7 @@ def test_curves_that_cannot_be_asked(looking: TestClient) -> None:
 
 # -- in a browser ----------------------------------------------------------------------------------
 
-MAP = ".three td[data-row]"
+MAP = ".compared-maps td[data-row]"
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +220,8 @@ def visit(browser: Any, server: str) -> Iterator[Open]:
 def shown(page: Any, number: int) -> list[list[str]]:
     """Read one of the three maps off the page."""
     rows: list[list[str]] = page.evaluate(
-        """k => [...document.querySelectorAll('.maps .three > div')[k].querySelectorAll('tbody tr')]
+        """k => [...document.querySelectorAll('.compared-attention .compared-maps > div')[k]
+        .querySelectorAll('tbody tr')]
         .map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))""",
         number,
     )
@@ -226,25 +233,28 @@ def test_the_page_shows_what_python_has(visit: Open, looking: TestClient) -> Non
     side = {"text": "said"}
     told = compared(looking, {"run": "gpt", **side}, {"run": "rotary", **side})
     for k, name in enumerate(("first", "second", "difference")):
-        texts = [[text or "masked" for text in row] for row in told["beside"][name]["texts"]]
+        texts = [
+            [text or "masked" for text in row] for row in told["head_comparison"][name]["texts"]
+        ]
         assert shown(page, k) == texts
     lines = page.locator("table.pairs tbody tr").all_text_contents()
     assert lines == [
         p["name"] + p["first_text"] + p["second_text"] + p["change"] for p in told["pairs"]
     ]
     page.wait_for_selector(".charts figure.chart svg")
-    assert page.locator(".settings tbody tr").count() > 1
+    assert page.locator(".settings-diff tbody tr").count() > 1
     before = shown(page, 2)
-    page.locator('button[data-step="Head1"]').click()
+    page.locator('button[data-control="Head1"]').click()
     page.wait_for_function("() => location.hash.includes('head=2')")
     page.wait_for_function(
-        """before => JSON.stringify([...document.querySelectorAll('.maps .three > div')[2]
+        """before => JSON.stringify([...document
+        .querySelectorAll('.compared-attention .compared-maps > div')[2]
         .querySelectorAll('tbody tr')].map(row => [...row.querySelectorAll('td')]
         .map(cell => cell.textContent))) !== JSON.stringify(before)""",
         arg=before,
     )
     page.locator(MAP).first.click()
-    assert page.locator(".maps td.pin").count() == 3
+    assert page.locator(".compared-attention td.pinned").count() == 3
     page.get_by_role("button", name="Undo").click()
     page.wait_for_function("() => !location.hash.includes('head=2')")
 
@@ -254,23 +264,24 @@ def test_permuted_on_the_page(visit: Open, looking: TestClient) -> None:
     asked = {"run": "fruit", "text": "fig tin pear"}
     told = looking.post("/api/permute", json=asked).json()
     assert page.locator(".residual").text_content() == told["residual"]
-    assert page.locator(".tokens li").all_text_contents() == told["tokens"] + told["permuted"]
+    words = told["tokens"] + told["permuted_tokens"]
+    assert page.locator(".permutation li").all_text_contents() == words
     page.locator('input[name="positions"][value="off"]').check()
     page.wait_for_function(
         "() => document.querySelector('.verdict').textContent.includes('up to rounding')"
     )
     page.locator('input[name="order"][value="shuffled"]').check()
-    page.locator('button[data-step="Seed1"]').click()
+    page.locator('button[data-control="Seed1"]').click()
     page.wait_for_function("() => location.hash.includes('seed=2')")
     page.locator('input[name="mode"][value="inputs"]').check()
     page.wait_for_function("() => !document.querySelector('.residual')")
 
 
 def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
-    page = visit("#compare?a=fruit&mode=permuted&text=fig+tin", ready=".orders li")
+    page = visit("#compare?a=fruit&mode=permuted&text=fig+tin", ready=".permutation li")
     page.locator("select").first.select_option("squares")
     page.wait_for_selector(".status:not(:empty)")
-    assert page.locator(".orders li").count() == 0
+    assert page.locator(".permutation li").count() == 0
     assert "a captioner reads none" in page.locator(".status").text_content()
     page.locator("select").first.select_option("fruit")
     page.wait_for_selector(MAP)
@@ -278,25 +289,33 @@ def test_refusals_are_shown_and_the_next_answer_follows(visit: Open) -> None:
 
 
 def test_captioners_on_the_page(visit: Open) -> None:
-    page = visit("#compare?a=grids&b=squares&mode=runs", ready=".pictured")
-    assert page.locator(".pictured .whole img").count() == 2
+    page = visit("#compare?a=grids&b=squares&mode=runs", ready=".captioned")
+    assert page.locator(".captioned .photo img").count() == 2
     assert page.get_by_role("textbox").count() == 0
     page.locator('input[name="mode"][value="inputs"]').click()
-    page.get_by_role("button", name="more: Drawn scene B").click()
+    page.get_by_role("button", name="Increase Scene B").click()
     page.wait_for_function(
-        "() => [...document.querySelectorAll('.whole figcaption')].at(-1)"
+        "() => [...document.querySelectorAll('.photo figcaption')].at(-1)"
         ".textContent.startsWith('scene 3')"
     )
-    page.wait_for_selector(".three .drawing canvas")
+    page.wait_for_selector(".compared-maps .drawing canvas")
 
 
 def test_another_run_begins_with_its_first_head(visit: Open) -> None:
     asked = "a=french&mode=inputs&part=encoder&layer=2&text=red+dog&other=red+cat"
     page = visit(f"#compare?{asked}", ready=MAP)
-    assert page.locator(".maps figcaption").first.text_content().startswith("A: layer 2, head 1")
+    assert (
+        page.locator(".compared-attention figcaption")
+        .first.text_content()
+        .startswith("A: layer 2, head 1")
+    )
     page.locator("select").first.select_option("gpt")
     page.wait_for_selector("table.pairs")
-    assert page.locator(".maps figcaption").first.text_content().startswith("A: layer 1, head 1")
+    assert (
+        page.locator(".compared-attention figcaption")
+        .first.text_content()
+        .startswith("A: layer 1, head 1")
+    )
     assert page.locator(".status").text_content() == ""
 
 
@@ -349,4 +368,4 @@ def test_by_keyboard_alone(visit: Open) -> None:
     assert "INPUT" in seen
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.locator(".maps td.pin").count() == 3
+    assert page.locator(".compared-attention td.pinned").count() == 3

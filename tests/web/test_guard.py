@@ -98,8 +98,8 @@ def answer_of(app: Any, receive: Any) -> list[Any]:
 
 
 def test_slow_requests_and_slow_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "LONGEST_BODY", 0.01)
-    monkeypatch.setattr(security, "LONGEST_ANSWER", 0.01)
+    monkeypatch.setattr(security, "BODY_TIMEOUT", 0.01)
+    monkeypatch.setattr(security, "RESPONSE_TIMEOUT", 0.01)
 
     async def never(*_: Any) -> Any:
         await asyncio.sleep(60)

@@ -22,17 +22,19 @@ WORKING = asdict(CellWorkings(PROBLEM, 3).write_cell("scores", 0, 1))
 MAP = asdict(
     build_weights_heatmap("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]]), False)
 )
-MAPS = {"maps": [MAP, MAP], "across": 2, **{k: asdict(build_palette(k)) for k in ("light", "dark")}}
+MAPS = {
+    "maps": [MAP, MAP],
+    "maps_per_row": 2,
+    **{k: asdict(build_palette(k)) for k in ("light", "dark")},
+}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
-    "flow.js": ({"givens": [], "steps": WORKED["steps"]}, "figure[data-key=mixed]"),
     "dock.js": ({"working": WORKING}, "math"),
-    "finding.js": ({"findings": REPORT["findings"], "claimed": {}}, ".finding code"),
-    "map.js": ({"map": MAP}, "td[data-row]"),
-    "maps.js": ({"told": MAPS}, "button.thumb"),
-    "solution.js": ({"told": WORKED}, "figure[data-key=mixed]"),
-    "report.js": ({"told": REPORT}, ".finding code"),
-    "widget.js": ({"shown": "report", "told": REPORT}, ".finding code"),
+    "heatmap.js": ({"map": MAP}, "td[data-row]"),
+    "heatmap_groups.js": ({"data": MAPS}, "button.thumb"),
+    "solution.js": ({"data": WORKED}, "figure[data-key=mixed]"),
+    "report.js": ({"data": REPORT}, ".finding code"),
+    "widget.js": ({"component": "report", "data": REPORT}, ".finding code"),
 }
 RENDERED = """async ([text, state, shows]) => {
   const link = URL.createObjectURL(new Blob([text], {type: 'text/javascript'}));
@@ -45,7 +47,6 @@ RENDERED = """async ([text, state, shows]) => {
   };
   const el = document.querySelector('main');
   (await import(link)).default.render({ model, el });
-  if (state.steps) model.set('steps', state.steps);
   return el.querySelectorAll(shows).length;
 }"""
 
@@ -61,7 +62,7 @@ def test_a_component_stands_by_itself(open_file: Open, tmp_path: Path, name: str
 def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def inside(**modules: str) -> str:
         sources = {f"{name}.js": text for name, text in modules.items()}
-        monkeypatch.setattr(assets, "_source", sources.__getitem__)
+        monkeypatch.setattr(assets, "_read_source", sources.__getitem__)
         text: str = whole.__wrapped__("a.js")  # type: ignore[attr-defined]
         return text
 

@@ -13,17 +13,17 @@ from workings.web.server import serve_in_background
 NASTY = '<script>alert(1)</script> "well'
 LONG = "well,\n  well " * 4
 SCREENS = {
-    "look": f"#look?run=gpt&text={quote(NASTY)}&row=2&column=1",
-    "large": f"#look?run=gpt&text={quote(LONG)}",
-    "words": "#look?run=fruit&text=fig+tin+%3Cb%3E",
-    "picture": "#look?run=squares",
+    "look": f"#inspect?run=gpt&text={quote(NASTY)}&row=2&column=1",
+    "large": f"#inspect?run=gpt&text={quote(LONG)}",
+    "words": "#inspect?run=fruit&text=fig+tin+%3Cb%3E",
+    "picture": "#inspect?run=squares",
     "compare": f"#compare?a=gpt&b=rotary&mode=runs&text={quote(NASTY)}",
     "permuted": "#compare?a=fruit&mode=permuted&text=fig+pear+tin",
     "train": "#train?run=gpt",
 }
-READY = ".stripped, .pictured, table.bars, figure.chart svg, table.pairs, .verdict:not(:empty)"
+READY = ".token-strip, .captioned, table.bars, figure.chart svg, table.pairs, .verdict:not(:empty)"
 NUMBERS = """[...document.querySelectorAll(
-    'tbody td, .facts dd, .stripped, .wrote .words, .tiles, .verdict')]
+    'tbody td, .facts dd, .token-strip, .generated .words, .tiles, .verdict')]
     .filter(cell => !cell.closest('.listed, figure.chart, [hidden]'))
     .map(cell => cell.textContent)"""
 
@@ -73,13 +73,13 @@ def test_a_file_has_every_number_of_the_page(
 def test_what_is_chosen_and_drawn_is_there(visit: Open, open_file: Open, tmp_path: Path) -> None:
     page = visit(SCREENS["large"], ready="figure.map canvas")
     file = open_file(kept(page, tmp_path).name)
-    assert file.locator(".kept").nth(1).inner_text() == LONG
+    assert file.locator(".field-value").nth(1).inner_text() == LONG
     assert file.locator(".drawing img").evaluate("one => one.naturalWidth") == len(LONG)
-    file.get_by_text("The same as a table").click()
+    file.get_by_text("Show as a table").click()
     assert file.locator("table.listed tbody tr").count() == len(LONG)
-    assert page.locator("details.behind[open]").count() == 0
+    assert page.locator("details.data-table[open]").count() == 0
     assert page.evaluate("location.hash") in file.locator(".brand").inner_text()
-    assert file.locator(".more-of-it").count() == 0  # nobody has opened one
+    assert file.locator(".extra").count() == 0  # nobody has opened one
 
 
 def test_a_charts_numbers_are_behind_it(visit: Open, open_file: Open, tmp_path: Path) -> None:
@@ -96,7 +96,10 @@ def test_a_charts_numbers_are_behind_it(visit: Open, open_file: Open, tmp_path: 
 
 @pytest.mark.parametrize(
     ("where", "answer"),
-    [("#compare?a=fruit&mode=inputs&text=fig", "table.pairs"), ("#look?run=fruit", "table.bars")],
+    [
+        ("#compare?a=fruit&mode=inputs&text=fig", "table.pairs"),
+        ("#inspect?run=fruit", "table.bars"),
+    ],
 )
 def test_what_was_typed_last_is_answered_in_the_file(
     visit: Open, open_file: Open, tmp_path: Path, where: str, answer: str
@@ -107,14 +110,14 @@ def test_what_was_typed_last_is_answered_in_the_file(
     file = open_file(kept(page, tmp_path).name)  # the click leaves the field
     assert page.locator(answer).inner_text() != before
     assert file.locator(answer).inner_text() == page.locator(answer).inner_text()
-    assert "tin iron" in file.locator(".kept").all_inner_texts()
+    assert "tin iron" in file.locator(".field-value").all_inner_texts()
     assert "tin%20iron" in file.locator(".brand").inner_text()
 
 
 def test_work_and_check_write_files_of_their_own(visit: Open) -> None:
     page = visit("#work")
     assert page.get_by_role("button", name="Save as HTML").count() == 0
-    page.get_by_role("link", name="Look").click()
+    page.get_by_role("link", name="Inspect").click()
     page.get_by_role("button", name="Save as HTML").wait_for()
 
 

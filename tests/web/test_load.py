@@ -41,7 +41,7 @@ def test_no_question_to_a_run_is_our_fault(runs: dict[str, Path]) -> None:
         AccessPolicy(80, ("localhost", "testserver")), RunRegistry([runs[name] for name in NAMES])
     )
     whole = schemathesis.openapi.from_asgi("/api/openapi.json", app)
-    for found in whole.include(path_regex="^/api/(look|compare$|permute)").get_all_operations():
+    for found in whole.include(path_regex="^/api/(inspect|compare$|permute)").get_all_operations():
 
         @given(case=found.ok().as_strategy(), name=st.sampled_from(NAMES))
         @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -94,17 +94,19 @@ def test_many_at_once_get_right_answers(runs: dict[str, Path]) -> None:
         answers[k] += 1
 
     def look(client: httpx2.Client, k: int) -> None:
-        told = client.post("/api/look", json={"run": "fruit", "text": words[k]})
+        told = client.post("/api/inspect", json={"run": "fruit", "text": words[k]})
         if told.status_code == 429:  # so many may wait; the next may ask again
             return
-        share = told.json()["bars"][0]["share"] if told.status_code == 200 else 0.0
+        share = told.json()["bars"][0]["probability"] if told.status_code == 200 else 0.0
         if share != pytest.approx(likely[k], abs=1e-5):
             wrong.append(told.text)
         answers[k] += 1
 
     def write(client: httpx2.Client, _: int) -> None:
         before = sum(answers[::2])
-        told = client.post("/api/look/complete", json={"run": "gpt", "text": "She", "tokens": 200})
+        told = client.post(
+            "/api/inspect/complete", json={"run": "gpt", "text": "She", "max_new_tokens": 200}
+        )
         if told.status_code == 200:
             meanwhile.append(sum(answers[::2]) - before)
 

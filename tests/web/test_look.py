@@ -24,14 +24,14 @@ FIRST = {"part": "decoder", "layer": 1, "head": 1}
 
 
 def told(looking: TestClient, path: str, **asked: Any) -> Json:
-    response = looking.post(f"/api/look{path}", json=asked)
+    response = looking.post(f"/api/inspect{path}", json=asked)
     assert response.status_code == 200, response.text
     found: Json = response.json()
     return found
 
 
 def refused(looking: TestClient, path: str, **asked: Any) -> str:
-    response = looking.post(f"/api/look{path}", json=asked)
+    response = looking.post(f"/api/inspect{path}", json=asked)
     assert response.status_code == 422, response.text
     line: str = response.json()["error"]
     assert "\n" not in line
@@ -53,17 +53,19 @@ def test_the_next_token_is_as_likely_as_the_library_says(
     looking: TestClient, runs: dict[str, Path], name: str
 ) -> None:
     found = told(looking, "", run=name, text=TEXT)
-    (first,) = load(runs[name]).stream(TEXT, 1, top=12)  # type: ignore[attr-defined]
-    assert [bar["share"] for bar in found["bars"]] == pytest.approx([p for _, p in first.top])
+    (first,) = load(runs[name]).stream(TEXT, 1, num_alternatives=12)  # type: ignore[attr-defined]
+    assert [bar["probability"] for bar in found["bars"]] == pytest.approx(
+        [p for _, p in first.alternatives]
+    )
     assert found["tokens"] == [c.replace(" ", "␣") for c in TEXT]
-    assert found["positions"] is (name != "lstm")
+    assert found["has_positions"] is (name != "lstm")
 
 
 def test_completions_are_the_librarys(looking: TestClient, runs: dict[str, Path]) -> None:
     task: Any = load(runs["gpt"])
-    found = told(looking, "/complete", run="gpt", text=TEXT, tokens=20)
+    found = told(looking, "/complete", run="gpt", text=TEXT, max_new_tokens=20)
     assert TEXT + "".join(t["text"] for t in found["tokens"]) == task.complete(TEXT, 20)
-    assert found["ended"] == ""
+    assert found["stop_reason"] == ""
     assert "only a language model" in refused(looking, "/complete", run="fruit", text="a")
 
 
@@ -93,7 +95,7 @@ def test_a_large_map_is_drawn_and_its_largest_are_named(looking: TestClient) -> 
     shown = told(looking, "/map", run="rotary", text=text, part="decoder", layer=2, head=1)
     assert shown["texts"] is None
     best = numbers(shown).argmax(1)
-    assert [row[0][0] for row in shown["most"]] == best.tolist()
+    assert [row[0][0] for row in shown["largest_per_row"]] == best.tolist()
     (stack,) = told(looking, "", run="rotary", text=text)["stacks"]
     assert stack["size"] == [28, 28]
     small = np.frombuffer(base64.b64decode(stack["thumbs"][1][0]), np.uint8).reshape(28, 28)
@@ -106,24 +108,27 @@ def test_a_head_that_is_off_changes_what_comes_out(
 ) -> None:
     task: Any = load(runs["gpt"])
     off = [{"part": "decoder", "layer": 1, "head": 2}]
-    found = told(looking, "", run="gpt", text=TEXT, off=off)
+    found = told(looking, "", run="gpt", text=TEXT, ablated_heads=off)
     before = told(looking, "", run="gpt", text=TEXT)
     with ablate_heads(task.model, [HeadIndex("decoder", 1, 2)]):
-        (now,) = task.stream(TEXT, 1, top=99)
-    chances = dict(now.top)
-    was = {bar["name"]: bar["share"] for bar in before["bars"]}
+        (now,) = task.stream(TEXT, 1, num_alternatives=99)
+    chances = dict(now.alternatives)
+    was = {bar["name"]: bar["probability"] for bar in before["bars"]}
     for bar in found["bars"]:
         name = bar["name"].replace("␣", " ").replace("⏎", "\n")
-        assert bar["share"] == pytest.approx(chances[name])
-        assert bar["before"] == pytest.approx(was.get(bar["name"], bar["before"]))
-        assert bar["change"].replace("−", "-") == f"{100 * (bar['share'] - bar['before']):+.1f}"
-    assert found["stacks"][0]["off"] == [[False, True], [False, False]]
+        assert bar["probability"] == pytest.approx(chances[name])
+        assert bar["baseline"] == pytest.approx(was.get(bar["name"], bar["baseline"]))
+        assert (
+            bar["change"].replace("−", "-")
+            == f"{100 * (bar['probability'] - bar['baseline']):+.1f}"
+        )
+    assert found["stacks"][0]["ablated"] == [[False, True], [False, False]]
     # By hand: the columns of the output matrix that the head's values go through are nought.
     matrix = task.model.blocks[0].attention.output.weight
     with torch.no_grad():
         matrix[:, 4:8] = 0
-    (by_hand,) = task.stream(TEXT, 1, top=99)
-    assert dict(by_hand.top) == pytest.approx(chances)
+    (by_hand,) = task.stream(TEXT, 1, num_alternatives=99)
+    assert dict(by_hand.alternatives) == pytest.approx(chances)
 
 
 def test_a_cell_is_written_out_and_opens_in_work(
@@ -147,7 +152,7 @@ def test_classes_and_the_words_that_decided(looking: TestClient, runs: dict[str,
     task: Any = load(runs["fruit"])
     found = told(looking, "", run="fruit", text=text)
     wanted = dict(zip(task.labels, task.predict([text])[0].tolist(), strict=True))
-    assert {bar["name"]: bar["share"] for bar in found["bars"]} == pytest.approx(wanted)
+    assert {bar["name"]: bar["probability"] for bar in found["bars"]} == pytest.approx(wanted)
     shown = told(looking, "/explain", run="fruit", text=text)
     by = explain(task, text)
     assert [s["name"] for s in shown["strips"]] == ["occlusion", "gradient", "attention"]
@@ -164,7 +169,7 @@ def test_a_translation_and_its_alignment(
     source = "one red cat"
     task: Any = load(runs[name])
     found = told(looking, "", run=name, text=source)
-    assert found["written"]["text"] == next(task.best([source]))
+    assert found["generation"]["text"] == next(task.best([source]))
     parts = [stack["part"] for stack in found["stacks"]]
     assert parts == ["alignment", *(["cross", "decoder", "encoder"] if name == "french" else [])]
     shown = told(looking, "/map", run=name, text=source, part="alignment")
@@ -173,9 +178,9 @@ def test_a_translation_and_its_alignment(
     if name == "looks":
         return
     off = [{"part": "cross", "layer": k, "head": h} for k in (1, 2) for h in (1, 2)]
-    changed = told(looking, "", run=name, text=source, off=off)["written"]
-    assert changed["before"] == found["written"]["text"]
-    assert changed["note"] != found["written"]["note"] == changed["before_note"]
+    changed = told(looking, "", run=name, text=source, ablated_heads=off)["generation"]
+    assert changed["baseline"] == found["generation"]["text"]
+    assert changed["note"] != found["generation"]["note"] == changed["baseline_note"]
     asked = {"part": "cross", "layer": 1, "head": 2, "row": 0, "column": 1}
     cell = told(looking, "/working", run=name, text=source, **asked)
     assert cell["table"]["context_tokens"][-1] == "</s>"
@@ -188,12 +193,14 @@ def test_a_caption_and_where_it_looked(looking: TestClient, runs: dict[str, Path
     task: Any = load(runs["squares"])
     pixels = draw_scene(next(generate_scenes("test")), 32)
     found = told(looking, "", run="squares", scene=1)
-    assert found["written"]["text"] == next(task.caption([pixels]))[0].text
-    assert found["pictured"]["photo"].startswith("data:image/png;base64,")
+    assert found["generation"]["text"] == next(task.caption([pixels]))[0].text
+    assert found["caption_attention"]["image"].startswith("data:image/png;base64,")
     picture = base64.b64encode(encode_png_rgb(pixels)).decode()
     sent = told(looking, "", run="squares", picture=picture)
-    assert sent["written"] == found["written"]
-    assert [tile["word"] for tile in sent["pictured"]["tiles"]] == found["written"]["text"].split()
+    assert sent["generation"] == found["generation"]
+    assert [tile["word"] for tile in sent["caption_attention"]["tiles"]] == found["generation"][
+        "text"
+    ].split()
     assert "base64" in refused(looking, "", run="squares", picture="no picture!")
     nothing = base64.b64encode(b"GIF89a nothing").decode()
     assert refused(looking, "", run="squares", picture=nothing)
@@ -206,7 +213,7 @@ def test_a_captioners_heads_are_the_librarys(looking: TestClient, runs: dict[str
     pixels = draw_scene(next(generate_scenes("test")), 32)
     found = told(looking, "", run="grids", scene=1)
     said = next(task.caption([pixels]))[0].text
-    assert found["written"]["text"] == said
+    assert found["generation"]["text"] == said
     assert [stack["part"] for stack in found["stacks"]] == ["cross", "decoder"]
     asked = {"part": "cross", "layer": 2, "head": 1}
     shown = told(looking, "/map", run="grids", scene=1, **asked)
@@ -214,9 +221,9 @@ def test_a_captioners_heads_are_the_librarys(looking: TestClient, runs: dict[str
     np.testing.assert_allclose(numbers(shown), head.traced_steps["weights"], atol=0.5e-4 + 1e-6)
     cell = told(looking, "/working", run="grids", scene=1, **asked, row=0, column=5)
     assert cell["working"]["text"] == head.cell("weights", 1, 6).to_dict()["working"]
-    off = told(looking, "", run="grids", scene=1, off=[asked])
-    assert off["stacks"][0]["off"] == [[False, False], [True, False]]
-    assert off["written"]["before"] == said
+    off = told(looking, "", run="grids", scene=1, ablated_heads=[asked])
+    assert off["stacks"][0]["ablated"] == [[False, False], [True, False]]
+    assert off["generation"]["baseline"] == said
 
 
 @pytest.mark.parametrize("name", ["lstm", "gpt"])
@@ -258,11 +265,11 @@ def test_positions_are_the_models(looking: TestClient, runs: dict[str, Path]) ->
         ("", {"run": "fruit", "text": ""}, "write a text"),
         ("", {"run": "french", "text": " "}, "write a sentence"),
         ("", {"run": "squares", "scene": 0}, "scene"),
-        ("", {"run": "gpt", "off": [{"part": "cross", "layer": 1, "head": 1}]}, "no such heads"),
-        ("", {"run": "gpt", "off": [{"part": "decoder", "layer": 3, "head": 1}]}, "has 2"),
+        ("", {"run": "gpt", "ablated_heads": [{"part": "cross", "layer": 1, "head": 1}]}, "no such heads"),
+        ("", {"run": "gpt", "ablated_heads": [{"part": "decoder", "layer": 3, "head": 1}]}, "has 2"),
         ("/map", {"run": "gpt", "text": "ab", "part": "decoder", "layer": 1, "head": 9}, "2 heads"),
         ("/map", {"run": "gpt", "text": "ab", "part": "encoder"}, "no such attention"),
-        ("/complete", {"run": "gpt", "tokens": 201}, "tokens"),
+        ("/complete", {"run": "gpt", "max_new_tokens": 201}, "max_new_tokens"),
         ("/complete", {"run": "gpt", "temperature": float("1e9")}, "temperature"),
         (
             "/working",
@@ -291,11 +298,11 @@ def test_without_runs_nothing_is_asked(client: TestClient) -> None:
 @pytest.mark.parametrize(("name", "part"), [("gpt", "decoder"), ("looks", "alignment")])
 def test_heads_are_downloaded_as_one_file(looking: TestClient, name: str, part: str) -> None:
     asked = {"run": name, "text": "one two", "part": part}
-    response = looking.post("/api/look/export", json=asked)
+    response = looking.post("/api/inspect/export", json=asked)
     assert "attachment" in response.headers["content-disposition"]
-    held = re.search(r'id="told">(.*?)</script>', response.text)
+    held = re.search(r'id="data">(.*?)</script>', response.text)
     assert held is not None
-    first, *others = json.loads(held[1])["state"]["told"]["maps"]
+    first, *others = json.loads(held[1])["state"]["data"]["maps"]
     assert len(others) == (3 if part == "decoder" else 0)
     assert (numbers(first) == numbers(told(looking, "/map", **asked))).all()
     assert "there are" in refused(looking, "/export", **asked, layer=9)

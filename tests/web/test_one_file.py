@@ -34,7 +34,7 @@ WRONG = Problem(
 
 def told(text: str) -> dict[str, Any]:
     """Read the data that a file holds."""
-    inside = re.search(r'<script type="application/json" id="told">(.*?)</script>', text)
+    inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert inside is not None
     data: dict[str, Any] = json.loads(inside[1])
     return data
@@ -42,7 +42,7 @@ def told(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("thing", [MASKED.solve(4), WRONG.check()], ids=["solution", "report"])
 def test_a_file_holds_every_working_as_python_writes_it(thing: Any) -> None:
-    solution = thing.problem.solve(thing.worked().decimals)
+    solution = thing.problem.solve(thing.to_worked_problem().decimals)
     held = told(page(thing))["workings"]
     assert set(held) <= set(solution.keys())
     for key, rows in held.items():
@@ -78,7 +78,7 @@ def test_what_is_large_is_tables() -> None:
 
 
 def test_what_makes_no_page_is_refused() -> None:
-    with pytest.raises(UserError, match="int: nothing that makes a page"):
+    with pytest.raises(UserError, match="int cannot be rendered"):
         page(3)
 
 
@@ -112,9 +112,9 @@ def test_a_solution_in_a_file(looked: Open) -> None:
     cell(seen, "weights", 1, 1).hover()
     formula = seen.locator(".dock .formula")
     assert formula.get_attribute("aria-label") == solution.cell("weights", 2, 2)
-    assert seen.locator(".dock .who").inner_text() == "cat looks at cat"
-    assert seen.locator("figure[data-key=masked] td.read").count() == 3
-    assert seen.locator("figure[data-key=weights] td.along").count() == 5
+    assert seen.locator(".dock .tokens").inner_text() == "cat attends to cat"
+    assert seen.locator("figure[data-key=masked] td.input-cell").count() == 3
+    assert seen.locator("figure[data-key=weights] td.same-line").count() == 5
     cell(seen, "X", 0, 2).hover()
     assert seen.locator(".dock").inner_text() == "X[1,3] = 2, given."
     seen.mouse.move(0, 0)
@@ -156,7 +156,7 @@ def test_axe_finds_nothing_serious(looked: Open, thing: Any, scheme: str) -> Non
 def test_any_words_stay_words(looked: Open) -> None:
     problem = Problem(X=[[1, 0], [0, 1], [1, 1]], tokens=NASTY, title=NASTY[0])
     seen = looked(problem, width=320)
-    assert seen.locator("#shown script, #shown img").count() == 0
+    assert seen.locator("#component script, #component img").count() == 0
     assert seen.locator("figure[data-key=scores] th[scope=row]").all_text_contents() == NASTY
     assert seen.evaluate("document.documentElement.scrollWidth") <= 320
 
@@ -180,7 +180,7 @@ def heads(count: int = 4, tokens: int = 5) -> AttentionMaps:
 def test_maps_in_a_file(looked: Open) -> None:
     found = heads()
     seen = looked(found)
-    assert seen.locator("#shown script, #shown img").count() == 0
+    assert seen.locator("#component script, #component img").count() == 0
     assert seen.locator(".thumb").count() == 4
     seen.locator("td[data-row='3'][data-column='1']").hover()
     number = seen.locator(".readout .number")
@@ -207,7 +207,7 @@ def test_no_sideways_scroll(looked: Open, thing: Any) -> None:
 
 def test_large_maps_are_a_picture() -> None:
     large = heads(4, 280)
-    assert page(large) == large.to_html()
+    assert page(large) == large.html()
 
 
 def test_a_head_in_a_file_is_written_out_by_its_largest_terms() -> None:
@@ -222,7 +222,7 @@ def test_a_head_in_a_file_is_written_out_by_its_largest_terms() -> None:
 
 def small_model() -> LanguageModeling:
     """A language model that has learned nothing."""
-    table = {"kind": "transformer", "embedding": 16, "layers": 2, "heads": 4}
+    table = {"kind": "transformer", "d_model": 16, "layers": 2, "heads": 4}
     characters = CharacterTokenizer.train(["to be, or not"])
     recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
     return LanguageModeling(recipe, characters, build_language_model(table, len(characters)))

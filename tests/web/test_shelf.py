@@ -55,7 +55,11 @@ def test_a_folders_name_may_be_long(runs: dict[str, Path], tmp_path: Path) -> No
     app: Any = build_secured_app(AccessPolicy(80), RunRegistry([long]))
     with TestClient(app, base_url="http://localhost") as client:
         side = {"run": long.name, "text": "fig plum"}
-        posted = [("look", side), ("permute", side), ("compare", {"first": side, "second": side})]
+        posted = [
+            ("inspect", side),
+            ("permute", side),
+            ("compare", {"first": side, "second": side}),
+        ]
         for path, body in posted:
             assert client.post(f"/api/{path}", json=body).status_code == 200
         both = {"first": long.name, "second": long.name}
@@ -112,8 +116,8 @@ def until_over(turn: Deadline) -> int:
 
 
 def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MOST_WAITING", 2)
-    monkeypatch.setattr(jobs, "AT_ONCE", 1)
+    monkeypatch.setattr(jobs, "MAX_WAITING_JOBS", 2)
+    monkeypatch.setattr(jobs, "MAX_CONCURRENT_JOBS", 1)
 
     async def ask() -> None:
         jobs, pages = JobExecutor(), [Page() for _ in range(3)]
@@ -135,7 +139,7 @@ def test_a_job_that_nobody_waits_for_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_job_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LONGEST_TURN", 0.05)
+    monkeypatch.setattr(jobs, "MAX_JOB_SECONDS", 0.05)
 
     async def ask() -> int:
         return await JobExecutor().run(Page(), until_over)  # type: ignore[arg-type]
@@ -153,7 +157,7 @@ def test_a_run_that_needs_an_extra_says_which(
     with TestClient(
         build_secured_app(AccessPolicy(80), RunRegistry([runs["gpt"]])), base_url="http://localhost"
     ) as client:  # type: ignore[arg-type]
-        response = client.post("/api/look", json={"run": "gpt", "text": "a"})
+        response = client.post("/api/inspect", json={"run": "gpt", "text": "a"})
     assert response.status_code == 422
     assert response.json()["error"] == 'tokenizers is missing: pip install "workings[data]"'
 
@@ -166,7 +170,7 @@ def test_a_run_that_is_gone_is_told_without_its_place(
     app = build_secured_app(AccessPolicy(80), RunRegistry([folder]))
     (folder / "config.toml").unlink()
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
-        response = client.post("/api/look", json={"run": "gone", "text": "a"})
+        response = client.post("/api/inspect", json={"run": "gone", "text": "a"})
     assert response.status_code == 422
     assert "gone" in response.json()["error"]
     assert str(tmp_path) not in response.json()["error"]

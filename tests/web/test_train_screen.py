@@ -71,12 +71,12 @@ def told(client: TestClient, query: str = "") -> JSON:
 
 def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, run: Path) -> None:
     begun = told(client)
-    assert (begun["state"], begun["share"], begun["seen"]) == ("waiting", 0, 0)
+    assert (begun["state"], begun["progress"], begun["revision"]) == ("waiting", 0, 0)
     assert begun["curves"]["charts"] == []
     say(run, mark(100, 0.9), mark(200, 0.8))
-    under_way = told(client, "?seen=0")
-    assert (under_way["state"], under_way["seen"]) == ("training", 1)
-    assert under_way["share"] == pytest.approx(200 / 1200)
+    under_way = told(client, "?revision=0")
+    assert (under_way["state"], under_way["revision"]) == ("training", 1)
+    assert under_way["progress"] == pytest.approx(200 / 1200)
     facts = {fact["name"]: fact["value"] for fact in under_way["facts"]}
     assert facts == {
         "epoch": "0 of 4",
@@ -90,18 +90,18 @@ def test_a_training_is_told_from_its_first_line_to_its_last(client: TestClient, 
         ["0.33", "0.9000"],
         ["0.67", "0.7000"],
     ]  # (200·0.8−100·0.9)/100
-    assert told(client, "?seen=1")["curves"] is None
-    say(run, epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": NASTY}, {"kind": "test"})
-    done = told(client, "?seen=1")
-    assert (done["state"], done["share"]) == ("finished", 1)
+    assert told(client, "?revision=1")["curves"] is None
+    say(run, epoch(1, 0.5), {"kind": "sample", "epoch": 1, "sample": NASTY}, {"kind": "test"})
+    done = told(client, "?revision=1")
+    assert (done["state"], done["progress"]) == ("finished", 1)
     assert done["curves"]["samples"][0]["epoch"] == 1
-    assert "accuracy 50.00\u00a0%" in done["says"]
+    assert "accuracy 50.00\u00a0%" in done["summary"]
 
 
 def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Path]) -> None:
     answer = looking.get("/api/training/gpt").json()
     watched = TrainingStatus(read_log(runs["gpt"] / "log.jsonl"), 1)
-    assert answer["curves"]["measures"]["rows"] == [
+    assert answer["curves"]["metrics"]["rows"] == [
         [
             b.key.replace("_", " "),
             format_metric(b.key, b.latest),
@@ -111,7 +111,7 @@ def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Pa
         for b in watched.best_metrics()
     ]
     for what, chart in zip(watched.list_metrics(), answer["curves"]["charts"], strict=True):
-        head, rows = chart["table"]["head"], chart["table"]["rows"]
+        head, rows = chart["table"]["header"], chart["table"]["rows"]
         assert rows == [
             [
                 str(int(r["epoch"])),
@@ -124,18 +124,18 @@ def test_every_number_is_that_of_the_log(looking: TestClient, runs: dict[str, Pa
     assert {"name": "validation loss", "value": f"{result['validation_loss']:.4f}"} in answer[
         "curves"
     ]["result"]
-    assert answer["report"] is True
+    assert answer["has_report"] is True
 
 
 def test_the_recipe_is_listed_with_what_is_unusual(client: TestClient) -> None:
     recipe = client.get("/api/recipe/toy").json()
     by_key = {one["key"]: one for one in recipe["sections"]["train"]}
-    assert by_key["rate"]["value"] == "0.02"
-    assert by_key["rate"]["usual"] == "0.001"
-    assert by_key["batch"]["usual"] == ""
+    assert by_key["learning_rate"]["value"] == "0.02"
+    assert by_key["learning_rate"]["default"] == "0.001"
+    assert by_key["batch_size"]["default"] == ""
     assert "passes over" in by_key["epochs"]["help"]
-    assert any(one["key"] == "hidden" for one in recipe["sections"]["model"])
-    assert recipe["made_with"] == []
+    assert any(one["key"] == "hidden_size" for one in recipe["sections"]["model"])
+    assert recipe["environment"] == []
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_the_recipe_is_listed_with_what_is_unusual(client: TestClient) -> None:
         '{"kind": "epoch", "epoch": 1, "step": 1, "train_loss": NaN, "validation_loss": 1e999}',
         '{"kind": "epoch", "epoch": 1, "step": 1, "train_<b>": 1, "train_x": "y", "train_": 4}',
         '{"kind": "step", "epoch": 1, "step": 5, "steps": 9, "examples": 0, "train_loss": 1}',
-        '{"kind": "remark", "epoch": 1, "sample": "\\ud800"}', '{"kind": "remark", "sample": 1}',
-        '{"kind": "remark", "epoch": 1e300, "sample": ""}', "\x00" * 50, "9" * 5000,
+        '{"kind": "sample", "epoch": 1, "sample": "\\ud800"}', '{"kind": "remark", "sample": 1}',
+        '{"kind": "sample", "epoch": 1e300, "sample": ""}', "\x00" * 50, "9" * 5000,
         '{"kind": "epoch", "epoch": 1' + "0" * 400 + "}",
         '{"kind": "epoch", "epoch": -1, "step": 0}',
         '{"kind": "epoch", "epoch": 2, "step": 9, "seconds": 1e999, "evaluation_seconds": NaN}',
@@ -165,7 +165,7 @@ def test_what_cannot_be_asked(client: TestClient, run: Path) -> None:
         response = client.get(f"/api/{path}")
         assert response.status_code in (404, 422), path
         assert list(response.json()) == ["error"]
-    for query in ("width=10", "width=x", "seen=-2", "seen=1e9"):
+    for query in ("width=10", "width=x", "revision=-2", "revision=1e9"):
         assert client.get(f"/api/training/toy?{query}").status_code == 422
     (run / "log.jsonl").symlink_to(run / "config.toml")
     assert client.get("/api/training/toy").status_code == 422
@@ -204,14 +204,14 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
     page.wait_for_function("() => document.querySelectorAll('figure.chart').length === 2")
     page.evaluate("document.querySelectorAll('figure.chart')[1].marked = 1")
     page.wait_for_function("() => document.querySelectorAll('figure.chart tbody tr').length === 4")
-    said = page.locator(".says").text_content()
+    said = page.locator(".training-summary").text_content()
     assert said == "Training: 1 of 4 epochs done, validation accuracy 50.00\u00a0%"
     facts = page.locator(".facts").first.text_content()
     say(run, mark(400, 0.4, epoch=2))
     page.wait_for_function(
         "before => document.querySelector('.facts').textContent !== before", arg=facts
     )
-    assert page.locator(".says").text_content() == said
+    assert page.locator(".training-summary").text_content() == said
     spoken = page.locator(".unseen[role=status]").first.text_content()
     assert spoken.startswith("Training: 0 of 4")  # the next line is read aloud later
     assert page.evaluate("document.querySelectorAll('figure.chart')[1].marked") == 1  # kept
@@ -224,17 +224,17 @@ def test_the_page_follows_a_log(visit: Open, run: Path) -> None:
 
 
 def test_anybodys_words_and_reports_are_only_shown(visit: Open, run: Path) -> None:
-    say(run, epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": NASTY + "x" * 9_000})
+    say(run, epoch(1, 0.5), {"kind": "sample", "epoch": 1, "sample": NASTY + "x" * 9_000})
     (run / "report.html").write_text("<h1>A report</h1>" + "<p>of many words</p>" * 50)
     page = visit("#train?run=toy", width=320, ready=CHART)
     page.wait_for_selector(".settings-table")
     assert page.locator(".samples pre").text_content().startswith("<img src=x onerror=alert(1)>")
     assert page.locator("main img, main script").count() == 0
-    page.get_by_text("Read it here").click()
+    page.get_by_text("Show the report here").click()
     frame = page.frame_locator("iframe")
     assert frame.locator("h1").text_content() == "A report"
     with page.context.expect_page() as tab:
-        page.get_by_role("link", name="Open in a tab").click()
+        page.get_by_role("link", name="Open in a new tab").click()
     assert tab.value.locator("h1").text_content() == "A report"
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
@@ -244,7 +244,7 @@ def test_a_script_in_a_report_does_not_run(browser: Any, run: Path) -> None:
     with serve_in_background([run]) as address:
         page = browser.new_context().new_page()
         page.goto(f"{address}/#train")
-        page.get_by_text("Read it here").click()
+        page.get_by_text("Show the report here").click()
         page.frame_locator("iframe").locator("h1").wait_for()
         assert page.title() == "Train · workings"
         assert page.evaluate("window.stolen") is None
@@ -256,7 +256,7 @@ def test_a_script_in_a_report_does_not_run(browser: Any, run: Path) -> None:
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 320)])
 def test_axe_finds_nothing_serious(visit: Open, run: Path, scheme: str, width: int) -> None:
     pytest.importorskip("axe_playwright_python")
-    say(run, mark(200, 0.8), epoch(1, 0.5), {"kind": "remark", "epoch": 1, "sample": "a sample"})
+    say(run, mark(200, 0.8), epoch(1, 0.5), {"kind": "sample", "epoch": 1, "sample": "a sample"})
     page = visit("#train", width=width, ready=CHART, color_scheme=scheme, reduced_motion="reduce")
     page.wait_for_selector(".settings-table")
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
@@ -271,13 +271,13 @@ def test_by_ear(visit: Open, run: Path) -> None:
     page.wait_for_selector(".settings-table")
     heard = page.locator("main").aria_snapshot()
     for part in (
-        'heading "Watch a training" [level=1]',
+        'heading "Training" [level=1]',
         'status: "Training: 1 of 4 epochs done',
-        'progressbar "How much of the training is done"',
+        'progressbar "Progress of the training"',
         'region "Curves"',
         'img "loss by epoch"',
         'row "validation loss 0.7500 0.7500 1"',
-        'row "epochs 4 usually 5 passes over the training data"',
+        'row "epochs 4 default: 5 passes over the training data"',
     ):
         assert part in heard, part
 

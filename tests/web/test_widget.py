@@ -25,10 +25,10 @@ PROBLEM = Problem(
 def test_it_is_told_what_its_component_shows(thing: Any, component: str) -> None:
     shown = widget(thing)
     state = shown.get_state()
-    assert state["shown"] == component
+    assert state["component"] == component
     assert state["title"] == "Two words"
-    assert state["told"]["steps"]
-    assert state["asked"] is state["working"] is None
+    assert state["data"]["steps"]
+    assert state["requested_cell"] is state["working"] is None
     assert "export default" in state["_esm"]
     data, _ = shown._repr_mimebundle_()
     assert "<table" in data["text/html"]  # for whoever reads the notebook elsewhere
@@ -41,7 +41,7 @@ def test_every_cell_is_answered_as_python_derives_it() -> None:
         rows, columns = solution[key].shape
         for row in range(rows):
             for column in range(columns):
-                shown.set_state({"asked": {"key": key, "row": row, "column": column}})
+                shown.set_state({"requested_cell": {"key": key, "row": row, "column": column}})
                 answer = shown.working
                 assert (answer["key"], answer["row"], answer["column"]) == (key, row, column)
                 assert answer["working"]["text"] == solution.cell(key, row + 1, column + 1)
@@ -62,8 +62,8 @@ def test_every_cell_is_answered_as_python_derives_it() -> None:
 )
 def test_what_is_no_cell_has_no_working(asked: Any) -> None:
     shown = widget(PROBLEM)
-    shown.asked = {"key": "scores", "row": 0, "column": 0}
-    shown.asked = asked
+    shown.requested_cell = {"key": "scores", "row": 0, "column": 0}
+    shown.requested_cell = asked
     assert shown.working is None
 
 
@@ -72,10 +72,10 @@ def test_maps_of_heads_have_a_component() -> None:
     shown = widget(
         AttentionMaps("", tokens, tokens, [HeadMap("layer 1, head 1", [[1, 0], [0.5, 0.5]])])
     )
-    assert shown.shown == "maps"
-    texts = shown.told["maps"][0]["texts"]
+    assert shown.component == "maps"
+    texts = shown.data["maps"][0]["texts"]
     assert [[text and float(text) for text in row] for row in texts] == [[1, ""], [0.5, 0.5]]
-    shown.asked = {"key": "weights", "row": 0, "column": 0}
+    shown.requested_cell = {"key": "weights", "row": 0, "column": 0}
     assert shown.working is None
 
 

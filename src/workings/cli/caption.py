@@ -80,7 +80,7 @@ def _read_pictures(
 
     for file in arguments.pictures:
         try:
-            yield Path(file).name, read_image(Path(file), task.recipe.data.pixels)
+            yield Path(file).name, read_image(Path(file), task.recipe.data.image_size)
         except UserError as error:
             if errors is None:
                 raise
@@ -88,7 +88,7 @@ def _read_pictures(
     if not arguments.test:
         return
     held = task.load_test_set()
-    pictures, pixels = held.pictures["test"], held.pixels["test"]
+    pictures, pixels = held.images["test"], held.pixels["test"]
     for number in arguments.test:
         if not 1 <= number <= len(pictures):
             raise UserError(f"--test {number}: there are {len(pictures):,} test pictures")

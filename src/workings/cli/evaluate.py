@@ -1,7 +1,7 @@
 """Measure a trained model: a classifier on labelled examples, a language model on a text."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workings.tasks.base import Task
@@ -75,10 +75,12 @@ def _override_search(task: "Task", options: dict[str, float]) -> None:
     from dataclasses import replace
 
     from workings.errors import UserError
+    from workings.tasks.seq2seq import Seq2SeqTask
 
     if not options:
         return
-    if not hasattr(task.recipe, "search"):
+    if not isinstance(task, Seq2SeqTask):
         option = next(iter(options)).replace("_", "-")
         raise UserError(f"--{option} is for translators and captioners, which search")
-    task.recipe = replace(task.recipe, search=replace(task.recipe.search, **options))
+    search: Any = replace(task.recipe.search, **options)  # type: ignore[arg-type] # checked by it
+    task.recipe = replace(task.recipe, search=search)

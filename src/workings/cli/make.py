@@ -63,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.plain_text import escape_control
     from workings.problems.sheets import make_sheet
+    from workings.render.sheets import write_sheet
 
     sheet = make_sheet(
         arguments.kind,
@@ -76,10 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
         d_k=arguments.d_k,
         heads=arguments.heads,
         context=arguments.context,
-        hidden=arguments.hidden_size,
+        hidden_size=arguments.hidden_size,
         scale=arguments.scale,
     )
-    sheet.write(arguments.out)
+    write_sheet(sheet, arguments.out)
     for note in sheet.notes:
         sys.stderr.write(f"workings: note: {escape_control(note)}\n")
     count = len(sheet.exercises)

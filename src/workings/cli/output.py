@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workings.errors import UserError
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from workings.decode.sampling import Sampling
     from workings.recipes import SearchConfig
-    from workings.render.picture import Picture
 
     Search = TypeVar("Search", bound=SearchConfig)
 
@@ -48,21 +47,6 @@ def add_search_options(parser: "ArgumentParser", what: str) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="of what is drawn (0)")
 
 
-class Exportable(Protocol):
-    """What can be written in several formats."""
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str: ...
-    def to_html(self) -> str: ...
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-@runtime_checkable
-class Drawable(Exportable, Protocol):
-    """What can be drawn, too."""
-
-    def to_picture(self) -> "Picture": ...
-
-
 def supports_color() -> bool:
     """Say whether the terminal wants colour (NO_COLOR and TERM=dumb do not)."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -93,8 +77,10 @@ def choose_format(file_format: str | None, out: str | None) -> str:
     return file_format
 
 
-def write_result(result: Exportable, file_format: str | None, out: str | None) -> None:
-    """Write what was found in a format; None: the one that the file's name ends in, or text."""
+def write_result(result: Any, file_format: str | None, out: str | None) -> None:
+    """Write a result in a format; None: the format that the file's name ends in, else text."""
+    from workings import render
+
     file_format = choose_format(file_format, out)
     if file_format == "json":
         write_output(json.dumps(result.to_dict()), out)
@@ -104,11 +90,11 @@ def write_result(result: Exportable, file_format: str | None, out: str | None) -
         write_output(page(result), out)
     elif file_format == "text":
         write_output(
-            result.to_text(width=terminal_width(), color=out is None and supports_color()), out
+            render.text(result, width=terminal_width(), color=out is None and supports_color()),
+            out,
         )
     else:
-        assert isinstance(result, Drawable)
-        picture = result.to_picture()
+        picture = render.picture(result)
         write_output(picture.svg() if file_format == "svg" else picture.png(), out)
 
 

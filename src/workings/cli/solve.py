@@ -46,8 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
         from workings.web.standalone_page import page
 
         write_output(page(solution), arguments.out)
+    elif arguments.format == "latex":
+        write_output(solution.latex(), arguments.out)
     else:
-        write_output(getattr(solution, arguments.format)(), arguments.out)
+        write_output(solution.to_json(), arguments.out)
     return 0
 
 

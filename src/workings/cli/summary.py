@@ -68,6 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
             f"workings: note: for {vocabulary:,} tokens{classes}; data may have fewer or more "
             "(--vocabulary, --classes)\n"
         )
-    if recipe.model.get("kind") == "ngrams":
+    if recipe.model.kind == "ngrams":
         sys.stderr.write("workings: note: n-grams are counted in the data: see a run's report\n")
     return 0

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:  # what is wrong with it is told before torch is there
             recipe, name = read_recipe(path, arguments.changes), path.stem
 
-    from workings.training.runs import restore_environment, train, write_record
+    from workings.training.runs import restore_environment, train_recipe, write_record
     from workings.training.trainer import TrainingInterrupt
 
     if like is not None:
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         name = f"{like.name}-again"
     out = arguments.out or Path("runs") / name
     try:
-        train(recipe, out, mode=arguments.mode, repeat_of=like)
+        train_recipe(recipe, out, mode=arguments.mode, repeat_of=like)
         if arguments.record:
             write_record(Path(out), Path(arguments.record))
     except TrainingInterrupt as stopped:

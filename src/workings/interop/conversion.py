@@ -36,6 +36,8 @@ from workings.recipes import (
     Recipe,
     TranslationDataConfig,
     TranslationRecipe,
+    parse_language_model_config,
+    parse_translator_config,
 )
 from workings.storage import (
     file_checksums,
@@ -140,7 +142,7 @@ def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -
         title=folder.resolve().name,
         data=TranslationDataConfig(set=IMPORTED, source=source, target=target),
         tokenizer=vocabularies.to_tokenizer_config(tokenizers),
-        model=marian.model_table,
+        model=parse_translator_config(marian.model_table),
     )
     task = Translation(recipe, tokenizers, marian.model)
     with _create_folder(run_folder) as part:
@@ -156,7 +158,7 @@ def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Pat
         title=folder.resolve().name,
         data=LanguageDataConfig(set=IMPORTED, context_length=model_table["max_positions"]),
         tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=vocab_size),
-        model=model_table,
+        model=parse_language_model_config(model_table),
     )
     with _create_folder(run_folder) as part:
         tokenizer.save(part / "tokenizer.json")

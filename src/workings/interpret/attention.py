@@ -13,13 +13,12 @@ from workings.data.tokenizers.base import BOS_TOKEN as BEGIN
 from workings.data.tokenizers.base import EOS_TOKEN, PAD_TOKEN
 from workings.errors import UserError, did_you_mean, truncate
 from workings.interpret.attention_maps import (
-    AttentionMaps,
-    HeadMap,
     ImageArray,
     check_index,
     check_single_sentence,
     compute_alignment,
 )
+from workings.interpret.results import AttentionMaps, HeadMap
 from workings.interpret.subwords import (
     build_target,
     build_translation_target,
@@ -31,7 +30,7 @@ from workings.models.captioning import ImageBatch, TransformerCaptioner
 from workings.models.classifiers import TransformerClassifier
 from workings.models.language import LanguageModel, TransformerLM
 from workings.models.translation import START, TransformerTranslator
-from workings.render.attention_maps import show_whitespace
+from workings.plain_text import show_whitespace
 from workings.tasks.captioning import Captioning, collate_pictures
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
@@ -103,7 +102,7 @@ def _find_classifier_stack(task: Classification, text: str) -> AttentionStack:
     padding = [PAD_TOKEN] * (
         _check_count(room, MAX_TOKENS) - len(tokens)
     )  # where it counts, it is looked at
-    front = task.recipe.model.get("padding") == "left"
+    front = task.padding == "left"
     return AttentionStack(
         model,
         "encoder",

@@ -2,9 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from math import isqrt
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from torch import Tensor
 
 from workings.data.tokenizers.base import EOS_TOKEN, Tokenizer
 from workings.errors import UserError
+from workings.interpret.results import AttentionMaps, CaptionAttention, HeadMap
 from workings.interpret.subwords import (
     average_rows_by_word,
     build_translation_target,
@@ -24,9 +23,6 @@ from workings.interpret.subwords import (
 )
 from workings.models.language import LanguageModel
 from workings.models.seq2seq import START
-from workings.models.translation import START
-from workings.render.caption_attention import CaptionAttention
-from workings.render.picture import Picture
 from workings.tasks.captioning import Captioning, collate_pictures
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
@@ -40,62 +36,6 @@ from workings.tasks.translation import (
 from workings.trace import Trace
 
 MAX_TOKENS = 512  # tokens
-
-
-@dataclass(frozen=True)
-class HeadMap:
-    """One head: how much each token of a row looks at each token of a column."""
-
-    name: str
-    weights: Sequence[Sequence[float]]
-
-
-@dataclass(frozen=True)
-class AttentionMaps:
-    """Heads that looked at the same: rows are what looks, columns what is looked at."""
-
-    title: str
-    rows: Sequence[str]
-    columns: Sequence[str]
-    maps: Sequence[HeadMap]
-    truncated_characters: int = 0
-    """how many characters at the end of the text were not read"""
-    is_alignment: bool = False
-    """whether the rows are of another text than the columns, written about it"""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold."""
-        return {
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-            "maps": [
-                {"name": one.name, "weights": [[round(w, 6) for w in row] for row in one.weights]}
-                for one in self.maps
-            ],
-        }
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
-        from workings.render import attention_maps
-
-        return attention_maps.render_text(self, width=width, color=color)
-
-    def to_picture(self) -> Picture:
-        """Draw all heads in one picture."""
-        from workings.render import attention_maps
-
-        return attention_maps.render_picture(self)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import attention_maps
-
-        return attention_maps.render_page(self)
-
-    def _repr_html_(self) -> str:
-        from workings.render import attention_maps
-
-        return attention_maps.render_fragment(self)
 
 
 def compute_attention_maps(

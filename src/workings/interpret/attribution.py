@@ -43,10 +43,10 @@ def explain(
     finally:
         task.model.train(was_training)
     if wanted and None in asked.values():
-        kind = task.recipe.model.get("kind", "recurrent")
+        kind = task.recipe.model.kind
         raise UserError(f"attention: a model of kind {kind} has none: ask by occlusion or gradient")
     return Attribution(
-        text=text,
+        input_text=text,
         spans=spans,
         unknown_tokens=[k for k, number in enumerate(ids) if number == task.tokenizer.unk_id],
         truncated_characters=cut,

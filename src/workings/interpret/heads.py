@@ -19,14 +19,13 @@ from workings.errors import UserError
 from workings.interpret.attention import AttentionStack, ModelInput, find_stack
 from workings.interpret.attention_maps import check_index
 from workings.layers.attention import MultiHeadAttention
-from workings.problems.derivation import derive
-from workings.problems.notation import TextNotation, format_decimal, typeset
+from workings.problems.derivation import CellDerivation, ModelValue, derive
+from workings.problems.notation import Formula, TextNotation, format_decimal, typeset
 from workings.problems.numbers import MAX_SIDE
 from workings.problems.problem import Problem
 from workings.problems.problem_file import MAX_PROBLEM_BYTES, format_toml
 from workings.problems.solution import MAX_NOTED_CELLS, Solution, get_axis_labels
-from workings.problems.worked_problem import Panel, WorkedProblem
-from workings.render.derivation import CellDerivation, ModelValue
+from workings.problems.worked_problem import Panel, WorkedProblem, WorkedResult
 from workings.tasks.seq2seq import Generation
 from workings.trace import Trace
 
@@ -51,7 +50,7 @@ Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class HeadProblem:
+class HeadProblem(WorkedResult):
     """A head as a problem, and its steps as the model has them."""
 
     problem: Problem
@@ -82,6 +81,10 @@ class HeadProblem:
         return replace(
             found, description=says, model_values=elsewhere, notes=[self.note] * bool(self.note)
         )
+
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return the working of one cell, counted from 1, with its largest terms only."""
+        return self.cell(key, row, column).working
 
     def _describe_cell(self, key: str, row: int, column: int) -> str:
         step, (rows, columns) = self.problem.get_step(key), self.problem.exact_matrices[key].shape
@@ -153,23 +156,6 @@ class HeadProblem:
             for i, row in enumerate(panel.cells, start=1)
         ]
         return replace(panel, cells=cells)
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write the whole head for a terminal."""
-        from workings.render import worked_text
-
-        return worked_text.render_text(self.to_worked_problem(), width=width, color=color)
-
-    def to_html(self) -> str:
-        """Write the whole head as one HTML file that needs nothing else."""
-        from workings.render import worked_html
-
-        return worked_html.render_page(self.to_worked_problem(notes=True))
-
-    def _repr_html_(self) -> str:
-        from workings.render import worked_html
-
-        return worked_html.render_fragment(self.to_worked_problem(notes=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Take it apart into what JSON can hold."""

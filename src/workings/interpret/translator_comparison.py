@@ -1,60 +1,15 @@
 """Translators on the same sentences: how good each is, where it fails, and whether that is luck."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from workings.data.parallel import SentencePair, list_parallel_datasets
 from workings.errors import UserError
+from workings.interpret.results import TranslatorComparison, TranslatorScores
 from workings.metrics import bleu
-from workings.metrics.bleu import CorpusScores, score_translations
-from workings.metrics.bootstrap import Comparison, compare_systems
-from workings.metrics.by_length import LengthBucket, score_by_length
-from workings.render.picture import Picture
+from workings.metrics.bleu import score_translations
+from workings.metrics.bootstrap import compare_systems
+from workings.metrics.by_length import score_by_length
 from workings.tasks.translation import Translation
-
-
-@dataclass(frozen=True)
-class TranslatorScores:
-    """One translator: its scores, these by length of the source, and it against the first one."""
-
-    name: str
-    scores: CorpusScores
-    buckets: Sequence[LengthBucket]
-    against_first: Comparison | None
-    training_overlap: int | None = 0
-    """how many of these sentences' pairs it was trained on; None: its data are not there"""
-
-
-@dataclass(frozen=True)
-class TranslatorComparison:
-    """All of them, in the order in which they were given."""
-
-    data: str
-    num_sentences: int
-    translators: Sequence[TranslatorScores]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold."""
-        return asdict(self)
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:  # noqa: ARG002
-        """Write it for a terminal."""
-        from workings.render import comparison
-
-        return comparison.render_translators_text(self.to_dict())
-
-    def to_picture(self) -> Picture:
-        """Draw BLEU by the length of the source: who has a bottleneck falls."""
-        from workings.render import comparison
-
-        return comparison.render_translators_picture(self.to_dict())
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import comparison
-
-        return comparison.render_translators_page(self.to_dict())
 
 
 def compare_translators(

@@ -1,7 +1,6 @@
 """How a text becomes numbers: standardise, tokenise, vectorise, embed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,23 +8,9 @@ from numpy.typing import NDArray
 
 from workings.data import Tokenizer, WordTokenizer, load_tokenizer, standardize
 from workings.errors import UserError
+from workings.interpret.results import VectorizedText
 
 SHOWN_DIMENSIONS = 4  # numbers of a vector
-
-
-@dataclass(frozen=True)
-class VectorizedText:
-    """What becomes of one text."""
-
-    text: str
-    standardized: str
-    tokens: list[str]
-    """as the model reads them: what is not in the vocabulary is the unknown token"""
-    ids: list[int]
-    vectors: list[list[float]]
-    """the first few numbers of each token's"""
-    width: int
-    """how many there are"""
 
 
 def vectorize_texts(

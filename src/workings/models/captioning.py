@@ -3,7 +3,7 @@
 They use the same decoders as translators, with the cells of a feature grid as the source.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +22,7 @@ from workings.models.seq2seq import (
 )
 from workings.models.vision import VisionEncoder, build_vision_encoder
 from workings.modules import build_model
-from workings.recipes import CellKind, parse_captioner_config
+from workings.recipes import CaptionerVariant, CellKind, parse_captioner_config
 from workings.trace import tap
 
 
@@ -209,15 +209,19 @@ CAPTIONERS: dict[str, Callable[..., Captioner]] = {
 
 
 def build_captioner(
-    table: dict[str, Any], vocab_size: int, *, pixels: int = 64, pretrained: bool = False
+    model: CaptionerVariant | Mapping[str, Any],
+    vocab_size: int,
+    *,
+    pixels: int = 64,
+    pretrained: bool = False,
 ) -> Captioner:
     """Build the model that a recipe's `[model]` section describes, with new weights.
 
     - `pixels`: height and width of the images.
     - `pretrained`: load the pretrained weights of the vision encoder if the recipe asks for them.
     """
-    kind, config = parse_captioner_config(table)
-    settings = dict(vars(config))
+    config = parse_captioner_config(model)
+    settings = config.settings()
     encoder = build_model(
         build_vision_encoder,
         name=settings.pop("encoder"),
@@ -226,4 +230,4 @@ def build_captioner(
         image_size=pixels,
         pretrained=settings.pop("pretrained") and pretrained,
     )
-    return build_model(CAPTIONERS[kind], vocab_size=vocab_size, encoder=encoder, **settings)
+    return build_model(CAPTIONERS[config.kind], vocab_size=vocab_size, encoder=encoder, **settings)

@@ -1,7 +1,7 @@
 """Text classifiers: token ids in, logits of the classes out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -18,12 +18,12 @@ from workings.layers.dropout import Dropout
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm
-from workings.modules import build_model
-from workings.recipes import CellKind, Padding, Pooling, parse_classifier_config
+from workings.modules import Rebuildable, build_model
+from workings.recipes import CellKind, ClassifierVariant, Padding, Pooling, parse_classifier_config
 from workings.trace import tap
 
 
-class TextClassifier(nn.Module, ABC):
+class TextClassifier(Rebuildable, ABC):
     """Base class of all text classifiers."""
 
     fixed_length: int | None = None  # the length of every text, if the model needs one
@@ -430,9 +430,14 @@ CLASSIFIERS: dict[str, Callable[..., TextClassifier]] = {
 }
 
 
-def build_classifier(table: dict[str, Any], vocab_size: int, num_classes: int) -> TextClassifier:
+def build_classifier(
+    model: ClassifierVariant | Mapping[str, Any], vocab_size: int, num_classes: int
+) -> TextClassifier:
     """Build the model that a recipe's `[model]` section describes, with new weights."""
-    kind, config = parse_classifier_config(table)
+    config = parse_classifier_config(model)
     return build_model(
-        CLASSIFIERS[kind], vocab_size=vocab_size, num_classes=num_classes, **vars(config)
+        CLASSIFIERS[config.kind],
+        vocab_size=vocab_size,
+        num_classes=num_classes,
+        **config.settings(),
     )

@@ -5,7 +5,7 @@ other, for generation.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -20,14 +20,14 @@ from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm, NormPlacement
-from workings.modules import build_model, has_hooks
-from workings.recipes import CellKind, parse_language_model_config
+from workings.modules import Rebuildable, build_model, has_hooks
+from workings.recipes import CellKind, LanguageModelVariant, parse_language_model_config
 from workings.trace import is_tracing, tap
 
 FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
 
 
-class LanguageModel(nn.Module, ABC):
+class LanguageModel(Rebuildable, ABC):
     """Base class: an embedding, layers that do not look ahead, and a head over the vocabulary."""
 
     max_positions: int | None = None  # the longest context, if it is limited
@@ -303,7 +303,9 @@ LANGUAGE_MODELS: dict[str, Callable[..., LanguageModel]] = {
 }
 
 
-def build_language_model(table: dict[str, Any], vocab_size: int) -> LanguageModel:
+def build_language_model(
+    model: LanguageModelVariant | Mapping[str, Any], vocab_size: int
+) -> LanguageModel:
     """Build the model that a recipe's `[model]` section describes, with new weights."""
-    kind, config = parse_language_model_config(table)
-    return build_model(LANGUAGE_MODELS[kind], vocab_size=vocab_size, **vars(config))
+    config = parse_language_model_config(model)
+    return build_model(LANGUAGE_MODELS[config.kind], vocab_size=vocab_size, **config.settings())

@@ -23,7 +23,7 @@ from workings.layers.loss import chunked_cross_entropy
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import DecoderBlock, LayerNorm, NormPlacement
-from workings.modules import has_hooks
+from workings.modules import Rebuildable, has_hooks
 from workings.recipes import CellKind
 from workings.trace import is_tracing, tap
 
@@ -41,7 +41,7 @@ class SourceBatch(Protocol):
 Source = TypeVar("Source", bound=SourceBatch)
 
 
-class ConditionalDecoder(nn.Module, ABC, Generic[Source]):
+class ConditionalDecoder(Rebuildable, ABC, Generic[Source]):
     """Base class: a target embedding, and a head over the vocabulary that may share its weights.
 
     `output_bias` gives a tied head a bias, as Marian has; an untied head always has one.

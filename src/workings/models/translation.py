@@ -1,6 +1,6 @@
 """Translators: a sentence in, logits of the next token of its translation out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +23,7 @@ from workings.models.seq2seq import (
     build_final_norm,
 )
 from workings.modules import build_model
-from workings.recipes import CellKind, parse_translator_config
+from workings.recipes import CellKind, TranslatorVariant, parse_translator_config
 
 __all__ = [
     "PAD",
@@ -236,13 +236,13 @@ TRANSLATORS: dict[str, Callable[..., Translator]] = {
 
 
 def build_translator(
-    table: dict[str, Any], source_vocab_size: int, target_vocab_size: int
+    model: TranslatorVariant | Mapping[str, Any], source_vocab_size: int, target_vocab_size: int
 ) -> Translator:
     """Build the model that a recipe's `[model]` section describes, with new weights."""
-    kind, config = parse_translator_config(table)
+    config = parse_translator_config(model)
     return build_model(
-        TRANSLATORS[kind],
+        TRANSLATORS[config.kind],
         source_vocab_size=source_vocab_size,
         target_vocab_size=target_vocab_size,
-        **vars(config),
+        **config.settings(),
     )

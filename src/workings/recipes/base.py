@@ -1,23 +1,25 @@
-"""What every recipe may say, whatever its task: tokenizer and training."""
+"""Sections that several kinds of recipes share: tokenizer, training, decoder, search."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from workings.config import build
-from workings.errors import UserError, did_you_mean, safe_repr
+from workings.config import Variant
+from workings.errors import UserError, safe_repr
 
 CellKind: TypeAlias = Literal["rnn", "gru", "lstm"]
 Padding: TypeAlias = Literal["masked", "unmasked", "left"]
 Pooling: TypeAlias = Literal["last", "max", "mean"]
+AttentionKind: TypeAlias = Literal["none", "fixed", "additive", "dot", "general"]
+MAX_LENGTH_PENALTY = 10  # above about 2, length alone decides
 
-
-# What a setting may be, whichever section it is in: enough for any model, and an end to slips.
+# The smallest and largest value of each integer key, in whatever section it is: large enough for
+# any model, small enough to catch typing errors.
 _INT_RANGES = {
     "seed": (0, 2**53),
     "max_length": (1, 10**7),
     "max_n": (1, 10**7),
     "vocab_size": (1, 10**8),
+    "padded_vocab_size": (1, 10**8),
     "min_count": (1, 10**9),
     "d_model": (1, 2**16),
     "hidden_size": (1, 2**16),
@@ -62,189 +64,217 @@ _FRACTION_KEYS = (
 
 
 class BoundedConfig:
-    """Settings that are refused where no model could be made with them."""
+    """Base of all sections: checks that numbers are within the range of their key."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            values = value if isinstance(value, tuple) else (value,)
             if name in _INT_RANGES:
-                least, most = _INT_RANGES[name]
-                if not values:
-                    raise UserError(f"{name} = []: at least one is needed")
-                for number in values:
-                    if number is not None and not least <= number <= most:
-                        raise UserError(
-                            f"{name} = {safe_repr(number)}: a whole number from {least} to {most:,}"
-                        )
+                _check_integers(name, value if isinstance(value, tuple) else (value,))
             elif name in _FRACTION_KEYS and value is not None and not 0 <= value < 1:
                 raise UserError(f"{name} = {value}: from 0 to below 1")
 
 
+def _check_integers(name: str, values: tuple[int | None, ...]) -> None:
+    low, high = _INT_RANGES[name]
+    if not values:
+        raise UserError(f"{name} = []: at least one is needed")
+    for number in values:
+        if number is not None and not low <= number <= high:
+            raise UserError(f"{name} = {safe_repr(number)}: a whole number from {low} to {high:,}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRecipe(BoundedConfig):
+    """The keys that every recipe begins with."""
+
+    task: str
+    """the kind of recipe: classify, language, translate or caption"""
+    title: str = ""
+    """its name in reports"""
+    seed: int = 0
+    """seed of all random numbers"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(BoundedConfig, Variant):
+    """Base of the settings of all kinds of models.
+
+    In a recipe, `model.kind` selects the class, and `model.size` the defaults in its `sizes`.
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(BoundedConfig):
-    """How text becomes tokens."""
+    """How text is split into tokens."""
 
     kind: Literal["words", "characters", "byte-pair"] = "words"
     """words (basic English), characters or byte-pair"""
     vocab_size: int = 20_000
-    """at most so many tokens, the specials among them"""
+    """largest number of tokens, special ones included"""
     min_count: int = 1
-    """rarer tokens are unknown"""
+    """tokens that occur less often become unknown"""
+    padded_vocab_size: int | None = None
+    """fill a smaller vocabulary up to this size with tokens that no text has; none: leave it"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(BoundedConfig):
-    """How to train."""
+    """Optimization, schedule, checkpoints and hardware."""
 
     epochs: int = 5
     """passes over the training data"""
     batch_size: int = 64
-    """examples in a step"""
+    """examples in a batch"""
     accumulate: int = 1
-    """batches whose gradients are added up before a step"""
+    """batches whose gradients are summed for one step"""
     optimizer: Literal["adamw", "muon", "adam", "sgd"] = "adamw"
-    """how a step is made from gradients; muon: orthogonal steps for matrices, adamw for the rest"""
+    """adamw, adam, sgd, or muon: orthogonalized updates of matrices, adamw for all other weights"""
     learning_rate: float = 1e-3
-    """the learning rate at its highest"""
+    """peak learning rate"""
     weight_decay: float = 0.01
-    """weight decay, on matrices only"""
+    """weight decay, of matrices only"""
     momentum: float = 0.9
-    """of sgd"""
+    """momentum of sgd"""
     betas: tuple[float, ...] = (0.9, 0.999)
-    """of adam, adamw and muon (whose momentum is the first)"""
+    """decay rates of adam, adamw and muon (whose momentum is the first)"""
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
-    """how the rate goes on after the warm-up"""
+    """course of the learning rate after the warmup"""
     min_lr_ratio: float = 0.0
-    """where linear and cosine end: this share of the rate"""
+    """final learning rate of linear and cosine, as a fraction of the peak"""
     warmup: float = 0.0
-    """share of all steps during which the rate rises"""
+    """fraction of all steps over which the learning rate rises from 0"""
     clip_norm: float | None = 1.0
-    """longest gradient; none: as long as it likes"""
+    """largest gradient norm: longer gradients are scaled down; none: no clipping"""
     label_smoothing: float = 0.0
-    """label smoothing: the share of certainty given to the other classes"""
+    """probability mass spread over the other classes"""
     average: Literal["none", "ema", "last"] = "none"
-    """evaluate and keep averaged weights: an exponential mean, or the mean of the last epochs"""
+    """average the weights that are evaluated and saved: exponentially, or over the last epochs"""
     ema_decay: float = 0.999
-    """how much of the exponential mean is kept at each step"""
+    """decay of the exponential moving average per step"""
     average_last: int = 3
-    """over how many epochs the last ones are averaged"""
+    """number of epochs that `last` averages over"""
     patience: int | None = None
-    """stop after so many epochs without a better validation; none: never"""
+    """stop after so many epochs without an improvement on the validation data; none: never"""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """of the arithmetic, where the device has it"""
+    """number format of the forward pass"""
     device: str = "auto"
-    """cpu, cuda, mps; auto: the best there is"""
+    """cpu, cuda or mps; auto: the fastest available"""
     compile: bool = False
-    """compile the model first (torch.compile)"""
+    """compile the model with torch.compile"""
     keep_checkpoints: int = 2
-    """checkpoints to keep beside the best"""
+    """number of checkpoints to keep besides the best"""
     save_every: int | None = None
-    """steps between checkpoints; none: one at the end of each epoch"""
+    """steps between checkpoints; none: one after each epoch"""
     parallelism: Literal["ddp", "fsdp"] = "ddp"
-    """with torchrun: every process holds all weights (DDP), or a part of them (FSDP2)"""
+    """with torchrun: ddp replicates the weights in each process, fsdp (FSDP2) shards them"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.learning_rate <= 0:
-            raise UserError(f"rate = {self.learning_rate}: it must be positive")
+            raise UserError(f"learning_rate = {self.learning_rate}: it must be positive")
         if self.weight_decay < 0:
-            raise UserError(f"decay = {self.weight_decay}: it must not be negative")
+            raise UserError(f"weight_decay = {self.weight_decay}: it must not be negative")
         if self.clip_norm is not None and self.clip_norm <= 0:
-            raise UserError(f"clip = {self.clip_norm}: it must be positive, or none")
+            raise UserError(f"clip_norm = {self.clip_norm}: it must be positive, or none")
         if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
             raise UserError(f"betas = {safe_repr(list(self.betas))}: two numbers from 0 to below 1")
 
 
-def check_choice(key: str, value: object, choices: Iterable[str]) -> str:
-    """Read a name that must be one of several."""
-    if not isinstance(value, str) or value not in choices:
-        word = value if isinstance(value, str) else ""
-        raise UserError(f"{key} = {safe_repr(value)}: {did_you_mean(word, choices)}")
-    return value
-
-
-def build_model_config(
-    table: dict[str, Any],
-    default_kind: str,
-    kinds: dict[str, type],
-    sizes: dict[str, dict[str, dict[str, Any]]],
-) -> tuple[str, Any]:
-    """Read a `[model]` section whose kind has a class of settings, and perhaps sizes."""
-    kind = check_choice("model.kind", table.get("kind", default_kind), kinds)
-    size, dial = table.get("size"), sizes.get(kind, {})
-    if size is not None and not dial:
-        raise UserError(f"model.size: {kind} has no sizes to choose from")
-    if size is not None:
-        check_choice("model.size", size, dial)
-    settings = {key: value for key, value in table.items() if key not in ("kind", "size")}
-    return kind, build(kinds[kind], {**dial.get(size or "", {}), **settings}, "model.")
-
-
-MAX_LENGTH_PENALTY = 10
-"""Length penalty, of which anything above 2 or so only looks at the length."""
-AttentionKind = Literal["none", "fixed", "additive", "dot", "general"]
-
-
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig(BoundedConfig):
-    """What everything has that writes."""
+class DecoderConfig(ModelConfig):
+    """What all conditional decoders (translators and captioners) have."""
 
     d_model: int = 128
-    """width of a token's vector"""
+    """width of the embeddings"""
     dropout: float = 0.1
-    """share of features dropped while training"""
+    """dropout rate"""
     tie_embeddings: bool = True
-    """what scores the tokens to be written is their embedding, turned over"""
+    """use the target embedding as output projection"""
     output_bias: bool = False
-    """tied, it has a bias for each token all the same, as Marian's; untied, it always has"""
+    """add a bias to a tied output projection, as Marian does; an untied one always has a bias"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentDecoderConfig(DecoderConfig):
-    """An RNN, GRU or LSTM that writes."""
+    """A recurrent decoder."""
 
+    kind: ClassVar[str] = "recurrent"
     cell: CellKind = "gru"
     """rnn, gru or lstm"""
     hidden_size: int = 256
-    """width of the state"""
+    """width of the hidden state"""
     layers: int = 1
-    """layers on top of each other"""
+    """number of layers"""
     attention: AttentionKind = "additive"
-    """what the decoder sees while it writes: none of it; one fixed vector at every step; or what
-    attention finds, by this similarity"""
+    """how the decoder sees the source: none; the same fixed vector at every step; or by attention
+    with additive, dot or general scores"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerDecoderConfig(DecoderConfig):
     """A Transformer decoder."""
 
+    kind: ClassVar[str] = "transformer"
     layers: int = 4
-    """blocks on top of each other"""
+    """number of blocks"""
     heads: int = 4
-    """attention heads in each"""
+    """attention heads per block"""
     d_ff: int | None = None
-    """width of the feed-forward layers; none: four times the embedding"""
+    """width of the feed-forward layers; none: four times d_model"""
     norm: Literal["pre", "post"] = "pre"
-    """where the norms stand"""
+    """layer norm before or after each sublayer"""
     activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "relu"
-    """of the feed-forward layers"""
+    """activation of the feed-forward layers"""
     attention_dropout: float = 0.0
-    """share of attention weights dropped while training: slow on a CPU"""
+    """dropout rate of the attention weights: slow on a CPU"""
     activation_dropout: float | None = None
-    """share of the feed-forward layers' hidden features dropped while training; none: as dropout"""
+    """dropout rate inside the feed-forward layers; none: the same as dropout"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig(BoundedConfig):
-    """How texts are found when they are scored."""
+    """How outputs are searched for in evaluation."""
 
     beams: int = 5
-    """sequences followed at once; 1: the likeliest token each time"""
+    """beam size; 1: greedy decoding"""
     length_penalty: float = 1.0
-    """how much longer texts are favoured; 0: not at all"""
+    """exponent of the length normalization ((5 + length) / 6) of Wu et al. (2016); 0: none"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not -MAX_LENGTH_PENALTY <= self.length_penalty <= MAX_LENGTH_PENALTY:
-            told = f"a number from -{MAX_LENGTH_PENALTY} to {MAX_LENGTH_PENALTY}"
-            raise UserError(f"length_penalty = {self.length_penalty}: {told}")
+            raise UserError(
+                f"length_penalty = {self.length_penalty}: "
+                f"a number from -{MAX_LENGTH_PENALTY} to {MAX_LENGTH_PENALTY}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledSamplingConfig(BoundedConfig):
+    """Scheduled sampling: a recurrent model is fed some of its own predictions in training."""
+
+    rate: float = 0.0
+    """final probability that an input is the model's own prediction"""
+    from_epoch: int = 0
+    """epochs of teacher forcing before it begins"""
+    ramp_epochs: int = 1
+    """epochs over which the rate rises linearly"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.rate <= 1:
+            raise UserError(f"rate = {self.rate}: from 0 to 1")
+
+    def rate_at(self, epoch: int) -> float:
+        """Return the sampling rate of an epoch, counted from 0.
+
+        >>> config = ScheduledSamplingConfig(rate=0.5, from_epoch=1, ramp_epochs=2)
+        >>> [config.rate_at(epoch) for epoch in range(5)]
+        [0.0, 0.0, 0.25, 0.5, 0.5]
+        """
+        return self.rate * min(max(epoch - self.from_epoch, 0) / self.ramp_epochs, 1)
+
+    def check_model(self, kind: str) -> None:
+        """Refuse scheduled sampling for models that are not recurrent."""
+        if self.rate and kind != "recurrent":
+            raise UserError(f"scheduled_sampling is for recurrent models, not a {kind}")

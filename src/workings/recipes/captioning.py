@@ -1,121 +1,137 @@
-"""What a recipe for a captioner may say."""
+"""Recipes for image captioners."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from workings.config import Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
     AttentionKind,
+    BaseRecipe,
     BoundedConfig,
+    CellKind,
     DecoderConfig,
     RecurrentDecoderConfig,
+    ScheduledSamplingConfig,
     SearchConfig,
     TokenizerConfig,
     TrainConfig,
     TransformerDecoderConfig,
-    build_model_config,
 )
-from workings.recipes.language_modeling import ScheduledSamplingConfig
 
 ENCODERS = ("residual", "vgg")
+_SMALL_ENCODER: dict[str, Any] = {"channels": [32, 64, 128], "blocks": 1}
+_MEDIUM_ENCODER: dict[str, Any] = {"channels": [32, 64, 128, 256], "blocks": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionDataConfig(BoundedConfig):
-    """What pictures to learn from, and what is said of them."""
+    """Images and their captions."""
 
     set: str = "scenes"
-    """a named set; or a file of captions: JSONL, CSV, Flickr's or COCO's"""
+    """a named dataset; or a file of captions: JSONL, CSV, Flickr's or COCO's format"""
     images: str = ""
-    """the folder or ZIP archive of the pictures; empty: where the captions are"""
+    """folder or ZIP archive of the images; empty: the folder of the captions"""
     image_size: int = 64
-    """height and width that every picture is brought to"""
+    """height and width that all images are resized to"""
     validation: float = 0.05
-    """share of the pictures held out for choosing, where the set does not"""
+    """fraction of the images held out for validation, where the dataset has no validation split"""
     augment: bool = False
-    """shift and mirror pictures while training; left and right change places in what is said"""
+    """shift and mirror images in training; mirroring swaps left and right in the captions"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionerConfig(DecoderConfig):
-    """What every captioner has."""
+    """What all captioners have."""
 
     encoder: str = "residual"
-    """what looks: residual or vgg, of our own; or torchvision/… or timm/… and a model's name"""
+    """image encoder: residual or vgg, trained from scratch; or torchvision/NAME or timm/NAME"""
     channels: tuple[int, ...] = (32, 64, 128)
-    """features after each stage of our own eyes, of which each halves the picture"""
+    """channels of each stage of residual and vgg; each stage halves height and width"""
     blocks: int = 1
-    """residual blocks, or a vgg's convolutions, in each stage"""
+    """residual blocks, or convolutions of a vgg, per stage"""
     pretrained: bool = False
-    """begin with the weights that torchvision or timm has for its eye"""
+    """start from the pretrained weights of a torchvision or timm encoder"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pretrained and self.encoder in ENCODERS:
-            raise UserError(f"pretrained: there are no weights for {self.encoder}: another eye")
+            raise UserError(
+                f"pretrained: there are no weights for {self.encoder}: choose another encoder"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentCaptionerConfig(CaptionerConfig, RecurrentDecoderConfig):
-    """RNN, GRU or LSTM (the notes' B6)."""
+    """RNN, GRU or LSTM (the course notes' B6)."""
 
-    cell: Literal["rnn", "gru", "lstm"] = "lstm"
+    sizes: ClassVar[Sizes] = {
+        "small": {**_SMALL_ENCODER, "d_model": 128, "hidden_size": 256},
+        "medium": {**_MEDIUM_ENCODER, "d_model": 256, "hidden_size": 512},
+    }
+    cell: CellKind = "lstm"
     """rnn, gru or lstm"""
     attention: AttentionKind = "additive"
-    """what the decoder sees of the picture: none but one vector to begin with; that vector, fixed,
-    at every step; or what attention finds in a grid, by this similarity"""
+    """how the decoder sees the image: none: by its initial state alone; fixed: one vector at every
+    step; or by attention over a grid, with additive, dot or general scores"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerCaptionerConfig(CaptionerConfig, TransformerDecoderConfig):
-    """A Transformer decoder with cross-attention over the grid."""
+    """A Transformer decoder with cross-attention over a grid of image features."""
 
+    sizes: ClassVar[Sizes] = {
+        "small": {**_SMALL_ENCODER, "d_model": 128, "layers": 2, "heads": 4},
+        "medium": {**_MEDIUM_ENCODER, "d_model": 256, "layers": 4, "heads": 8},
+    }
     layers: int = 2
     """blocks of the decoder"""
 
 
+# A recipe that does not state its kind of model has the first.
+CaptionerVariant: TypeAlias = RecurrentCaptionerConfig | TransformerCaptionerConfig
+CAPTIONER_KINDS: dict[str, type[CaptionerVariant]] = variants(CaptionerVariant)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CaptionTokenizerConfig(TokenizerConfig):
-    """How captions become tokens."""
+    """How captions are split into tokens."""
 
     vocab_size: int = 10_000
-    """at most so many tokens, the specials among them"""
+    """largest number of tokens, special ones included"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionSearchConfig(SearchConfig):
-    """How captions are found when they are scored."""
+    """How captions are searched for in evaluation."""
 
     beams: int = 3
-    """sequences followed at once; 1: the likeliest token each time"""
+    """beam size; 1: greedy decoding"""
     max_length: int = 40
-    """tokens of a caption"""
+    """longest caption, in tokens"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionTrainConfig(TrainConfig):
-    """How to train, in batches of pictures."""
+    """Optimization, with batches counted in images."""
 
     batch_size: int = 64
-    """pictures in a step, with all that is said of each"""
+    """images in a batch, each with all of its captions"""
     metric: Literal["loss", "bleu", "exact"] = "loss"
-    """by which of these, on the validation pictures, the best epoch is chosen: BLEU-4, or the
-    share of captions that are a reference word for word; searched for greedily"""
+    """validation metric by which the best epoch is chosen: the loss, BLEU-4, or the percentage of
+    captions that equal a reference; the last two by greedy decoding"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionRecipe(BoundedConfig):
-    """A recipe for a captioner."""
+class CaptionRecipe(BaseRecipe):
+    """A recipe for an image captioner."""
 
     task: Literal["caption"] = "caption"
-    """what kind of recipe this is"""
-    title: str = ""
-    """what it is called in reports"""
-    seed: int = 0
-    """everything random is drawn from it"""
+    """the kind of recipe"""
     data: CaptionDataConfig = field(default_factory=CaptionDataConfig)
     tokenizer: CaptionTokenizerConfig = field(default_factory=CaptionTokenizerConfig)
-    model: dict[str, Any] = field(default_factory=lambda: {"kind": "recurrent"})
+    model: CaptionerVariant = field(default_factory=lambda: parse_captioner_config({}))
     """kind, size (small, medium) and the settings of that kind of model"""
     scheduled_sampling: ScheduledSamplingConfig = field(default_factory=ScheduledSamplingConfig)
     search: CaptionSearchConfig = field(default_factory=CaptionSearchConfig)
@@ -123,47 +139,28 @@ class CaptionRecipe(BoundedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind, config = parse_captioner_config(self.model)
-        object.__setattr__(self, "model", {"kind": kind, **self.model})
-        if kind != "recurrent" and self.scheduled_sampling.rate:
-            raise UserError(f"forcing is for recurrent models, not a {kind}")
-        if self.train.batch_size < 2 and getattr(config, "attention", "") in ("none", "fixed"):
+        self.scheduled_sampling.check_model(self.model.kind)
+        if (
+            self.train.batch_size < 2
+            and isinstance(self.model, RecurrentCaptionerConfig)
+            and self.model.attention in ("none", "fixed")
+        ):
             raise UserError(
-                "train.batch_size = 1: one vector is told from others': 2 pictures or more"
+                f"train.batch_size = 1: model.attention = {self.model.attention!r} normalizes the "
+                "image vector over the batch, which needs 2 images or more"
             )
-        smallest = 2 ** len(config.channels)
-        if config.eye in ENCODERS and self.data.image_size < smallest:
+        smallest = 2 ** len(self.model.channels)
+        if self.model.encoder in ENCODERS and self.data.image_size < smallest:
             raise UserError(
-                f"data.image_size = {self.data.image_size}: {len(config.channels)} stages need "
+                f"data.image_size = {self.data.image_size}: {len(self.model.channels)} stages need "
                 f"{smallest} at least"
             )
 
 
-CAPTIONER_KINDS: dict[str, type] = {
-    "recurrent": RecurrentCaptionerConfig,
-    "transformer": TransformerCaptionerConfig,
-}
+def parse_captioner_config(model: CaptionerVariant | Mapping[str, Any]) -> CaptionerVariant:
+    """Return the settings that a `[model]` section states: kind, size and keys of that kind.
 
-_ENCODER_SIZES: dict[str, dict[str, Any]] = {
-    "small": {"channels": [32, 64, 128], "blocks": 1},
-    "medium": {"channels": [32, 64, 128, 256], "blocks": 2},
-}
-CAPTIONER_SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    "recurrent": {
-        "small": {**_ENCODER_SIZES["small"], "d_model": 128, "hidden_size": 256},
-        "medium": {**_ENCODER_SIZES["medium"], "d_model": 256, "hidden_size": 512},
-    },
-    "transformer": {
-        "small": {**_ENCODER_SIZES["small"], "d_model": 128, "layers": 2, "heads": 4},
-        "medium": {**_ENCODER_SIZES["medium"], "d_model": 256, "layers": 4, "heads": 8},
-    },
-}
-
-
-def parse_captioner_config(table: dict[str, Any]) -> tuple[str, Any]:
-    """Read a `[model]` section: its kind, and the settings of that kind.
-
-    >>> parse_captioner_config({"kind": "recurrent", "d_ff": 64})[1].hidden
-    64
+    >>> parse_captioner_config({"kind": "transformer", "heads": 2}).kind
+    'transformer'
     """
-    return build_model_config(table, "recurrent", CAPTIONER_KINDS, CAPTIONER_SIZES)
+    return build_variant(CAPTIONER_KINDS, model, "model")

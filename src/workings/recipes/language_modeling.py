@@ -1,171 +1,160 @@
-"""What a recipe for a language model may say."""
+"""Recipes for language models."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from workings.config import Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
+    BaseRecipe,
     BoundedConfig,
     CellKind,
+    ModelConfig,
+    ScheduledSamplingConfig,
     TokenizerConfig,
     TrainConfig,
-    build_model_config,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageDataConfig(BoundedConfig):
-    """What text to learn from, and in what pieces."""
+    """A text, and how it is cut into training sequences."""
 
     set: str = "python-source"
-    """a named text, or a file of plain text, gzip'd or not"""
+    """a named corpus, or a plain text file, gzipped or not"""
     validation: float = 0.1
-    """share of the text, at its end, that is held out for measuring"""
+    """fraction of the text, at its end, held out for validation"""
     context_length: int = 64
     """tokens in a training sequence"""
     eval_every: int = 200
-    """steps between measurements: what is called an epoch"""
+    """steps between evaluations: one epoch"""
     stateful: bool = False
-    """recurrent models only: windows follow each other, and the state is carried over"""
+    """recurrent models only: sequences follow each other, and each starts from the hidden state
+    at the end of the one before"""
     sample: int = 120
-    """tokens written after each epoch, to see what it has learned; 0: none"""
+    """tokens generated after each epoch as a sample; 0: none"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.validation < 1:
-            raise UserError(f"held_out = {self.validation}: above 0 and below 1")
+            raise UserError(f"validation = {self.validation}: above 0 and below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTokenizerConfig(TokenizerConfig):
-    """How text becomes tokens: letter by letter, where a recipe does not say."""
+    """How text is split into tokens."""
 
     kind: Literal["words", "characters", "byte-pair"] = "characters"
     """characters, byte-pair or words (basic English)"""
     vocab_size: int = 1000
-    """at most so many tokens, the specials among them"""
+    """largest number of tokens, special ones included"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig(BoundedConfig):
-    """What every language model has."""
+class LanguageModelConfig(ModelConfig):
+    """What all language models have."""
 
     d_model: int = 128
-    """width of a token's vector"""
+    """width of the embeddings"""
     dropout: float = 0.0
-    """share of features dropped while training"""
+    """dropout rate"""
     tie_embeddings: bool = False
-    """the head is the embedding, turned over"""
+    """use the embedding as output projection"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentLanguageModelConfig(LanguageModelConfig):
     """RNN, GRU or LSTM."""
 
+    kind: ClassVar[str] = "recurrent"
+    sizes: ClassVar[Sizes] = {
+        "small": {"d_model": 64, "hidden_size": 128},
+        "medium": {"d_model": 128, "hidden_size": 512},
+        "large": {"d_model": 256, "hidden_size": 1024, "layers": 2},
+    }
     cell: CellKind = "lstm"
     """rnn, gru or lstm"""
     hidden_size: int = 256
-    """width of the state"""
+    """width of the hidden state"""
     layers: int = 1
-    """layers on top of each other"""
+    """number of layers"""
     chrono_init: int | None = None
-    """lstm: steps that cells remember to begin with, from one to so many; none: about two"""
+    """lstm: initialize the gate biases for time constants of 1 to so many steps (Tallec and
+    Ollivier, 2018); none: about two steps"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerLanguageModelConfig(LanguageModelConfig):
     """A decoder-only Transformer."""
 
+    kind: ClassVar[str] = "transformer"
+    sizes: ClassVar[Sizes] = {
+        "small": {"d_model": 128, "layers": 4, "heads": 4},
+        "medium": {"d_model": 384, "layers": 6, "heads": 6},
+        "large": {"d_model": 768, "layers": 12, "heads": 12},
+    }
     layers: int = 4
-    """blocks on top of each other"""
+    """number of blocks"""
     heads: int = 4
-    """attention heads in each"""
+    """attention heads per block"""
     kv_heads: int | None = None
-    """key and value heads, each for several query heads; none: as many as heads"""
+    """key and value heads, each shared by several query heads; none: as many as heads"""
     d_ff: int | None = None
-    """width of the feed-forward layers; none: four times the embedding"""
+    """width of the feed-forward layers; none: four times d_model"""
     positions: Literal["learned", "sinusoidal", "rotary"] = "rotary"
-    """how a token knows its place"""
+    """positional encoding"""
     max_positions: int = 256
-    """for learned positions: how many there are"""
+    """number of learned positions"""
     norm: Literal["pre", "post"] = "pre"
-    """where the norms stand"""
+    """layer norm before or after each sublayer"""
     activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
-    """of the feed-forward layers; gelu-tanh: nearly gelu, as in GPT-2"""
+    """activation of the feed-forward layers; gelu-tanh: the approximation of gelu in GPT-2"""
     tie_embeddings: bool = True
-    """the head is the embedding, turned over"""
+    """use the embedding as output projection"""
+
+
+# A recipe that does not state its kind of model has the first.
+LanguageModelVariant: TypeAlias = TransformerLanguageModelConfig | RecurrentLanguageModelConfig
+LANGUAGE_KINDS: dict[str, type[LanguageModelVariant]] = variants(LanguageModelVariant)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduledSamplingConfig(BoundedConfig):
-    """Student forcing: feeding a recurrent model its own predictions while it trains."""
-
-    rate: float = 0.0
-    """share of the inputs that are the model's own, at its highest"""
-    from_epoch: int = 0
-    """epochs of teacher forcing before it begins"""
-    ramp_epochs: int = 1
-    """epochs over which the share rises"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.rate <= 1:
-            raise UserError(f"student = {self.rate}: from 0 to 1")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageRecipe(BoundedConfig):
+class LanguageRecipe(BaseRecipe):
     """A recipe for a language model."""
 
     task: Literal["language"] = "language"
-    """what kind of recipe this is"""
-    title: str = ""
-    """what it is called in reports"""
-    seed: int = 0
-    """everything random is drawn from it"""
+    """the kind of recipe"""
     data: LanguageDataConfig = field(default_factory=LanguageDataConfig)
     tokenizer: LanguageTokenizerConfig = field(default_factory=LanguageTokenizerConfig)
-    model: dict[str, Any] = field(default_factory=lambda: {"kind": "transformer"})
+    model: LanguageModelVariant = field(default_factory=lambda: parse_language_model_config({}))
     """kind, size (small, medium, large) and the settings of that kind of model"""
     scheduled_sampling: ScheduledSamplingConfig = field(default_factory=ScheduledSamplingConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind, model = parse_language_model_config(self.model)
-        object.__setattr__(self, "model", {"kind": kind, **self.model})
-        if kind != "recurrent" and (self.data.stateful or self.scheduled_sampling.rate):
-            raise UserError(f"data.stateful and forcing are for recurrent models, not a {kind}")
+        self.scheduled_sampling.check_model(self.model.kind)
+        if self.data.stateful and self.model.kind != "recurrent":
+            raise UserError(f"data.stateful is for recurrent models, not a {self.model.kind}")
         if self.data.stateful and self.scheduled_sampling.rate:
             raise UserError(
-                "data.stateful and scheduled_sampling.rate: a student begins every window anew"
+                "data.stateful and scheduled_sampling.rate exclude each other: with scheduled "
+                "sampling every sequence starts from a zero hidden state"
             )
-        learned = getattr(model, "positions", "none") == "learned"
-        if learned and self.data.context_length > model.max_positions:
+        if (
+            isinstance(self.model, TransformerLanguageModelConfig)
+            and self.model.positions == "learned"
+            and self.data.context_length > self.model.max_positions
+        ):
             raise UserError(
-                f"data.context_length = {self.data.context_length}: model.max_positions has {model.max_positions} positions"
+                f"data.context_length = {self.data.context_length}: the model has only "
+                f"model.max_positions = {self.model.max_positions}"
             )
 
 
-LANGUAGE_KINDS: dict[str, type] = {
-    "recurrent": RecurrentLanguageModelConfig,
-    "transformer": TransformerLanguageModelConfig,
-}
-
-LANGUAGE_SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    "recurrent": {
-        "small": {"d_model": 64, "hidden_size": 128},
-        "medium": {"d_model": 128, "hidden_size": 512},
-        "large": {"d_model": 256, "hidden_size": 1024, "layers": 2},
-    },
-    "transformer": {
-        "small": {"d_model": 128, "layers": 4, "heads": 4},
-        "medium": {"d_model": 384, "layers": 6, "heads": 6},
-        "large": {"d_model": 768, "layers": 12, "heads": 12},
-    },
-}
-
-
-def parse_language_model_config(table: dict[str, Any]) -> tuple[str, Any]:
-    """Read a language model's `[model]` section."""
-    return build_model_config(table, "transformer", LANGUAGE_KINDS, LANGUAGE_SIZES)
+def parse_language_model_config(
+    model: LanguageModelVariant | Mapping[str, Any],
+) -> LanguageModelVariant:
+    """Return the settings that a `[model]` section states: kind, size and keys of that kind."""
+    return build_variant(LANGUAGE_KINDS, model, "model")

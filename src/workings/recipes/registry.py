@@ -1,16 +1,18 @@
-"""A recipe from its file, and every key that some recipe has, as the command line writes it.
+"""The recipe of each task: reading one from a file, and listing its keys and settings.
 
-Nothing here needs torch: what is wrong with a recipe is told at once.
+Nothing here needs torch, so that a mistake in a recipe is reported at once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from workings.config import (
     Field,
     build,
+    check_choice,
     describe,
     key_types,
     load_table,
@@ -18,68 +20,76 @@ from workings.config import (
     to_table,
     toml_value,
 )
-from workings.recipes.base import check_choice
-from workings.recipes.captioning import CAPTIONER_KINDS, CaptionRecipe, parse_captioner_config
-from workings.recipes.classification import (
-    CLASSIFIER_KINDS,
-    ClassificationRecipe,
-    parse_classifier_config,
-)
-from workings.recipes.language_modeling import (
-    LANGUAGE_KINDS,
-    LanguageRecipe,
-    parse_language_model_config,
-)
-from workings.recipes.translation import (
-    TRANSLATOR_KINDS,
-    TranslationRecipe,
-    parse_translator_config,
-)
+from workings.errors import UserError, did_you_mean, truncate
+from workings.recipes.base import ModelConfig
+from workings.recipes.captioning import CAPTIONER_KINDS, CaptionRecipe
+from workings.recipes.classification import CLASSIFIER_KINDS, ClassificationRecipe
+from workings.recipes.language_modeling import LANGUAGE_KINDS, LanguageRecipe
+from workings.recipes.translation import TRANSLATOR_KINDS, TranslationRecipe
 
 Recipe: TypeAlias = CaptionRecipe | ClassificationRecipe | LanguageRecipe | TranslationRecipe
 
-RECIPES: dict[str, tuple[type, dict[str, type]]] = {
+RECIPES: dict[str, tuple[type[Recipe], Mapping[str, type[ModelConfig]]]] = {
     "caption": (CaptionRecipe, CAPTIONER_KINDS),
     "classify": (ClassificationRecipe, CLASSIFIER_KINDS),
     "language": (LanguageRecipe, LANGUAGE_KINDS),
     "translate": (TranslationRecipe, TRANSLATOR_KINDS),
 }
-"""The recipe of each task, and the kinds of models that it may ask for."""
-
-
-def list_recipe_keys() -> dict[str, Any]:
-    """Name them all with their kinds, whatever the task and the kind of model.
-
-    >>> "train.epochs" in list_recipe_keys(), "model.kind" in list_recipe_keys(), "epochs" in list_recipe_keys()
-    (True, True, False)
-    """
-    found: dict[str, Any] = {"model.kind": str, "model.size": str}
-    for recipe, kinds in RECIPES.values():
-        found |= key_types(recipe)
-        for config in kinds.values():
-            found |= key_types(config, "model.")
-    return found
+"""The recipe of each task, and the settings of each kind of model that it may have."""
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe and change it as the command line says: `--train.epochs 3`."""
-    table = override(load_table(path), overrides, list_recipe_keys() if overrides else None)
+    """Read a recipe from a TOML file; `overrides` are words such as `--train.epochs 3`."""
+    return build_recipe(load_table(path), overrides)
+
+
+def builtin_recipes() -> dict[str, Path]:
+    """Return the files of the recipes that come with the package, by name."""
+    packaged = Path(str(files("workings"))) / "builtin_recipes"
+    folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def find_recipe(name: str | Path) -> Path:
+    """Return the file of a recipe that is given by its path or by the name of a built-in one."""
+    path, builtin = Path(name), builtin_recipes()
+    if path.is_file():
+        return path
+    if str(name) in builtin:
+        return builtin[str(name)]
+    raise UserError(
+        f"{truncate(str(name))}: neither a file nor a built-in recipe: "
+        f"{did_you_mean(path.stem, builtin)}"
+    )
+
+
+def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> Recipe:
+    """Build the recipe of the task that a table names (`classify` without a name).
+
+    >>> build_recipe({"task": "translate"}, ["--data.source", "1"]).data.source
+    '1'
+    """
+    table = override(table, overrides, list_recipe_keys() if overrides else None)
     task = check_choice("task", table.get("task", "classify"), RECIPES)
-    recipe: Recipe = build(RECIPES[task][0], table)
-    return recipe
+    return build(RECIPES[task][0], table)
 
 
-_MODEL_PARSERS: dict[type, Callable[[dict[str, Any]], tuple[str, Any]]] = {
-    CaptionRecipe: parse_captioner_config,
-    ClassificationRecipe: parse_classifier_config,
-    LanguageRecipe: parse_language_model_config,
-    TranslationRecipe: parse_translator_config,
-}
+def list_recipe_keys() -> dict[str, Any]:
+    """Return the types of all keys, of all tasks and kinds of models.
+
+    >>> keys = list_recipe_keys()
+    >>> "train.epochs" in keys, "model.kind" in keys, "model.heads" in keys, "epochs" in keys
+    (True, True, True, False)
+    """
+    found: dict[str, Any] = {}
+    for recipe, _ in RECIPES.values():
+        found |= key_types(recipe)
+    return found
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A key with its value, as TOML has them; `usual`: the default, where the value is another."""
+    """A key and its value in TOML, and its default where that is another value."""
 
     key: str
     value: str
@@ -87,24 +97,22 @@ class Setting:
     help: str
 
 
-def list_settings(
-    recipe: CaptionRecipe | ClassificationRecipe | LanguageRecipe | TranslationRecipe,
-) -> list[Setting]:
-    """List every setting; those of the model, too, that its size or kind decides.
+def list_settings(recipe: Recipe) -> list[Setting]:
+    """List all settings of a recipe, those of its model included that it does not state.
 
     >>> [s for s in list_settings(ClassificationRecipe()) if s.key == "train.batch_size"]
-    [Setting(key='train.batch_size', value='64', usual='', help='examples in a step')]
+    [Setting(key='train.batch_size', value='64', default='', help='examples in a batch')]
     """
-    kind, model = _MODEL_PARSERS[type(recipe)](recipe.model)
-    named = {"kind": kind} | {k: v for k, v in recipe.model.items() if k == "size"}
-    table = to_table(recipe) | {"model": named | to_table(model)}
-    known = [*describe(type(recipe)), *describe(type(model), "model.")]
-    fields = {field.key: field for field in known}
+    model = recipe.model
+    stated = {k: v for k, v in to_table(model).items() if k in ("kind", "size")}
+    table = to_table(recipe) | {"model": stated | model.full_table()}
+    described = [*describe(type(recipe)), *describe(type(model), "model.")]
+    fields = {field.key: field for field in described}
     return [_build_setting(key, value, fields.get(key)) for key, value in flatten_table(table)]
 
 
-def flatten_table(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Give a table's values by their whole keys: `train.epochs`."""
+def flatten_table(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a nested table with their dotted keys: `train.epochs`."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from flatten_table(value, f"{prefix}{key}.")
@@ -113,11 +121,11 @@ def flatten_table(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def _build_setting(key: str, value: Any, field: Field | None) -> Setting:
-    written = _format_value(value)
+    text = _format_value(value)
     if field is None:
-        return Setting(key, written, "", "")
-    usual = _format_value("none" if field.default is None else field.default)
-    return Setting(key, written, "" if usual == written else usual, field.help)
+        return Setting(key, text, "", "")
+    default = _format_value("none" if field.default is None else field.default)
+    return Setting(key, text, "" if default == text else default, field.help)
 
 
 def _format_value(value: Any) -> str:

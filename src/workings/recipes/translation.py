@@ -1,119 +1,132 @@
-"""What a recipe for a translator may say."""
+"""Recipes for translators."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from workings.config import Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
     AttentionKind,
+    BaseRecipe,
     BoundedConfig,
     DecoderConfig,
     RecurrentDecoderConfig,
+    ScheduledSamplingConfig,
     SearchConfig,
     TokenizerConfig,
     TrainConfig,
     TransformerDecoderConfig,
-    build_model_config,
 )
-from workings.recipes.language_modeling import ScheduledSamplingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationDataConfig(BoundedConfig):
-    """What pairs of sentences to learn from."""
+    """Sentence pairs."""
 
     set: str = "emoji-names"
-    """a named set; a file with two columns (TSV, CSV, JSONL); or what two files, one a language,
-    or the folder of them, have in common: corpus/train"""
+    """a named dataset; a file with two columns (TSV, CSV, JSONL); the common beginning of two
+    files, one per language, such as corpus/train; or their folder"""
     source: str = "en"
-    """the language to translate from: its code, its column, or the ending of its file"""
+    """source language: its code, its column, or the suffix of its file"""
     target: str = "fr"
-    """the language to translate into"""
+    """target language"""
     validation: float = 0.05
-    """share of the pairs held out for choosing, where the set does not"""
+    """fraction of the pairs held out for validation, where the dataset has no validation split"""
     max_length: int = 100
     """words of a training sentence: pairs with a longer one are left out"""
     ratio: float = 3.0
-    """how many times as long one side may be as the other, of three words at least: other pairs
-    are left out"""
+    """pairs are left out where one side has more than so many times the words of the other, which
+    count as three at least"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationTokenizerConfig(TokenizerConfig):
-    """How sentences become tokens."""
+    """How sentences are split into tokens."""
 
     kind: Literal["words", "characters", "byte-pair", "pretrained"] = "byte-pair"  # type: ignore[assignment] # one more
-    """byte-pair, words (small letters) or characters; pretrained: the tokenizers of an imported model"""
+    """byte-pair, words (lowercased) or characters; pretrained: those of an imported model"""
     vocab_size: int = 4000
-    """at most so many tokens, the specials among them; in each language, if they are not joint"""
+    """largest number of tokens, special ones included; of each language, without shared_vocab"""
     shared_vocab: bool = True
     """one vocabulary for both languages"""
     lower: bool = False
-    """small letters only"""
+    """lowercase all text"""
     dropout: float = 0.0
-    """chance for a pair not to be merged, while training: words fall apart differently every
-    epoch"""
+    """BPE-dropout: probability that a merge is skipped in training, so that words are split
+    differently in each epoch"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dropout and self.kind != "byte-pair":
-            told = f"only byte-pair merges anything; with {self.kind}, 0"
-            raise UserError(f"dropout = {self.dropout}: {told}")
+            raise UserError(
+                f"dropout = {self.dropout}: only byte-pair has merges to drop; with {self.kind}, 0"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig(DecoderConfig):
-    """What every translator has."""
+    """What all translators have."""
 
     share_embeddings: bool = False
-    """one embedding for both languages, whose vocabulary must be joint"""
+    """one embedding for both languages, which needs tokenizer.shared_vocab"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentTranslatorConfig(TranslatorConfig, RecurrentDecoderConfig):
-    """RNN, GRU or LSTM: one reads, another writes (the notes' B7 and B8)."""
+    """Recurrent encoder and decoder: RNN, GRU or LSTM (the course notes' B7 and B8)."""
 
+    sizes: ClassVar[Sizes] = {
+        "small": {"d_model": 128, "hidden_size": 256},
+        "medium": {"d_model": 256, "hidden_size": 512},
+        "large": {"d_model": 512, "hidden_size": 1024, "layers": 2},
+    }
     bidirectional: bool = True
-    """read the source backwards as well"""
+    """encode the source backwards as well"""
     attention: AttentionKind = "additive"
-    """what the decoder sees of the source: none but the encoder's last state to begin with; that
-    state, fixed, at every step; or what attention finds there, by this similarity"""
+    """how the decoder sees the source: none: by its initial state alone; fixed: the encoder's last
+    state at every step; or by attention with additive, dot or general scores"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerTranslatorConfig(TranslatorConfig, TransformerDecoderConfig):
-    """Encoder and decoder (E4 to E6)."""
+    """Transformer encoder and decoder (E4 to E6)."""
 
+    sizes: ClassVar[Sizes] = {
+        "small": {"d_model": 128, "d_ff": 256, "layers": 4, "heads": 4},
+        "medium": {"d_model": 256, "d_ff": 1024, "layers": 4, "heads": 8},
+        "large": {"d_model": 512, "d_ff": 2048, "layers": 6, "heads": 8},
+    }
     layers: int = 4
     """blocks of the encoder, and of the decoder"""
     share_embeddings: bool = True
-    """one embedding for both languages, whose vocabulary must be joint"""
+    """one embedding for both languages, which needs tokenizer.shared_vocab"""
+
+
+# A recipe that does not state its kind of model has the first.
+TranslatorVariant: TypeAlias = TransformerTranslatorConfig | RecurrentTranslatorConfig
+TRANSLATOR_KINDS: dict[str, type[TranslatorVariant]] = variants(TranslatorVariant)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationTrainConfig(TrainConfig):
-    """How to train, in batches of tokens."""
+    """Optimization, with batches counted in tokens."""
 
     batch_size: int = 4096
-    """tokens in a step, padding among them, on the longer side"""
+    """tokens in a batch, padding included, on the longer side"""
     metric: Literal["loss", "bleu"] = "loss"
-    """by which of these, on the validation pairs, the best epoch is chosen; bleu is searched for
-    greedily"""
+    """validation metric by which the best epoch is chosen; for bleu, decoding is greedy"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationRecipe(BoundedConfig):
+class TranslationRecipe(BaseRecipe):
     """A recipe for a translator."""
 
     task: Literal["translate"] = "translate"
-    """what kind of recipe this is"""
-    title: str = ""
-    """what it is called in reports"""
-    seed: int = 0
-    """everything random is drawn from it"""
+    """the kind of recipe"""
     data: TranslationDataConfig = field(default_factory=TranslationDataConfig)
     tokenizer: TranslationTokenizerConfig = field(default_factory=TranslationTokenizerConfig)
-    model: dict[str, Any] = field(default_factory=lambda: {"kind": "transformer"})
+    model: TranslatorVariant = field(default_factory=lambda: parse_translator_config({}))
     """kind, size (small, medium, large) and the settings of that kind of model"""
     scheduled_sampling: ScheduledSamplingConfig = field(default_factory=ScheduledSamplingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -121,45 +134,20 @@ class TranslationRecipe(BoundedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kind, model = parse_translator_config(self.model)
-        object.__setattr__(self, "model", {"kind": kind, **self.model})
-        if kind != "recurrent" and self.scheduled_sampling.rate:
-            raise UserError(f"forcing is for recurrent models, not a {kind}")
-        # Pretrained tokenizers may be two ways to split into the pieces of one vocabulary.
-        if (
-            model.share_embeddings
-            and not self.tokenizer.shared_vocab
-            and self.tokenizer.kind != "pretrained"
-        ):
+        self.scheduled_sampling.check_model(self.model.kind)
+        # The two tokenizers of an imported model may share one vocabulary.
+        one_vocabulary = self.tokenizer.shared_vocab or self.tokenizer.kind == "pretrained"
+        if self.model.share_embeddings and not one_vocabulary:
             raise UserError(
-                "model.share_embeddings = true: one embedding needs one vocabulary: tokenizer.shared_vocab = true, "
-                "or model.share_embeddings = false"
+                "model.share_embeddings = true: one embedding needs one vocabulary: "
+                "tokenizer.shared_vocab = true, or model.share_embeddings = false"
             )
 
 
-TRANSLATOR_KINDS: dict[str, type] = {
-    "recurrent": RecurrentTranslatorConfig,
-    "transformer": TransformerTranslatorConfig,
-}
+def parse_translator_config(model: TranslatorVariant | Mapping[str, Any]) -> TranslatorVariant:
+    """Return the settings that a `[model]` section states: kind, size and keys of that kind.
 
-TRANSLATOR_SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    "recurrent": {
-        "small": {"d_model": 128, "hidden_size": 256},
-        "medium": {"d_model": 256, "hidden_size": 512},
-        "large": {"d_model": 512, "hidden_size": 1024, "layers": 2},
-    },
-    "transformer": {
-        "small": {"d_model": 128, "d_ff": 256, "layers": 4, "heads": 4},
-        "medium": {"d_model": 256, "d_ff": 1024, "layers": 4, "heads": 8},
-        "large": {"d_model": 512, "d_ff": 2048, "layers": 6, "heads": 8},
-    },
-}
-
-
-def parse_translator_config(table: dict[str, Any]) -> tuple[str, Any]:
-    """Read a `[model]` section: its kind, and the settings of that kind.
-
-    >>> parse_translator_config({"kind": "recurrent", "d_ff": 64})[1].hidden
-    64
+    >>> parse_translator_config({"kind": "recurrent", "hidden_size": 64}).kind
+    'recurrent'
     """
-    return build_model_config(table, "transformer", TRANSLATOR_KINDS, TRANSLATOR_SIZES)
+    return build_variant(TRANSLATOR_KINDS, model, "model")

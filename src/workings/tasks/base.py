@@ -1,10 +1,12 @@
-"""What the training engine needs to know of a task."""
+"""The base class of tasks: data, model, loss and metric, as the trainer sees them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,104 +14,184 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
+from workings.recipes import Recipe
 from workings.storage import CorruptFileError, read_tensors
+
+SPLIT_NAMES = ("train", "validation", "test")
+_OOM_PHRASES = (
+    "can't allocate",
+    "not enough memory",
+    "out of memory",
+    "bad allocation",
+    "bad_alloc",
+)
 
 
 @dataclass
 class BatchLoss:
-    """The mean loss of some examples, and sums of what else is to be averaged over them."""
+    """The mean loss of a batch, and sums over it of other metrics, to be averaged per epoch."""
 
     mean: Tensor
     sums: dict[str, float] = field(default_factory=dict)
 
 
-class Task(Protocol):
-    """Data, model, loss and metric, as the engine sees them."""
+class Task(ABC):
+    """Data, model, loss and metric of one kind of learning problem.
 
-    model: nn.Module  # what is trained
-    recipe: Any
-    data_info: dict[str, Any]  # what it learns from: how much, and its checksum
-    files: tuple[str, ...]  # which it writes beside the weights
-    metric: str  # the validation metric that decides which weights are best
+    A task is constructed from a recipe, its fitted preprocessing (such as a tokenizer) and a model.
+    """
+
+    model: nn.Module
+    recipe: Recipe
+    data_info: dict[str, Any]  # name, sizes and checksum of the training data
+    files: tuple[str, ...]  # what `save` writes beside the weights
+    metric: str  # the validation metric by which the best epoch is chosen
     higher_is_better: bool
-    batch_unit: str  # what the weight of a batch counts: examples, tokens
-    data_unit: str  # what `data_told` counts: texts, tokens, pairs, pictures
+    batch_unit: str  # what `weight` counts: examples or tokens
+    data_unit: str  # what `data_info` counts: texts, tokens, pairs or pictures
+    metrics: Mapping[str, "Callable[[Any], float]"] = {}  # further validation metrics, by name
+    callbacks: Sequence["Callable[[dict[str, Any]], None]"] = ()  # called after each epoch
+    history: Sequence[Mapping[str, Any]] = ()  # the log's record of each epoch
 
-    # -- the loop ----------------------------------------------------------------------------------
+    # -- training ----------------------------------------------------------------------------------
 
+    @abstractmethod
     def batches(self, epoch: int) -> Sequence[Sequence[Any]]:
-        """The training batches of an epoch, in order: cheap descriptions, the same every time.
+        """Return the training batches of an epoch as indices, the same at every call.
 
-        A batch is a sequence, of which each process takes its share.
+        Each process takes its share of every batch.
         """
 
+    @abstractmethod
     def weight(self, batch: Sequence[Any]) -> int:
-        """Over how many (examples, tokens) the loss of a batch is a mean."""
+        """Return the number of examples or tokens that the loss of a batch is averaged over."""
 
+    @abstractmethod
     def loss(self, batch: Sequence[Any], device: torch.device) -> BatchLoss:
-        """The loss of a batch, or of a share of one."""
+        """Compute the loss of a batch, or of a process's share of one."""
 
+    @abstractmethod
     def describe(self, batch: Sequence[Any]) -> str:
-        """Say in a few words what a batch is, for errors."""
+        """Describe a batch in a few words, for error messages."""
 
+    @abstractmethod
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
-        """Measure the model on the validation data."""
+        """Compute the metrics on the validation data."""
+
+    def validate(self, process_group: ProcessGroup) -> dict[str, float]:
+        """Compute the metrics on the validation data, those that the user added included."""
+        added = {f"validation_{name}": float(f(self)) for name, f in self.metrics.items()}
+        return {**self.evaluate(process_group), **added}
 
     def sample_outputs(self) -> dict[str, Any]:
-        """Something to be logged after an epoch, to see what has been learned."""
+        """Return sample outputs of the model, to be logged after an epoch."""
         return {}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What this process's batches hand on from step to step, for a checkpoint.
+        """Return the state that this process carries from step to step, for a checkpoint.
 
-        Tensors on the CPU, with a row for each of its share of a batch.
+        Tensors are on the CPU, with a row for each item of this process's share of a batch.
         """
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with what a checkpoint kept; refuse, by a ValueError, what does not fit."""
+        """Restore the state of a checkpoint; raise ValueError if it does not fit."""
         if state:
-            raise ValueError("nothing is carried over here")
+            raise ValueError("this task has no state to restore")
 
     # -- the run -----------------------------------------------------------------------------------
 
     @classmethod
-    def from_recipe(cls, recipe: Any, progress: ProgressCallback | None = None) -> "Task":
-        """Read the data that a recipe names, and make a fresh model.
+    @abstractmethod
+    def from_recipe(cls, recipe: Any, progress: ProgressCallback | None = None) -> Self:
+        """Read the data of a recipe, fit the preprocessing and build a new model.
 
-        `progress` hears how far it is with what takes time only once: fetching, decoding.
+        `progress` is called while data are downloaded or decoded.
         """
 
     @classmethod
-    def load(cls, folder: Path, recipe: Any, run_id: str | None = None) -> "Task":
-        """Read a run's files and best weights, which may have to bear its mark."""
+    def load(cls, folder: Path, recipe: Any, run_id: str | None = None) -> Self:
+        """Load a run's preprocessing and best weights; check the weights' run id, if given."""
+        preprocessing = cls.load_preprocessing(folder, recipe)
+        model = build_from_file(
+            lambda: cls.build_model(recipe, *preprocessing), folder / "model.safetensors", run_id
+        )
+        return cls(recipe, *preprocessing, model)  # type: ignore[call-arg] # see the class docstring
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What two processes must agree about: the data, and how it became numbers."""
+    @classmethod
+    @abstractmethod
+    def build_model(cls, recipe: Any, *preprocessing: Any) -> nn.Module:
+        """Build the model of a recipe with new weights."""
 
-    def with_weights(self, weights: dict[str, Tensor]) -> "Task":
-        """Another of this kind, on the same data, with a model of its own that has the weights."""
+    @property
+    @abstractmethod
+    def preprocessing(self) -> tuple[Any, ...]:
+        """The constructor's arguments between recipe and model: what `save` writes."""
 
-    def test(self, process_group: ProcessGroup) -> dict[str, float]:
-        """Measure once, at the end."""
+    @classmethod
+    @abstractmethod
+    def load_preprocessing(cls, folder: Path, recipe: Any) -> tuple[Any, ...]:
+        """Read what `save` wrote."""
 
-    def evaluate_on(self, data: str | None = None) -> dict[str, float]:
-        """Measure on data by name; without one, on the part that the recipe keeps for it."""
-
+    @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what is needed beside the weights."""
+        """Write the preprocessing."""
 
     def matches_folder(self, folder: Path) -> bool:
-        """Tell whether the files of a run are those that would be written today."""
+        """Return True if a run has the same preprocessing."""
+        return self.load_preprocessing(folder, self.recipe) == self.preprocessing
+
+    def with_weights(self, weights: dict[str, Tensor]) -> Self:
+        """Return a copy of this task, on the same data, whose own model has these weights.
+
+        The model of this one may be compiled, or sharded over several processes.
+        """
+        model = self.build_model(self.recipe, *self.preprocessing)
+        model.load_state_dict(weights)
+        other = copy(self)
+        other.model = model.eval()
+        return other
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must be equal in all processes: the data, and how they are encoded."""
+
+    @abstractmethod
+    def test(self, process_group: ProcessGroup) -> dict[str, Any]:
+        """Compute the metrics on the test data, once, after training."""
+
+    @abstractmethod
+    def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
+        """Compute the metrics on a named dataset or a file; None: on the recipe's test data."""
+
+    # -- helpers -----------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
+
+    @property
+    def local_group(self) -> ProcessGroup:
+        """A process group of this process alone."""
+        return ProcessGroup(self.device)
+
+    def check_trained_on(self, sha256: str) -> None:
+        """Refuse data that have changed since the training: other examples would be held out."""
+        if self.data_info.get("sha256", sha256) != sha256:
+            raise UserError(
+                f"{self.recipe.data.set} is not what this run was trained on: what was held out "
+                "cannot be reproduced; --data FILE evaluates on all of a file"
+            )
 
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def build_from_file(build: Callable[[], Model], path: Path, run_id: str | None) -> Model:
-    """Make a model and give it the weights of a file, which may have to bear a run's mark."""
+    """Build a model and load its weights from a file; check the file's run id, if given."""
     weights = read_tensors(path, run_id=run_id)
-    with torch.device("meta"):  # which takes no memory, whatever the recipe says
+    with torch.device("meta"):  # counts the parameters without allocating them
         size = _count_elements(build().state_dict())
     if size > _count_elements(weights):
         raise CorruptFileError(f"{path}: not the weights of this run's model, which has {size:,}")
@@ -125,20 +207,11 @@ def _count_elements(tensors: Mapping[str, Tensor]) -> int:
     return sum(t.numel() for t in tensors.values())
 
 
-_OOM_PHRASES = (
-    "can't allocate",
-    "not enough memory",
-    "out of memory",
-    "bad allocation",
-    "bad_alloc",
-)
-
-
 @contextmanager
 def oom_hint(
     activity: str, hint: str = "shorter texts or a smaller model need less"
 ) -> Iterator[None]:
-    """Say at what the memory was used up, and what would help."""
+    """Turn an out-of-memory error into a UserError that names the activity and a remedy."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -148,7 +221,7 @@ def oom_hint(
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Tell whether there was not enough memory, which torch says in several ways."""
+    """Return True if an error means too little memory; torch reports that in several ways."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in _OOM_PHRASES)
+        isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _OOM_PHRASES)
     )

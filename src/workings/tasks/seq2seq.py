@@ -1,4 +1,4 @@
-"""What tasks have in common whose models write: the loss of texts, forcing, shares of a search."""
+"""What the tasks with conditional decoders share: loss, scheduled sampling and generation."""
 
 import math
 from abc import abstractmethod
@@ -16,13 +16,16 @@ from workings.decode.beam import Hypothesis, length_limits
 from workings.decode.sampling import Sampling, generate
 from workings.distributed import ProcessGroup
 from workings.models.seq2seq import PAD, START, ConditionalDecoder, RecurrentDecoder, SourceBatch
+from workings.recipes import CaptionRecipe, TranslationRecipe
 from workings.tasks.base import BatchLoss, Task
 from workings.trace import Trace
+
+MAX_LOSS = 700.0  # nats: exp of more overflows
 
 
 @dataclass(frozen=True)
 class Generation:
-    """A text, the tokens it is made of, the log of its probability, and its rank's score."""
+    """A generated text: its tokens, its log probability, and the score it was ranked by."""
 
     text: str
     tokens: tuple[int, ...]
@@ -31,56 +34,54 @@ class Generation:
 
 
 class Seq2SeqTask(Task):
-    """Texts about something, and a model that learns to write them."""
+    """Target texts, each conditioned on a source, and a decoder that generates them."""
 
     batch_unit = "tokens"
+    recipe: CaptionRecipe | TranslationRecipe
     model: ConditionalDecoder[Any]
 
-    def __init__(self, recipe: Any) -> None:
+    def __init__(self, recipe: CaptionRecipe | TranslationRecipe) -> None:
         self.recipe = recipe
         self.metric = f"validation_{recipe.train.metric}"
         self.higher_is_better = recipe.train.metric != "loss"
         self.data_info: dict[str, Any] = {}
-        self._sampling_rate = 0.0  # share of the inputs that are the model's own
+        self._sampling_rate = 0.0  # of scheduled sampling, in the current epoch
 
     @abstractmethod
     def collate(
         self, split: str, batch: Sequence[int], device: torch.device
     ) -> tuple[SourceBatch, Int[Tensor, "texts time"], Int[Tensor, "texts time"]]:
-        """What is written about, the texts behind their start, and what follows each token."""
+        """Return the sources of a batch, the decoder's inputs and its targets."""
 
     @abstractmethod
     def list_eval_batches(self, split: str) -> Sequence[Sequence[int]]:
-        """The batches in which the loss on a part is measured."""
+        """Return the batches of a split for evaluation, in a fixed order."""
 
     def update_sampling_rate(self, epoch: int) -> None:
-        """Come to this epoch's share of inputs that are the model's own."""
-        forcing = self.recipe.scheduled_sampling
-        self._sampling_rate = forcing.student * min(
-            max(epoch - forcing.from_epoch, 0) / forcing.over, 1
-        )
+        """Set the rate of scheduled sampling to that of an epoch."""
+        self._sampling_rate = self.recipe.scheduled_sampling.rate_at(epoch)
 
     def loss(self, batch: Sequence[int], device: torch.device) -> BatchLoss:
-        """The mean cross-entropy of the next token of the texts."""
-        about, target, following = self.collate("train", batch, device)
+        """Compute the mean cross-entropy per target token."""
+        source, inputs, targets = self.collate("train", batch, device)
         smoothing = self.recipe.train.label_smoothing
-        total = self.model(about, target, following, smoothing, self._sampling_rate)
+        total = self.model(source, inputs, targets, smoothing, self._sampling_rate)
         return BatchLoss(total / self.weight(batch))
 
     @torch.no_grad()
     def evaluate_loss(self, split: str, process_group: ProcessGroup) -> dict[str, float]:
-        """The loss on a part, of which each process measures its share."""
+        """Compute loss and perplexity on a split; each process takes its share of every batch."""
         nats = tokens = 0.0
         for batch in self.list_eval_batches(split):
             share = list(process_group.shard_batch(batch))
-            # A model that is spread over the crew needs everybody for every batch.
-            about, target, following = self.collate(split, share or batch[:1], process_group.device)
-            loss = float(self.model(about, target, following))
+            # A sharded model needs all processes in every forward pass, even without a share.
+            source, inputs, targets = self.collate(split, share or batch[:1], process_group.device)
+            loss = float(self.model(source, inputs, targets))
             if share:
-                nats, tokens = nats + loss, tokens + int((following != PAD).sum())
-        summed = process_group.all_reduce_sum({"nats": nats, "tokens": tokens})
-        mean = summed["nats"] / summed["tokens"]
-        return {f"{split}_loss": mean, f"{split}_perplexity": math.exp(min(mean, 700.0))}
+                nats, tokens = nats + loss, tokens + int((targets != PAD).sum())
+        total = process_group.all_reduce_sum({"nats": nats, "tokens": tokens})
+        mean = total["nats"] / total["tokens"]
+        return {f"{split}_loss": mean, f"{split}_perplexity": math.exp(min(mean, MAX_LOSS))}
 
     def split_over_ranks(
         self,
@@ -88,27 +89,27 @@ class Seq2SeqTask(Task):
         process_group: ProcessGroup,
         generate: Callable[[list[int]], Iterable[str]],
     ) -> list[str]:
-        """Write about so many things, of which each process does its share."""
+        """Generate the texts of `count` sources; each process does its share of them."""
         self.model.eval()
-        mine = list(process_group.shard_batch(range(count)))
-        found = dict(zip(mine, generate(mine), strict=True))
-        everything = {
-            k: text for some in process_group.all_gather_object(found) for k, text in some.items()
+        share = list(process_group.shard_batch(range(count)))
+        generated = dict(zip(share, generate(share), strict=True))
+        texts = {
+            k: t for rank in process_group.all_gather_object(generated) for k, t in rank.items()
         }
-        return [everything[k] for k in range(count)]
+        return [texts[k] for k in range(count)]
 
 
 def shift_right(
     texts: Sequence[IdSequence], stop: int, device: torch.device
 ) -> tuple[Int[Tensor, "texts time"], Int[Tensor, "texts time"]]:
-    """Texts behind their start token, and what follows each of their tokens, the stop at last."""
-    target, _ = pad([[START, *ids] for ids in texts])
-    following, _ = pad([[*ids, stop] for ids in texts])
-    return target.to(device), following.to(device)
+    """Return the decoder's inputs (start token, then the text) and targets (text, then stop)."""
+    inputs, _ = pad([[START, *ids] for ids in texts])
+    targets, _ = pad([[*ids, stop] for ids in texts])
+    return inputs.to(device), targets.to(device)
 
 
 def get_stop_id(tokenizer: Tokenizer) -> int:
-    """The id that ends a text."""
+    """Return the id of the end-of-sequence token."""
     assert tokenizer.eos_id is not None
     return tokenizer.eos_id
 
@@ -120,33 +121,35 @@ def sample_texts(
     sampling: Sampling,
     max_length: int | Sequence[int],
 ) -> list[list[Hypothesis]]:
-    """One text about each thing, token by token as likely as the model finds it."""
+    """Sample one text for each source from the model's distribution."""
     tokens: list[list[int]] = [[] for _ in source.start_tokens()]
     limits = length_limits(max_length, len(tokens))
-    logs, done = [0.0] * len(tokens), [False] * len(tokens)
+    log_probabilities, done = [0.0] * len(tokens), [False] * len(tokens)
     sampling = replace(sampling, suppress_tokens=(PAD, START))
-    for chosen, scores in generate(model, source, max(limits), sampling):
-        chances = torch.log_softmax(scores.float(), -1)
+    for chosen, logits in generate(model, source, max(limits), sampling):
+        log_probs = torch.log_softmax(logits.float(), -1)
         for k, token in enumerate(chosen.tolist()):
             if done[k]:
                 continue
-            logs[k] += float(chances[k, token])
+            log_probabilities[k] += float(log_probs[k, token])
             if token != stop:
                 tokens[k].append(token)
             done[k] = token == stop or len(tokens[k]) == limits[k]
         if all(done):
             break
-    return [[Hypothesis(tuple(t), log, log)] for t, log in zip(tokens, logs, strict=True)]
+    return [
+        [Hypothesis(tuple(ids), log_probability, log_probability)]
+        for ids, log_probability in zip(tokens, log_probabilities, strict=True)
+    ]
 
 
 @torch.no_grad()
 def collect_cross_attention(
     model: ConditionalDecoder[Any], source: SourceBatch, target: Int[Tensor, "batch time"]
-) -> list[Float[Tensor, "batch heads time places"]]:
-    """Of each layer, how much each place of a text looks at each of what it is written about.
+) -> list[Float[Tensor, "batch heads time source"]]:
+    """Return the cross-attention weights of each layer; none for models without attention.
 
-    `target` begins with the start token: its row k is what was seen when token k + 1 was chosen.
-    Where nothing is looked at there are no layers.
+    `target` begins with the start token: row k has the weights at which token k + 1 was predicted.
     """
     if isinstance(model, RecurrentDecoder):
         if model.attention is None:

@@ -187,7 +187,7 @@ class Checkpoints:
                 return tensors, state
             except CorruptFileError as error:
                 warn(f"{folder.name} cannot be used ({error}): going on from the one before")
-                aside = folder.with_name(f"{folder.name}.damaged")
+                aside = folder.with_name(f"{folder.name}.corrupt")
                 shutil.rmtree(aside, ignore_errors=True)
                 with suppress(FileNotFoundError):  # another process of the crew was faster
                     folder.rename(aside)
@@ -238,7 +238,7 @@ def check_compatible(
         if like is None or t.shape not in ((), like.shape) or not t.is_floating_point():
             raise CorruptFileError(f"the optimiser has no room for {truncate(key)}")
     for key, t in tensors.get("average", {}).items():
-        name = key.removeprefix("mean.") if key.startswith("mean.") else key.split(".", 2)[-1]
+        name = key.removeprefix("ema.") if key.startswith("ema.") else key.split(".", 2)[-1]
         like = model.get(name)  # else last.K.NAME
         if like is None or like.shape != t.shape or like.dtype != t.dtype:
             raise CorruptFileError(f"the average has no room for {truncate(key)}")

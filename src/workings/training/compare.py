@@ -212,8 +212,8 @@ def _diff_curves(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> d
         for key in a.keys() & b.keys():
             if key in (*TIMING_KEYS, "kind", "epoch", "step") or a[key] == b[key]:
                 continue
-            apart = found.setdefault(key, {"from_epoch": a["epoch"], "at_most": 0.0})
-            apart["at_most"] = max(apart["at_most"], abs(a[key] - b[key]))
+            apart = found.setdefault(key, {"first_epoch": a["epoch"], "max_difference": 0.0})
+            apart["max_difference"] = max(apart["max_difference"], abs(a[key] - b[key]))
     return found
 
 
@@ -236,9 +236,9 @@ def _diff_predictions(first_run: Path, second_run: Path) -> dict[str, Any]:
     return {
         "texts": len(texts),
         "changed": len(changed),
-        "only_the_first_is_right": worse,
-        "only_the_second_is_right": better,
-        "some": [
+        "only_first_correct": worse,
+        "only_second_correct": better,
+        "examples": [
             {"text": texts[i], "label": examples[i].label, "first": before[i], "second": after[i]}
             for i in changed[:MAX_LISTED_TEXTS]
         ],

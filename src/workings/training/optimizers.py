@@ -222,7 +222,7 @@ class WeightAverage:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on, as flat tensors."""
-        state = {f"mean.{name}": w for name, w in (self._ema or {}).items()}
+        state = {f"ema.{name}": w for name, w in (self._ema or {}).items()}
         for k, weights in enumerate(self._recent_epochs):
             state |= {f"last.{k}.{name}": w for name, w in weights.items()}
         return state
@@ -231,7 +231,7 @@ class WeightAverage:
         """Go on from a state, each tensor where the model's weights are."""
         own = parameters_and_buffers(model)
         if self._ema is not None:
-            self._ema = {n: shard_like(state[f"mean.{n}"], own[n]).clone() for n in self._names}
+            self._ema = {n: shard_like(state[f"ema.{n}"], own[n]).clone() for n in self._names}
         self._recent_epochs.clear()
         epochs = sorted({int(key.split(".")[1]) for key in state if key.startswith("last.")})
         for k in epochs:
@@ -261,7 +261,7 @@ def average_from_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The averaged weights that a state holds; none where nothing is averaged."""
     found: dict[str, list[Tensor]] = {}
     for key in sorted(state, key=lambda key: (len(key), key)):  # last.9 before last.10
-        name = key.removeprefix("mean.") if key.startswith("mean.") else key.split(".", 2)[-1]
+        name = key.removeprefix("ema.") if key.startswith("ema.") else key.split(".", 2)[-1]
         found.setdefault(name, []).append(state[key])
     return {name: torch.stack(weights).mean(0) for name, weights in found.items()}
 

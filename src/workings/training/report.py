@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from workings import render
 from workings.config import to_table, to_toml
 from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
 from workings.io import write_text
 from workings.models.summary import summarize
+from workings.recipes import CaptionerConfig
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -22,7 +24,6 @@ from workings.render.training_report import (
     confusion_matrix_html,
     curve_chart,
     measure_names,
-    render_report_page,
     samples_html,
 )
 from workings.storage import read_json
@@ -44,7 +45,7 @@ def build_caption_sections(task: Captioning) -> list[tuple[str, str]]:
         expected = "<br>".join(escape_html(text) for text in picture.captions)
         shown.append(
             f'<h3 dir="auto">{escape_html(told.caption)}</h3>\n'
-            f'<p class="what" dir="auto">What was to be said:<br>{expected}</p>\n{caption_strip(told)}'
+            f'<p class="explanation" dir="auto">What was to be said:<br>{expected}</p>\n{caption_strip(told)}'
         )
     return [(f"Captions ({part})", "\n".join(shown))] if shown else []
 
@@ -72,10 +73,10 @@ def build_mistake_sections(task: Classification, split: str) -> list[tuple[str, 
 
 
 def _render_mistake(task: Classification, split: str, index: int, truth: str) -> str:
-    how = "attention" if task.recipe.model.get("kind") == "transformer" else "occlusion"
+    how = "attention" if task.recipe.model.kind == "transformer" else "occlusion"
     explanation = explain(task, task.examples[split][index].text, methods=[how])
     return (
-        f'<div class="wrong-one"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
+        f'<div class="mistake"><p>true: <b dir="auto">{escape_html(truth)}</b></p>'
         f"{render_summary(_truncate_explanation(explanation))}</div>"
     )
 
@@ -85,9 +86,9 @@ def _truncate_explanation(explanation: Attribution) -> Attribution:
     spans = [span for span in explanation.spans if span[1] <= MAX_CHARACTERS]
     return replace(
         explanation,
-        text=explanation.text
-        if len(explanation.text) <= MAX_CHARACTERS
-        else f"{explanation.text[:MAX_CHARACTERS]}…",
+        input_text=explanation.input_text
+        if len(explanation.input_text) <= MAX_CHARACTERS
+        else f"{explanation.input_text[:MAX_CHARACTERS]}…",
         spans=spans,
         unknown_tokens=[k for k in explanation.unknown_tokens if k < len(spans)],
         token_attributions=[
@@ -116,7 +117,7 @@ def write_report(folder: Path, task: Task) -> None:
     curves = [r for r in records if r["kind"] == "epoch"]
     result, recipe = read_json(folder / "result.json"), task.recipe
     report = TrainingReport(
-        title=recipe.title or recipe.model["kind"],
+        title=recipe.title or recipe.model.kind,
         lead=_write_lead(task, result),
         headline_metrics=format_result(result),
         notes=[f"{name}: {word}" for name, word in list_signatures(result)],
@@ -132,7 +133,7 @@ def write_report(folder: Path, task: Task) -> None:
         ),
         environment=format_environment(read_json(folder / "environment.json")),
     )
-    write_text(folder / "report.html", render_report_page(report))
+    write_text(folder / "report.html", render.html(report))
     chart = curve_chart(curves, measure_names(curves)[0])
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # the extra `pictures` is for those who want it
@@ -141,9 +142,11 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, told = task.recipe.model, task.data_info
-    began = f"from {model['eye']}'s weights" if model.get("pretrained") else "from scratch"
+    began = "from scratch"
+    if isinstance(model, CaptionerConfig) and model.pretrained:
+        began = f"from {model.encoder}'s weights"
     return (
-        f"{result['parameters']:,} parameters ({model['kind']}), trained {began} on "
+        f"{result['parameters']:,} parameters ({model.kind}), trained {began} on "
         f"{told['train']:,} {task.data_unit} of {told['set']} in {result['minutes']:.1f} minutes on "
         f"{_pluralize(result['threads'], 'thread')}; seed {task.recipe.seed}."
     )
@@ -156,7 +159,7 @@ def _pluralize(n: int, singular: str, plural: str = "") -> str:
 def format_result(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Write what a result says of a model, as it is read by people.
 
-    >>> figures({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
+    >>> format_result({"best_epoch": 1200, "test_accuracy": 0.875, "test_bleu_4": 21.0})
     [('best epoch', '1,200'), ('test accuracy', '87.50 %'), ('BLEU-4', '21.00')]
     """
     return [

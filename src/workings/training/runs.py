@@ -2,10 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -152,15 +152,22 @@ DATASET_NAMES: dict[str, Any] = {
 TaskType = TypeVar("TaskType", bound=Task)
 
 
-def train(
-    recipe: Recipe, folder: str | Path, *, mode: LogMode = "progress", repeat_of: Path | None = None
+def train_recipe(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    mode: LogMode = "progress",
+    repeat_of: Path | None = None,
+    prepare: Callable[[Task], None] | None = None,
 ) -> Task:
     """Train a recipe into a new folder; several processes of torchrun's do it together.
 
     Where it repeats a run, `like` that one, it must find the data that the run was trained on.
     """
     with os_error_hint(Path(folder)):
-        return _run(absolute_paths(recipe), Path(folder), mode, repeat_of=repeat_of)
+        return _run(
+            absolute_paths(recipe), Path(folder), mode, repeat_of=repeat_of, prepare=prepare
+        )
 
 
 def absolute_paths(recipe: Recipe) -> Recipe:
@@ -205,9 +212,19 @@ def resume(
             return _run(None, Path(out), mode, parallelism, extend_from=(Path(folder), epochs))
 
 
-def load(folder: str | Path) -> Task:
-    """Open a run: something that predicts, or goes on with a text."""
+@overload
+def load(folder: str | Path) -> Task: ...
+@overload
+def load(folder: str | Path, kind: type[TaskType]) -> TaskType: ...
+def load(folder: str | Path, kind: type[Task] = Task) -> Task:
+    """Load a run: its task with the best weights.
+
+    `kind` is the class of task that is expected, such as `Translation`: a run of another task is
+    refused, and a type checker knows the result's methods.
+    """
     folder = Path(folder)
+    if kind is not Task:
+        _check_task_kind(kind, read_run_recipe(folder), f"{folder}: a run")
     recipe = read_run_recipe(folder)
     if not (folder / "environment.json").exists():
         raise CorruptFileError(f"{folder / 'environment.json'}: missing")
@@ -279,6 +296,7 @@ def _run(
     parallelism: str | None = None,
     repeat_of: Path | None = None,
     extend_from: tuple[Path, int] | None = None,
+    prepare: Callable[[Task], None] | None = None,
 ) -> Task:
     with init_process_group() as crew, ExitStack() as held:
         recipe: Recipe = new_recipe or ClassificationRecipe()
@@ -296,6 +314,8 @@ def _run(
             crew.select_device(recipe.train.device)
             with show_data_progress(mode if crew.is_main_process else "quiet") as progress:
                 task: Task = TASKS[recipe.task].from_recipe(recipe, progress)
+            if prepare is not None:
+                prepare(task)
             check_trainable(task, recipe.train, crew.device, distributed=crew.world_size > 1)
             if repeat_of is not None:
                 _check_repeated_data(repeat_of, task)
@@ -323,7 +343,7 @@ def _run(
             if crew.world_size > 1
             else ""
         )
-        log.info(f"{recipe.title or recipe.model['kind']} → {folder}{by}")
+        log.info(f"{recipe.title or recipe.model.kind} → {folder}{by}")
         if left_out := task.data_info.get("filtered"):
             log.info(f"  {left_out}")
         if trainer.is_finished():
@@ -487,6 +507,7 @@ def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
             **measured,
         },
     )
+    best.history = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
     best.model.cpu()  # where a run that is loaded is, and all that looks into one works
     write_report(folder, best)
     said = format_metrics(measured) or "nothing was held out: there is nothing to measure on"

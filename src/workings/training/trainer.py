@@ -291,7 +291,7 @@ class Trainer:
             task.model.eval()
             with oom_hint(f"after step {progress.step}, with the held-out examples"):
                 measured = self.process_group.broadcast_object(
-                    task.evaluate(self.process_group)
+                    task.validate(self.process_group)
                 )  # one opinion on what is best
             took = time.perf_counter() - since
             # A model that is spread over a crew cannot be asked by one of them.
@@ -310,7 +310,10 @@ class Trainer:
                     write_tensors(self.folder / "model.safetensors", weights, self.run_id)
         progress.epoch, progress.batch = progress.epoch + 1, 0
         trained = {f"train_{name}": s / progress.num_items for name, s in progress.sums.items()}
-        self.log.log_epoch(progress, trained | measured, evaluation_seconds=took)
+        metrics = trained | measured
+        self.log.log_epoch(progress, metrics, evaluation_seconds=took)
+        for callback in task.callbacks:
+            callback({"epoch": progress.epoch, "step": progress.step, **metrics})
         if remark:
             self.log.log_samples(progress.epoch, remark)
         progress.sums, progress.num_items = {}, 0

@@ -119,7 +119,9 @@ def _add_problem_routes(app: FastAPI) -> None:
     @app.post("/api/export", response_class=Response)
     def export(given: requests.ExportRequest) -> Response:
         """Write a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
-        return problem_files.build_file_response(given.form, problem_files.export_problem(given))
+        return problem_files.build_file_response(
+            given.file_format, problem_files.export_problem(given)
+        )
 
 
 def _add_text_routes(app: FastAPI) -> None:

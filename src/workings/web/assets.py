@@ -42,7 +42,7 @@ def load_assets() -> dict[str, tuple[bytes, str]]:
 def component_css() -> str:
     """Write the components' rules, for where they stand by themselves; `style.css` comes first."""
     folder = files("workings.web") / "static"
-    own = [(folder / name).read_text(encoding="utf-8") for name in ("page.css", "look.css")]
+    own = [(folder / name).read_text(encoding="utf-8") for name in ("page.css", "inspect.css")]
     return "\n".join([_role_css(), *own])
 
 

@@ -80,11 +80,11 @@ class Comparer:
             beside = _compare_heads(*(_select_head(s, request.layer, request.head) for s in found))
         return ComparisonView(
             sides=[_build_side(*pair) for pair in zip(SIDE_NAMES, both, strict=True)],
-            says=says,
+            summary=says,
             pairs=pairs,
-            more=more,
+            num_omitted=more,
             stacks=shared,
-            beside=beside,
+            head_comparison=beside,
             notes=[] if shared else _explain_no_heads(*both),
         )
 
@@ -92,7 +92,11 @@ class Comparer:
         """An input's tokens in another order."""
         task = self._registry.load_task(request.run)
         found = measure_permutation(
-            task, request.text, request.order, seed=request.seed, use_positions=request.positions
+            task,
+            request.text,
+            request.order,
+            seed=request.seed,
+            use_positions=request.use_positions,
         )
         moved = [found.tokens[k] for k in found.order]
         last, heads = found.layers[-1], len(found.permuted_weights[0])
@@ -113,15 +117,19 @@ class Comparer:
             pairs = _build_pairs(*chances)[0]
         return PermutationView(
             tokens=list(found.tokens),
-            permuted=moved,
+            permuted_tokens=moved,
             residual=_format_scientific(last.max_difference),
-            says=_write_verdict(last, found.is_causal, found.position_encoding, request.positions),
-            removable=found.position_encoding in ("sinusoidal", "learned"),
+            summary=_write_verdict(
+                last, found.is_causal, found.position_encoding, request.use_positions
+            ),
+            has_removable_positions=found.position_encoding in ("sinusoidal", "learned"),
             layers=_build_layer_table(found.layers),
-            apart=_build_deviation_map(found.layers, moved),
+            deviation=_build_deviation_map(found.layers, moved),
             pairs=pairs,
             stacks=[SharedHeads(part="attention", layers=len(found.permuted_weights), heads=heads)],
-            beside=_compare_heads(*(_select_head(s, request.layer, request.head) for s in stack)),
+            head_comparison=_compare_heads(
+                *(_select_head(s, request.layer, request.head) for s in stack)
+            ),
         )
 
     def _run_side(self, side: SideRequest) -> _SideOutput:
@@ -135,7 +143,11 @@ def _build_side(name: str, side: _SideOutput) -> ComparisonSide:
     said = side.output
     notes = [*said.notes, *side.notes]
     return ComparisonSide(
-        name=name, text=said.text, note=said.note, pictured=said.caption_attention, notes=notes
+        name=name,
+        text=said.text,
+        note=said.note,
+        caption_attention=said.caption_attention,
+        notes=notes,
     )
 
 
@@ -260,7 +272,7 @@ def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadCompariso
         says = (
             f"The maps are {told}: no cell of one is a cell of the other, and nothing to subtract"
         )
-        return HeadComparison(first=maps[0], second=maps[1], difference=None, says=says)
+        return HeadComparison(first=maps[0], second=maps[1], difference=None, summary=says)
     apart = (second.weights - first.weights).double()
     of_texts = [*first.stack.query_tokens] != [*second.stack.query_tokens]
     difference = heatmaps.build_signed_heatmap(
@@ -274,7 +286,7 @@ def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadCompariso
     )
     says = f"At most {_format_scientific(float(apart.abs().max()))} apart"
     says += ", place by place: the tokens differ" if of_texts else ""
-    return HeadComparison(first=maps[0], second=maps[1], difference=difference, says=says)
+    return HeadComparison(first=maps[0], second=maps[1], difference=difference, summary=says)
 
 
 def _merge_labels(one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -292,7 +304,7 @@ def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
         ]
         for layer in layers
     ]
-    return PlainTable(head=head, rows=rows)
+    return PlainTable(header=head, rows=rows)
 
 
 def _build_deviation_map(layers: Sequence[LayerDifference], tokens: Sequence[str]) -> Heatmap:
@@ -345,7 +357,7 @@ def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) ->
         charts=[_build_runs_chart(watched, what, width) for what in shared[:MAX_CHARTS]],
         best=_build_best_table([*watched.values()], names),
         settings=PlainTable(
-            head=["setting", *names],
+            header=["setting", *names],
             rows=[[to_one_line(key), *map(_format_value, pair)] for key, pair in settings.items()],
         ),
     )
@@ -378,7 +390,7 @@ def _build_runs_chart(watched: dict[str, TrainingStatus], metric: str, width: in
         [f"{epoch:g}", *(format_metric(key, of.get(epoch, {}).get(key)) for _, key, of in columns)]
         for epoch in epochs
     ]
-    table = PlainTable(head=["epoch", *(name for name, _, _ in columns)], rows=rows)
+    table = PlainTable(header=["epoch", *(name for name, _, _ in columns)], rows=rows)
     return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
 
 
@@ -397,4 +409,4 @@ def _build_best_table(watched: Sequence[TrainingStatus], names: Sequence[str]) -
         ]
         for key in keys
     ]
-    return PlainTable(head=["best", *names], rows=rows)
+    return PlainTable(header=["best", *names], rows=rows)

@@ -26,7 +26,7 @@ Numbers = NDArray[np.float64]
 def build_palette(theme: str, signed: bool = False) -> Palette:
     """The colours of a theme's maps."""
     found = colors.color_ramp(theme, _LEVELS + 1, signed=signed)
-    return Palette(colours=found, inks=[colors.text_color_on(colour) for colour in found])
+    return Palette(colors=found, inks=[colors.text_color_on(colour) for colour in found])
 
 
 def build_weights_heatmap(
@@ -100,7 +100,7 @@ def _build_heatmap(
     small = max(numbers.shape) <= MAX_TABLE_SIDE
     return Heatmap(
         name=name,
-        says=description,
+        description=description,
         rows=list(rows),
         columns=list(columns),
         levels=_to_base64(levels),
@@ -110,7 +110,7 @@ def _build_heatmap(
         dark=build_palette("dark", signed),
         ticks=ticks,
         texts=_format_cells(numbers, levels) if small else None,
-        most=None if small else _find_largest(numbers, decimals),
+        largest_per_row=None if small else _find_largest(numbers, decimals),
     )
 
 

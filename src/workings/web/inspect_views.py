@@ -10,14 +10,13 @@ from workings.interpret.activations import ActivationReader
 from workings.interpret.attention import ALIGNMENT, StackWeights
 from workings.interpret.heads import HeadProblem
 from workings.plain_text import to_one_line
+from workings.problems.derivation import CellDerivation
 from workings.problems.notation import format_decimal, typeset
 from workings.render import derivation
 from workings.render.colors import color_step as colour_of
 from workings.tasks.base import Task
 from workings.tasks.language_modeling import LanguageModeling
-from workings.web import heatmaps, problem_views
-from workings.web import requests as asked
-from workings.web import responses as told
+from workings.web import heatmaps, problem_views, requests, responses
 from workings.web.markup import build_formula
 from workings.web.model_outputs import MAX_INPUT_TOKENS, ModelOutput
 from workings.web.problem_views import MAX_SIDE
@@ -43,7 +42,7 @@ def to_float64(value: Tensor) -> heatmaps.Numbers:
 
 def build_bars(
     output: ModelOutput, baseline: ModelOutput | None
-) -> tuple[list[told.ProbabilityBar], int]:
+) -> tuple[list[responses.ProbabilityBar], int]:
     """Bars for the likeliest, now or before, and how many are left out."""
     if output.probabilities is None:
         return [], 0
@@ -59,50 +58,54 @@ def build_bars(
     return bars, len(rank) - len(bars)
 
 
-def build_bar(name: str, probability: float, baseline: float | None = None) -> told.ProbabilityBar:
+def build_bar(
+    name: str, probability: float, baseline: float | None = None
+) -> responses.ProbabilityBar:
     """A bar; with what it was before, where something was changed."""
-    bar = told.ProbabilityBar(name=name, share=probability, text=format_percent(probability))
+    bar = responses.ProbabilityBar(
+        name=name, probability=probability, text=format_percent(probability)
+    )
     if baseline is None:
         return bar
     change = typeset(f"{100 * (probability - baseline):+.1f}")
-    return replace(bar, before=baseline, before_text=format_percent(baseline), change=change)
+    return replace(bar, baseline=baseline, baseline_text=format_percent(baseline), change=change)
 
 
 def build_generation(
     output: ModelOutput, baseline: ModelOutput | None
-) -> told.GenerationView | None:
+) -> responses.GenerationView | None:
     """A text that was written, beside the one before."""
     if output.text is None:
         return None
-    return told.GenerationView(
+    return responses.GenerationView(
         text=output.text,
         note=output.note,
-        before=None if baseline is None else baseline.text,
-        before_note="" if baseline is None else baseline.note,
+        baseline=None if baseline is None else baseline.text,
+        baseline_note="" if baseline is None else baseline.note,
     )
 
 
 def build_stack_view(
-    stack: StackWeights, ablated_heads: Sequence[asked.AblatedHead]
-) -> told.AttentionStackView:
+    stack: StackWeights, ablated_heads: Sequence[requests.AblatedHead]
+) -> responses.AttentionStackView:
     """All heads of a stack in small."""
     away = {(o.layer, o.head) for o in ablated_heads if o.part == stack.part}
     small = [
         [heatmaps.build_thumbnail(to_float64(head), stack.is_causal) for head in layer]
         for layer in stack.weights
     ]
-    return told.AttentionStackView(
+    return responses.AttentionStackView(
         part=stack.part,
-        called=stack.label,
+        label=stack.label,
         rows=len(stack.query_tokens),
         columns=len(stack.key_tokens),
         size=small[0][0][1],
         thumbs=[[drawn for drawn, _ in layer] for layer in small],
-        off=[
+        ablated=[
             [(i, j) in away for j in range(1, len(layer) + 1)]
             for i, layer in enumerate(small, start=1)
         ],
-        worked=stack.part != ALIGNMENT,
+        has_workings=stack.part != ALIGNMENT,
     )
 
 
@@ -120,15 +123,15 @@ def list_cell_groups(task: Task, num_tokens: int) -> list[str]:
 
 def build_strip(
     name: str, description: str, tokens: Sequence[str], values: Sequence[float], signed: bool = True
-) -> told.TokenStrip:
+) -> responses.TokenStrip:
     """Tokens, coloured by a number each."""
     largest = max(map(abs, values), default=0.0)
-    return told.TokenStrip(
+    return responses.TokenStrip(
         name=name,
-        says=description,
+        description=description,
         tokens=list(tokens),
         texts=[typeset(f"{value:.3f}") for value in values],
-        colours=[colour_of(value, largest) for value in values],
+        colors=[colour_of(value, largest) for value in values],
         largest=typeset(format_decimal(largest, 3)),
         signed=signed,
     )
@@ -140,24 +143,24 @@ def build_head_table(head: HeadProblem) -> ProblemTable | None:
     return problem_views.build_problem_table(head.problem) if max(sides) <= MAX_SIDE else None
 
 
-def build_derivation(
-    cell: derivation.CellDerivation, table: ProblemTable | None
-) -> told.DerivationView:
+def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> responses.DerivationView:
     """A cell, written out."""
     figures = derivation.format_numbers(cell) if cell.lines else []
-    return told.DerivationView(
+    return responses.DerivationView(
         title=to_one_line(cell.title),
         name=cell.name,
-        says=to_one_line(cell.description),
+        description=to_one_line(cell.description),
         formula=build_formula(cell.formula, cell.decimals),
-        before=[build_formula(one, cell.decimals) for one in cell.intermediates],
-        head=list(cell.header),
+        intermediates=[build_formula(one, cell.decimals) for one in cell.intermediates],
+        header=list(cell.header),
         lines=[
-            told.DerivationLine(name=to_one_line(line.name), numbers=row, marked=line.is_marked)
+            responses.DerivationLine(
+                name=to_one_line(line.name), numbers=row, is_marked=line.is_marked
+            )
             for line, row in zip(cell.lines, figures, strict=True)
         ],
         working=build_formula(cell.working, cell.decimals),
-        elsewhere=derivation.format_model_values(cell) if cell.model_values else [],
+        model_values=derivation.format_model_values(cell) if cell.model_values else [],
         notes=list(cell.notes),
         table=table,
     )

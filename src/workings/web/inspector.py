@@ -16,14 +16,12 @@ from workings.interpret.attention import ALIGNMENT, HeadIndex, StackWeights, abl
 from workings.interpret.attribution import explain
 from workings.interpret.heads import read_head
 from workings.interpret.positions import extract_position_vectors
-from workings.render.attention_maps import show_whitespace
+from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.trace import Trace
-from workings.web import heatmaps
-from workings.web import requests as asked
-from workings.web import responses as told
+from workings.web import heatmaps, requests, responses
 from workings.web.inspect_views import (
     build_bar,
     build_bars,
@@ -76,31 +74,33 @@ class Inspector:
         self._cache: OrderedDict[tuple[Task, str], CachedOutput] = OrderedDict()
         self._lock = Lock()
 
-    def inspect(self, request: asked.InspectRequest) -> told.InspectView:
+    def inspect(self, request: requests.InspectRequest) -> responses.InspectView:
         """What a run makes of an input; with heads off, beside what it makes of it with all."""
         task, seen = self._load_task(request), self._get_cached(request)
         before = (
-            self._get_cached(request.model_copy(update={"off": []})).output if request.off else None
+            self._get_cached(request.model_copy(update={"ablated_heads": []})).output
+            if request.ablated_heads
+            else None
         )
         found = seen.output
         bars, more = build_bars(found, before)
-        return told.InspectView(
+        return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
-            says=found.description,
+            description=found.description,
             tokens=list(found.tokens),
             bars=bars,
-            more=more,
-            written=build_generation(found, before),
-            pictured=found.caption_attention,
-            stacks=[build_stack_view(stack, request.off) for stack in seen.stacks],
-            cells=list_cell_groups(task, len(found.tokens)),
-            positions=extract_position_vectors(task.model) is not None,
+            num_omitted=more,
+            generation=build_generation(found, before),
+            caption_attention=found.caption_attention,
+            stacks=[build_stack_view(stack, request.ablated_heads) for stack in seen.stacks],
+            cell_groups=list_cell_groups(task, len(found.tokens)),
+            has_positions=extract_position_vectors(task.model) is not None,
             notes=[*found.notes, *seen.notes],
             light=heatmaps.build_palette("light"),
             dark=heatmaps.build_palette("dark"),
         )
 
-    def heatmap(self, request: asked.HeatmapRequest) -> told.Heatmap:
+    def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
         """One head's map."""
         stack = self._get_stack(request)
         name = stack.head_name(request.layer, request.head)
@@ -113,7 +113,7 @@ class Inspector:
             stack.is_causal,
         )
 
-    def export_page(self, request: asked.HeatmapRequest) -> str:
+    def export_page(self, request: requests.HeatmapRequest) -> str:
         """Write a part's heads as a page of their own; of many large ones the chosen one alone."""
         stack, found = self._get_stack(request), self._get_output(request)
         title = f"{request.text} → {found.text}" if request.part == ALIGNMENT else request.text
@@ -124,7 +124,7 @@ class Inspector:
             maps = stack.to_maps(title, (request.layer, request.head))
         return page(maps)
 
-    def derive_cell(self, request: asked.DerivationRequest) -> told.DerivationView:
+    def derive_cell(self, request: requests.DerivationRequest) -> responses.DerivationView:
         """One cell of a head's weights, written out; and the head as a problem, if it is small."""
         task, found = self._load_task(request), self._get_output(request)
         with self._ablate(task, request):
@@ -142,23 +142,25 @@ class Inspector:
             table = build_head_table(whole) or build_head_table(head(projected=True))
         return build_derivation(cell, table)
 
-    def complete(self, request: asked.CompletionRequest, deadline: Deadline) -> told.CompletionView:
+    def complete(
+        self, request: requests.CompletionRequest, deadline: Deadline
+    ) -> responses.CompletionView:
         """Go on with a text, for a while."""
         task, began = self._load_task(request), perf_counter()
         if not isinstance(task, LanguageModeling):
             raise UserError("only a language model goes on with a text")
         run_model(task, request)  # refuses what is too long
         how = Sampling(temperature=request.temperature, seed=request.seed)
-        written: list[told.TokenView] = []
+        written: list[responses.TokenView] = []
         with self._ablate(task, request):
             for one in task.stream(
-                request.text, request.tokens, how, num_alternatives=NUM_ALTERNATIVES
+                request.text, request.max_new_tokens, how, num_alternatives=NUM_ALTERNATIVES
             ):
                 written.append(
-                    told.TokenView(
+                    responses.TokenView(
                         text=one.text,
                         token=token_name(task.tokenizer, one.token),
-                        chance=format_percent(one.probability),
+                        probability_text=format_percent(one.probability),
                         bars=[
                             build_bar(token_name(task.tokenizer, name), p)
                             for name, p in one.alternatives
@@ -167,13 +169,15 @@ class Inspector:
                 )
                 if deadline.is_over:
                     break
-        short = deadline.is_over and len(written) < request.tokens
-        ended = f"it took too long: {len(written)} of {request.tokens} tokens" if short else ""
-        return told.CompletionView(
-            tokens=written, ended=ended, milliseconds=1000 * (perf_counter() - began)
+        short = deadline.is_over and len(written) < request.max_new_tokens
+        ended = (
+            f"it took too long: {len(written)} of {request.max_new_tokens} tokens" if short else ""
+        )
+        return responses.CompletionView(
+            tokens=written, stop_reason=ended, milliseconds=1000 * (perf_counter() - began)
         )
 
-    def explain(self, request: asked.InspectRequest) -> told.AttributionView:
+    def explain(self, request: requests.InspectRequest) -> responses.AttributionView:
         """Which words decided."""
         task = self._load_task(request)
         if not isinstance(task, Classification):
@@ -181,16 +185,16 @@ class Inspector:
         with self._ablate(task, request):
             found = explain(task, request.text)
         tokens = [show_whitespace(request.text[a:b]) for a, b in found.spans]
-        return told.AttributionView(
+        return responses.AttributionView(
             label=found.label,
-            against=found.runner_up,
+            contrast_label=found.runner_up,
             strips=[
                 build_strip(s.method, s.description, tokens, s.values, s.is_signed)
                 for s in found.token_attributions
             ],
         )
 
-    def read_cell(self, request: asked.CellsRequest) -> told.CellActivationsView:
+    def read_cell(self, request: requests.CellsRequest) -> responses.CellActivationsView:
         """One cell over a text, and which cells of its group vary most."""
         task = self._load_task(request)
         if not isinstance(task, LanguageModeling):
@@ -212,7 +216,7 @@ class Inspector:
         values = seen[:, cell - 1].astype(float).tolist()
         tokens = [show_whitespace(request.text[a:b]) for a, b in spans]
         says = "what it holds after each token"
-        return told.CellActivationsView(
+        return responses.CellActivationsView(
             group=group.name,
             size=group.size,
             cell=cell,
@@ -220,15 +224,15 @@ class Inspector:
             others=varied.tolist(),
         )
 
-    def describe_positions(self, request: asked.RunRequest) -> told.PositionsView:
+    def describe_positions(self, request: requests.RunRequest) -> responses.PositionsView:
         """How the model tells places apart."""
         found = extract_position_vectors(self._registry.load_task(request.run).model)
         if found is None:
             raise UserError("this model has no positions: it reads one token after the other")
         places = [str(k + 1) for k in range(len(found.vectors))]
         columns = [str(k + 1) for k in range(found.vectors.shape[1])]
-        return told.PositionsView(
-            says=found.description,
+        return responses.PositionsView(
+            description=found.description,
             maps=[
                 heatmaps.build_signed_heatmap(
                     "vectors", "a row for each place", places, columns, to_float64(found.vectors)
@@ -239,23 +243,25 @@ class Inspector:
             ],
         )
 
-    def _get_stack(self, request: asked.HeatmapRequest) -> StackWeights:
+    def _get_stack(self, request: requests.HeatmapRequest) -> StackWeights:
         stack = self._get_cached(_without_options(request)).get_stack(request.part)
         if request.layer > len(stack.weights) or request.head > len(stack.weights[0]):
             size = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
             raise UserError(f"layer {request.layer}, head {request.head}: there are {size}")
         return stack
 
-    def _load_task(self, request: asked.InspectRequest) -> Task:
+    def _load_task(self, request: requests.InspectRequest) -> Task:
         return self._registry.load_task(request.run)
 
-    def _ablate(self, task: Task, request: asked.InspectRequest) -> Trace:
-        return ablate_heads(task.model, [HeadIndex(o.part, o.layer, o.head) for o in request.off])
+    def _ablate(self, task: Task, request: requests.InspectRequest) -> Trace:
+        return ablate_heads(
+            task.model, [HeadIndex(o.part, o.layer, o.head) for o in request.ablated_heads]
+        )
 
-    def _get_output(self, request: asked.InspectRequest) -> ModelOutput:
+    def _get_output(self, request: requests.InspectRequest) -> ModelOutput:
         return self._get_cached(_without_options(request)).output
 
-    def _get_cached(self, request: asked.InspectRequest) -> CachedOutput:
+    def _get_cached(self, request: requests.InspectRequest) -> CachedOutput:
         key = self._load_task(request), request.model_dump_json()
         with self._lock:
             if key in self._cache:
@@ -268,15 +274,15 @@ class Inspector:
                 self._cache.popitem(last=False)
         return seen
 
-    def _run(self, request: asked.InspectRequest) -> CachedOutput:
+    def _run(self, request: requests.InspectRequest) -> CachedOutput:
         task = self._load_task(request)
         with self._ablate(task, request):
             found = run_model(task, request)
             return CachedOutput(found, *collect_request_stacks(task, request, found))
 
 
-def _without_options(request: asked.InspectRequest) -> asked.InspectRequest:
+def _without_options(request: requests.InspectRequest) -> requests.InspectRequest:
     """Only what an input is: what is kept goes by that."""
-    return asked.InspectRequest(
-        **{name: getattr(request, name) for name in asked.InspectRequest.model_fields}
+    return requests.InspectRequest(
+        **{name: getattr(request, name) for name in requests.InspectRequest.model_fields}
     )

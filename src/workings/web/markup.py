@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 
 from workings.problems.notation import MathMLNotation, Notation, TextNotation
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.web import responses
 from workings.web.responses import MarkupTree
 

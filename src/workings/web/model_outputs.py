@@ -22,9 +22,10 @@ from workings.interpret.attention import (
     find_attention_layers,
 )
 from workings.interpret.attention_maps import ImageArray, caption_attention
+from workings.interpret.results import CaptionAttention, WordAttention
+from workings.plain_text import show_whitespace
 from workings.problems.notation import typeset
-from workings.render.attention_maps import show_whitespace
-from workings.render.caption_attention import MAX_IMAGE_SIDE, CaptionAttention, WordAttention
+from workings.render.caption_attention import MAX_IMAGE_SIDE, word_darkness
 from workings.render.images import encode_png_alpha, encode_png_rgb, shrink_to_fit
 from workings.render.svg_writer import png_data_uri
 from workings.tasks.base import Task
@@ -33,7 +34,7 @@ from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.tasks.seq2seq import Generation
 from workings.tasks.translation import Translation
-from workings.web import requests as asked
+from workings.web import requests
 from workings.web.responses import CaptionAttentionView, CaptionTile
 
 MAX_INPUT_TOKENS = 2048  # tokens of a text
@@ -58,13 +59,13 @@ class ModelOutput:
         """What was written, if anything."""
         return None if self.generation is None else self.generation.text
 
-    def model_input(self, request: asked.InspectRequest) -> ModelInput:
+    def model_input(self, request: requests.InspectRequest) -> ModelInput:
         """What the model was given: a text, or a picture."""
         return request.text if self.image is None else self.image
 
 
 def collect_request_stacks(
-    task: Task, request: asked.InspectRequest, output: ModelOutput
+    task: Task, request: requests.InspectRequest, output: ModelOutput
 ) -> tuple[list[StackWeights], list[str]]:
     """Where a model's heads looked; or why that cannot be shown."""
     if not output.tokens and output.image is None:
@@ -77,7 +78,7 @@ def collect_request_stacks(
         return [], [str(error)]
 
 
-def run_model(task: Task, request: asked.InspectRequest) -> ModelOutput:
+def run_model(task: Task, request: requests.InspectRequest) -> ModelOutput:
     """Ask a run about an input."""
     for kind, ask in _RUN_BY_TASK.items():
         if isinstance(task, kind):
@@ -85,7 +86,7 @@ def run_model(task: Task, request: asked.InspectRequest) -> ModelOutput:
     raise AssertionError(type(task))
 
 
-def _classify(task: Classification, request: asked.InspectRequest) -> ModelOutput:
+def _classify(task: Classification, request: requests.InspectRequest) -> ModelOutput:
     ids, spans, cut = task.encode_with_spans(request.text)
     if not ids:
         raise UserError("no token was read: write a text")
@@ -99,7 +100,7 @@ def _classify(task: Classification, request: asked.InspectRequest) -> ModelOutpu
 
 
 @torch.no_grad()
-def _predict_next_token(task: LanguageModeling, request: asked.InspectRequest) -> ModelOutput:
+def _predict_next_token(task: LanguageModeling, request: requests.InspectRequest) -> ModelOutput:
     tokenizer, text = task.tokenizer, request.text
     spans = tokenizer.find_spans(text)
     if len(spans) > MAX_INPUT_TOKENS:
@@ -115,7 +116,7 @@ def _predict_next_token(task: LanguageModeling, request: asked.InspectRequest) -
     )
 
 
-def _translate(task: Translation, request: asked.InspectRequest) -> ModelOutput:
+def _translate(task: Translation, request: requests.InspectRequest) -> ModelOutput:
     read = task.tokenizers.encode_source(request.text)
     if len(read) > MAX_INPUT_TOKENS // 4:
         raise UserError(f"{len(read):,} tokens: the page translates {MAX_INPUT_TOKENS // 4}")
@@ -131,7 +132,7 @@ def _translate(task: Translation, request: asked.InspectRequest) -> ModelOutput:
     )
 
 
-def _caption(task: Captioning, request: asked.InspectRequest) -> ModelOutput:
+def _caption(task: Captioning, request: requests.InspectRequest) -> ModelOutput:
     pixels, name = _read_image(task, request)
     best = next(task.caption([pixels]))[0]
     told = caption_attention(task, pixels, best, name)
@@ -145,7 +146,7 @@ def _caption(task: Captioning, request: asked.InspectRequest) -> ModelOutput:
     )
 
 
-_RUN_BY_TASK: dict[type, Callable[[Any, asked.InspectRequest], ModelOutput]] = {
+_RUN_BY_TASK: dict[type, Callable[[Any, requests.InspectRequest], ModelOutput]] = {
     Classification: _classify,
     LanguageModeling: _predict_next_token,
     Translation: _translate,
@@ -153,8 +154,8 @@ _RUN_BY_TASK: dict[type, Callable[[Any, asked.InspectRequest], ModelOutput]] = {
 }
 
 
-def _read_image(task: Captioning, request: asked.InspectRequest) -> tuple[ImageArray, str]:
-    size = task.recipe.data.pixels
+def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[ImageArray, str]:
+    size = task.recipe.data.image_size
     if request.picture is None:
         scene = next(islice(generate_scenes("test"), request.scene - 1, None))
         return draw_scene(scene, size), f"scene {request.scene}: {scene.caption}"
@@ -168,7 +169,7 @@ def _read_image(task: Captioning, request: asked.InspectRequest) -> tuple[ImageA
 def build_caption_attention(caption: CaptionAttention) -> CaptionAttentionView:
     """Lay a caption out: the picture once, and a shadow a word."""
     return CaptionAttentionView(
-        photo=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
+        image=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
         name=caption.name,
         tiles=[_build_tile(look) for look in caption.word_attention()],
     )
@@ -178,8 +179,8 @@ def _build_tile(look: WordAttention) -> CaptionTile:
     return CaptionTile(
         word=look.word,
         note=look.summary,
-        says=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
-        shadow=png_data_uri(encode_png_alpha(look.darkness(), "#000000")),
+        description=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
+        overlay=png_data_uri(encode_png_alpha(word_darkness(look), "#000000")),
         frame=look.peak_box,
     )
 

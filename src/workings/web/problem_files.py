@@ -61,7 +61,7 @@ def build_sheet(request: SheetRequest) -> responses.SheetView:
             responses.ExerciseView(
                 name=exercise.name,
                 heading=task.heading,
-                tell=task.instructions,
+                instructions=task.instructions,
                 table=build_problem_table(exercise.problem),
             )
             for exercise, task in zip(sheet.exercises, page.problems, strict=True)
@@ -88,12 +88,12 @@ def build_file_response(file_format: str, content: str) -> Response:
 def export_problem(request: ExportRequest) -> str:
     """Write a problem, its solution or the report on it."""
     problem = request.table.to_problem()
-    if request.form == "toml":
+    if request.file_format == "toml":
         return format_toml(_problem_fields(request, problem))
     shown = problem.check() if request.report else problem.solve(request.decimals)
-    if request.form == "svg":
-        return shown.picture().svg()
-    return shown.latex() if request.form == "latex" else page(shown)
+    if request.file_format == "svg":
+        return shown.svg()
+    return shown.latex() if request.file_format == "latex" else page(shown)
 
 
 def _problem_fields(request: ExportRequest, problem: Problem) -> dict[str, Any]:

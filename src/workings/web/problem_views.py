@@ -91,7 +91,7 @@ def build_matrix_view(
         column_names=panel.column_names,
         texts=[[typeset(text) for text in row] for row in format_cells(panel, decimals)],
         values=[[format_exact(cell.value) for cell in row] for row in panel.cells],
-        colours=[[colour_of(cell.value, full) for cell in row] for row in panel.cells],
+        colors=[[colour_of(cell.value, full) for cell in row] for row in panel.cells],
         marks=[[cell.mark for cell in row] for row in panel.cells],
         largest=typeset(format_decimal(full, decimals)),
         part=step.part_index if step else None,
@@ -130,7 +130,7 @@ def build_problem_table(problem: Problem) -> responses.ProblemTable:
         given={name: format_as_given(problem.orient(cells)) for name, cells in given.items()},
         claims=[
             responses.ClaimView(
-                key=claim.key, again=claim.reprint, cells=_transpose_claim(problem, claim.numbers)
+                key=claim.key, reprint=claim.reprint, cells=_transpose_claim(problem, claim.numbers)
             )
             for claim in problem.claims
         ],

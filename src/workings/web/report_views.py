@@ -46,7 +46,7 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
             for link in find_error_links(report)
         ],
         given=build_given_views(problem, laid.givens),
-        open=[_build_open_step(problem, key) for key in keys if key not in claimed],
+        open_steps=[_build_open_step(problem, key) for key in keys if key not in claimed],
     )
 
 
@@ -81,7 +81,7 @@ def _build_step(
 ) -> responses.CheckedStepView:
     step, axes = checked_step.step, step_axes(problem, checked_step.step)
     return responses.CheckedStepView(
-        again=checked_step.claim.reprint,
+        reprint=checked_step.claim.reprint,
         verdict=checked_step.verdict,
         claimed=build_matrix_view(problem, step.key, claim_panel, decimals, axes, step),
         exact=build_matrix_view(
@@ -113,7 +113,7 @@ def _build_open_step(problem: Problem, key: str) -> responses.MatrixView:
     )
     blank = [["?" for _ in row] for row in laid.texts]
     none = [["" for _ in row] for row in laid.texts]
-    return replace(laid, texts=blank, values=none, colours=none, marks=none, largest="")
+    return replace(laid, texts=blank, values=none, colors=none, marks=none, largest="")
 
 
 def _build_finding(problem: Problem, finding: WrongCell, decimals: int) -> responses.FindingView:
@@ -122,13 +122,13 @@ def _build_finding(problem: Problem, finding: WrongCell, decimals: int) -> respo
     where = f"{format_step_title(problem.get_step(finding.key), problem)}, row {row + 1}, column {column + 1}"
     return responses.FindingView(
         key=finding.key,
-        again=finding.reprint,
-        where=where,
+        reprint=finding.reprint,
+        location=where,
         row=row,
         column=column,
         claimed=typeset(finding.claimed),
         expected=typeset(format_decimal(finding.expected, 6)),
-        carried=None
+        follow_through=None
         if finding.carried_value is None
         else typeset(format_decimal(finding.carried_value, 6)),
         working=build_formula(
@@ -145,8 +145,9 @@ def _build_cause(problem: Problem, cause: Cause, decimals: int) -> responses.Cau
     full = max((abs(v) for row in gives or [] for v in row if abs(v) < float("inf")), default=0.0)
     return responses.CauseView(
         name=cause.name,
-        reproduces=cause.reproduced_share,
-        says=cause.description,
-        gives=gives and [[typeset(format_decimal(v, decimals)) for v in row] for row in gives],
-        colours=gives and [[colour_of(v, full) for v in row] for row in gives],
+        explained_share=cause.reproduced_share,
+        description=cause.description,
+        resulting_cells=gives
+        and [[typeset(format_decimal(v, decimals)) for v in row] for row in gives],
+        colors=gives and [[colour_of(v, full) for v in row] for row in gives],
     )

@@ -38,7 +38,7 @@ class ClaimInput(RequestModel):
     """A step as somebody worked it out; `again` counts reprints of it."""
 
     key: Name
-    again: Annotated[int, Field(ge=0, le=20)] = 0
+    reprint: Annotated[int, Field(ge=0, le=20)] = 0
     cells: MatrixInput
 
 
@@ -69,7 +69,7 @@ class ProblemInput(RequestModel):
         """The claims under the tables that a file has for them."""
         kind, prints = KINDS.get(self.kind), dict[int, dict[str, Any]]()
         for claim in self.claims:
-            table = prints.setdefault(claim.again, {})
+            table = prints.setdefault(claim.reprint, {})
             *path, name = (format_claim_path(kind, claim.key) if kind else claim.key).split(".")
             for level in path:
                 inner = table.setdefault(level, {})
@@ -108,7 +108,7 @@ class HintRequest(ProblemRequest):
 class ExportRequest(ProblemRequest):
     """What to write as a file: the solution, or the report on what is claimed."""
 
-    form: Literal["toml", "latex", "html", "svg"]
+    file_format: Literal["toml", "latex", "html", "svg"]
     report: bool = False
 
 
@@ -194,7 +194,7 @@ class InspectRequest(RequestModel):
     text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)] = ""
     scene: SceneNumber = 1
     picture: Annotated[str, Field(max_length=MAX_PICTURE_LENGTH)] | None = None
-    off: list[AblatedHead] = Field(default=[], max_length=64)
+    ablated_heads: list[AblatedHead] = Field(default=[], max_length=64)
 
 
 class HeatmapRequest(InspectRequest):
@@ -218,7 +218,7 @@ class DerivationRequest(InspectRequest):
 class CompletionRequest(InspectRequest):
     """How to go on with a text; a temperature of 0 takes the likeliest."""
 
-    tokens: Annotated[int, Field(ge=1, le=MAX_NEW_TOKENS)] = 40
+    max_new_tokens: Annotated[int, Field(ge=1, le=MAX_NEW_TOKENS)] = 40
     temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 0.0
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
 

@@ -31,7 +31,7 @@ class MatrixView:
     column_names: list[str]
     texts: list[list[str]]
     values: list[list[str]]
-    colours: list[list[str]]
+    colors: list[list[str]]
     marks: list[list[str]]
     largest: str
     part: int | None = None
@@ -97,7 +97,7 @@ class CellWorking:
 class CheckedStepView:
     """A claimed step beside the exact one; `notes` say what a cell should be."""
 
-    again: int
+    reprint: int
     verdict: str
     claimed: MatrixView
     exact: MatrixView
@@ -109,10 +109,10 @@ class CauseView:
     """A mistake that leads to what was written, and the step as it would have it."""
 
     name: str
-    reproduces: str
-    says: str
-    gives: list[list[str]] | None
-    colours: list[list[str]] | None
+    explained_share: str
+    description: str
+    resulting_cells: list[list[str]] | None
+    colors: list[list[str]] | None
 
 
 @dataclass
@@ -120,13 +120,13 @@ class FindingView:
     """The first wrong number of a step."""
 
     key: str
-    again: int
-    where: str
+    reprint: int
+    location: str
     row: int
     column: int
     claimed: str
     expected: str
-    carried: str | None
+    follow_through: str | None
     working: FormulaView
     causes: list[CauseView]
 
@@ -153,7 +153,7 @@ class ReportView:
     findings: list[FindingView]
     links: list[ErrorLinkView]
     given: list[MatrixView]
-    open: list[MatrixView]
+    open_steps: list[MatrixView]
 
 
 @dataclass
@@ -161,7 +161,7 @@ class ClaimView:
     """A step as somebody worked it out."""
 
     key: str
-    again: int
+    reprint: int
     cells: list[list[str]]
 
 
@@ -209,7 +209,7 @@ class ExerciseView:
 
     name: str
     heading: str
-    tell: list[str]
+    instructions: list[str]
     table: ProblemTable
 
 
@@ -243,7 +243,7 @@ class ErrorResponse:
 class Palette:
     """The colours of a map's levels, and what can be read on each."""
 
-    colours: list[str]
+    colors: list[str]
     inks: list[str]
 
 
@@ -258,7 +258,7 @@ class Heatmap:
     """
 
     name: str
-    says: str
+    description: str
     rows: list[str]
     columns: list[str]
     levels: str
@@ -268,7 +268,7 @@ class Heatmap:
     dark: Palette
     ticks: list[tuple[int, str]]
     texts: list[list[str]] | None
-    most: list[list[tuple[int, str]]] | None
+    largest_per_row: list[list[tuple[int, str]]] | None
 
 
 @dataclass
@@ -279,13 +279,13 @@ class AttentionStackView:
     """
 
     part: str
-    called: str
+    label: str
     rows: int
     columns: int
     size: tuple[int, int]
     thumbs: list[list[str]]
-    off: list[list[bool]]
-    worked: bool  # whether a cell can be written out, and a head switched off
+    ablated: list[list[bool]]
+    has_workings: bool  # whether a cell can be written out, and a head switched off
 
 
 @dataclass
@@ -293,10 +293,10 @@ class ProbabilityBar:
     """How likely something is; with heads switched off, `before` and `change` as well."""
 
     name: str
-    share: float
+    probability: float
     text: str
-    before: float | None = None
-    before_text: str = ""
+    baseline: float | None = None
+    baseline_text: str = ""
     change: str = ""
 
 
@@ -305,10 +305,10 @@ class TokenStrip:
     """Tokens of a text with a number each: its text and its colour, by step."""
 
     name: str
-    says: str
+    description: str
     tokens: list[str]
     texts: list[str]
-    colours: list[str]
+    colors: list[str]
     largest: str
     signed: bool
 
@@ -319,8 +319,8 @@ class CaptionTile:
 
     word: str
     note: str
-    says: str
-    shadow: str
+    description: str
+    overlay: str
     frame: tuple[float, float, float, float] | None
 
 
@@ -328,7 +328,7 @@ class CaptionTile:
 class CaptionAttentionView:
     """A picture as the model saw it (an address with all its data), and a tile a word."""
 
-    photo: str
+    image: str
     name: str
     tiles: list[CaptionTile]
 
@@ -339,8 +339,8 @@ class GenerationView:
 
     text: str
     note: str
-    before: str | None = None
-    before_note: str = ""
+    baseline: str | None = None
+    baseline_note: str = ""
 
 
 @dataclass
@@ -348,15 +348,15 @@ class InspectView:
     """What a run makes of an input."""
 
     kind: str
-    says: str
+    description: str
     tokens: list[str]
     bars: list[ProbabilityBar]
-    more: int  # that the bars leave out
-    written: GenerationView | None
-    pictured: CaptionAttentionView | None
+    num_omitted: int  # that the bars leave out
+    generation: GenerationView | None
+    caption_attention: CaptionAttentionView | None
     stacks: list[AttentionStackView]
-    cells: list[str]  # groups of cells that can be laid over the text, each with its size
-    positions: bool
+    cell_groups: list[str]  # groups of cells that can be laid over the text, each with its size
+    has_positions: bool
     notes: list[str]
     light: Palette
     dark: Palette
@@ -368,7 +368,7 @@ class TokenView:
 
     text: str
     token: str
-    chance: str
+    probability_text: str
     bars: list[ProbabilityBar]
 
 
@@ -377,7 +377,7 @@ class CompletionView:
     """How a text goes on; `ended`: why it is shorter than was asked for."""
 
     tokens: list[TokenView]
-    ended: str
+    stop_reason: str
     milliseconds: float
 
 
@@ -387,7 +387,7 @@ class DerivationLine:
 
     name: str
     numbers: list[str]
-    marked: bool
+    is_marked: bool
 
 
 @dataclass
@@ -399,13 +399,13 @@ class DerivationView:
 
     title: str
     name: str
-    says: str
+    description: str
     formula: FormulaView
-    before: list[FormulaView]
-    head: list[str]
+    intermediates: list[FormulaView]
+    header: list[str]
     lines: list[DerivationLine]
     working: FormulaView
-    elsewhere: list[tuple[str, str, str]]
+    model_values: list[tuple[str, str, str]]
     notes: list[str]
     table: ProblemTable | None
 
@@ -415,7 +415,7 @@ class AttributionView:
     """Which words decided, by several ways of asking."""
 
     label: str
-    against: str
+    contrast_label: str
     strips: list[TokenStrip]
 
 
@@ -434,5 +434,5 @@ class CellActivationsView:
 class PositionsView:
     """How a model tells places apart: the vectors, and how alike two places are."""
 
-    says: str
+    description: str
     maps: list[Heatmap]

@@ -45,7 +45,7 @@ class PermuteRequest(RequestModel):
     text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)]
     order: Literal["reversed", "swapped", "shuffled"] = "reversed"
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1
-    positions: bool = True
+    use_positions: bool = True
     layer: OneBasedIndex = 1
     head: OneBasedIndex = 1
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from workings.web import requests as asked
-from workings.web import responses as told
+from workings.web import requests, responses
 from workings.web.jobs import Deadline
 from workings.web.problem_files import build_file_response
 from workings.web.runs import RunRegistry
@@ -35,43 +34,51 @@ def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         registry.get_run(run)  # refused at once, where there is none
         return await registry.submit(request, lambda turn: job(looks(), turn))
 
-    @app.post("/api/look")
-    async def look(given: asked.InspectRequest, request: Request) -> told.InspectView:
+    @app.post("/api/inspect")
+    async def look(given: requests.InspectRequest, request: Request) -> responses.InspectView:
         """Have a run read an input: what comes out, and every head in small."""
         return await ask(request, given.run, lambda looks, _: looks.inspect(given))
 
-    @app.post("/api/look/map")
-    async def one(given: asked.HeatmapRequest, request: Request) -> told.Heatmap:
+    @app.post("/api/inspect/map")
+    async def one(given: requests.HeatmapRequest, request: Request) -> responses.Heatmap:
         """One head: who looks at whom."""
         return await ask(request, given.run, lambda looks, _: looks.heatmap(given))
 
-    @app.post("/api/look/export", response_class=Response)
-    async def export(given: asked.HeatmapRequest, request: Request) -> Response:
+    @app.post("/api/inspect/export", response_class=Response)
+    async def export(given: requests.HeatmapRequest, request: Request) -> Response:
         """The heads of a part as one HTML file."""
         content = await ask(request, given.run, lambda looks, _: looks.export_page(given))
         return build_file_response("html", content)
 
-    @app.post("/api/look/working")
-    async def working(given: asked.DerivationRequest, request: Request) -> told.DerivationView:
+    @app.post("/api/inspect/working")
+    async def working(
+        given: requests.DerivationRequest, request: Request
+    ) -> responses.DerivationView:
         """One cell of a head, written out; and the head as a problem for Work."""
         return await ask(request, given.run, lambda looks, _: looks.derive_cell(given))
 
-    @app.post("/api/look/complete")
-    async def complete(given: asked.CompletionRequest, request: Request) -> told.CompletionView:
+    @app.post("/api/inspect/complete")
+    async def complete(
+        given: requests.CompletionRequest, request: Request
+    ) -> responses.CompletionView:
         """Go on with a text, for at most some seconds."""
         return await ask(request, given.run, lambda looks, turn: looks.complete(given, turn))
 
-    @app.post("/api/look/explain")
-    async def explain(given: asked.InspectRequest, request: Request) -> told.AttributionView:
+    @app.post("/api/inspect/explain")
+    async def explain(
+        given: requests.InspectRequest, request: Request
+    ) -> responses.AttributionView:
         """Which words decided on the class."""
         return await ask(request, given.run, lambda looks, _: looks.explain(given))
 
-    @app.post("/api/look/cells")
-    async def cells(given: asked.CellsRequest, request: Request) -> told.CellActivationsView:
+    @app.post("/api/inspect/cells")
+    async def cells(
+        given: requests.CellsRequest, request: Request
+    ) -> responses.CellActivationsView:
         """One cell of a language model, over the text."""
         return await ask(request, given.run, lambda looks, _: looks.read_cell(given))
 
-    @app.post("/api/look/positions")
-    async def positions(given: asked.RunRequest, request: Request) -> told.PositionsView:
+    @app.post("/api/inspect/positions")
+    async def positions(given: requests.RunRequest, request: Request) -> responses.PositionsView:
         """How a model tells places apart."""
         return await ask(request, given.run, lambda looks, _: looks.describe_positions(given))

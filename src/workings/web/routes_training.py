@@ -54,14 +54,14 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
 
     @app.get("/api/training/{run}")
     def watch(
-        run: RunName, seen: Annotated[int, Query(ge=-1, le=2**53)] = -1, width: Width = 480
+        run: RunName, revision: Annotated[int, Query(ge=-1, le=2**53)] = -1, width: Width = 480
     ) -> TrainingView:
         """Tell how a training is going; its curves, unless the page has `seen` them."""
         found = registry.get_run(run)
         log, epochs = log_and_epochs(found)
         changes, records = log.read()
         return _build_training_view(
-            found.folder, epochs, changes, records, None if seen == changes else width
+            found.folder, epochs, changes, records, None if revision == changes else width
         )
 
     @app.get("/api/recipe/{run}")
@@ -89,11 +89,11 @@ def _build_training_view(
     state = watched.state(silent)
     return TrainingView(
         state=state,
-        says=_summarize(watched, state),
-        share=watched.fraction_done,
+        summary=_summarize(watched, state),
+        progress=watched.fraction_done,
         facts=_build_facts(watched, state, silent),
-        seen=revision,
-        report=(folder / "report.html").is_file(),
+        revision=revision,
+        has_report=(folder / "report.html").is_file(),
         curves=None if width is None else _build_curves(folder, watched, width),
     )
 
@@ -153,7 +153,7 @@ def format_duration(seconds: float) -> str:
 def _build_curves(folder: Path, watched: TrainingStatus, width: int) -> CurvesView:
     return CurvesView(
         charts=[_build_chart(watched, what, width) for what in watched.list_metrics()[:MAX_CHARTS]],
-        measures=_build_metrics_table(watched),
+        metrics=_build_metrics_table(watched),
         samples=_collect_samples(watched.records),
         result=_read_result(folder) if watched.is_finished else [],
     )
@@ -173,7 +173,7 @@ def _build_chart(watched: TrainingStatus, metric: str, width: int) -> ChartView:
         row = rows.setdefault(place, [f"{place:.2f}", *("" for _ in parts), ""])
         row[-1] = format_metric(metric, value)
     head = ["epoch", *parts, *(["train, since the line before"] if points else [])]
-    table = PlainTable(head=head, rows=[row for _, row in sorted(rows.items())])
+    table = PlainTable(header=head, rows=[row for _, row in sorted(rows.items())])
     return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
 
 
@@ -193,7 +193,7 @@ def _build_metrics_table(watched: TrainingStatus) -> PlainTable:
         ]
         for b in watched.best_metrics()
     ]
-    return PlainTable(head=["measure", "now", "best", "at epoch"], rows=rows)
+    return PlainTable(header=["measure", "now", "best", "at epoch"], rows=rows)
 
 
 def _metric_label(key: str) -> str:
@@ -206,7 +206,7 @@ def _collect_samples(records: Sequence[Record]) -> list[SampleView]:
         SampleView(epoch=record["epoch"], text=escape_control(value[:MAX_SAMPLE_LENGTH]))
         for record in records
         for key, value in record.items()
-        if record["kind"] == "remark" and key != "kind" and isinstance(value, str)
+        if record["kind"] == "sample" and key != "kind" and isinstance(value, str)
         if isinstance(record.get("epoch"), int) and abs(record["epoch"]) < 2**53
     ]
     latest = found[::-1]
@@ -232,9 +232,9 @@ def _build_recipe_view(folder: Path) -> RecipeView:
     for one in list_settings(read_run_recipe(folder)):
         section, _, key = one.key.rpartition(".")
         value, usual = to_one_line(one.value), to_one_line(one.default)
-        told = SettingView(key=key, value=value, usual=usual, help=" ".join(one.help.split()))
+        told = SettingView(key=key, value=value, default=usual, help=" ".join(one.help.split()))
         sections.setdefault(section or "run", []).append(told)
-    return RecipeView(sections=sections, made_with=_read_environment(folder))
+    return RecipeView(sections=sections, environment=_read_environment(folder))
 
 
 def _read_environment(folder: Path) -> list[Fact]:

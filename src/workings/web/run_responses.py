@@ -8,7 +8,7 @@ from workings.web.responses import CaptionAttentionView, Heatmap, MarkupTree
 class PlainTable(BaseModel):
     """A plain table: the first column has names, the others what goes with them."""
 
-    head: list[str]
+    header: list[str]
     rows: list[list[str]]
 
 
@@ -38,7 +38,7 @@ class CurvesView(BaseModel):
     """What a log has told so far."""
 
     charts: list[ChartView]
-    measures: PlainTable
+    metrics: PlainTable
     samples: list[SampleView]
     result: list[Fact]
 
@@ -47,11 +47,11 @@ class TrainingView(BaseModel):
     """A training as it is now; `curves` only where they are others than those `seen`."""
 
     state: str
-    says: str
-    share: float
+    summary: str
+    progress: float
     facts: list[Fact]
-    seen: int
-    report: bool
+    revision: int
+    has_report: bool
     curves: CurvesView | None
 
 
@@ -60,7 +60,7 @@ class SettingView(BaseModel):
 
     key: str
     value: str
-    usual: str
+    default: str
     help: str
 
 
@@ -68,7 +68,7 @@ class RecipeView(BaseModel):
     """What a run is made by, section by section, and what it was made with."""
 
     sections: dict[str, list[SettingView]]
-    made_with: list[Fact]
+    environment: list[Fact]
 
 
 class TrainingComparison(BaseModel):
@@ -96,7 +96,7 @@ class ComparisonSide(BaseModel):
     name: str
     text: str | None
     note: str
-    pictured: CaptionAttentionView | None
+    caption_attention: CaptionAttentionView | None
     notes: list[str]
 
 
@@ -114,18 +114,18 @@ class HeadComparison(BaseModel):
     first: Heatmap
     second: Heatmap
     difference: Heatmap | None
-    says: str
+    summary: str
 
 
 class ComparisonView(BaseModel):
     """Two answers side by side."""
 
     sides: list[ComparisonSide]
-    says: str
+    summary: str
     pairs: list[ProbabilityPair]
-    more: int
+    num_omitted: int
     stacks: list[SharedHeads]
-    beside: HeadComparison | None
+    head_comparison: HeadComparison | None
     notes: list[str]
 
 
@@ -133,12 +133,12 @@ class PermutationView(BaseModel):
     """A text read in its order and in another; `apart` has a row a layer, a column a place."""
 
     tokens: list[str]
-    permuted: list[str]
+    permuted_tokens: list[str]
     residual: str
-    says: str
-    removable: bool
+    summary: str
+    has_removable_positions: bool
     layers: PlainTable
-    apart: Heatmap
+    deviation: Heatmap
     pairs: list[ProbabilityPair]
     stacks: list[SharedHeads]
-    beside: HeadComparison
+    head_comparison: HeadComparison

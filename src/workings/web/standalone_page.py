@@ -1,22 +1,23 @@
 """Things to look at outside of the page: the component of each, and what that is told."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from workings.errors import UserError, truncate
+from workings import render
+from workings.interpret.results import AttentionMaps
+from workings.plain_text import show_whitespace
 from workings.problems import Problem, Report, Solution
-from workings.problems.worked_problem import WorkedProblem
+from workings.problems.worked_problem import WorkedResult
 from workings.render import attention_maps, worked_html
-from workings.render.derivation import CellDerivation
 from workings.render.page import escape_html, html_page
 from workings.web import responses
 from workings.web.assets import bundle_module, component_css
-from workings.web.cell_workings import CellFormatter, CellWorkings
+from workings.web.cell_workings import CellWorkings
 from workings.web.heatmaps import build_palette, build_weights_heatmap
 from workings.web.problem_views import MAX_SIDE, build_solution_view
 from workings.web.report_views import build_report_view
@@ -37,25 +38,16 @@ class Component:
     workings: CellWorkings | None = None
 
 
-@runtime_checkable
-class _ProblemResult(Protocol):
-    """A solution, a report; a head of a model is a worked problem like any other."""
-
-    problem: Problem
-
-    def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem: ...
-
-
 def find_component(thing: object) -> Component | None:
     """Find a thing's component; None: it has none, or is too large to be looked at so."""
     if isinstance(thing, Problem):
         return find_component(thing.solve())
-    if isinstance(thing, _ProblemResult):
+    if isinstance(thing, WorkedResult):
         return _problem_component(thing)
-    return _heatmap_component(thing) if isinstance(thing, attention_maps.Told) else None
+    return _heatmap_component(thing) if isinstance(thing, AttentionMaps) else None
 
 
-def _problem_component(thing: _ProblemResult) -> Component | None:
+def _problem_component(thing: WorkedResult) -> Component | None:
     problem = thing.problem
     keys = Solution(problem).keys()
     if any(max(problem.exact_matrices[key].shape) > MAX_SIDE for key in keys):
@@ -76,28 +68,19 @@ def _problem_component(thing: _ProblemResult) -> Component | None:
         tells,
         worked_html.render_body(replace(laid, title="")),
         keys,
-        CellWorkings(problem, laid.decimals, _cell_formatter(thing)),
+        CellWorkings(problem, laid.decimals, thing.cell_formula),
     )
-
-
-def _cell_formatter(thing: _ProblemResult) -> CellFormatter | None:
-    """A head's sums are long: it has a way of its own to write its cells out."""
-    derive: Callable[[str, int, int], CellDerivation] | None = getattr(thing, "cell", None)
-    if derive is None or isinstance(thing, Solution):
-        return None
-    return lambda key, row, column: derive(key, row, column).working
 
 
 def _is_displayable(matrix: responses.MatrixView) -> bool:
     return max(len(matrix.row_names), len(matrix.column_names)) <= MAX_SIDE
 
 
-def _heatmap_component(thing: attention_maps.Told) -> Component | None:
+def _heatmap_component(thing: AttentionMaps) -> Component | None:
     if len(thing.rows) * len(thing.columns) * len(thing.maps) > MAX_HEATMAP_CELLS:
         return None
     rows, columns = (
-        [attention_maps.show_whitespace(token) for token in some]
-        for some in (thing.rows, thing.columns)
+        [show_whitespace(token) for token in some] for some in (thing.rows, thing.columns)
     )
     weights = [np.array([list(row) for row in one.weights]) for one in thing.maps]
     causal = len(rows) == len(columns) > 1 and not any(np.triu(one, 1).any() for one in weights)
@@ -108,7 +91,11 @@ def _heatmap_component(thing: attention_maps.Told) -> Component | None:
     for one in drawn:  # all have the same colours
         del one["light"], one["dark"]
     colours = {theme: asdict(build_palette(theme)) for theme in ("light", "dark")}
-    tells = {"maps": drawn, "across": _maps_per_row([one.name for one in thing.maps]), **colours}
+    tells = {
+        "maps": drawn,
+        "maps_per_row": _maps_per_row([one.name for one in thing.maps]),
+        **colours,
+    }
     note = f"{attention_maps.axes_legend(thing)}."
     return Component(
         "maps", attention_maps.map_title(thing), note, tells, attention_maps.render_body(thing)
@@ -147,11 +134,7 @@ def page(thing: object) -> str:
     found = find_component(thing)
     if found is not None and (workings := _collect_workings(found)) is not None:
         return _write_interactive_page(found, workings)
-    write = getattr(thing, "html", None) or getattr(thing, "to_html", None)
-    if write is None:
-        raise UserError(f"{truncate(type(thing).__name__)}: nothing that makes a page")
-    written: str = write()
-    return written
+    return render.html(thing)
 
 
 def _collect_workings(component: Component) -> dict[str, Any] | None:
@@ -167,14 +150,14 @@ def _collect_workings(component: Component) -> dict[str, Any] | None:
 
 
 def _write_interactive_page(component: Component, workings: dict[str, Any]) -> str:
-    state = {"shown": component.kind, "told": component.data, "note": component.note}
+    state = {"component": component.kind, "data": component.data, "note": component.note}
     body = f"""<h1 dir="auto">{escape_html(component.title)}</h1>
-<div id="shown"></div>
+<div id="component"></div>
 <noscript>{component.static_html}</noscript>
-<script type="application/json" id="told">{_dump_json(state=state, workings=workings)}</script>
+<script type="application/json" id="data">{_dump_json(state=state, workings=workings)}</script>
 """
     return html_page(
-        component.title, body, style=component_css() + _STYLE, script=bundle_module("file.js")
+        component.title, body, style=component_css() + _STYLE, script=bundle_module("standalone.js")
     )
 
 

@@ -15,23 +15,25 @@ from workings.web.standalone_page import MAX_HEATMAP_CELLS, Component, find_comp
 
 
 class Widget(anywidget.AnyWidget):
-    """A component and its model: `asked` is the cell that is pointed at, `working` its working."""
+    """A component and its model: `requested_cell` is the cell that is pointed at, `working` its working."""
 
     _esm = bundle_module("widget.js")
     _css = base_css() + component_css()
 
-    shown = traitlets.Unicode().tag(sync=True)
+    component = traitlets.Unicode().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
-    told = traitlets.Dict().tag(sync=True)
-    asked = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    data = traitlets.Dict().tag(sync=True)
+    requested_cell = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
     working = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
 
     def __init__(self, source: Component) -> None:
         self._component = source
-        super().__init__(shown=source.kind, title=source.title, note=source.note, told=source.data)
+        super().__init__(
+            component=source.kind, title=source.title, note=source.note, data=source.data
+        )
 
-    @traitlets.observe("asked")
+    @traitlets.observe("requested_cell")
     def _write_requested_cell(self, change: dict[str, Any]) -> None:
         """Answer a browser; what it asks may be anything."""
         answer, workings = None, self._component.workings
@@ -56,7 +58,7 @@ def widget(thing: object) -> Widget:
 
     >>> from workings import Problem
     >>> kind = widget(Problem(X=[[1, 2], [3, 1]], scale="none"))
-    >>> kind.asked = {"key": "scores", "row": 0, "column": 1}
+    >>> kind.requested_cell = {"key": "scores", "row": 0, "column": 1}
     >>> kind.working["working"]["text"]
     'scores[1,2] = 1·3 + 2·1 = 5'
     """

@@ -27,6 +27,7 @@ def train_tokenizer(
     min_count: int = 1,
     *,
     with_eos: bool = False,
+    pad_to: int | None = None,
 ) -> Tokenizer:
     """Train a tokenizer of this kind on texts.
 
@@ -35,7 +36,21 @@ def train_tokenizer(
     """
     if kind not in TOKENIZERS:
         raise UserError(f"tokenizer = {kind!r}: {did_you_mean(kind, TOKENIZERS)}")
-    return TOKENIZERS[kind].train(texts, vocab_size, min_count, with_eos=with_eos)
+    tokenizer = TOKENIZERS[kind].train(texts, vocab_size, min_count, with_eos=with_eos)
+    return tokenizer if pad_to is None else pad_vocabulary(tokenizer, pad_to)
+
+
+def pad_vocabulary(tokenizer: Tokenizer, size: int) -> Tokenizer:
+    """Return a tokenizer with unused tokens added, so that a model of a given size fits it.
+
+    >>> pad_vocabulary(train_tokenizer("characters", ["abc"]), 8)
+    CharacterTokenizer(8 tokens)
+    """
+    if size < len(tokenizer):
+        raise UserError(f"padded_vocab_size = {size}: the tokenizer has {len(tokenizer)} tokens")
+    table = tokenizer.to_dict()
+    unused = [f"<unused{k}>" for k in range(size - len(tokenizer))]
+    return type(tokenizer).from_dict({**table, "vocabulary": [*table["vocabulary"], *unused]})
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:

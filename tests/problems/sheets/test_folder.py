@@ -1,0 +1,329 @@
+"""The files of a sheet: HTML, LaTeX, notebook, Moodle quiz, manifest and folder."""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workings.errors import UserError
+from workings.problems import Problem
+from workings.problems.sheets import Sheet, make_sheet
+from workings.problems.sheets.folder import read_manifest
+from workings.problems.sheets.layout import estimate_tolerances, make_printed_sheet
+from workings.problems.sheets.plan import SHEET_KINDS
+from workings.problems.sheets.rounded_solution import (
+    make_answer_key,
+    solve_rounded,
+)
+from workings.render.sheets import render_files, write_sheet
+
+HOSTILE = (
+    '<script>alert(1)</script> ]]> \\input{/etc/passwd} {1:NUMERICAL:=1} $x_1$ "q" \n é 日 \x07'
+)
+SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}
+
+
+@pytest.fixture(scope="module")
+def sheets() -> dict[str, Sheet]:
+    sheets = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in SHEET_KINDS}
+    sheets["mistakes"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
+    sheets["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
+    sheets["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)
+    return sheets
+
+
+@pytest.fixture(scope="module")
+def files(sheets: dict[str, Sheet]) -> dict[str, dict[str, str]]:
+    return {name: render_files(sheet) for name, sheet in sheets.items()}
+
+
+def test_html_is_well_formed_and_self_contained(files: dict[str, dict[str, str]]) -> None:
+    for sheet in files.values():
+        for name in ("sheet.html", "key/key.html"):
+            text = sheet[name]
+            ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))  # noqa: S314
+            links = set(re.findall(r"https?://[^\s\"<]+", text))
+            assert links <= {"http://www.w3.org/1998/Math/MathML"}
+            assert "<script" not in text
+            assert "url(" not in text
+            assert "@import" not in text
+
+
+def test_sheet_has_blank_tables_and_no_answers(
+    sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
+) -> None:
+    root = ET.fromstring(files["masked"]["sheet.html"].removeprefix("<!DOCTYPE html>\n"))  # noqa: S314
+    blank = [t for t in root.iter("table") if t.get("class") == "blank"]
+    assert len(blank) == sum(len(e.problem.asked_steps) for e in sheets["masked"].exercises)
+    for table in blank:
+        cells = [cell for row in table.iter("tr") for cell in row.findall("td")]
+        assert all(not cell.text for cell in cells)
+        assert {th.get("scope") for th in table.iter("th")} == {"row", "col"}
+    for step, texts in make_answer_key(sheets["masked"].exercises[0].problem, 3).items():
+        number = texts[2][0]
+        if step not in ("weights", "mixed"):  # integers occur everywhere
+            continue
+        assert number in files["masked"]["key/problem-01.toml"]
+        assert all(
+            number not in text for name, text in files["masked"].items() if "key" not in name
+        )
+
+
+def test_key_marks_planted_mistake(files: dict[str, dict[str, str]]) -> None:
+    key = files["mistakes"]["key/key.html"]
+    assert key.count('class="first"') == 2
+    assert 'class="first"' not in files["mistakes"]["sheet.html"]
+    assert "Mistakes to choose from" in files["mistakes"]["sheet.html"]
+
+
+def test_latex_is_balanced(files: dict[str, dict[str, str]]) -> None:
+    for sheet in files.values():
+        for name in ("sheet.tex", "key/key.tex"):
+            text = sheet[name]
+            open_names: list[str] = []
+            for kind, environment in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+                if kind == "begin":
+                    open_names.append(environment)
+                else:
+                    assert open_names.pop() == environment
+            assert open_names == []
+            bare = re.sub(r"\\[\\{}]", "", text)
+            assert bare.count("{") == bare.count("}")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+@pytest.mark.parametrize("name", ["hostile", "mistakes", "lstm"])
+def test_latex_compiles(name: str, files: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    for file in ("sheet.tex", "key/key.tex"):
+        (tmp_path / "a.tex").write_text(files[name][file], encoding="utf-8")
+        run = subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout.decode(errors="replace")[-2000:]
+        assert name == "hostile" or b"Overfull" not in run.stdout
+
+
+def test_title_is_escaped(files: dict[str, dict[str, str]]) -> None:
+    sheet = files["hostile"]
+    assert "&lt;script&gt;" in sheet["sheet.html"]
+    assert "\\input{/" not in sheet["sheet.tex"]
+    quiz = ET.fromstring(sheet["key/moodle.xml"])  # noqa: S314
+    assert "<script>alert" in (quiz.findtext("question/category/text") or "")
+    assert json.loads(sheet["sheet.json"])["title"].startswith("<script>")
+    title = "".join(json.loads(sheet["sheet.ipynb"])["cells"][0]["source"]).splitlines()[0]
+    assert "<script" not in title
+    assert r"\$x\_1\$" in title
+    for name, text in sheet.items():
+        if name.endswith(".toml"):
+            tomllib.loads(text)
+
+
+def test_notebook_format(files: dict[str, dict[str, str]]) -> None:
+    for sheet in files.values():
+        notebook = json.loads(sheet["sheet.ipynb"])
+        assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+        assert notebook["metadata"]["kernelspec"]["name"] == "python3"
+        ids = [cell["id"] for cell in notebook["cells"]]
+        assert len(set(ids)) == len(ids)
+        for cell in notebook["cells"]:
+            assert re.fullmatch(r"[a-zA-Z0-9-_]{1,64}", cell["id"])
+            assert all(isinstance(line, str) for line in cell["source"])
+            extra = {"outputs", "execution_count"} if cell["cell_type"] == "code" else set()
+            assert set(cell) == {"cell_type", "id", "metadata", "source"} | extra
+
+
+def get_code_cells(text: str) -> Iterator[str]:
+    for cell in json.loads(text)["cells"]:
+        if cell["cell_type"] == "code":
+            yield "".join(cell["source"])
+
+
+def fill_in(sheet: Sheet, text: str) -> str:
+    """Return the code of a notebook with the key in its blanks, printing the counts."""
+    program = []
+    answers = iter(
+        texts
+        for exercise in sheet.exercises
+        for texts in make_answer_key(exercise.problem, sheet.plan.decimals).values()
+    )
+    for code in get_code_cells(text):
+        if '"?"' in code:
+            place, last = code.split(" = ")[0], code.splitlines()[-1]
+            program.append(f"{place} = {next(answers)!r}\nprint({last}.counts)")
+        else:
+            program.append(code)
+    return "\n".join(program)
+
+
+def run_program(program: str) -> list[str]:
+    """Run the code of a notebook and return the printed lines."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(program, {})  # noqa: S102
+    return out.getvalue().splitlines()
+
+
+def test_notebook_checks_filled_in_answers(
+    sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
+) -> None:
+    kinds = ("masked", "multi-head", "lstm", "positions", "block", "layer_norm", "columns")
+    program = "\n".join(fill_in(sheets[name], files[name]["sheet.ipynb"]) for name in kinds)
+    printed = run_program(program)
+    steps = [e.problem.asked_steps for name in kinds for e in sheets[name].exercises]
+    assert len(printed) == sum(map(len, steps))
+    for line in printed:
+        counts = eval(line)  # noqa: S307
+        assert counts["right"] == sum(counts.values()) > 0
+
+
+def test_notebook_runs_with_blanks(files: dict[str, dict[str, str]]) -> None:
+    program = "\n".join(
+        code
+        for name in ("masked", "multi-head", "rnn")
+        for code in get_code_cells(files[name]["sheet.ipynb"])
+    )
+    run_program(program)
+
+
+def test_notebook_recognizes_planted_mistake(
+    sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
+) -> None:
+    planted = iter(e.planted_mistake for e in sheets["mistakes"].exercises)
+    program = []
+    for code in get_code_cells(files["mistakes"]["sheet.ipynb"]):
+        if '"?"' in code:
+            program.append(code)
+            mistake = next(planted)
+            assert mistake is not None
+            row, column = mistake.cell
+            answer = (mistake.key, row + 1, column + 1, mistake.name)
+            program.append(code.replace('"?", "?", "?", "?"', repr(answer)))
+        else:
+            program.append(code)
+    printed = run_program("\n".join(program))
+    assert printed == 2 * [
+        "the number: not yet",
+        "the mistake: not yet",
+        "the number: found",
+        "the mistake: named",
+    ]
+
+
+def test_moodle_asks_for_every_number(
+    sheets: dict[str, Sheet], files: dict[str, dict[str, str]]
+) -> None:
+    for name, sheet in sheets.items():
+        quiz = ET.fromstring(files[name]["key/moodle.xml"])  # noqa: S314
+        kinds = [question.get("type") for question in quiz.findall("question")]
+        assert kinds == ["category"] + ["cloze"] * len(sheet.exercises)
+        for exercise, question in zip(sheet.exercises, quiz.findall("question")[1:], strict=True):
+            text = question.findtext("questiontext/text") or ""
+            asks = re.findall(r"\{1:(\w+):", text)
+            if sheet.mistakes:
+                assert asks == ["MULTICHOICE", "NUMERICAL", "NUMERICAL", "MULTICHOICE"]
+                assert text.count("~=") + text.count(":=") >= 4
+                continue
+            exact = exercise.problem.exact_matrices
+            cells = sum(exact[step.key].mid.size for step in exercise.problem.asked_steps)
+            assert len(asks) == cells
+            num_masked = sum(
+                np.isneginf(exact[s.key].mid).sum() for s in exercise.problem.asked_steps
+            )
+            assert asks.count("SHORTANSWER") == num_masked
+
+
+@pytest.mark.parametrize("kind", SHEET_KINDS)
+def test_tolerances_allow_for_rounding_at_every_step(kind: str, sheets: dict[str, Sheet]) -> None:
+    sheet = sheets[kind]
+    for exercise, printed_problem in zip(
+        sheet.exercises, make_printed_sheet(sheet).problems, strict=True
+    ):
+        rounded = solve_rounded(exercise.problem, sheet.plan.decimals)
+        tolerances = estimate_tolerances(exercise.problem, sheet.plan.decimals)
+        for step in printed_problem.steps:
+            key = np.array([[float(t) for t in row] for row in step.solution])
+            with np.errstate(invalid="ignore"):
+                error = np.nan_to_num(np.abs(rounded[step.key].mid - key), nan=0)
+            assert (error <= np.array(tolerances[step.key]) + 1e-9).all()
+            assert np.max(tolerances[step.key]) < 0.2
+
+
+def test_folder_is_replaced_by_new_sheet(tmp_path: Path) -> None:
+    sheet = make_sheet("positions", "2x4", 2)
+    write_sheet(sheet, tmp_path / "new" / "sheet")
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["sheet"]
+    folder = tmp_path / "new" / "sheet"
+    for name, text in render_files(sheet).items():
+        assert (folder / name).read_text(encoding="utf-8") == text
+    write_sheet(make_sheet("positions", "2x4", 1), folder)
+    assert not (folder / "problem-02.toml").exists()
+    assert Problem.load(folder / "problem-01.toml").kind.name == "positions"
+
+
+def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
+    sheet = make_sheet("positions", "2x4", 1)
+    other = tmp_path / "other"
+    other.mkdir()
+    write_sheet(sheet, other)  # an empty folder may be used
+    (other / "answers").mkdir()
+    (other / "answers" / "alice.toml").write_text("")
+    with pytest.raises(UserError, match=r"answers/alice\.toml, which is not part of its sheet"):
+        write_sheet(sheet, other)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match=r"not empty and not a sheet: it contains thesis\.tex"):
+        write_sheet(sheet, tmp_path / "thesis")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file: --out must name a folder"):
+        write_sheet(sheet, tmp_path / "file")
+    (tmp_path / "thesis" / "sheet.json").write_text("[]")
+    with pytest.raises(UserError, match="is not the manifest of a sheet"):
+        write_sheet(sheet, tmp_path / "thesis")
+    assert (tmp_path / "thesis" / "thesis.tex").read_text() == "years of work"
+
+
+def test_failed_write_keeps_old_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = make_sheet("positions", "2x4", 1)
+    write_sheet(sheet, tmp_path / "sheet")
+    before = {p: p.read_bytes() for p in (tmp_path / "sheet").rglob("*") if p.is_file()}
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_sheet(sheet, tmp_path / "sheet")
+    assert {p: p.read_bytes() for p in (tmp_path / "sheet").rglob("*") if p.is_file()} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["sheet"]
+
+
+def test_invalid_manifest_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "sheet.json").symlink_to("/dev/zero")  # which never ends
+    with pytest.raises(UserError, match="is not the manifest of a sheet"):
+        read_manifest(tmp_path)
+    (tmp_path / "sheet.json").unlink()
+    (tmp_path / "sheet.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="is not the manifest of a sheet"):
+        read_manifest(tmp_path)
+
+
+def test_manifest_reproduces_sheet(files: dict[str, dict[str, str]]) -> None:
+    manifest = json.loads(files["mistakes"]["sheet.json"])
+    assert manifest["kind"] == "multi-head"
+    assert (manifest["size"], manifest["seed"], manifest["decimals"]) == ("2x3", 5, 3)
+    assert manifest["mistakes"] is True
+    assert sorted(files["mistakes"]) == manifest["files"]
+    assert "planted" not in files["mistakes"]["sheet.json"]
