@@ -1,5 +1,8 @@
 """`workings complete` as a user meets it, on a model that has learned one sentence."""
 
+import io
+import sys
+
 import pytest
 
 from workings.cli import main
@@ -12,9 +15,10 @@ def run(tmp_path_factory):
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         (folder / "text.txt").write_text("the cat sat on the mat\n" * 80)
         (folder / "recipe.toml").write_text(
-            f'task = "language"\n[data]\nset = "{folder / "text.txt"}"\nwindow = 24\nsteps = 80\n'
-            '[model]\nkind = "recurrent"\ncell = "gru"\nembedding = 16\nhidden = 32\n'
-            "[train]\nepochs = 2\nbatch = 8\nrate = 0.02\n"
+            f'task = "language"\n[data]\nset = "{folder / "text.txt"}"\n'
+            "context_length = 24\neval_every = 80\n"
+            '[model]\nkind = "recurrent"\ncell = "gru"\nd_model = 16\nhidden_size = 32\n'
+            "[train]\nepochs = 2\nbatch_size = 8\nlearning_rate = 0.02\n"
         )
         out = folder / "run"
         assert main(["train", str(folder / "recipe.toml"), "--out", str(out), "--quiet"]) == 0
@@ -24,6 +28,17 @@ def run(tmp_path_factory):
 def test_goes_on_with_a_prompt(run, capsys):
     assert main(["complete", run, "the cat", "--tokens", "15", "--temperature", "0"]) == 0
     assert capsys.readouterr().out == "the cat sat on the mat\n"
+
+
+def test_folder_is_not_taken_for_a_prompt(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "the").mkdir()
+    assert main(["complete", run, "the", "--tokens", "5"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the is a folder: give a text, or - to read the text from standard input" in line
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the\n")))
+    assert main(["complete", run, "-", "--tokens", "4", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out in ("the cat\n", "the mat\n")
 
 
 def test_an_empty_prompt_begins_somewhere(run, capsys):
