@@ -9,13 +9,8 @@ import torch
 from readers import JSON, TEXTS, Reader, work_folder
 from workings.data import BytePairTokenizer
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
-from workings.interop.gpt2 import (
-    read_config,
-    read_gpt2,
-    read_gpt2_tokenizer,
-    write_gpt2,
-    write_tokenizer,
-)
+from workings.interop.gpt2 import read_gpt2, read_gpt2_tokenizer, write_gpt2
+from workings.interop.huggingface import read_config, write_tokenizer
 from workings.interop.marian import read_marian, read_vocabularies, write_marian
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
