@@ -1,6 +1,7 @@
 """Pictures: the width of text, shapes as SVG and PNG, files, several pictures side by side."""
 
 import io
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -253,12 +254,10 @@ def test_failed_write_leaves_the_old_file(
 ) -> None:
     (tmp_path / "a.svg").write_text("old")
 
-    def write_part(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[:10])
+    def fail(_file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", write_part)
+    monkeypatch.setattr(os, "fsync", fail)  # the last step before the file is renamed
     with pytest.raises(OSError, match="No space"):
         picture.save(tmp_path / "a.svg")
     assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
+from workings.modules import device_of
 from workings.recipes import Recipe
 from workings.storage import CorruptFileError, read_tensors
 
@@ -169,7 +170,7 @@ class Task(ABC):
     @property
     def device(self) -> torch.device:
         """The device of the model."""
-        return next(self.model.parameters()).device
+        return device_of(self.model)
 
     @property
     def local_group(self) -> ProcessGroup:
