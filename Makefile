@@ -34,6 +34,7 @@ lint: $(VENV)/.dev lint-page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_words.py
 	$(BIN)/lint-imports --no-logo
 
 # Types, format and line length of the page's JavaScript and CSS. Only development needs npm: the page has no build.

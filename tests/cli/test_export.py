@@ -82,9 +82,9 @@ def test_export_to_ctranslate2(run, tmp_path):
     ("arguments", "told"),
     [
         (["export", "RUN", "--to", "gtp2", "--out", "new"], "did you mean 'gpt2'?"),
-        (["export", "RUN", "--to", "gpt2", "--out", "RUN"], "is there already: another --out"),
+        (["export", "RUN", "--to", "gpt2", "--out", "RUN"], "exists already: give another --out"),
         (["import", "nowhere", "--out", "new"], "nowhere/config.json: No such file"),
-        (["import", "FOREIGN", "--out", "RUN"], "is there already: another --out"),
+        (["import", "FOREIGN", "--out", "RUN"], "exists already: give another --out"),
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments, told, foreign, run, capsys, tmp_path, monkeypatch):

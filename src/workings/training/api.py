@@ -29,7 +29,7 @@ from workings.recipes.registry import RECIPES, find_recipe
 from workings.storage import read_tensors
 from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
-from workings.training.logging import Log, LogMode, read_log
+from workings.training.logging import Log, LogMode, read_epochs
 from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
@@ -235,5 +235,5 @@ def _train_custom(task: CustomTask, folder: Path, mode: LogMode) -> Task:
             log.close()
     task.model.load_state_dict(read_tensors(folder / "model.safetensors"))
     task.model.cpu().eval()
-    task.history = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
+    task.history = read_epochs(folder / "log.jsonl")
     return task

@@ -1,7 +1,7 @@
-"""What a run makes of an input: a class, the next token, a translation, a caption."""
+"""Run a model on an input: class or next-token probabilities, a translation, a caption."""
 
 from base64 import b64decode
-from binascii import Error as NotBase64
+from binascii import Error as Base64Error
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -37,12 +37,13 @@ from workings.tasks.translation import Translation
 from workings.web import requests
 from workings.web.responses import CaptionAttentionView, CaptionTile
 
-MAX_INPUT_TOKENS = 2048  # tokens of a text
+MAX_INPUT_TOKENS = 2048
+MAX_SOURCE_TOKENS = 512  # of a translation
 
 
 @dataclass(frozen=True, eq=False)
 class ModelOutput:
-    """What came out: chances of names (classes, tokens), or a text that was written."""
+    """Probabilities of named outcomes (classes, tokens), or a generated text."""
 
     description: str
     tokens: Sequence[str] = ()
@@ -56,18 +57,18 @@ class ModelOutput:
 
     @property
     def text(self) -> str | None:
-        """What was written, if anything."""
+        """The generated text, if the model generates one."""
         return None if self.generation is None else self.generation.text
 
     def model_input(self, request: requests.InspectRequest) -> ModelInput:
-        """What the model was given: a text, or a picture."""
+        """Return the input of the model: a text or an image."""
         return request.text if self.image is None else self.image
 
 
 def collect_request_stacks(
     task: Task, request: requests.InspectRequest, output: ModelOutput
 ) -> tuple[list[StackWeights], list[str]]:
-    """Where a model's heads looked; or why that cannot be shown."""
+    """Return the attention weights of all heads, and notes on why there are none."""
     if not output.tokens and output.image is None:
         return [], []
     if not find_attention_layers(task.model) and not isinstance(task, Translation):
@@ -79,23 +80,23 @@ def collect_request_stacks(
 
 
 def run_model(task: Task, request: requests.InspectRequest) -> ModelOutput:
-    """Ask a run about an input."""
-    for kind, ask in _RUN_BY_TASK.items():
-        if isinstance(task, kind):
-            return ask(task, request)
+    """Return the output of a task's model for an input."""
+    for task_class, run in _RUN_BY_TASK.items():
+        if isinstance(task, task_class):
+            return run(task, request)
     raise AssertionError(type(task))
 
 
 def _classify(task: Classification, request: requests.InspectRequest) -> ModelOutput:
-    ids, spans, cut = task.encode_with_spans(request.text)
+    ids, spans, num_truncated = task.encode_with_spans(request.text)
     if not ids:
-        raise UserError("no token was read: write a text")
+        raise UserError("the text has no tokens: enter a text")
     return ModelOutput(
-        description="How likely each class is",
+        description="Probability of each class",
         tokens=[show_whitespace(request.text[a:b]) for a, b in spans],
         name_of=lambda k: task.labels[k],
         probabilities=task.predict([request.text])[0],
-        notes=[f"the last {cut:,} characters were not read"] if cut else [],
+        notes=[f"the last {num_truncated:,} characters were cut off"] if num_truncated else [],
     )
 
 
@@ -104,46 +105,49 @@ def _predict_next_token(task: LanguageModeling, request: requests.InspectRequest
     tokenizer, text = task.tokenizer, request.text
     spans = tokenizer.find_spans(text)
     if len(spans) > MAX_INPUT_TOKENS:
-        raise UserError(f"{len(spans):,} tokens: the page takes {MAX_INPUT_TOKENS:,}")
-    begin = tokenizer.encode(text) or [tokenizer.bos_id]  # something has to be read first
-    scores, _ = task.model.start(torch.tensor([begin], device=_device_of(task)))
+        raise UserError(f"{len(spans):,} tokens: at most {MAX_INPUT_TOKENS:,} on the page")
+    ids = tokenizer.encode(text) or [tokenizer.bos_id]  # the model needs at least one token
+    logits, _ = task.model.start(torch.tensor([ids], device=_device_of(task)))
     return ModelOutput(
-        description="How likely each token is to come next",
+        description="Probability of the next token",
         tokens=[show_whitespace(text[a:b]) for a, b in spans],
         name_of=lambda k: token_name(tokenizer, tokenizer.id_to_token(k)),
-        probabilities=torch.softmax(scores[0].float(), -1).cpu(),
+        probabilities=torch.softmax(logits[0].float(), -1).cpu(),
         notes=task.list_prompt_notes(text, 0),
     )
 
 
 def _translate(task: Translation, request: requests.InspectRequest) -> ModelOutput:
-    read = task.tokenizers.encode_source(request.text)
-    if len(read) > MAX_INPUT_TOKENS // 4:
-        raise UserError(f"{len(read):,} tokens: the page translates {MAX_INPUT_TOKENS // 4}")
+    ids = task.tokenizers.encode_source(request.text)
+    if len(ids) > MAX_SOURCE_TOKENS:
+        raise UserError(f"{len(ids):,} tokens: at most {MAX_SOURCE_TOKENS} on the page")
     if not request.text.strip():
-        raise UserError("nothing to translate: write a sentence")
-    best = next(task.translate([request.text]))[0]
-    each = best.log_probability / max(len(best.tokens), 1)
+        raise UserError("nothing to translate: enter a sentence")
+    best = task.translate_one(request.text)
     return ModelOutput(
-        description="The translation that it finds best",
+        description="Best translation",
         tokens=[show_whitespace(token) for token in task.tokenizers.source.tokenize(request.text)],
         generation=best,
-        note=typeset_numbers(f"log-probability {best.log_probability:.3f}, {each:.3f} a token"),
+        note=_score_note(best),
     )
 
 
 def _caption(task: Captioning, request: requests.InspectRequest) -> ModelOutput:
     pixels, name = _read_image(task, request)
     best = next(task.caption([pixels]))[0]
-    told = caption_attention(task, pixels, best, name)
-    each = best.log_probability / max(len(best.tokens), 1)
     return ModelOutput(
-        description="What it says of the picture",
+        description="Best caption",
         generation=best,
-        note=typeset_numbers(f"log-probability {best.log_probability:.3f}, {each:.3f} a token"),
+        note=_score_note(best),
         image=pixels,
-        caption_attention=build_caption_attention(told),
+        caption_attention=build_caption_attention(caption_attention(task, pixels, best, name)),
     )
+
+
+def _score_note(generation: Generation) -> str:
+    per_token = generation.log_probability / max(len(generation.tokens), 1)
+    total, mean = (typeset(f"{value:.3f}") for value in (generation.log_probability, per_token))
+    return f"log-probability {total}, {mean} per token"
 
 
 _RUN_BY_TASK: dict[type, Callable[[Any, requests.InspectRequest], ModelOutput]] = {
@@ -155,44 +159,41 @@ _RUN_BY_TASK: dict[type, Callable[[Any, requests.InspectRequest], ModelOutput]] 
 
 
 def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[ImageArray, str]:
+    """Return the pixels of the chosen scene or uploaded picture, and its name."""
     size = task.recipe.data.image_size
     if request.picture is None:
         scene = next(islice(generate_scenes("test"), request.scene - 1, None))
         return draw_scene(scene, size), f"scene {request.scene}: {scene.caption}"
     try:
         raw = b64decode(request.picture, validate=True)
-    except (NotBase64, ValueError):
-        raise UserError("picture: base64 of a PNG, JPEG, WebP, GIF or BMP file") from None
+    except (Base64Error, ValueError):
+        raise UserError("picture: expected base64 of a PNG, JPEG, WebP, GIF or BMP file") from None
     return preprocess_image(raw, size)[0], "your picture"
 
 
 def build_caption_attention(caption: CaptionAttention) -> CaptionAttentionView:
-    """Lay a caption out: the picture once, and a shadow a word."""
+    """Return the picture once, and an overlay with the attention of each word."""
     return CaptionAttentionView(
         image=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),
         name=caption.name,
-        tiles=[_build_tile(look) for look in caption.word_attention()],
+        tiles=[_build_tile(attention) for attention in caption.word_attention()],
     )
 
 
-def _build_tile(look: WordAttention) -> CaptionTile:
+def _build_tile(attention: WordAttention) -> CaptionTile:
+    word, weight = attention.word, attention.max_weight
     return CaptionTile(
-        word=look.word,
-        note=look.summary,
-        description=f"Looked at for “{look.word}”: {look.location}, at most {look.max_weight:.2f}",
-        overlay=png_data_uri(encode_png_alpha(word_darkness(look), "#000000")),
-        frame=look.peak_box,
+        word=word,
+        note=attention.summary,
+        description=f"Attention for “{word}”: {attention.location}, at most {weight:.2f}",
+        overlay=png_data_uri(encode_png_alpha(word_darkness(attention), "#000000")),
+        frame=attention.peak_box,
     )
 
 
 def token_name(tokenizer: Tokenizer, token: str) -> str:
-    """Write a token of a vocabulary as the text that it stands for, where it is one."""
+    """Return the text of a token, with whitespace made visible."""
     return show_whitespace(tokenizer.token_to_text(token))
-
-
-def typeset_numbers(line: str) -> str:
-    """Write the numbers of a line as people do."""
-    return " ".join(typeset(word) for word in line.split(" "))
 
 
 def _device_of(task: Task) -> torch.device:

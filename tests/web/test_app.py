@@ -1,4 +1,4 @@
-"""The server's answers are the library's, and what it refuses it refuses in a line."""
+"""The routes of Work and Check return the library's results; errors are one line."""
 
 import json
 import re
@@ -22,7 +22,7 @@ Table = dict[str, Any]
 JSON = {"content-type": "application/json"}
 
 
-def refused(response: Any, status: int = 422) -> str:
+def error_of(response: Any, status: int = 422) -> str:
     assert response.status_code == status, response.text
     assert list(response.json()) == ["error"]
     line: str = response.json()["error"]
@@ -32,7 +32,7 @@ def refused(response: Any, status: int = 422) -> str:
 
 
 @pytest.mark.parametrize("file", LECTURES, ids=lambda file: file.stem)
-def test_every_number_of_a_lecture_is_the_librarys(client: TestClient, file: Path) -> None:
+def test_lecture_numbers_equal_library(client: TestClient, file: Path) -> None:
     table = client.get(f"/api/lecture/{file.stem}").json()
     problem = Problem.load(file)
     worked = client.post("/api/work", json={"table": table, "decimals": 4}).json()
@@ -40,11 +40,11 @@ def test_every_number_of_a_lecture_is_the_librarys(client: TestClient, file: Pat
     assert [step["key"] for step in worked["steps"]] == solution.keys()
     for step in worked["steps"]:
         exact = solution[step["key"]]
-        shown = [
+        values = [
             [float(v.replace("−", "-").replace("∞", "inf")) if "·" not in v else None for v in row]
             for row in step["values"]
         ]
-        for i, row in enumerate(shown):
+        for i, row in enumerate(values):
             for j, value in enumerate(row):
                 assert value is None or value == exact[i, j]
     report = client.post("/api/check", json={"table": table}).json()
@@ -55,24 +55,23 @@ def test_every_number_of_a_lecture_is_the_librarys(client: TestClient, file: Pat
         expected._orient_verdicts(one.verdicts) for one in expected.steps
     ]
     assert [f["key"] for f in report["findings"]] == [f.key for f in expected.wrong_cells]
-    for told, first in zip(report["findings"], expected.wrong_cells, strict=True):
-        assert [c["name"] for c in told["causes"]] == [c.name for c in first.causes]
-        assert (told["row"], told["column"]) == first.cell
+    for finding, wrong_cell in zip(report["findings"], expected.wrong_cells, strict=True):
+        assert [c["name"] for c in finding["causes"]] == [c.name for c in wrong_cell.causes]
+        assert (finding["row"], finding["column"]) == wrong_cell.cell
 
 
-def test_a_cell_is_written_out_as_the_library_does(client: TestClient, table: Table) -> None:
+def test_cell_working_equals_library(client: TestClient, table: Table) -> None:
     problem = Problem(heads=2, mask="causal", **table["given"])
-    asked = {"table": table, "key": "weights.2", "row": 1, "column": 0}
-    told = client.post("/api/cell", json=asked).json()
-    assert told["working"]["text"] == problem.solve().cell("weights.2", 2, 1)
-    assert float(told["value"]) == problem.solve()["weights", 2][1, 0]
-    assert told["reads"] == [{"key": "masked.2", "rows": [1], "columns": [0, 1]}]
-    tree = told["working"]["tree"]
-    assert tree[0] == "math"
+    body = {"table": table, "key": "weights.2", "row": 1, "column": 0}
+    cell = client.post("/api/cell", json=body).json()
+    assert cell["working"]["text"] == problem.solve().cell("weights.2", 2, 1)
+    assert float(cell["value"]) == problem.solve()["weights", 2][1, 0]
+    assert cell["reads"] == [{"key": "masked.2", "rows": [1], "columns": [0, 1]}]
+    assert cell["working"]["tree"][0] == "math"
 
 
-def test_columns_turn_everything_over(client: TestClient, table: Table) -> None:
-    turned = {
+def test_column_vectors_transpose_all_steps(client: TestClient, table: Table) -> None:
+    transposed = {
         **table,
         "vectors": "columns",
         "given": {
@@ -80,13 +79,13 @@ def test_columns_turn_everything_over(client: TestClient, table: Table) -> None:
         },
     }
     rows = client.post("/api/work", json={"table": table}).json()["steps"]
-    columns = client.post("/api/work", json={"table": turned}).json()["steps"]
-    for one, other in zip(rows, columns, strict=True):
-        assert one["texts"] == [list(c) for c in zip(*other["texts"], strict=True)]
-        assert one["axes"] == other["axes"][::-1]
+    columns = client.post("/api/work", json={"table": transposed}).json()["steps"]
+    for step, transposed_step in zip(rows, columns, strict=True):
+        assert step["texts"] == [list(c) for c in zip(*transposed_step["texts"], strict=True)]
+        assert step["axes"] == transposed_step["axes"][::-1]
 
 
-def test_a_planted_mistake_is_named_with_what_it_gives(client: TestClient, table: Table) -> None:
+def test_cause_has_name_and_resulting_cells(client: TestClient, table: Table) -> None:
     table = {**table, "settings": {}, "given": {"X": [["1", "2"], ["3", "1"]]}}
     scaled = [["5", "5"], ["5", "10"]]
     claims = [{"key": "scaled", "cells": scaled}]
@@ -96,7 +95,7 @@ def test_a_planted_mistake_is_named_with_what_it_gives(client: TestClient, table
     assert cause["resulting_cells"] == scaled
 
 
-def test_errors_carried_on_are_linked(client: TestClient) -> None:
+def test_carried_errors_are_linked(client: TestClient) -> None:
     table = client.get("/api/lecture/L2-self").json()
     links = client.post("/api/check", json={"table": table}).json()["links"]
     assert (links[0]["source"], links[0]["cell"], links[0]["target"]) == (
@@ -106,29 +105,29 @@ def test_errors_carried_on_are_linked(client: TestClient) -> None:
     )
 
 
-def test_absent_matrices_change_nothing_at_first(client: TestClient, table: Table) -> None:
+def test_optional_matrices_start_neutral(client: TestClient, table: Table) -> None:
     worked = client.post("/api/work", json={"table": table}).json()
     last = worked["steps"][-1]["values"]
-    assert {one["name"] for one in worked["absent"]} >= {"W_V", "W_O", "b_Q", "context"}
-    for one in worked["absent"]:
-        more = {**table, "given": {**table["given"], one["name"]: one["cells"]}}
-        again = client.post("/api/work", json={"table": more}).json()
-        assert again["steps"][-1]["values"] == last, one["name"]
+    assert {matrix["name"] for matrix in worked["absent"]} >= {"W_V", "W_O", "b_Q", "context"}
+    for matrix in worked["absent"]:
+        extended = {**table, "given": {**table["given"], matrix["name"]: matrix["cells"]}}
+        solution = client.post("/api/work", json={"table": extended}).json()
+        assert solution["steps"][-1]["values"] == last, matrix["name"]
 
 
 @pytest.mark.parametrize(
     "text",
     [r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}", "array([[1, 2],\n [3, 4]])", "1,2\n3,4"],
 )
-def test_matrices_are_read_from_text(client: TestClient, text: str) -> None:
+def test_read_parses_matrices(client: TestClient, text: str) -> None:
     assert client.post("/api/read", json={"text": text}).json()["cells"] == [["1", "2"], ["3", "4"]]
 
 
-def test_slides_and_problem_files_are_opened(client: TestClient) -> None:
+def test_open_parses_slides_and_problem_files(client: TestClient) -> None:
     slide = '% workings: scale = "none"\n$X = [[1, 0], [0, 2]]$\n\n$scores = [[1, 0], [0, 5]]$'
-    told = client.post("/api/open", json={"text": slide}).json()
-    assert told["claims"] == [{"key": "scores", "reprint": 0, "cells": [["1", "0"], ["0", "5"]]}]
-    assert told["settings"]["scale"] == "none"
+    table = client.post("/api/open", json={"text": slide}).json()
+    assert table["claims"] == [{"key": "scores", "reprint": 0, "cells": [["1", "0"], ["0", "5"]]}]
+    assert table["settings"]["scale"] == "none"
     for file in LECTURES:
         text = file.read_text(encoding="utf-8")
         assert (
@@ -137,14 +136,14 @@ def test_slides_and_problem_files_are_opened(client: TestClient) -> None:
         )
 
 
-def test_fractions_are_right_on_the_page_as_well(client: TestClient) -> None:
+def test_fractions_are_exact(client: TestClient) -> None:
     text = '[given]\nX = [["1/6", "1/2"]]\n[claim]\nQ = [["1/6", "1/2"]]\n'
     table = client.post("/api/open", json={"text": text}).json()
     assert table["given"]["X"] == [["1/6", "0.5"]]
     assert client.post("/api/check", json={"table": table}).json()["verdict"] == "right"
 
 
-def test_all_that_might_be_given_is_offered(client: TestClient) -> None:
+def test_optional_matrices_are_listed(client: TestClient) -> None:
     text = 'kind = "additive"\n[given]\ns = [[1, 0]]\nH = [[1, 2], [0, 1]]\nv = [1, 1]\n'
     table = client.post("/api/open", json={"text": text}).json()
     worked = client.post("/api/work", json={"table": table}).json()
@@ -152,89 +151,98 @@ def test_all_that_might_be_given_is_offered(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("file", LECTURES, ids=lambda file: file.stem)
-def test_what_is_kept_as_a_file_is_the_same_problem(client: TestClient, file: Path) -> None:
+def test_exported_problem_is_the_same_problem(client: TestClient, file: Path) -> None:
     table = client.get(f"/api/lecture/{file.stem}").json()
-    written = client.post("/api/export", json={"table": table, "file_format": "toml"})
-    assert written.headers["content-disposition"] == 'attachment; filename="workings.toml"'
-    assert "given" in tomllib.loads(written.text)
-    assert Problem.from_toml(written.text).check().to_json() == Problem.load(file).check().to_json()
+
+    def export(file_format: str, **options: Any) -> Any:
+        body = {"table": table, "file_format": file_format, **options}
+        return client.post("/api/export", json=body)
+
+    toml = export("toml")
+    assert toml.headers["content-disposition"] == 'attachment; filename="workings.toml"'
+    assert "given" in tomllib.loads(toml.text)
+    assert Problem.from_toml(toml.text).check().to_json() == Problem.load(file).check().to_json()
     for report in (False, True):
-        svg = client.post(
-            "/api/export", json={"table": table, "file_format": "svg", "report": report}
-        ).text
+        svg = export("svg", report=report).text
         assert ElementTree.fromstring(svg).tag.endswith("svg")  # noqa: S314
-    assert client.post(
-        "/api/export", json={"table": table, "file_format": "latex"}
-    ).text.startswith("\\documentclass")
-    assert (
-        "<script>" in client.post("/api/export", json={"table": table, "file_format": "html"}).text
-    )
+    assert export("latex").text.startswith("\\documentclass")
+    assert "<script>" in export("html").text
 
 
-def test_sheets_are_those_of_the_library(client: TestClient) -> None:
+def test_sheet_equals_library(client: TestClient) -> None:
     from workings.problems.sheets import make_sheet
 
-    told = client.post("/api/make", json={"kind": "masked", "count": 2, "seed": 7}).json()
+    body = {"kind": "masked", "count": 2, "seed": 7}
+    views = client.post("/api/make", json=body).json()["exercises"]
     sheet = make_sheet("masked", (3, 3), 2, 7)
-    for one, exercise in zip(told["exercises"], sheet.exercises, strict=True):
-        worked = client.post("/api/work", json={"table": one["table"]}).json()
+    for view, exercise in zip(views, sheet.exercises, strict=True):
+        worked = client.post("/api/work", json={"table": view["table"]}).json()
         assert [s["key"] for s in worked["steps"]] == exercise.problem.solve().keys()
-        assert one["table"]["tokens"] == exercise.problem.tokens
+        assert view["table"]["tokens"] == exercise.problem.tokens
 
 
-def test_hints_come_a_step_at_a_time(client: TestClient, table: Table) -> None:
+def test_hints_have_three_levels(client: TestClient, table: Table) -> None:
     problem = Problem(heads=2, mask="causal", **table["given"])
     claims = [{"key": "Q", "cells": [["1", "0.5", "?", "2"], ["?", "?", "?", "?"]]}]
-    asked = {"table": {**table, "claims": claims}, "key": "Q"}
-    told = [client.post("/api/hint", json={**asked, "level": k}).json() for k in (1, 2, 3)]
-    assert {(t["row"], t["column"]) for t in told} == {(0, 2)}
-    assert told[0]["help"]["text"] == "Q = X W_Q"
-    assert told[2]["help"]["text"] == problem.solve().cell("Q", 1, 3)
-    assert told[2]["help"]["text"].startswith(told[1]["help"]["text"])
-    assert told[1]["help"]["text"].count("=") == 1
+    body = {"table": {**table, "claims": claims}, "key": "Q"}
+    hints = [client.post("/api/hint", json={**body, "level": k}).json() for k in (1, 2, 3)]
+    assert {(hint["row"], hint["column"]) for hint in hints} == {(0, 2)}
+    formula, computation, number = (hint["help"]["text"] for hint in hints)
+    assert formula == "Q = X W_Q"
+    assert number == problem.solve().cell("Q", 1, 3)
+    assert number.startswith(computation)
+    assert computation.count("=") == 1
 
 
-ONE = {"given": {"X": [[1]]}}
+SMALL = {"given": {"X": [[1]]}}
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "said"),
+    ("path", "body", "message"),
     [
         ("work", {"table": {"given": {"X": [["a"]]}}}, "given.X: 'a' is not a number"),
         ("work", {"table": {"given": {}}}, "given.X is missing"),
         ("work", {"table": {"given": {"Y": [[1]]}}}, "no such given"),
         ("work", {"table": {"given": {"X": [[1]], "W_Q": [[1], [2]]}}}, "it must be 1"),
-        ("work", {"table": {"given": {"X": [[1] * 65]}}}, "the page takes 64"),
-        ("work", {"table": {"given": {"X": "1 " * 65}}}, "the page takes 64"),
-        ("work", {"table": {**ONE, "kind": "zebra"}}, "expected one of"),
+        ("work", {"table": {"given": {"X": [[1] * 65]}}}, "the page takes at most 64"),
+        ("work", {"table": {"given": {"X": "1 " * 65}}}, "the page takes at most 64"),
+        ("work", {"table": {**SMALL, "kind": "zebra"}}, "expected one of"),
         ("work", {"table": {"kind": "positions", "settings": {"count": 1024}}}, "at most 64"),
-        ("work", {"table": {"settings": {"given": "x"}}}, "a place of its own"),
+        ("work", {"table": {"settings": {"given": "x"}}}, "not a setting"),
         ("work", {"table": {}, "decimals": 99}, "decimals"),
         ("work", {"table": {}, "more": 1}, "Extra inputs"),
         ("work", {"table": {"given": {"X": [["\ud800"]]}}}, "X"),
         ("work", [], "the request"),
-        ("cell", {"table": ONE, "key": "scroes", "row": 0, "column": 0}, "did you mean 'scores'?"),
-        ("cell", {"table": ONE, "key": "scores", "row": 3, "column": 0}, "no cell 4,1"),
-        ("check", {"table": {**ONE, "claims": [{"key": "Q.Q.Q", "cells": [[1]]}]}}, "no such"),
-        ("check", {"table": {**ONE, "claims": [{"key": "Q", "cells": [[1]]}] * 2}}, "there twice"),
-        ("hint", {"table": ONE, "key": "nothing", "level": 1}, "expected one of"),
+        (
+            "cell",
+            {"table": SMALL, "key": "scroes", "row": 0, "column": 0},
+            "did you mean 'scores'?",
+        ),
+        ("cell", {"table": SMALL, "key": "scores", "row": 3, "column": 0}, "no cell 4,1"),
+        ("check", {"table": {**SMALL, "claims": [{"key": "Q.Q.Q", "cells": [[1]]}]}}, "no such"),
+        (
+            "check",
+            {"table": {**SMALL, "claims": [{"key": "Q", "cells": [[1]]}] * 2}},
+            "given twice",
+        ),
+        ("hint", {"table": SMALL, "key": "nothing", "level": 1}, "expected one of"),
         ("read", {"text": "hello"}, "is not a matrix"),
         ("open", {"text": "[given]\nX = 1"}, "given.X must be a matrix"),
         ("open", {"text": "nothing here"}, "X"),
         ("make", {"kind": "zebra"}, "expected one of"),
-        ("export", {"table": ONE, "file_format": "exe"}, "file_format"),
+        ("export", {"table": SMALL, "file_format": "exe"}, "file_format"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_line(
-    client: TestClient, path: str, body: Any, said: str
+def test_invalid_request_returns_one_line_error(
+    client: TestClient, path: str, body: Any, message: str
 ) -> None:
-    assert said in refused(client.post(f"/api/{path}", content=json.dumps(body), headers=JSON))
+    assert message in error_of(client.post(f"/api/{path}", content=json.dumps(body), headers=JSON))
 
 
 @pytest.mark.parametrize(
     "name", ["nothing", "../L2-self", "%2e%2e%2fpyproject", "L2-self.toml", "a" * 61]
 )
-def test_no_path_reaches_the_files(client: TestClient, name: str) -> None:
+def test_names_are_not_paths(client: TestClient, name: str) -> None:
     assert client.get(f"/api/lecture/{name}").status_code in (404, 422)
     assert client.get(f"/page/{name}").status_code == 404
 
@@ -250,7 +258,7 @@ def test_no_path_reaches_the_files(client: TestClient, name: str) -> None:
         b"",
     ],
 )
-def test_what_is_no_request_is_refused(client: TestClient, body: bytes) -> None:
+def test_malformed_body_is_rejected(client: TestClient, body: bytes) -> None:
     response = client.post("/api/work", content=body, headers=JSON)
     assert response.status_code in (400, 422)
     assert "\n" not in response.json()["error"]
@@ -300,36 +308,36 @@ tables = st.fixed_dictionaries(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables, path=st.sampled_from(["/api/work", "/api/check", "/api/export"]))
-def test_nothing_that_is_posted_breaks_it(client: TestClient, table: Table, path: str) -> None:
+def test_any_table_is_answered_or_rejected(client: TestClient, table: Table, path: str) -> None:
     body = {"table": table, **({"file_format": "toml"} if path == "/api/export" else {})}
     response = client.post(path, content=json.dumps(body), headers=JSON)
     assert response.status_code in (200, 422)
     if response.status_code == 422:
-        refused(response)
+        error_of(response)
 
 
-def test_words_of_any_length_and_kind_come_back_as_they_are(client: TestClient) -> None:
+def test_tokens_are_returned_unchanged(client: TestClient) -> None:
     tokens = ["<script>alert(1)</script>", "x" * 10_000]
     table = {"tokens": tokens, "given": {"X": [[1, 0], [0, 1]]}}
     worked = client.post("/api/work", json={"table": table}).json()
     assert worked["given"][0]["row_names"] == tokens
 
 
-def test_numbers_are_shown_as_the_exported_pages_show_them(client: TestClient) -> None:
+def test_numbers_are_formatted_like_exported_pages(client: TestClient) -> None:
     table = {"settings": {"scale": "none"}, "given": {"X": [["0.1", "-0.7"], ["3", "1e-9"]]}}
     worked = client.post("/api/work", json={"table": table, "decimals": 2}).json()
     exact = Problem(X=table["given"]["X"], scale="none").solve()["scores"]
-    shown = next(s for s in worked["steps"] if s["key"] == "scores")["texts"]
-    assert shown[0][1] == typeset(format_decimal(exact[0, 1], 2)) == "0.30"
+    texts = next(s for s in worked["steps"] if s["key"] == "scores")["texts"]
+    assert texts[0][1] == typeset(format_decimal(exact[0, 1], 2)) == "0.30"
 
 
-def test_it_needs_no_torch() -> None:
+def test_app_needs_no_torch() -> None:
     program = (
         "import sys; sys.modules['torch'] = sys.modules['jaxtyping'] = None\n"
         "from starlette.testclient import TestClient\n"
         "from workings.web.app import build_app\n"
-        "asked = {'table': {'given': {'X': [[1]]}}}\n"
-        "print(TestClient(build_app()).post('/api/work', json=asked).status_code)"
+        "body = {'table': {'given': {'X': [[1]]}}}\n"
+        "print(TestClient(build_app()).post('/api/work', json=body).status_code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -337,7 +345,7 @@ def test_it_needs_no_torch() -> None:
     assert done.stdout == "200\n"
 
 
-def test_the_page_is_light(client: TestClient) -> None:
+def test_page_size(client: TestClient) -> None:
     names = re.findall(r"/page/([\w.]+)", client.get("/").text)
     seen = set()
     while names:

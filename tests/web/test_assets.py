@@ -1,4 +1,4 @@
-"""A component with its imports inside is one module that any page can take."""
+"""A component bundled with its imports is one module that works in any page."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import Open
+from pages import OpenPage
 
 from workings import Problem
 from workings.web import assets, problem_views, report_views
-from workings.web.assets import bundle_module as whole
+from workings.web.assets import bundle_module
 from workings.web.cell_workings import CellWorkings
 from workings.web.heatmaps import build_palette, build_weights_heatmap
 
 PROBLEM = Problem(X=[[1, 2], [3, 1]], claim={"scores": [[5, 5], [5, 11]]})
-WORKED = asdict(problem_views.build_solution_view(PROBLEM, 3))
+SOLUTION = asdict(problem_views.build_solution_view(PROBLEM, 3))
 REPORT = asdict(report_views.build_report_view(PROBLEM.check(), 3))
 WORKING = asdict(CellWorkings(PROBLEM, 3).write_cell("scores", 0, 1))
 MAP = asdict(
@@ -28,15 +28,15 @@ MAPS = {
     **{k: asdict(build_palette(k)) for k in ("light", "dark")},
 }
 STATES: dict[str, tuple[dict[str, Any], str]] = {
-    "matrix.js": ({"matrix": WORKED["given"][0]}, "td[data-row]"),
+    "matrix.js": ({"matrix": SOLUTION["given"][0]}, "td[data-row]"),
     "dock.js": ({"working": WORKING}, "math"),
     "heatmap.js": ({"map": MAP}, "td[data-row]"),
     "heatmap_groups.js": ({"data": MAPS}, "button.thumb"),
-    "solution.js": ({"data": WORKED}, "figure[data-key=mixed]"),
+    "solution.js": ({"data": SOLUTION}, "figure[data-key=mixed]"),
     "report.js": ({"data": REPORT}, ".finding code"),
     "widget.js": ({"component": "report", "data": REPORT}, ".finding code"),
 }
-RENDERED = """async ([text, state, shows]) => {
+RENDER = """async ([text, state, selector]) => {
   const link = URL.createObjectURL(new Blob([text], {type: 'text/javascript'}));
   const listeners = {};
   const model = {
@@ -47,44 +47,47 @@ RENDERED = """async ([text, state, shows]) => {
   };
   const el = document.querySelector('main');
   (await import(link)).default.render({ model, el });
-  return el.querySelectorAll(shows).length;
+  return el.querySelectorAll(selector).length;
 }"""
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_a_component_stands_by_itself(open_file: Open, tmp_path: Path, name: str) -> None:
+def test_components_work_alone(open_file: OpenPage, tmp_path: Path) -> None:
     (tmp_path / "empty.html").write_text("<!doctype html><main>empty</main>", encoding="utf-8")
-    state, shows = STATES[name]
-    assert open_file("empty.html").evaluate(RENDERED, [whole(name), state, shows]) > 0
+    page = open_file("empty.html")
+    for name, (state, selector) in STATES.items():
+        page.evaluate("document.querySelector('main').replaceChildren()")
+        assert page.evaluate(RENDER, [bundle_module(name), state, selector]) > 0, name
 
 
 @pytest.fixture
-def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    def inside(**modules: str) -> str:
+def bundle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Bundle the module `a` of these modules."""
+
+    def bundle_sources(**modules: str) -> str:
         sources = {f"{name}.js": text for name, text in modules.items()}
         monkeypatch.setattr(assets, "_read_source", sources.__getitem__)
-        text: str = whole.__wrapped__("a.js")  # type: ignore[attr-defined]
+        text: str = bundle_module.__wrapped__("a.js")  # type: ignore[attr-defined]
         return text
 
-    return inside
+    return bundle_sources
 
 
-def test_names_stay_apart_and_a_module_runs_once(
-    open_file: Open, tmp_path: Path, of: Callable[..., str]
+def test_modules_have_own_scopes_and_run_once(
+    open_file: OpenPage, tmp_path: Path, bundle: Callable[..., str]
 ) -> None:
     (tmp_path / "empty.html").write_text("<!doctype html><main>empty</main>", encoding="utf-8")
-    text = of(
+    text = bundle(
         a='import b from "./c.js";\nimport { count,\n  next } from "./d.js";\nconst own = "a";\n'
-        "export default { said: () => [own, b.said(), count, next()].join() };\n",
+        "export default { join: () => [own, b.join(), count, next()].join() };\n",
         c='import { next } from "./d.js";\nconst own = "c";\n'
-        "export default { said: () => own + next() };\n",
+        "export default { join: () => own + next() };\n",
         d="let own = 0;\nexport const count = 7;\nexport function next() { return ++own; }\n",
     )
     page = open_file("empty.html")
-    said = """async text =>
+    run = """async text =>
       (await import(URL.createObjectURL(new Blob([text], {type: 'text/javascript'}))))
-      .default.said()"""
-    assert page.evaluate(said, text) == "a,c1,7,2"
+      .default.join()"""
+    assert page.evaluate(run, text) == "a,c1,7,2"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,6 @@ def test_names_stay_apart_and_a_module_runs_once(
         'const a = "</script>";\n',
     ],
 )
-def test_other_forms_are_refused(of: Callable[..., str], text: str) -> None:
+def test_unsupported_forms_fail(bundle: Callable[..., str], text: str) -> None:
     with pytest.raises(AssertionError):
-        of(a=text, b="export const b = 1;\n")
+        bundle(a=text, b="export const b = 1;\n")
