@@ -1,7 +1,6 @@
 """Pictures: the width of text, shapes as SVG and PNG, files, several pictures side by side."""
 
 import io
-import os
 import re
 import sys
 from collections.abc import Callable
