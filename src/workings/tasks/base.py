@@ -14,11 +14,8 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
-<<<<<<< HEAD
-from workings.modules import device_of, load_unique_state_dict, unique_state_dict
-=======
 from workings.models.meta import meta_device
->>>>>>> data
+from workings.modules import device_of, load_unique_state_dict, unique_state_dict
 from workings.recipes import Recipe
 from workings.storage import CorruptFileError, read_tensors
 
@@ -196,13 +193,8 @@ Model = TypeVar("Model", bound=nn.Module)
 def build_from_file(build: Callable[[], Model], path: Path, run_id: str | None) -> Model:
     """Build a model and load its weights from a file; check the file's run id, if given."""
     weights = read_tensors(path, run_id=run_id)
-<<<<<<< HEAD
-    with torch.device("meta"):  # counts the parameters without allocating them
-        size = _count_elements(unique_state_dict(build()))
-=======
     with meta_device():  # counts the parameters without allocating them
-        size = _count_elements(build().state_dict())
->>>>>>> data
+        size = _count_elements(unique_state_dict(build()))
     if size > _count_elements(weights):
         raise CorruptFileError(f"{path}: not the weights of this run's model, which has {size:,}")
     model = build()
