@@ -67,10 +67,10 @@ def test_what_needs_torch_says_how_to_get_it():
 
 
 def test_solve_writes_one_cell_out():
-    told = workings("solve", "lectures/L2-self.toml", "--cell", "scores,2,3").stdout
-    assert told.endswith("2·2 + 2·3 + 2·1 = 12\n")
-    told = workings("solve", "lectures/L2-self.toml", "--cell", "weights,1,2").stdout
-    assert told.endswith("e⁴/(e²+e⁴+e⁴) = 0.468\n")
+    message = workings("solve", "lectures/L2-self.toml", "--cell", "scores,2,3").stdout
+    assert message.endswith("2·2 + 2·3 + 2·1 = 12\n")
+    message = workings("solve", "lectures/L2-self.toml", "--cell", "weights,1,2").stdout
+    assert message.endswith("e⁴/(e²+e⁴+e⁴) = 0.468\n")
 
 
 def test_check_says_by_its_status_whether_something_is_wrong(tmp_path):
@@ -87,7 +87,7 @@ def test_check_says_by_its_status_whether_something_is_wrong(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["solve", "no-such-file.toml"], "no-such-file.toml"),
         (["solve", "."], "."),
@@ -99,16 +99,16 @@ def test_check_says_by_its_status_whether_something_is_wrong(tmp_path):
         (["solve", "lectures/L2-self.toml", "--threads", "0"], "threads"),
     ],
 )
-def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, told):
+def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, message):
     done = workings(*arguments, code=2)
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) <= 2
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
 @pytest.mark.parametrize(
-    ("verb", "told"),
+    ("verb", "message"),
     [
         ("trian", "did you mean 'train'?"),
         ("Solve", "did you mean 'solve'?"),
@@ -116,24 +116,24 @@ def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, told):
         ("", "expected one of solve, check"),
     ],
 )
-def test_a_wrong_verb_is_told_in_a_line(verb, told):
+def test_a_wrong_verb_is_told_in_a_line(verb, message):
     done = workings(verb, "lectures/L2-self.toml", "--train.epochs", "3", code=2)
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"workings: {verb}: no such verb: {told}")
+    assert line.startswith(f"workings: {verb}: no such verb: {message}")
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"),
+    ("flag", "message"),
     [
         (("--seed", "-3"), "seed = -3"),
         (("--train.epochs", "0"), "epochs = 0"),
         (("--epochs", "3"), "did you mean --train.epochs"),
     ],
 )
-def test_a_recipes_key_may_stand_before_the_recipe(flag, told):
+def test_a_recipes_key_may_stand_before_the_recipe(flag, message):
     for order in ((*flag, "recipes/emoji.toml"), ("recipes/emoji.toml", *flag)):
         done = workings("train", *order, code=2)
-        assert told in done.stderr
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["train", "compare"])

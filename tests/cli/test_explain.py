@@ -48,11 +48,11 @@ def test_text_says_which_words(run, capsys):
 def test_json_and_standard_input(run, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("plum\nfig é\n".encode())))
     assert explain(run, "-", "--format", "json", "--method", "gradient") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["text"] == "plum\nfig é"
-    assert [token["text"] for token in told["tokens"]] == ["plum", "fig", "é"]
-    assert [shares["method"] for shares in told["token_attributions"]] == ["gradient"]
-    values = told["token_attributions"][0]["values"]
+    message = json.loads(capsys.readouterr().out)
+    assert message["text"] == "plum\nfig é"
+    assert [token["text"] for token in message["tokens"]] == ["plum", "fig", "é"]
+    assert [shares["method"] for shares in message["token_attributions"]] == ["gradient"]
+    values = message["token_attributions"][0]["values"]
     assert values[0] > 0 < values[1]
 
 
@@ -65,16 +65,16 @@ def test_html_goes_to_a_file(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("by", "told"),
+    ("by", "message"),
     [
         ("oclusion", "did you mean 'occlusion'?"),
         ("attention", "a model of kind ngrams has none: ask by occlusion or gradient"),
     ],
 )
-def test_what_cannot_be_asked_is_told(run, capsys, by, told):
+def test_what_cannot_be_asked_is_told(run, capsys, by, message):
     assert explain(run, "plum", "--method", by) == 2
     said = capsys.readouterr()
-    assert told in said.err
+    assert message in said.err
     assert said.out == ""
 
 

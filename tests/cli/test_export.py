@@ -79,7 +79,7 @@ def test_export_to_ctranslate2(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["export", "RUN", "--to", "gtp2", "--out", "new"], "did you mean 'gpt2'?"),
         (["export", "RUN", "--to", "gpt2", "--out", "RUN"], "exists already: give another --out"),
@@ -87,12 +87,14 @@ def test_export_to_ctranslate2(run, tmp_path):
         (["import", "FOREIGN", "--out", "RUN"], "exists already: give another --out"),
     ],
 )
-def test_mistakes_are_told_in_a_line(arguments, told, foreign, run, capsys, tmp_path, monkeypatch):
+def test_mistakes_are_told_in_a_line(
+    arguments, message, foreign, run, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     places = {"RUN": str(run), "FOREIGN": str(foreign)}
     assert main([places.get(word, word) for word in arguments]) == 2
     said = capsys.readouterr().err
-    assert told in said
+    assert message in said
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "new").exists()
 

@@ -121,8 +121,8 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         recipe_for(pairs, "--model.share_embeddings", "true")
     with pytest.raises(UserError, match="recurrent"):
         recipe_for(pairs, "--model.kind", "transformer", "--scheduled_sampling.rate", "0.5")
-    train_recipe(recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none"), tmp_path / "none",
-          mode="quiet")  # fmt: skip
+    recipe = recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none")
+    train_recipe(recipe, tmp_path / "none", mode="quiet")
     assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
     assert "looks at nothing" in capsys.readouterr().err
 

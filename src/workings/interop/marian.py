@@ -98,7 +98,7 @@ class ImportedMarian(NamedTuple):
 
     @property
     def is_renumbered(self) -> bool:
-        """Whether Marian's tokens have other ids than ours."""
+        """Return True if Marian's token ids differ from ours."""
         return self.target_order != list(range(len(self.target_order)))
 
 

@@ -352,8 +352,8 @@ def _check_learnable(splits: Splits, name: str) -> None:
             f"{name}: all {len(texts):,} texts are empty: data.text is the column of the texts"
         )
     if len(splits.labels) < 2:
-        found = "only one label" if splits.labels else "no label"
-        raise UserError(f"{name}: {found} in the training examples: at least two are needed")
+        problem = "only one label" if splits.labels else "no label"
+        raise UserError(f"{name}: {problem} in the training examples: at least two are needed")
 
 
 def _read_labels(path: Path) -> tuple[str, ...]:
