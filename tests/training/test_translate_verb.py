@@ -63,7 +63,7 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     assert main(["translate", str(run)]) == 0
     told = capsys.readouterr()
     assert told.out.splitlines() == ["un dix", "", "chien chat", ""]
-    assert told.err == "en → fr, a sentence a line; Ctrl-D ends\n"
+    assert told.err == "en → fr, one sentence per line; Ctrl-D ends\n"
     typed = iter(["ten one", "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
     told = capsys.readouterr().out
@@ -73,7 +73,7 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     assert main(["translate", str(run), "--n-best", "1"]) == 0
     assert [line[:2] for line in capsys.readouterr().out.splitlines()] == ["1\t", "2\t", ""]
     assert main(["translate", str(run), "--show", "--out", "map.svg"]) == 2
-    assert "--out is of one sentence" in capsys.readouterr().err
+    assert "--out needs a sentence" in capsys.readouterr().err
     typed = iter(["ten " * 400, "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
     told = capsys.readouterr()
@@ -130,18 +130,21 @@ def test_bad_input(run, pairs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--n-best", "2", "--temperature", "1"], "--temperature makes one"),
-        (["--n-best", "2", "--show"], "--show makes one"),
-        (["--n-best", "3", "--beams", "2"], "--n-best 3 of --beams 2: there are at most as many"),
-        (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
-        (["--layer", "1"], "--layer is of the alignment"),
-        (["--words"], "--words is of the alignment"),
+        (["--n-best", "2", "--temperature", "1"], "exclude each other"),
+        (["--n-best", "2", "--show"], "exclude each other"),
+        (["--n-best", "3", "--beams", "2"], "--n-best 3 must be at most --beams 2"),
+        (["--out", "map.svg"], "--out needs --show"),
+        (["--layer", "1"], "--layer needs --show"),
+        (["--words"], "--words needs --show"),
         (
             ["--show", "--out", "map.pdf"],
-            "map.pdf: a name ends in .html, .svg, .png, .json or .txt",
+            "map.pdf: unknown suffix: expected .html, .svg, .png, .json or .txt",
         ),
-        (["--temperature", "1", "--beams", "3"], "--beams is of a search"),
-        (["--seed", "3"], "--temperature T asks for"),
+        (
+            ["--temperature", "1", "--beams", "3"],
+            "--temperature (sampling) and --beams (search) exclude each other",
+        ),
+        (["--seed", "3"], "--seed needs --temperature"),
         (["--length-penalty", "nan"], "length_penalty = nan: a number from -10 to 10"),
         (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
     ],
