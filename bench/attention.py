@@ -57,7 +57,7 @@ def make_step(name: str, length: int, causal: bool) -> Callable[[], Tensor]:
     return step
 
 
-# -- time ----------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
 def measure_seconds(
@@ -76,7 +76,7 @@ def measure_seconds(
     return times
 
 
-# -- memory --------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def peak_in_process(name: str, length: int, causal: bool, threads: int) -> float | None:
@@ -108,7 +108,7 @@ def growth(rows: list[dict[str, Any]], causal: bool, column: str) -> dict[str, f
     }
 
 
-# -- a tap without a trace --------------------------------------------------------------------------------
+# -- a tap without a trace -------------------------------------------------------------------------
 
 
 def closed_tap_ns() -> float:

@@ -1,4 +1,4 @@
-"""Who searches for translations, all with the weights of one run: ids in, ids out."""
+"""Beam search of several implementations with the weights of one run: ids in, ids out."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,72 +20,74 @@ from workings.training.runs import load_as
 Ids = Sequence[int]
 Search = Callable[[SentenceBatch], list[list[int]]]
 BEAMS, UNKNOWN, STOP = 5, 2, 3
-# Sentences in a batch, of like length: with which each was fastest.
-AT_ONCE = {"workings": 64, "workings, CTranslate2": 64, "Hugging Face": 16, "JoeyNMT": 32}
+# The number of sentences with which each implementation is fastest.
+BATCH_SIZES = {"workings": 64, "workings, CTranslate2": 64, "Hugging Face": 16, "JoeyNMT": 32}
 
 
 def sources(task: Translation, count: int) -> list[list[int]]:
-    """The first so many sources of the test part."""
+    """Return the first `count` sources of the test set."""
     return [task.tokenizers.encode_source(pair.source) for pair in task.load_test_pairs()[:count]]
 
 
-def searcher(name: str, run: Path, count: int) -> Callable[[], list[list[int]]]:
-    """Make something that translates a run's test part."""
+def make_searcher(name: str, run: Path, count: int) -> Callable[[], list[list[int]]]:
+    """Return a function that translates a run's test set."""
     task = load_as(Translation, run)
-    some = sources(task, count)
-    longest = 2 * max(map(len, some)) + 10
-    search = SEARCHES[name](task.model, run, longest)
-    order = sorted(range(len(some)), key=lambda k: len(some[k]))
+    inputs = sources(task, count)
+    max_length = 2 * max(map(len, inputs)) + 10
+    search = SEARCHES[name](task.model, run, max_length)
+    order = sorted(range(len(inputs)), key=lambda k: len(inputs[k]))
 
-    def translated() -> list[list[int]]:
-        found: dict[int, list[int]] = {}
-        for begin in range(0, len(order), AT_ONCE[name]):
-            batch = order[begin : begin + AT_ONCE[name]]
-            ids, lengths = pad([some[k] for k in batch])
-            found |= dict(zip(batch, search(SentenceBatch(ids, lengths)), strict=True))
-        return [found[k] for k in range(len(some))]
+    def translate() -> list[list[int]]:
+        outputs: dict[int, list[int]] = {}
+        for begin in range(0, len(order), BATCH_SIZES[name]):
+            batch = order[begin : begin + BATCH_SIZES[name]]
+            ids, lengths = pad([inputs[k] for k in batch])
+            outputs |= dict(zip(batch, search(SentenceBatch(ids, lengths)), strict=True))
+        return [outputs[k] for k in range(len(inputs))]
 
-    return translated
+    return translate
 
 
-def ours(model: Translator, _: Path, longest: int) -> Search:
+def ours(model: Translator, _: Path, max_length: int) -> Search:
     def search(source: SentenceBatch) -> list[list[int]]:
-        found = beam_search(model, source, stop=STOP, max_length=longest, beams=BEAMS, num_best=1)
-        return [list(some[0].tokens) for some in found]
+        hypotheses = beam_search(
+            model, source, stop=STOP, max_length=max_length, beams=BEAMS, num_best=1
+        )
+        return [list(best[0].tokens) for best in hypotheses]
 
     return search
 
 
-def by_ctranslate2(model: Translator, _: Path, longest: int) -> Search:
+def by_ctranslate2(model: Translator, _: Path, max_length: int) -> Search:
     fast = AcceleratedBeamSearch(model)
 
     def search(source: SentenceBatch) -> list[list[int]]:
-        found = fast(source, stop=STOP, max_length=longest, beams=BEAMS, length_penalty=0.0)
-        return [list(some[0].tokens) for some in found]
+        hypotheses = fast(source, stop=STOP, max_length=max_length, beams=BEAMS, length_penalty=0.0)
+        return [list(best[0].tokens) for best in hypotheses]
 
     return search
 
 
-def hugging_face(model: Translator, run: Path, longest: int) -> Search:
+def hugging_face(model: Translator, run: Path, max_length: int) -> Search:
     from transformers import MarianMTModel
 
     folder = run / "marian"
     folder.mkdir(exist_ok=True)
     write_marian(model, folder)
     theirs = MarianMTModel.from_pretrained(folder, attn_implementation="sdpa").eval()
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_beams": BEAMS,
         "do_sample": False,
         "early_stopping": "never",
         "length_penalty": 0.0,
-        "max_new_tokens": longest,
+        "max_new_tokens": max_length,
         "forced_eos_token_id": None,
     }
 
     def search(source: SentenceBatch) -> list[list[int]]:
         mask = (source.ids != PAD).long()
-        found = theirs.generate(input_ids=source.ids, attention_mask=mask, **how)
-        return [until_stop(row[1:]) for row in found.tolist()]
+        output = theirs.generate(input_ids=source.ids, attention_mask=mask, **settings)
+        return [until_stop(row[1:]) for row in output.tolist()]
 
     return search
 
@@ -98,34 +100,39 @@ def until_stop(ids: Ids) -> list[int]:
 
 
 def joey_model(
-    vocabulary: int, layers: int, heads: int, width: int, hidden: int, **how: Any
+    vocabulary: int, layers: int, heads: int, width: int, hidden: int, **options: Any
 ) -> Any:
-    """A translator of JoeyNMT's, one embedding for all; `how`: dropout, place of the norms."""
+    """Return a JoeyNMT translator with one shared embedding; `options`: dropout, layer_norm."""
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
     names = ("unk", "pad", "bos", "eos")
-    tokens = {f"{n}_token": mark for n, mark in zip(names, _MARKS, strict=True)}
+    tokens = {f"{n}_token": token for n, token in zip(names, _SPECIAL_TOKENS, strict=True)}
     numbers = {f"{name}_id": k for k, name in enumerate(names)}
     specials = SimpleNamespace(**tokens, **numbers, sep_token=None, sep_id=None, lang_tags=[])
     words = Vocabulary([f"w{k}" for k in range(4, vocabulary)], specials)
-    side = {
+    settings = {
         "type": "transformer",
         "num_layers": layers,
         "num_heads": heads,
         "embeddings": {"embedding_dim": width, "scale": True},
         "hidden_size": width,
         "ff_size": hidden,
-        **how,
+        **options,
     }
-    table = {"encoder": side, "decoder": side, "tied_embeddings": True, "tied_softmax": True}
+    table = {
+        "encoder": settings,
+        "decoder": settings,
+        "tied_embeddings": True,
+        "tied_softmax": True,
+    }
     return build_model({**table, "initializer": "xavier_uniform"}, words, words)
 
 
-_MARKS = ("<unk>", "<pad>", "<s>", "</s>")
+_SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
 
 
-# Our names, and theirs.
+# Patterns of our parameter names, and JoeyNMT's names, applied in this order.
 _RENAMED = (
     (r"^(encoder|decoder)\.(\d)", r"\1.layers.\2"),
     (r"feed_forward_residual\.norm", "feed_forward.layer_norm"),
@@ -144,24 +151,24 @@ _RENAMED = (
 
 
 def joey_weights(model: Translator) -> dict[str, Tensor]:
-    """Our weights by JoeyNMT's names: queries, keys and values have a matrix each there."""
+    """Return our weights by JoeyNMT's names; it has separate matrices for query, key and value."""
     shared = model.target_embedding.weight
-    found = dict.fromkeys(
+    weights = dict.fromkeys(
         ("src_embed.lut.weight", "trg_embed.lut.weight", "decoder.output_layer.weight"), shared
     )
-    for ours_, weight in model.state_dict().items():
-        name = ours_
+    for our_name, weight in model.state_dict().items():
+        name = our_name
         for pattern, theirs in _RENAMED:
             name = re.sub(pattern, theirs, name)
         if "att.qkv" in name:
             for which, part in zip("qkv", weight.chunk(3), strict=True):
-                found[name.replace("qkv", f"{which}_layer")] = part
+                weights[name.replace("qkv", f"{which}_layer")] = part
         elif "att" in name or "norm" in name or "pwff" in name:
-            found[name] = weight
-    return found
+            weights[name] = weight
+    return weights
 
 
-def joey(model: Translator, _: Path, longest: int) -> Search:
+def joey(model: Translator, _: Path, max_length: int) -> Search:
     from joeynmt.search import beam_search as their_search
 
     block = model.encoder[0]
@@ -183,15 +190,14 @@ def joey(model: Translator, _: Path, longest: int) -> Search:
 
     def search(source: SentenceBatch) -> list[list[int]]:
         mask = (source.ids != PAD).unsqueeze(1)
-        given = {"src": source.ids, "src_length": source.lengths, "src_mask": mask}
-        states, _, _, _ = theirs(return_type="encode", **given)
-        # It would go on to the longest as long as one of its beams has not stopped: as short a one
-        # as its own search takes.
-        most = min(longest, int(1.5 * source.ids.shape[1]))
-        found, _, _ = their_search(
-            theirs, BEAMS, states, None, mask, most, alpha=0.0, min_output_length=0
+        arguments = {"src": source.ids, "src_length": source.lengths, "src_mask": mask}
+        states, _, _, _ = theirs(return_type="encode", **arguments)
+        # It goes on to the maximum as long as a beam is unfinished: use its own default.
+        limit = min(max_length, int(1.5 * source.ids.shape[1]))
+        output, _, _ = their_search(
+            theirs, BEAMS, states, None, mask, limit, alpha=0.0, min_output_length=0
         )
-        return [until_stop(row) for row in found.tolist()]
+        return [until_stop(row) for row in output.tolist()]
 
     return search
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from planting import NAMES, Planted, plant
 from random_sheets import random_sheet
-from rounding import first_difference, unexplained
+from rounding import exceeds_rounding, first_difference
 from sheets import Sheet, Worked, to_toml, work
 from workings.problems import Problem
 
@@ -72,7 +72,7 @@ def check_planted_mistakes(name: str, count: int, seed: int) -> Row:
         if variant is None:
             continue
         worked, key, cell = variant
-        if not unexplained(sheet, worked, key, cell, work(replace(sheet, claimed=[])).env):
+        if not exceeds_rounding(sheet, worked, key, cell, work(replace(sheet, claimed=[])).env):
             row.num_within_rounding += 1
             continue
         row.num_planted += 1

@@ -2,8 +2,8 @@
 
     python bench/multihead.py [--rounds 40] [--threads 1]
 
-torch's layer gets its fast settings: it returns no weights and is causal by its flag, not by a mask.
-Of batch-first and time-first inputs, the faster one counts. Writes results/multihead.json.
+torch's layer gets its fast settings: it returns no weights and is causal by its flag, not by a
+mask. Of batch-first and time-first inputs, the faster one counts. Writes results/multihead.json.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SIZES = ((12, 64, 128, 4), (8, 256, 384, 6))  # batch, length, width, heads
 def make_steps(
     batch: int, length: int, width: int, heads: int, causal: bool
 ) -> dict[str, Callable[[], None]]:
-    """Return steps, forward and backward, of each implementation with the same weights and input."""
+    """Return a step (forward and backward) of each implementation, with the same weights."""
     torch.manual_seed(0)
     ours = MultiHeadAttention(width, heads)
     theirs = nn.MultiheadAttention(width, heads, batch_first=True)

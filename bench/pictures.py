@@ -3,9 +3,9 @@
     python bench/pictures.py [RECIPE …] [--steps 20] [--threads 1]
 
 For each recipe (default: the two for Flickr8k, and the drawn scenes) it takes the first steps of an
-epoch. Waiting is everything before the model has its batch: reading images from the cache, augmenting
-them and collating them with their captions. Decoding, which is done once and cached, is reported
-separately. A recipe whose images are missing is left out. Writes results/pictures.json.
+epoch. Waiting is everything before the model has its batch: reading images from the cache,
+augmenting them and collating them with their captions. Decoding, which is done once and cached, is
+reported separately. A recipe whose images are missing is left out. Writes results/pictures.json.
 """
 
 import argparse

@@ -11,7 +11,7 @@ from sheets import (
     Matrix,
     Product,
     Sheet,
-    Way,
+    Step,
     Worked,
     over_sum,
     sigmoid,
@@ -20,7 +20,7 @@ from sheets import (
 )
 
 Rng = np.random.Generator
-Plant = dict[str, Way]  # wrong functions by step
+Plant = dict[str, Step]  # wrong functions by step
 VariantLister = Callable[[Sheet], Iterator[Plant]]
 HeadMatrices = Callable[[str], Matrix]  # the matrix of a head by the name of its step
 Texts = list[list[str]]
@@ -56,25 +56,25 @@ def _plant_formula_mistake(sheet: Sheet, name: str, correct: Worked, rng: Rng) -
 
 def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
     """Yield every product with a given weight, except the output projection."""
-    for key, way in sheet.steps.items():
-        if isinstance(way, Product):
-            for k, (_, weight) in enumerate(way.pairs):
+    for key, step in sheet.steps.items():
+        if isinstance(step, Product):
+            for k, (_, weight) in enumerate(step.pairs):
                 if weight.startswith("W_") and weight != "W_O":
-                    yield key, k, way
+                    yield key, k, step
 
 
-def _once_and_everywhere(changed: dict[str, Way]) -> Iterator[Plant]:
+def _once_and_everywhere(changed: dict[str, Step]) -> Iterator[Plant]:
     """Yield the mistake in each single step and in all of them (each head, each time step)."""
     if len(changed) > 1:
         yield changed
-    for key, way in changed.items():
-        yield {key: way}
+    for key, step in changed.items():
+        yield {key: step}
 
 
-def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matrix]) -> Way:
+def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matrix]) -> Step:
     """Return the product with one of its terms computed wrongly."""
 
-    def way(env: Env) -> Matrix:
+    def step(env: Env) -> Matrix:
         terms = [
             wrong(env, a, b) if i == k else env[a] @ env[b]
             for i, (a, b) in enumerate(product.pairs)
@@ -82,12 +82,12 @@ def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matr
         total = sum(terms)
         return product.then(total if product.bias is None else total + env[product.bias])
 
-    return way
+    return step
 
 
 def _by_weight(sheet: Sheet, wrong: Callable[[Env, str, str], Matrix]) -> Iterator[Plant]:
     """Yield a mistake with a weight, once or wherever the weight is used."""
-    uses: dict[str, dict[str, Way]] = {}
+    uses: dict[str, dict[str, Step]] = {}
     for key, k, product in _products(sheet):
         uses.setdefault(product.pairs[k][1], {})[key] = _with_weight(product, k, wrong)
     for changed in uses.values():
@@ -121,10 +121,10 @@ def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
         return
     swap = {"X": "context", "context": "X"}
     changed = {}
-    for key, way in sheet.steps.items():
-        if isinstance(way, Product) and way.pairs[0][0] in swap:
-            source, weight = way.pairs[0]
-            changed[key] = replace(way, pairs=((swap[source], weight),))
+    for key, step in sheet.steps.items():
+        if isinstance(step, Product) and step.pairs[0][0] in swap:
+            source, weight = step.pairs[0]
+            changed[key] = replace(step, pairs=((swap[source], weight),))
     yield {"Q": changed["Q"]}
     yield from _once_and_everywhere({key: changed[key] for key in ("K", "V")})
 
@@ -134,10 +134,12 @@ def _per_head(sheet: Sheet, step: str, wrong: Callable[[HeadMatrices], Matrix]) 
     if sheet.kind not in ("attention", "block"):
         return
 
-    def way(end: str) -> Way:
+    def make_step(end: str) -> Step:
         return lambda env: wrong(lambda name: env[f"{sheet.prefix}{name}{end}"])
 
-    yield from _once_and_everywhere({f"{sheet.prefix}{step}{end}": way(end) for end in sheet.ends})
+    yield from _once_and_everywhere(
+        {f"{sheet.prefix}{step}{end}": make_step(end) for end in sheet.ends}
+    )
 
 
 def _keys_not_transposed(sheet: Sheet) -> Iterator[Plant]:
@@ -213,19 +215,19 @@ def _keys_as_values(sheet: Sheet) -> Iterator[Plant]:
 
 def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
     key, weights = f"{sheet.prefix}mixed", f"{sheet.prefix}weights"
-    way = sheet.steps.get(f"{sheet.prefix}V")
-    if not isinstance(way, Product) or "W_V" not in sheet.given:
+    step = sheet.steps.get(f"{sheet.prefix}V")
+    if not isinstance(step, Product) or "W_V" not in sheet.given:
         return
-    source, width = way.pairs[0][0], sheet.given["W_V"].shape[1]
+    source, width = step.pairs[0][0], sheet.given["W_V"].shape[1]
     part = width // sheet.heads
 
-    def mixed(end: str, start: int) -> Way:
-        def way(env: Env) -> Matrix:
+    def mixed(end: str, start: int) -> Step:
+        def step(env: Env) -> Matrix:
             if env[source].shape[1] != width:
                 raise ValueError("V has another width")
             return env[f"{weights}{end}"] @ env[source][:, start : start + part]
 
-        return way
+        return step
 
     yield from _once_and_everywhere(
         {f"{key}{end}": mixed(end, part * h) for h, end in enumerate(sheet.ends)}
@@ -236,15 +238,15 @@ def _output(wrong: Callable[[Env, Product], Matrix]) -> VariantLister:
     def list_variants(sheet: Sheet) -> Iterator[Plant]:
         if "W_O" in sheet.given:
             key = f"{sheet.prefix}output"
-            way = sheet.steps[key]
-            yield {key: lambda env: wrong(env, way)}
+            step = sheet.steps[key]
+            yield {key: lambda env: wrong(env, step)}
 
     return list_variants
 
 
-def _transposed_output(env: Env, way: Product) -> Matrix:
-    total = env[way.pairs[0][0]] @ env["W_O"].T
-    return total if way.bias is None else total + env[way.bias]
+def _transposed_output(env: Env, step: Product) -> Matrix:
+    total = env[step.pairs[0][0]] @ env["W_O"].T
+    return total if step.bias is None else total + env[step.bias]
 
 
 def _heads_in_wrong_order(sheet: Sheet) -> Iterator[Plant]:
@@ -278,7 +280,7 @@ FORMULA_MISTAKES: dict[str, VariantLister] = {
     "weights-transposed": _weights_transposed,
     "keys-used-as-values": _keys_as_values,
     "values-not-projected": _values_not_projected,
-    "output-projection-forgotten": _output(lambda env, way: env[way.pairs[0][0]]),
+    "output-projection-forgotten": _output(lambda env, step: env[step.pairs[0][0]]),
     "output-projection-transposed": _output(_transposed_output),
     "heads-in-wrong-order": _heads_in_wrong_order,
 }

@@ -1,4 +1,4 @@
-"""Benchmark implementations in separate processes that take turns: in one they affect each other."""
+"""Run implementations in separate processes that take turns: in one they affect each other."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def serve(run: Callable[[], Any]) -> None:
 
 @contextmanager
 def start_server(command: Sequence[str]) -> Iterator[Turn]:
-    """Start a script that calls `serve`; yield a function that lets it run once. It is warmed up."""
+    """Start a script that calls `serve` and warm it up; yield a function that lets it run once."""
     process = subprocess.Popen(
         [sys.executable, *command],
         env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},

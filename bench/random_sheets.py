@@ -1,4 +1,4 @@
-"""A random sheet of each kind."""
+"""Random problem sheets of each kind."""
 
 from collections.abc import Callable
 
@@ -21,18 +21,18 @@ Rng = np.random.Generator
 
 
 class Draw:
-    """Numbers that somebody would work by hand: small whole ones, or one or two decimals."""
+    """A source of numbers as in hand-worked problems: small, with at most two decimals."""
 
     def __init__(self, rng: Rng) -> None:
         self.rng = rng
         self.decimals = int(rng.choice([0, 0, 1, 2]))
         self.positive = False
 
-    def size(self, least: int = 2, most: int = 4) -> int:
-        return int(self.rng.integers(least, most + 1))
+    def size(self, low: int = 2, high: int = 4) -> int:
+        return int(self.rng.integers(low, high + 1))
 
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
 
     def matrix(self, rows: int, columns: int) -> Matrix:
         if self.decimals == 0:
@@ -48,7 +48,7 @@ class Draw:
 
 
 def random_sheet(rng: Rng) -> tuple[Sheet, Worked]:
-    """Draw a sheet, attention half of the time, and work it honestly."""
+    """Draw a sheet, in half of the cases attention, and solve it correctly."""
     while True:
         draw = Draw(rng)
         sheet = KINDS["attention" if draw.chance(0.5) else str(rng.choice(list(KINDS)))](draw)
@@ -56,18 +56,20 @@ def random_sheet(rng: Rng) -> tuple[Sheet, Worked]:
         claimable = [key for key in sheet.steps if key not in sheet.inner]
         sheet.claimed = claimable
         if draw.chance(0.4):
-            some = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
-            sheet.claimed = [k for k, c in zip(claimable, some, strict=True) if c] or claimable[-1:]
+            is_claimed = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
+            sheet.claimed = [
+                k for k, c in zip(claimable, is_claimed, strict=True) if c
+            ] or claimable[-1:]
         try:
             return sheet, work(sheet)
-        except ValueError:  # a variance rounded to 0, say: nobody would get further
+        except ValueError:  # for example a variance that was rounded to 0
             continue
 
 
 def _attention(draw: Draw) -> Sheet:
     heads = int(draw.rng.choice([1, 1, 2]))
     normalizer = str(draw.rng.choice(["softmax"] * 8 + ["sigmoid", "sum"]))
-    draw.positive = normalizer == "sum"  # a sum of both signs may be anything, zero too
+    draw.positive = normalizer == "sum"  # with both signs the sum could be zero
     n, d = draw.size(), draw.size()
     given = {"X": draw.matrix(n, d)}
     m, e = n, d
@@ -124,14 +126,14 @@ def attention_steps(
     prefix: str,
     x: str,
     widths: tuple[int, int],
-    normalise: Callable[[Matrix], Matrix],
+    normalize: Callable[[Matrix], Matrix],
 ) -> None:
-    """Lay attention's steps out in a sheet."""
+    """Add the steps of attention to a sheet."""
     k, v = widths
     given, steps, sheet.prefix = sheet.given, sheet.steps, prefix
-    asked = "context" if "context" in given else x
+    key_source = "context" if "context" in given else x
     sheet.constants |= {f"I{width}": np.eye(width) for width in (k, v)}
-    for name, source, width in (("Q", x, k), ("K", asked, k), ("V", asked, v)):
+    for name, source, width in (("Q", x, k), ("K", key_source, k), ("V", key_source, v)):
         weight = f"W_{name}" if f"W_{name}" in given else f"I{width}"
         bias = f"b_{name}" if f"b_{name}" in given else None
         steps[f"{prefix}{name}"] = Product(((source, weight),), bias)
@@ -155,7 +157,7 @@ def attention_steps(
             mask, env[key("scaled", e)], -np.inf
         )
     for end in sheet.ends:
-        steps[key("weights", end)] = lambda env, e=end: normalise(env[key("masked", e)])
+        steps[key("weights", end)] = lambda env, e=end: normalize(env[key("masked", e)])
     for end in sheet.ends:
         steps[key("mixed", end)] = Product(((key("weights", end), key("V", end)),))
     if sheet.heads > 1:
@@ -184,7 +186,7 @@ def _positions(draw: Draw) -> Sheet:
 
 
 def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: float) -> None:
-    """Lay a layer norm's steps out."""
+    """Add the steps of a layer norm to a sheet."""
     steps, given = sheet.steps, sheet.given
 
     def output(env: Env) -> Matrix:
@@ -200,8 +202,8 @@ def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: fl
     steps[f"{prefix}output"] = output
 
 
-def _uneven(draw: Draw, rows: int, columns: int) -> Matrix:
-    """Draw vectors that have a variance."""
+def _varied_matrix(draw: Draw, rows: int, columns: int) -> Matrix:
+    """Draw vectors with a variance above zero."""
     x = draw.matrix(rows, columns)
     x[:, 0] = x.max(1) + 1
     return x
@@ -209,7 +211,7 @@ def _uneven(draw: Draw, rows: int, columns: int) -> Matrix:
 
 def _layer_norm(draw: Draw) -> Sheet:
     n, d = draw.size(), draw.size()
-    sheet = Sheet("layer_norm", {"X": _uneven(draw, n, d)}, draw.style())
+    sheet = Sheet("layer_norm", {"X": _varied_matrix(draw, n, d)}, draw.style())
     for name in ("gamma", "beta"):
         if draw.chance(0.6):
             sheet.given[name] = draw.matrix(1, d)
@@ -285,7 +287,7 @@ def _additive(draw: Draw) -> Sheet:
 
 
 def feed_forward_steps(sheet: Sheet, prefix: str, x: str, activation: str) -> None:
-    """Lay the feed-forward steps out."""
+    """Add the steps of a feed-forward layer to a sheet."""
     steps, given = sheet.steps, sheet.given
     steps[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
     steps[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
@@ -314,7 +316,7 @@ def _feed_forward(draw: Draw) -> Sheet:
 def _block(draw: Draw) -> Sheet:
     heads = int(draw.rng.choice([1, 2]))
     n, d = draw.size(2, 3), 2 * heads if draw.chance(0.7) else 4
-    sheet = Sheet("block", {"X": _uneven(draw, n, d)}, draw.style(), heads=heads)
+    sheet = Sheet("block", {"X": _varied_matrix(draw, n, d)}, draw.style(), heads=heads)
     given = sheet.given
     _projections(draw, given, (d, d), (d, d), heads)
     given["W_O"] = draw.matrix(d, d)

@@ -1,4 +1,4 @@
-"""How far rounding can reach: by brute force, from the numbers on the sheet."""
+"""What rounding can explain, by brute force: vary the written numbers by their last digit."""
 
 from collections.abc import Iterator
 
@@ -7,24 +7,24 @@ import numpy as np
 from sheets import Env, Matrix, Sheet, Worked
 
 
-class _Asked(dict[str, Matrix]):
-    """Remembers which matrices were looked at."""
+class _RecordingEnv(dict[str, Matrix]):
+    """A dict that records which matrices were read."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
-        self.seen: set[str] = set()
+        self.read_keys: set[str] = set()
 
     def __getitem__(self, key: str) -> Matrix:
-        self.seen.add(key)
+        self.read_keys.add(key)
         return super().__getitem__(key)
 
 
 def first_difference(
-    sheet: Sheet, honest: Worked, planted: Worked
+    sheet: Sheet, correct: Worked, planted: Worked
 ) -> tuple[str, tuple[int, int]] | None:
-    """Find the first number that is written differently: step, then row, column of the file."""
+    """Return step and cell (row, column of the file) of the first number written differently."""
     for key in sheet.claimed:
-        a, b = np.array(honest.texts[key]), np.array(planted.texts[key])
+        a, b = np.array(correct.texts[key]), np.array(planted.texts[key])
         differs = (a != b).T if sheet.columns else a != b
         if differs.any():
             row, column = (int(k) for k in np.argwhere(differs)[0])
@@ -32,30 +32,32 @@ def first_difference(
     return None
 
 
-def unexplained(sheet: Sheet, planted: Worked, key: str, cell: tuple[int, int], exact: Env) -> bool:
-    """Say whether no rounding or truncation of the numbers before leads to this one."""
+def exceeds_rounding(
+    sheet: Sheet, planted: Worked, key: str, cell: tuple[int, int], exact: Env
+) -> bool:
+    """Return True if no rounding or truncation of earlier numbers leads to this number."""
     i, j = cell[::-1] if sheet.columns else cell
     value = float(planted.texts[key][i][j])
     unit = units(planted.texts[key], exact[key])[i, j]
-    low, high = _reach(sheet, planted, key, (i, j), exact)
-    right = exact[key][i, j]
-    if np.isinf(value) or np.isinf(right):
-        return value != right
+    low, high = _reachable_range(sheet, planted, key, (i, j), exact)
+    expected = exact[key][i, j]
+    if np.isinf(value) or np.isinf(expected):
+        return value != expected
     slack = unit + 1e-9 * max(1.0, abs(value))
-    return not (min(low, right) - slack <= value <= max(high, right) + slack)
+    return not (min(low, expected) - slack <= value <= max(high, expected) + slack)
 
 
 def units(texts: list[list[str]], exact: Matrix) -> Matrix:
-    """One in the last digit, for each cell; among whole numbers, what was rounded away."""
-    places = [len(t.partition(".")[2]) for row in texts for t in row if "." in t]
+    """Return one unit of the last digit for each cell; for whole numbers, the rounding error."""
+    decimals = [len(t.partition(".")[2]) for row in texts for t in row if "." in t]
 
     def unit(text: str, value: float) -> float:
         if text == "-inf":
             return 0.0
         if "." in text:
             return 10.0 ** -len(text.partition(".")[2])
-        if places:
-            return 10.0 ** -min(places)
+        if decimals:
+            return 10.0 ** -min(decimals)
         return 0.0 if np.isneginf(value) else min(abs(float(text) - value), 0.5)
 
     return np.array(
@@ -63,20 +65,20 @@ def units(texts: list[list[str]], exact: Matrix) -> Matrix:
     )
 
 
-def _reach(
+def _reachable_range(
     sheet: Sheet, planted: Worked, key: str, cell: tuple[int, int], exact: Env
 ) -> tuple[float, float]:
-    """Work one cell out from the numbers before it, each a unit up or down as suits it best.
+    """Return the smallest and largest value of a cell if earlier numbers are off by one unit.
 
-    Which way suits it is found by moving each on its own; both ends are then worked out.
+    The direction for each number is found by moving it alone; then both ends are computed.
     """
-    written = {
+    written_text = {
         k: np.array([[float(t) for t in row] for row in texts])
         for k, texts in planted.texts.items()
     }
-    order = list(_needed(sheet, key, set(written)))
+    order = list(_needed(sheet, key, set(written_text)))
     base = {**sheet.given, **sheet.constants}
-    inputs = {k: written[k] for k in order if k in written and k != key}
+    inputs = {k: written_text[k] for k in order if k in written_text and k != key}
 
     def value(changed: Env) -> float:
         env = {**base, **changed}
@@ -91,25 +93,25 @@ def _reach(
     down: Env = {k: v.copy() for k, v in inputs.items()}
     for name, cells in inputs.items():
         unit = units(planted.texts[name], exact[name])
-        for place in zip(*np.nonzero(unit * np.isfinite(cells)), strict=True):
-            tried = cells.copy()
-            tried[place] += unit[place] / 8
-            rises = value({**inputs, name: tried}) >= middle
-            up[name][place] += unit[place] if rises else -unit[place]
-            down[name][place] -= unit[place] if rises else -unit[place]
+        for index in zip(*np.nonzero(unit * np.isfinite(cells)), strict=True):
+            moved = cells.copy()
+            moved[index] += unit[index] / 8
+            rises = value({**inputs, name: moved}) >= middle
+            up[name][index] += unit[index] if rises else -unit[index]
+            down[name][index] -= unit[index] if rises else -unit[index]
     ends = [end for end in (middle, value(up), value(down)) if np.isfinite(end)] or [np.nan]
     return min(ends), max(ends)
 
 
-def _needed(sheet: Sheet, key: str, written: set[str]) -> Iterator[str]:
-    """List the steps that a step is worked out from, back to what is written, in order."""
+def _needed(sheet: Sheet, key: str, written_text: set[str]) -> Iterator[str]:
+    """Yield the steps that a step depends on, back to the written ones, in order."""
     env = {**sheet.given, **sheet.constants}
     sources: dict[str, set[str]] = {}
-    for step, way in sheet.steps.items():
-        asked = _Asked(env)
+    for step, function in sheet.steps.items():
+        recording = _RecordingEnv(env)
         with np.errstate(all="ignore"):
-            env[step] = way(asked)
-        sources[step] = asked.seen
+            env[step] = function(recording)
+        sources[step] = recording.read_keys
         if step == key:
             break
     needed, stack = set(), [key]
@@ -118,6 +120,6 @@ def _needed(sheet: Sheet, key: str, written: set[str]) -> Iterator[str]:
         if step in needed or step not in sources:
             continue
         needed.add(step)
-        if step == key or step not in written:
+        if step == key or step not in written_text:
             stack += sources[step]
     return (step for step in sources if step in needed)

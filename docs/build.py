@@ -23,7 +23,7 @@ NAVIGATION = {
     "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
     "Tasks": ("classify", "language", "translate", "caption"),
     "Look inside": ("explain", "cells", "classifiers"),
-    "Notebooks": ("notebooks/problem", "notebooks/inside"),
+    "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
     "Further": ("interop", "cluster", "threads"),
     "Develop": ("extending", "design", "decisions"),
 }

@@ -175,11 +175,11 @@ def test_the_last_queries_of_a_cached_sequence(run: Attend, x: Tensor, data: st.
 @holds_for(
     time=st.integers(1, 40),
     kv_heads=st.sampled_from([1, 2, 4]),
-    traced=st.booleans(),
+    is_traced=st.booleans(),
     data=st.data(),
 )
 def test_a_cached_layer_equals_one_causal_pass(
-    time: int, kv_heads: int, traced: bool, data: st.DataObject
+    time: int, kv_heads: int, is_traced: bool, data: st.DataObject
 ) -> None:
     """Read token by token or in blocks; 40 steps exceed the initial capacity of the cache."""
     torch.manual_seed(time)
@@ -187,7 +187,7 @@ def test_a_cached_layer_equals_one_causal_pass(
     x = torch.randn(2, time, 8, dtype=torch.float64)
     cache, outputs, start = KeyValueCache(), [], 0
     token_by_token = data.draw(st.booleans())
-    with torch.no_grad(), Trace(only="weights" if traced else "output"):
+    with torch.no_grad(), Trace(only="weights" if is_traced else "output"):
         while start < time:
             block = 1 if token_by_token else data.draw(st.integers(1, time - start))
             outputs.append(layer(x[:, start : start + block], causal=True, cache=cache))

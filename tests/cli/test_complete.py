@@ -1,5 +1,8 @@
 """`workings complete`, on a model trained on one sentence."""
 
+import io
+import sys
+
 import pytest
 
 from workings.cli import main
@@ -25,6 +28,17 @@ def run(tmp_path_factory):
 def test_prompt_is_continued(run, capsys):
     assert main(["complete", run, "the cat", "--tokens", "15", "--temperature", "0"]) == 0
     assert capsys.readouterr().out == "the cat sat on the mat\n"
+
+
+def test_prompt_from_standard_input_but_no_folder(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "the").mkdir()
+    assert main(["complete", run, "the", "--tokens", "5"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the is a folder: give a text, or - to read the text from standard input" in line
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the\n")))
+    assert main(["complete", run, "-", "--tokens", "4", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out in ("the cat\n", "the mat\n")
 
 
 def test_empty_prompt_with_seed_is_reproducible(run, capsys):

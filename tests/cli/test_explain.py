@@ -88,10 +88,27 @@ def test_explain_rejects_files(run, tmp_path, capsys):
     assert main(["predict", run, str(path)]) == 0
 
 
-def test_predict_rejects_folders(run, tmp_path, capsys):
+def test_folder_is_not_a_text(run, tmp_path, capsys, monkeypatch):
     assert main(["predict", run, str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{tmp_path}: a folder: give a text, a file, or -" in line
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plum").mkdir()
+    assert explain(run, "plum") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "plum is a folder: give a text, or - to read the text from standard input" in line
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"plum\n")))
+    assert explain(run, "-") == 0
+    assert explain(run, ".") == 0  # punctuation is a text
+
+
+def test_texts_before_a_bad_byte_are_predicted(run, tmp_path, capsys):
+    path = tmp_path / "texts.txt"
+    path.write_bytes(b"plum\niron\n\xff\n")
+    assert main(["predict", run, str(path)]) == 2
+    output = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in output.out.splitlines()] == ["plum", "iron"]
+    assert f"{path}, line 3: not UTF-8" in output.err
 
 
 def test_long_texts(run, capsys):

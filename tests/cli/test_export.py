@@ -84,9 +84,9 @@ def test_export_to_ctranslate2(run, tmp_path):
     ("arguments", "message"),
     [
         (["export", "RUN", "--to", "gtp2", "--out", "new"], "did you mean 'gpt2'?"),
-        (["export", "RUN", "--to", "gpt2", "--out", "RUN"], "is there already: another --out"),
+        (["export", "RUN", "--to", "gpt2", "--out", "RUN"], "exists already: give another --out"),
         (["import", "nowhere", "--out", "new"], "nowhere/config.json: No such file"),
-        (["import", "FOREIGN", "--out", "RUN"], "is there already: another --out"),
+        (["import", "FOREIGN", "--out", "RUN"], "exists already: give another --out"),
     ],
 )
 def test_invalid_argument_is_one_line_error(

@@ -253,12 +253,10 @@ def test_failed_write_leaves_the_old_file(
 ) -> None:
     (tmp_path / "a.svg").write_text("old")
 
-    def write_part(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[:10])
+    def fail(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", write_part)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         picture.save(tmp_path / "a.svg")
     assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]

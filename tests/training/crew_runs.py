@@ -32,11 +32,11 @@ def run(
     """Train or resume in a folder; give back the losses of the steps."""
     from workings.config import build
     from workings.recipes.registry import RECIPES
-    from workings.training import runs
+    from workings.training import report, runs
     from workings.training.trainer import Trainer, TrainingInterrupt
 
     losses: list[float] = []
-    original, report = Trainer._step, runs.write_report
+    original, write_report = Trainer._step, report.write_report
 
     def step(self, group):
         if (
@@ -50,7 +50,7 @@ def run(
         losses.append((after[0] - before[0]) / (after[1] - before[1]))
 
     Trainer._step = step
-    runs.write_report = lambda *_: None  # it takes longer than the training
+    report.write_report = lambda *_: None  # it takes longer than the training
     try:
         if recipe is None:
             runs.resume(folder, mode="quiet", parallelism=how)
@@ -61,7 +61,7 @@ def run(
         if stopped.exit_status != 143:
             raise
     finally:
-        Trainer._step, runs.write_report = original, report
+        Trainer._step, report.write_report = original, write_report
     if os.environ.get("RANK", "0") == "0":
         Path(f"{folder}.steps.json").write_text(json.dumps(losses))
     return losses

@@ -61,7 +61,7 @@ def test_the_one_before_is_used_and_the_end_is_the_same(made, run, damage, capsy
 def test_where_none_can_be_used_the_second_try_begins_anew(made, run):
     for folder in steps(run):
         (folder / "state.json").write_text("{}")
-    assert "once more begins from the beginning" in refused(resume, run)
+    assert "again starts from the beginning" in refused(resume, run)
     resume(run, mode="quiet")
     assert (run / "model.safetensors").read_bytes() == (
         made / "run" / "model.safetensors"
@@ -73,7 +73,7 @@ def test_a_whole_checkpoint_of_another_run_is_refused(made, run, capsys):
     shutil.rmtree(newest)
     shutil.copytree(made / "other" / "checkpoints" / newest.name, newest)
     resume(run)
-    assert "it is of another run" in capsys.readouterr().err
+    assert "it belongs to another run" in capsys.readouterr().err
 
 
 def test_what_a_killed_process_left_is_cleared_up(made, run):
@@ -136,7 +136,7 @@ def test_a_thousand_damages_to_what_is_loaded_are_noticed(made, tmp_path):
 def test_a_changed_recipe_is_not_resumed(run):
     config = run / "config.toml"
     config.write_text(config.read_text().replace("batch_size = 16", "batch_size = 8"))
-    assert "config.toml: not what this run began with" in refused(resume, run)
+    assert "config.toml: changed or corrupted since the run was started" in refused(resume, run)
 
 
 def test_a_run_of_an_older_version_is_still_read(run):
@@ -186,7 +186,7 @@ def test_a_log_that_lost_its_end_costs_no_checkpoint(made, run, capsys):
     whole = log.read_text().splitlines(keepends=True)
     log.write_text("".join(whole[:1]) + whole[1][:20])
     resume(run)
-    assert "log.jsonl has lost its end" in capsys.readouterr().err
+    assert "log.jsonl is shorter than at the checkpoint" in capsys.readouterr().err
     assert not list((run / "checkpoints").glob("*.corrupt"))
     assert [json.loads(line)["kind"] for line in log.read_text().splitlines()]
     assert log.read_text().startswith(whole[0])

@@ -76,7 +76,7 @@ def test_values_are_written_as_a_recipe_would(toy, tmp_path, recipe_for):
     toy.write_text("\n".join(lines[3:]))
     other = recipe_for(toy, "--train.epochs", "1", "--model.bidirectional", "true")
     train_recipe(other, tmp_path / "two", mode="quiet")
-    with pytest.raises(UserError, match=r"began with: data\.train was \d+, is \d+; "):
+    with pytest.raises(UserError, match=r"started with: data\.train was \d+, is \d+; "):
         resume(tmp_path / "one", mode="quiet")
     toy.write_text("\n".join(lines))
     told = render_run_diff_text(diff_runs(tmp_path / "one", tmp_path / "two"))
@@ -116,7 +116,7 @@ def test_what_was_not_compared_is_not_called_the_same(tmp_path, monkeypatch):
 
 
 def test_what_is_no_finished_run(toy, tmp_path):
-    with pytest.raises(UserError, match="not a finished run"):
+    with pytest.raises(UserError, match="not a run"):
         diff_runs(tmp_path, tmp_path)
     assert main(["train"]) == 2
     assert main(["train", "--repeat", str(tmp_path)]) == 2

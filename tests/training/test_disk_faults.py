@@ -78,8 +78,8 @@ def test_a_full_disk_during_a_checkpoint(recipe, place, disk, capsys, monkeypatc
         line = told(capsys, "train", recipe, "--out", run)
     assert "the checkpoint could not be written" in line
     assert "No space left on device" in line
-    assert f"make room, then workings resume {run}" in line
-    assert "the last whole one is step-" in line
+    assert f"free some space, then workings resume {run}" in line
+    assert "the last complete checkpoint is step-" in line
     expect_nothing_half_written(run)
     disk.free()
     expect_to_go_on(run, place)
@@ -88,7 +88,7 @@ def test_a_full_disk_during_a_checkpoint(recipe, place, disk, capsys, monkeypatc
 def test_a_full_disk_during_the_first_checkpoint(recipe, place, disk, capsys, monkeypatch):
     with before(monkeypatch, Checkpoints, "_write", disk.fill):
         line = told(capsys, "train", recipe, "--out", disk.folder / "run")
-    assert "there is none before it" in line
+    assert "there is no earlier checkpoint" in line
     disk.free()
     expect_to_go_on(disk.folder / "run", place)
 
@@ -98,7 +98,7 @@ def test_a_full_disk_during_the_log(recipe, place, disk, capsys, monkeypatch):
     run = disk.folder / "run"
     with before(monkeypatch, Log, "log_epoch", disk.fill):
         line = told(capsys, "train", recipe, "--out", run)
-    assert f"{run / 'log.jsonl'}: No space left on device: make room" in line
+    assert f"{run / 'log.jsonl'}: No space left on device: free some space" in line
     expect_nothing_half_written(run)
     disk.free()
     expect_to_go_on(run, place)
@@ -109,7 +109,7 @@ def test_a_full_disk_during_the_log(recipe, place, disk, capsys, monkeypatch):
     [
         ("workings.training.trainer.write_tensors", "model.safetensors"),
         ("workings.training.runs.write_text", "config.toml"),
-        ("workings.training.runs.write_report", "report.html"),
+        ("workings.training.report.write_report", "report.html"),
         ("workings.training.report.write_text", "report.html"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_full_disk_during_anything_else(recipe, place, disk, capsys, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(function, on_a_full_disk)
         line = told(capsys, "train", recipe, "--out", run)
-    assert f"{run / name}: No space left on device: make room" in line
+    assert f"{run / name}: No space left on device: free some space" in line
     disk.free()
     if name == "config.toml":  # nothing has begun: the same command once more
         assert not (run / "config.toml").exists()
@@ -221,7 +221,7 @@ def test_a_folder_that_vanishes(recipe, place, tmp_path, capsys, monkeypatch, st
 
     with before(monkeypatch, Trainer, "_step", move_away, at_step(step)):
         line = told(capsys, "train", recipe, "--out", run)
-    assert f"{run}: the run's folder is gone: moved, or removed?" in line
+    assert f"{run}: the run's folder was moved or removed" in line
     assert not run.exists()  # and nothing has made it again
     elsewhere.rename(run)
     expect_to_go_on(run, place)

@@ -108,9 +108,12 @@ def test_a_weight_that_is_no_number(recipe, place, tmp_path, capsys, monkeypatch
     run = tmp_path / "run"
     with before(monkeypatch, Trainer, "_step", poison, at_step(14)):
         line = told(capsys, "train", recipe, "--out", run)
-    assert "the loss is nan at step 14: the weights head.weight were no numbers" in line
+    assert (
+        "the loss is nan at step 14: the weight head.weight was NaN or infinite before this step"
+        in line
+    )
     assert "try a lower train.learning_rate" in line
-    assert f"the last good checkpoint is {run / 'checkpoints' / 'step-12'}" in line
+    assert f"the last checkpoint with finite weights is {run / 'checkpoints' / 'step-12'}" in line
     expect_to_go_on(run, place)
 
 
@@ -126,7 +129,7 @@ def test_a_layer_that_makes_no_numbers(recipe, place, tmp_path, capsys, monkeypa
     with before(monkeypatch, Trainer, "_step", spoil, at_step(10)):
         line = told(capsys, "train", recipe, "--out", run)
     assert "the loss is nan at step 10: it began in layer recurrent" in line
-    assert "the last good checkpoint is" in line
+    assert "the last checkpoint with finite weights is" in line
     assert "step-9" in line
     expect_to_go_on(run, place)
 
@@ -140,7 +143,7 @@ def test_a_poisoned_checkpoint_is_not_called_good(recipe, place, tmp_path, capsy
     with before(monkeypatch, Trainer, "save", poison, when):
         line = told(capsys, "train", recipe, "--out", run)
     assert "at step 10" in line
-    assert f"the last good checkpoint is {run / 'checkpoints' / 'step-7'}" in line
+    assert f"the last checkpoint with finite weights is {run / 'checkpoints' / 'step-7'}" in line
     assert (run / "checkpoints" / "step-9").is_dir()
     expect_to_go_on(run, place)
 
@@ -149,7 +152,7 @@ def test_weights_that_end_as_no_numbers_are_not_kept(recipe, tmp_path, capsys, m
     run = tmp_path / "run"
     with before(monkeypatch, Trainer, "_finish_epoch", poison, lambda t: t.progress.epoch == 3):
         line = told(capsys, "train", recipe, "--out", run)
-    assert "the weights head.weight are no numbers after step 28" in line
+    assert "the weight head.weight is NaN or infinite after step 28" in line
     assert all(t.isfinite().all() for t in read_tensors(run / "model.safetensors").values())
 
 
@@ -169,7 +172,7 @@ def test_a_loss_that_explodes(recipe, tmp_path, capsys, rate):
     assert "try a lower train.learning_rate" in line
     assert "checkpoint" in line
     if "the loss is inf" not in line:  # what it was, and not once it had exploded
-        assert float(line.partition("after ")[2].split(" in the beginning")[0]) < 1
+        assert float(line.partition("after ")[2].split(" in the first steps")[0]) < 1
 
 
 # -- other processes -------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ def test_a_scheduler_stops_it(recipe, place, tmp_path, capsys, monkeypatch):
     with before(monkeypatch, Trainer, "_step", terminate, at_step(11)):
         assert main(["train", recipe, "--out", str(run)]) == 143
     told_last = capsys.readouterr().err.splitlines()[-1]
-    assert told_last == f"stopped; go on with: workings resume {run}"
+    assert told_last == f"stopped; continue with: workings resume {run}"
     assert (run / "checkpoints" / "step-11").is_dir()
     expect_to_go_on(run, place)
 

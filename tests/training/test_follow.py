@@ -71,12 +71,12 @@ def test_a_log_that_is_cut_back_or_gone_is_read_anew(log):
 
 def test_what_cannot_be_followed_is_refused(log, monkeypatch, tmp_path):
     log.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="a link"):
+    with pytest.raises(UserError, match="symbolic link"):
         LogTail(log).read()
     log.unlink()
     log.write_text(lines(epoch(1)))
     monkeypatch.setattr(monitor, "MAX_TAIL_BYTES", 10)
-    with pytest.raises(UserError, match="too long to follow"):
+    with pytest.raises(UserError, match="too large to follow"):
         LogTail(log).read()
 
 

@@ -49,7 +49,7 @@ def test_a_falling_rate_takes_the_longer_course(toy, tmp_path, recipe_for, capsy
     )
     assert any(not torch.equal(first[name], longer[name]) for name in first)
     assert main(arguments) == 2
-    assert f"{tmp_path / 'run-extended'} is there already" in capsys.readouterr().err
+    assert f"{tmp_path / 'run-extended'} exists already" in capsys.readouterr().err
 
 
 def test_a_longer_training_that_was_stopped_goes_on(toy, tmp_path, recipe_for, monkeypatch):
@@ -79,7 +79,7 @@ def test_what_patience_ended_is_not_taken_up(toy, tmp_path, recipe_for):
     )
     train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert len(epochs_of(tmp_path / "run")) < 10  # with the test's line
-    with pytest.raises(UserError, match="nothing got better for 1 epochs"):
+    with pytest.raises(UserError, match="no improvement for 1 epochs"):
         resume(tmp_path / "run", mode="quiet", epochs=20, out=tmp_path / "longer")
     assert not (tmp_path / "longer").exists()
 
@@ -91,7 +91,7 @@ def test_checkpoints_of_others_and_damaged_ones_are_not_certified(toy, tmp_path,
     (newest,) = (tmp_path / "run" / "checkpoints").iterdir()
     shutil.rmtree(newest)
     shutil.copytree(tmp_path / "other" / "checkpoints" / newest.name, newest)
-    with pytest.raises(UserError, match="of another run"):
+    with pytest.raises(UserError, match="belongs to another run"):
         resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
     (newest / "state.json").write_text("{}")
     with pytest.raises(UserError, match=r"state\.json"):
@@ -104,13 +104,13 @@ def test_a_repetition_says_that_the_rate_took_another_course(toy, tmp_path, reci
     resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
     again = ["train", "--repeat", str(tmp_path / "longer"), "--out", str(tmp_path / "again")]
     assert main([*again, "--quiet"]) == 0
-    assert "it went on from step 11 of a training for 1 epochs" in capsys.readouterr().err
+    assert "it was extended from step 11 of a training for 1 epochs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--epochs", "2"], "is of 2; more are wanted"),
+        (["--epochs", "2"], "has 2 epochs already: more are needed"),
         (["--out", "run-elsewhere"], "--epochs N beside it"),
     ],
 )
@@ -127,7 +127,7 @@ def test_what_is_no_longer_training_is_refused(
 def test_without_a_checkpoint_there_is_nothing_to_go_on_from(toy, tmp_path, recipe_for):
     train_recipe(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    with pytest.raises(UserError, match="no checkpoint to go on from"):
+    with pytest.raises(UserError, match="no checkpoint to continue from"):
         resume(tmp_path / "run", mode="quiet", epochs=2, out=tmp_path / "longer")
     assert not (tmp_path / "longer").exists()
 
@@ -152,7 +152,7 @@ def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
 
 @pytest.mark.parametrize(
     ("lost", "told"),
-    [([], "no checkpoint to go on from"), (["result.json", "log.jsonl"], "was not trained here")],
+    [([], "no checkpoint to resume from"), (["result.json", "log.jsonl"], "was not trained here")],
     ids=["trained", "imported"],
 )
 def test_weights_without_a_checkpoint_are_not_trained_over(toy, tmp_path, recipe_for, lost, told):

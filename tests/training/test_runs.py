@@ -108,17 +108,17 @@ def test_a_finished_run_says_that_it_is_and_writes_its_report_again(
 ):
     recipe = recipe_for(toy, "--train.patience", patience)
     train_recipe(recipe, tmp_path / "run")
-    assert "nothing is left to train" not in capsys.readouterr().err
+    assert "all epochs are done" not in capsys.readouterr().err
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     (tmp_path / "run" / "report.html").unlink()
     assert main(["resume", str(tmp_path / "run")]) == 0
     told = capsys.readouterr().err
-    assert "finished: nothing" in told
+    assert "finished: " in told
     log = (tmp_path / "run" / "log.jsonl").read_text()
     to_its_end = log.count('"kind": "epoch"') == recipe.train.epochs
     assert to_its_end or patience == "1"
     assert (f"workings resume {tmp_path / 'run'} --epochs N" in told) == to_its_end
-    assert ("as many epochs as train.patience says" in told) != to_its_end
+    assert ("no improvement for train.patience epochs" in told) != to_its_end
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert (tmp_path / "run" / "report.html").is_file()
     longer = ["--train.epochs", "4", "--train.patience", "9", "--out", str(tmp_path / "longer")]
@@ -196,7 +196,7 @@ def test_a_folder_in_use_is_not_written_over(toy, tmp_path, recipe_for):
 @pytest.mark.parametrize("out", ["thesis.txt", "thesis.txt/run"])
 def test_a_file_is_no_place_for_a_run(toy, tmp_path, recipe_for, out):
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(UserError, match=r"thesis\.txt is a file: --out wants a folder"):
+    with pytest.raises(UserError, match=r"thesis\.txt is a file: --out needs a folder"):
         train_recipe(recipe_for(toy), tmp_path / out, mode="quiet")
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 

@@ -37,10 +37,10 @@ def test_nothing_carried_is_nothing():
 
 def test_too_few_rows_are_refused():
     kept = flatten_state({0: {"h": torch.randn(1, 5)}, 1: {"h": torch.randn(3, 5)}})
-    with pytest.raises(ValueError, match="1 rows of 4"):
+    with pytest.raises(ValueError, match="the state has 1 rows of 4"):
         select_rank_rows(kept, Member(0, 1), 8)
 
 
 def test_rows_that_are_none_take_no_memory_however_wide():
-    with pytest.raises(ValueError, match="0 rows of 4"):
+    with pytest.raises(ValueError, match="the state has 0 rows of 4"):
         select_rank_rows({"0.h": torch.zeros(0, 2**40)}, Member(0, 1), 4)

@@ -81,18 +81,35 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     assert "cat dog → chien chat" in told.out  # the next one is answered
 
 
-def test_a_file_that_is_not_there_is_no_sentence_but_a_folders_name_may_be_one(
-    run, tmp_path, monkeypatch, capsys
-):
+def test_missing_files_and_folders_are_not_translated(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    assert main(["translate", str(run), "cat", "i.e.", "Node.js", "and/or", "."]) == 0
+    assert capsys.readouterr().out.startswith("chat")
     (tmp_path / "cat").mkdir()
-    assert main(["translate", str(run), "cat", "i.e.", "Node.js", "and/or"]) == 0
+    assert main(["translate", str(run), "cat"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
+        "workings: cat is a folder: give a text or a file, "
+        "or - to read the text from standard input\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"cat\n")))
+    assert main(["translate", str(run), "-"]) == 0
     assert capsys.readouterr().out.startswith("chat")
     assert main(["translate", str(run), "cat/" + "x" * 300 + "/dog"]) == 0  # too long for a name
     capsys.readouterr()
-    for missing in ("some.txt", "TEST.FR", "data/test.en.gz", "cat/test", "cat/"):
+    for missing in ("some.txt", "TEST.FR", "data/test.en.gz", "cat/test"):
         assert main(["translate", str(run), missing]) == 2
         assert f"{missing}: no such file" in capsys.readouterr().err
+
+
+def test_lines_before_a_bad_byte_are_translated(run, tmp_path, capsys):
+    file = tmp_path / "some.txt"
+    file.write_bytes(b"one two\n" * 4 + b"caf\xe9\n" + b"ten\n")
+    assert main(["translate", str(run), "cat dog", str(file), "never reached"]) == 2
+    output = capsys.readouterr()
+    assert output.out.splitlines() == ["chien chat"] + ["deux un"] * 4
+    assert output.err == f"workings: {file}, line 5: not UTF-8: byte 0xe9 in column 4\n"
 
 
 def test_bad_input(run, pairs, tmp_path, capsys):
@@ -104,8 +121,8 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         recipe_for(pairs, "--model.share_embeddings", "true")
     with pytest.raises(UserError, match="recurrent"):
         recipe_for(pairs, "--model.kind", "transformer", "--scheduled_sampling.rate", "0.5")
-    train_recipe(recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none"), tmp_path / "none",
-          mode="quiet")  # fmt: skip
+    recipe = recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none")
+    train_recipe(recipe, tmp_path / "none", mode="quiet")
     assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
     assert "looks at nothing" in capsys.readouterr().err
 

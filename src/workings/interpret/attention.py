@@ -30,6 +30,7 @@ from workings.models.captioning import ImageBatch, TransformerCaptioner
 from workings.models.classifiers import TransformerClassifier
 from workings.models.language import LanguageModel, TransformerLM
 from workings.models.translation import START, TransformerTranslator
+from workings.modules import device_of
 from workings.plain_text import show_whitespace
 from workings.tasks.captioning import Captioning, collate_pictures
 from workings.tasks.classification import Classification
@@ -121,7 +122,7 @@ def _find_language_model_stack(task: LanguageModeling, text: str) -> AttentionSt
     tokens = _check_tokens(
         tokens, MAX_TOKENS if model.max_positions is None else min(MAX_TOKENS, model.max_positions)
     )
-    ids = torch.tensor([tokenizer.encode(text)], device=next(model.parameters()).device)
+    ids = torch.tensor([tokenizer.encode(text)], device=device_of(model))
     return AttentionStack(
         model,
         "decoder",

@@ -23,6 +23,7 @@ from workings.interpret.subwords import (
 )
 from workings.models.language import LanguageModel
 from workings.models.seq2seq import START
+from workings.modules import device_of, eval_mode
 from workings.tasks.captioning import Captioning, collate_pictures
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
@@ -67,7 +68,7 @@ def compute_language_model_maps(
     ids, spans = tokenizer.encode(text)[:most], tokenizer.find_spans(text)[:most]
     if not ids:
         raise UserError("an empty text: there is nothing to look at")
-    device = next(model.parameters()).device
+    device = device_of(model)
     found = _trace_weights(
         model, lambda: model.forward_features(torch.tensor([ids], device=device), None)
     )
@@ -103,13 +104,8 @@ def _trace_weights(
     model: torch.nn.Module, forward: Callable[[], object]
 ) -> list[Float[Tensor, "heads queries keys"]]:
     """What each layer's heads do while something is read, in the order of the layers."""
-    was_training = model.training
-    model.eval()
-    try:
-        with Trace(model, only="*weights") as trace:
-            forward()
-    finally:
-        model.train(was_training)
+    with eval_mode(model), Trace(model, only="*weights") as trace:
+        forward()
     return [step[0].float().cpu() for path in trace for step in trace.steps(path)]
 
 
@@ -181,7 +177,7 @@ def compute_alignment(
     if len(wrote.tokens) > MAX_TARGET_TOKENS:
         told = f"{len(wrote.tokens):,} tokens of a translation"
         raise UserError(f"{told}: an alignment is drawn of {MAX_TARGET_TOKENS} at most")
-    device = next(model.parameters()).device
+    device = device_of(model)
     ids = torch.tensor([[START, *wrote.tokens]], device=device)
     found = [
         w[0].float().cpu()

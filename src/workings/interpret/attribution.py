@@ -14,6 +14,7 @@ from workings.data import pad
 from workings.errors import UserError, did_you_mean
 from workings.interpret.results import Attribution, TokenAttributions
 from workings.models.classifiers import ConvolutionClassifier, EmbeddingClassifier, NgramClassifier
+from workings.modules import eval_mode
 from workings.problems.notation import typeset
 from workings.tasks.classification import Classification
 from workings.trace import Trace
@@ -32,16 +33,11 @@ def explain(
     """
     wanted = _check_methods(methods)
     ids, spans, cut = task.encode_with_spans(text)
-    was_training = task.model.training
-    task.model.eval()
-    try:
-        with torch.no_grad():
-            scores = task.compute_logits([ids])[0]
-            best, second = scores.topk(2).indices.tolist()
-            case = _Prediction(task, ids, best, second, float(scores[best] - scores[second]))
-            asked = {name: METHODS[name](case) for name in wanted or METHODS}
-    finally:
-        task.model.train(was_training)
+    with eval_mode(task.model), torch.no_grad():
+        scores = task.compute_logits([ids])[0]
+        best, second = scores.topk(2).indices.tolist()
+        case = _Prediction(task, ids, best, second, float(scores[best] - scores[second]))
+        asked = {name: METHODS[name](case) for name in wanted or METHODS}
     if wanted and None in asked.values():
         kind = task.recipe.model.kind
         raise UserError(f"attention: a model of kind {kind} has none: ask by occlusion or gradient")
@@ -172,7 +168,8 @@ def _attribute_to_ngrams(prediction: _Prediction, model: NgramClassifier) -> Tok
             values[k : k + len(adds)] += adds
     bias = typeset(f"{float(model.bias[prediction.best] - model.bias[prediction.second]):+.3f}")
     what = (
-        f"what a token's n-grams add to {prediction.margin_phrase}, each shared equally among its tokens; "
+        f"what a token's n-grams add to {prediction.margin_phrase}, "
+        "each shared equally among its tokens; "
         f"with the bias of {bias} they add up to all of it"
     )
     return TokenAttributions("gradient", values.tolist(), what)

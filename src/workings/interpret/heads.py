@@ -19,6 +19,7 @@ from workings.errors import UserError
 from workings.interpret.attention import AttentionStack, ModelInput, find_stack
 from workings.interpret.attention_maps import check_index
 from workings.layers.attention import MultiHeadAttention
+from workings.modules import eval_mode
 from workings.problems.derivation import CellDerivation, ModelValue, derive
 from workings.problems.notation import Formula, TextNotation, format_decimal, typeset
 from workings.problems.numbers import MAX_SIDE
@@ -132,8 +133,8 @@ class HeadProblem(WorkedResult):
         return [
             "Worked out in 64 bits from the vectors and weights of the model.",
             *left_out,
-            f"The model's own numbers, traced, differ by {_format_difference(apart[largest])} at most "
-            f"(in {largest}); what its fused kernel mixes, by {_format_difference(fused)}.",
+            f"The model's own numbers, traced, differ by {_format_difference(apart[largest])} at "
+            f"most (in {largest}); what its fused kernel mixes, by {_format_difference(fused)}.",
             *([self.note] if self.note else []),
         ]
 
@@ -310,13 +311,8 @@ def _slice_head_weights(attention: MultiHeadAttention, head: int, group: int) ->
 
 
 def _trace_stack(stack: AttentionStack, only: str) -> Trace:
-    was_training = stack.model.training
-    stack.model.eval()
-    try:
-        with Trace(stack.model, only=only) as trace:
-            stack.forward()
-    finally:
-        stack.model.train(was_training)
+    with eval_mode(stack.model), Trace(stack.model, only=only) as trace:
+        stack.forward()
     return trace
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from workings.errors import UserError
 from workings.interpret.attention import AttentionStack, find_stack
 from workings.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from workings.modules import eval_mode
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.tasks.translation import Translation
@@ -171,13 +172,11 @@ def _trace_permuted(
     change = {} if index is None else {"embedded": lambda x: x[:, index.to(x.device)]}
     scale = {} if use_positions else {"positions.positions": 0.0}
     taps = ("*.residual", *(f"{path}.weights" for path in stack.layer_paths))
-    was_training = stack.model.training
-    stack.model.eval()
-    try:
-        with Trace(stack.model, only=taps, replace=change, scale=scale) as trace:
-            return trace, stack.forward()
-    finally:
-        stack.model.train(was_training)
+    with (
+        eval_mode(stack.model),
+        Trace(stack.model, only=taps, replace=change, scale=scale) as trace,
+    ):
+        return trace, stack.forward()
 
 
 def _compare_layer(name: str, before: Tensor, after: Tensor, index: Tensor) -> LayerDifference:

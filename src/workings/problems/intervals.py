@@ -1,7 +1,7 @@
 """Interval arithmetic on matrices.
 
-A cell has a value (`mid`), the range it may lie in (`lo`, `hi`) and a flag that says whether it was
-computed from a wrong number (`tainted`). The formulas of a problem are written once, for these
+A cell has a value (`mid`), its range (`lo`, `hi`) and a flag that is set if it was computed from a
+wrong number (`tainted`). The formulas of a problem are written once, for these
 matrices. Exact inputs give the solution; the rounded numbers of a claimed solution give the values
 they lead to, and the range shows how much of a difference rounding can explain. Ranges include the
 rounding error of floating point. A claimed infinity or a division by zero gives an unbounded range

@@ -121,7 +121,7 @@ class ProblemReader:
         return given
 
     def read_setting(self, kind: Kind, column_vectors: bool, sizes: Sizes) -> Setting:
-        """Read everything that is said beside the matrices."""
+        """Read the settings, with defaults for those that are absent."""
         values: dict[str, Any] = {}
         for key in kind.settings:
             where, value = self._find_setting(key)
@@ -223,7 +223,7 @@ class ProblemReader:
         return numbers
 
     def read_first_row(self, value: Any, column_vectors: bool) -> list[Number | None]:
-        """Read the first row of the claimed angles; its length tells how they are laid out."""
+        """Read the first row of the claimed angles; its length is their number of columns."""
         return self.read_numbers("claim.angles", value, column_vectors)[0]
 
     def _reject_unknown_keys(self, kind: Kind) -> None:

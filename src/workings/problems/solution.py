@@ -167,7 +167,7 @@ def resolve_aliases(op: Op, problem: Problem) -> Op:
 
 
 def get_given_axes(problem: Problem, name: str) -> tuple[str, str]:
-    """Return what the rows and columns of a given stand for: tokens, context or ""."""
+    """Return the axes of a given's rows and columns: tokens, context or ""."""
     axis = {"n": "tokens", "m": "context"}
     rows, columns = problem.kind.matrices[name]
     return axis.get(rows, ""), axis.get(columns, "")

@@ -4,7 +4,6 @@ Text is measured in DejaVu Sans, one of the widest fonts: text that fits in it f
 """
 
 import math
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workings.errors import UserError, did_you_mean, install_hint
+from workings.io import write_bytes
 from workings.plain_text import display_width, to_one_line
 from workings.render import svg_writer
 from workings.render.colors import theme_colors
@@ -218,12 +218,7 @@ class Picture:
         if path.suffix.lower() not in (".svg", ".png"):
             raise UserError(f"{path}: expected a file name that ends in .svg or .png")
         data = self.svg().encode() if path.suffix.lower() == ".svg" else self.png()
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(data)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_bytes(path, data, unique=True)
 
 
 def _check_finite(*numbers: float) -> None:

@@ -16,7 +16,7 @@ from workings.errors import UserError, did_you_mean
 from workings.models.classifiers import CLASSIFIERS, TextClassifier
 from workings.models.language import LANGUAGE_MODELS, LanguageModel
 from workings.models.translation import TRANSLATORS, Translator
-from workings.modules import Rebuildable
+from workings.modules import Rebuildable, load_unique_state_dict
 from workings.recipes import (
     ClassificationRecipe,
     LanguageRecipe,
@@ -29,7 +29,7 @@ from workings.recipes.registry import RECIPES, find_recipe
 from workings.storage import read_tensors
 from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
-from workings.training.logging import Log, LogMode, read_log
+from workings.training.logging import Log, LogMode, read_epochs
 from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
@@ -145,15 +145,15 @@ def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
         "classify": CLASSIFIERS,
         "translate": TRANSLATORS,
     }
-    found = [
+    matches = [
         (task, kind)
         for task, kinds in constructors.items()
         for kind, constructor in kinds.items()
         if constructor is type(model)
     ]
-    if not found:
+    if not matches:
         raise UserError(f"{type(model).__name__}: a subclass is trained with loss= and collate=")
-    [(task, kind)] = found
+    [(task, kind)] = matches
     recipe_type, configs = RECIPES[task]
     known = {field.name for field in fields(configs[kind])}
     config = configs[kind](**{k: v for k, v in arguments.items() if k in known})
@@ -233,7 +233,7 @@ def _train_custom(task: CustomTask, folder: Path, mode: LogMode) -> Task:
             Trainer(task, task.config, folder, log, task.seed, group).train()
         finally:
             log.close()
-    task.model.load_state_dict(read_tensors(folder / "model.safetensors"))
+    load_unique_state_dict(task.model, read_tensors(folder / "model.safetensors"))
     task.model.cpu().eval()
-    task.history = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
+    task.history = read_epochs(folder / "log.jsonl")
     return task

@@ -1,4 +1,4 @@
-"""Several recipes on the same data, side by side, with what every one of them should beat."""
+"""Comparing recipes with each other and with baselines, and two runs in detail."""
 
 import subprocess
 import sys
@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from workings.config import to_table
-from workings.data import Splits, load_dataset, load_pairs
+from workings.data import load_pairs
 from workings.errors import UserError, install_hint
 from workings.recipes import ClassificationRecipe, Recipe, TranslationRecipe, read_recipe
 from workings.recipes.registry import flatten_table
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, evaluate_baseline
-from workings.tasks.classification import Classification
+from workings.tasks.classification import Classification, load_splits
 from workings.training.environment import diff_environments, measure_peak_memory
-from workings.training.logging import read_log
-from workings.training.runs import absolute_paths, load, read_run_recipe
+from workings.training.logging import read_epochs
+from workings.training.runs import absolute_paths, load_as, read_run_recipe
 
 LogFunction = Callable[[str], None]
+MAX_LISTED_TEXTS = 20  # examples of changed predictions
+TIMING_KEYS = ("seconds", "evaluation_seconds")
 
 
 def compare_recipes(
@@ -31,10 +33,10 @@ def compare_recipes(
     threads: int | None,
     log: LogFunction,
 ) -> dict[str, Any]:
-    """Train every recipe in a process of its own, and the baselines; write compare.json.
+    """Train recipes, each in a process of its own, and baselines; write compare.json.
 
-    What is in the folder already from an earlier comparison of the same recipes is not trained
-    again, and what was stopped goes on.
+    Runs that an earlier comparison of the same recipes finished in `out` are reused, and those that
+    it began are resumed.
     """
     names = [Path(path).stem for path in paths]
     if len(set(names)) < len(names):
@@ -42,10 +44,10 @@ def compare_recipes(
     recipes = {name: read_recipe(path, overrides) for name, path in zip(names, paths, strict=True)}
     if len(tasks := {recipe.task for recipe in recipes.values()}) > 1:
         raise UserError(f"these recipes are of different tasks ({', '.join(sorted(tasks))})")
-    sets = {recipe.data.set for recipe in recipes.values()}
-    if len(sets) > 1:
+    datasets = {recipe.data.set for recipe in recipes.values()}
+    if len(datasets) > 1:
         raise UserError(
-            f"these recipes learn from different data ({', '.join(sorted(sets))}): "
+            f"these recipes have different data ({', '.join(sorted(datasets))}): "
             "--data.set NAME gives all of them the same"
         )
     _check_same_test_set(list(recipes.values()))
@@ -54,18 +56,18 @@ def compare_recipes(
     rows = _evaluate_baselines(first, log) if isinstance(first, ClassificationRecipe) else []
     for name, path in zip(names, paths, strict=True):
         rows.append(_train_run(recipes[name], path, overrides, out / name, threads, log))
-    compared = {"data": sets.pop(), "rows": rows}
-    write_json(out / "compare.json", compared)
-    return compared
+    comparison = {"data": datasets.pop(), "rows": rows}
+    write_json(out / "compare.json", comparison)
+    return comparison
 
 
 def _check_same_test_set(recipes: Sequence[Recipe]) -> None:
-    """See that all are measured on the same: where a set holds nothing out, the seed chooses."""
+    """Check that all recipes have the same test data, which may depend on seed and columns."""
     keys = ("text", "label", "source", "target")
-    ways = {(r.seed, *(getattr(r.data, key, None) for key in keys)): r for r in recipes}
-    if len(ways) == 1:
-        return  # nothing to compare, and nothing to read
-    first, *others = map(_load_test_split, ways.values())
+    distinct = {(r.seed, *(getattr(r.data, key, None) for key in keys)): r for r in recipes}
+    if len(distinct) == 1:
+        return  # without reading any data
+    first, *others = map(_load_test_split, distinct.values())
     if any(other != first for other in others):
         raise UserError(
             "these recipes would be tested on different examples of the same data: "
@@ -74,24 +76,13 @@ def _check_same_test_set(recipes: Sequence[Recipe]) -> None:
 
 
 def _load_test_split(recipe: Recipe) -> Any:
-    """What a recipe holds out for the test, where its seed or its columns may change that."""
+    """Return the test data of a recipe; None if they depend neither on seed nor on columns."""
     if isinstance(recipe, ClassificationRecipe):
-        return _load_splits(recipe).test
+        return load_splits(recipe).test
     if isinstance(recipe, TranslationRecipe):
         data = recipe.data
         return load_pairs(data.set, source=data.source, target=data.target, seed=recipe.seed).test
     return None
-
-
-def _load_splits(recipe: ClassificationRecipe) -> Splits:
-    data = recipe.data
-    return load_dataset(
-        data.set,
-        validation=data.validation,
-        seed=recipe.seed,
-        text=data.text,
-        label=data.label,
-    )
 
 
 def _evaluate_baselines(recipe: ClassificationRecipe, log: LogFunction) -> list[dict[str, Any]]:
@@ -99,7 +90,7 @@ def _evaluate_baselines(recipe: ClassificationRecipe, log: LogFunction) -> list[
     for name in BASELINES:
         log(f"{name} …")
         try:
-            # A process of its own, so that its memory is its own.
+            # In a process of its own, to measure its peak memory.
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
                 rows.append(process.submit(_evaluate_in_process, name, recipe).result())
         except ModuleNotFoundError as missing:
@@ -110,26 +101,8 @@ def _evaluate_baselines(recipe: ClassificationRecipe, log: LogFunction) -> list[
 
 def _evaluate_in_process(name: str, recipe: ClassificationRecipe) -> dict[str, Any]:
     characters = recipe.tokenizer.kind == "characters"
-    measured = evaluate_baseline(name, _load_splits(recipe), characters=characters)
-    return {"name": name, **measured, "peak_memory_mb": measure_peak_memory()}
-
-
-def run_command(command: Sequence[str]) -> int:
-    """Run ourselves to the end, and tell how it went.
-
-    Ctrl-C reaches both processes: the training writes a checkpoint before it ends, and has the
-    time it needs for that.
-    """
-    interrupted = False
-    with subprocess.Popen(command) as process:  # noqa: S603 - ourselves
-        while process.poll() is None:
-            try:
-                process.wait()
-            except KeyboardInterrupt:
-                interrupted = True
-    if interrupted or process.returncode == 130:
-        raise KeyboardInterrupt
-    return process.returncode
+    metrics = evaluate_baseline(name, load_splits(recipe), characters=characters)
+    return {"name": name, **metrics, "peak_memory_mb": measure_peak_memory()}
 
 
 def _train_run(
@@ -140,63 +113,86 @@ def _train_run(
     threads: int | None,
     log: LogFunction,
 ) -> dict[str, Any]:
-    if (folder / "config.toml").is_file() and to_table(read_run_recipe(folder)) != to_table(
-        absolute_paths(recipe)
-    ):
-        raise UserError(f"{folder} holds a run of another recipe: remove it, or another --out")
-    if not (folder / "result.json").is_file():
-        begun = (folder / "config.toml").is_file()
-        verb = (
-            ["resume", str(folder)] if begun else ["train", path, "--out", str(folder), *overrides]
-        )
-        with_threads = [] if threads is None else ["--threads", str(threads)]
-        if run_command([sys.executable, "-m", "workings", *verb, *with_threads]) != 0:
-            raise UserError(f"{path}: the training failed (see above)")
-    else:
+    """Train or resume the run of a recipe, unless it is finished; return its row."""
+    is_started = (folder / "config.toml").is_file()
+    if is_started and to_table(read_run_recipe(folder)) != to_table(absolute_paths(recipe)):
+        raise UserError(f"{folder} has a run of another recipe: remove it, or another --out")
+    if (folder / "result.json").is_file():
         log(f"{folder}: trained already")
+    else:
+        verb = ["train", path, "--out", str(folder), *overrides]
+        if is_started:
+            verb = ["resume", str(folder)]
+        options = [] if threads is None else ["--threads", str(threads)]
+        if run_command([sys.executable, "-m", "workings", *verb, *options]) != 0:
+            raise UserError(f"{path}: the training failed (see above)")
     result = read_json(folder / "result.json")
-    curves = [r for r in read_log(folder / "log.jsonl") if r["kind"] == "epoch"]
     return {
         "name": folder.name,
         **{k: v for k, v in result.items() if k != "format"},
         "seconds": round(result["minutes"] * 60, 1),
-        "curves": curves,
+        "curves": read_epochs(folder / "log.jsonl"),
     }
 
 
-MAX_LISTED_TEXTS = 20  # texts whose predictions changed
-TIMING_KEYS = ("seconds", "evaluation_seconds")
+def run_command(command: Sequence[str]) -> int:
+    """Run a workings command to its end; return its exit status.
+
+    Ctrl-C reaches both processes: this one waits until the training has written its checkpoint.
+    """
+    interrupted = False
+    with subprocess.Popen(command) as process:  # noqa: S603 - the command is our own
+        while process.poll() is None:
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                interrupted = True
+    if interrupted or process.returncode == 130:
+        raise KeyboardInterrupt
+    return process.returncode
+
+
+# -- two runs --------------------------------------------------------------------------------------
 
 
 def diff_runs(first: Path, second: Path) -> dict[str, Any]:
-    """Compare two runs: configuration, environment, curves, predictions on the test part."""
-    for run in (first, second):
-        if not (run / "result.json").is_file():
+    """Compare two runs: configuration, environment, curves, results and test predictions.
+
+    An imported run has neither curves nor results.
+    """
+    runs = (first, second)
+    for run in runs:
+        read_run_recipe(run)
+        if (run / "log.jsonl").is_file() and not (run / "result.json").is_file():
             raise UserError(f"{run}: not a finished run: it has no result.json")
-    made = [read_json(run / "environment.json") for run in (first, second)]
     return {
-        "runs": [str(first), str(second)],
+        "runs": [str(run) for run in runs],
         "configuration": diff_configs(first, second),
-        "environment": diff_environments(*made),
-        "curves": _diff_curves(*(read_log(run / "log.jsonl") for run in (first, second))),
-        "results": _diff_tables(
-            *(dict(flatten_table(_read_reproducible_result(run))) for run in (first, second))
-        ),
+        "environment": diff_environments(*(read_json(run / "environment.json") for run in runs)),
+        "curves": _diff_curves(*map(_read_curves, runs)),
+        "results": _diff_tables(*map(_read_reproducible_result, runs)),
         "predictions": _diff_predictions(first, second),
     }
 
 
 def diff_configs(first: Path, second: Path) -> dict[str, list[Any]]:
-    """The settings in which two runs differ: of each key both values, None where it has none."""
+    """Return the settings in which two runs differ, by key; None where a run does not state it."""
     return _diff_tables(
         *(dict(flatten_table(to_table(read_run_recipe(run)))) for run in (first, second))
     )
 
 
 def _read_reproducible_result(run: Path) -> dict[str, Any]:
-    """A result without what is never the same twice."""
+    """Return a result without time and memory, which always differ; flat, and empty if missing."""
+    if not (run / "result.json").is_file():
+        return {}
     result = read_json(run / "result.json")
-    return {k: v for k, v in result.items() if k not in ("minutes", "peak_memory_mb")}
+    kept = {k: v for k, v in result.items() if k not in ("minutes", "peak_memory_mb")}
+    return dict(flatten_table(kept))
+
+
+def _read_curves(run: Path) -> list[dict[str, Any]]:
+    return read_epochs(run / "log.jsonl") if (run / "log.jsonl").is_file() else []
 
 
 def _diff_tables(first: dict[str, Any], second: dict[str, Any]) -> dict[str, list[Any]]:
@@ -205,39 +201,39 @@ def _diff_tables(first: dict[str, Any], second: dict[str, Any]) -> dict[str, lis
 
 
 def _diff_curves(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> dict[str, Any]:
-    """For every measure the first epoch at which the runs part, and how far they ever do."""
-    epochs = [[r for r in log if r["kind"] == "epoch"] for log in (first, second)]
-    found: dict[str, Any] = {"epochs": [len(e) for e in epochs]}
-    for a, b in zip(*epochs, strict=False):
+    """Return for each metric the first epoch that differs, and the largest difference."""
+    differences: dict[str, Any] = {"epochs": [len(first), len(second)]}
+    for a, b in zip(first, second, strict=False):
         for key in a.keys() & b.keys():
             if key in (*TIMING_KEYS, "kind", "epoch", "step") or a[key] == b[key]:
                 continue
-            apart = found.setdefault(key, {"first_epoch": a["epoch"], "max_difference": 0.0})
-            apart["max_difference"] = max(apart["max_difference"], abs(a[key] - b[key]))
-    return found
+            differing = differences.setdefault(
+                key, {"first_epoch": a["epoch"], "max_difference": 0.0}
+            )
+            differing["max_difference"] = max(differing["max_difference"], abs(a[key] - b[key]))
+    return differences
 
 
 def _diff_predictions(first_run: Path, second_run: Path) -> dict[str, Any]:
-    """Which texts of the first run's test part the two see differently."""
-    first, second = load(first_run), load(second_run)
-    if not (isinstance(first, Classification) and isinstance(second, Classification)):
-        return {"texts": 0, "changed": 0}
+    """Compare the labels that two classifiers predict for the first one's test texts."""
+    nothing = {"texts": 0, "changed": 0}
+    if any(read_run_recipe(run).task != "classify" for run in (first_run, second_run)):
+        return nothing
+    first, second = load_as(Classification, first_run), load_as(Classification, second_run)
     first.evaluate_on()
     examples = first.examples.get("test", [])
     if not examples:
-        return {"texts": 0, "changed": 0}
-    scores, _ = first.compute_split_logits("test", first.local_group)
+        return nothing
+    logits, _ = first.compute_split_logits("test", first.local_group)
     texts = [e.text for e in examples]
-    before = [first.labels[int(k)] for k in scores.argmax(-1)]
-    after = [told["label"] for told in second.predict_iter(texts)]
+    before = [first.labels[int(k)] for k in logits.argmax(-1)]
+    after = [prediction["label"] for prediction in second.predict_iter(texts)]
     changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
-    better = sum(after[i] == examples[i].label for i in changed)
-    worse = sum(before[i] == examples[i].label for i in changed)
     return {
         "texts": len(texts),
         "changed": len(changed),
-        "only_first_correct": worse,
-        "only_second_correct": better,
+        "only_first_correct": sum(before[i] == examples[i].label for i in changed),
+        "only_second_correct": sum(after[i] == examples[i].label for i in changed),
         "examples": [
             {"text": texts[i], "label": examples[i].label, "first": before[i], "second": after[i]}
             for i in changed[:MAX_LISTED_TEXTS]

@@ -1,4 +1,4 @@
-"""What a run was made with, so that it can be made again."""
+"""The environment of a run: versions, hardware and command, so that it can be reproduced."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ PACKAGES = ("torch", "numpy", "safetensors", "tokenizers", "emoji")
 
 
 def collect_environment() -> dict[str, Any]:
-    """Versions, threads, command and time."""
+    """Return versions, system, number of threads, command and time."""
     packages = {}
     for name in PACKAGES:
         try:
@@ -36,38 +36,38 @@ def collect_environment() -> dict[str, Any]:
 
 
 def _to_utf8(word: str) -> str:
-    """A word of the command line, whose bytes need not be UTF-8."""
+    """Replace the bytes of a command line argument that are not UTF-8."""
     return word.encode("utf-8", "replace").decode()
 
 
 def diff_environments(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Say what has changed, of what may change a result."""
-    kinds = ("workings", "python", "system", "machine", "threads")
-    old, new = ({kind: made.get(kind) for kind in kinds} for made in (before, now))
-    told = _describe_changes(old, new)
-    for table, prefix in (("data", "data."), ("packages", "")):
-        both = (made.get(table) for made in (before, now))
-        old, new = (given if isinstance(given, dict) else {} for given in both)
-        told += _describe_changes(old, new, prefix)
-    return told
+    """Describe the differences between two environments that may change results."""
+    keys = ("workings", "python", "system", "machine", "threads")
+    old, new = ({key: environment.get(key) for key in keys} for environment in (before, now))
+    changes = _describe_changes(old, new)
+    for key, prefix in (("data", "data."), ("packages", "")):
+        tables = (environment.get(key) for environment in (before, now))
+        old, new = (table if isinstance(table, dict) else {} for table in tables)
+        changes += _describe_changes(old, new, prefix)
+    return changes
 
 
 def _describe_changes(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
-    def written(value: object) -> str:
+    def format_value(value: object) -> str:
         return "missing" if value is None else str(value)
 
     return [
-        f"{prefix}{name} was {written(old.get(name))}, is {written(new.get(name))}"
+        f"{prefix}{name} was {format_value(old.get(name))}, is {format_value(new.get(name))}"
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
 
 
 def measure_peak_memory() -> int | None:
-    """The most memory that this process ever held, in MB; None where the system does not say."""
+    """Return the peak memory of this process in MB; None where the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows
         return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(most / (2**20 if sys.platform == "darwin" else 2**10))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10))

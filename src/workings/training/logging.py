@@ -1,4 +1,4 @@
-"""What a training says while it runs: a line in the terminal, a line a record in log.jsonl."""
+"""The training log: log.jsonl, one record per line, and what the terminal shows."""
 
 import json
 import os
@@ -8,33 +8,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bar
-
-from workings.data.download import ProgressCallback as Told
+from workings.data.download import ProgressCallback
 from workings.io import open_regular_file, read_limited
 from workings.plain_text import escape_control
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
     from workings.training.trainer import TrainingProgress
 
 LogMode: TypeAlias = Literal["progress", "quiet", "json"]
 MAX_LOG_BYTES = 2**30
-MAX_STEP_RECORDS, MIN_STEPS_BETWEEN_RECORDS = (
-    200,
-    100,
-)  # of a training; and how many steps apart they are at least
+MAX_STEP_RECORDS = 200  # in a training
+MIN_STEPS_BETWEEN_RECORDS = 100
 
 
 class Log:
-    """Writes log.jsonl, and tells the terminal in one of three ways."""
+    """Writes log.jsonl; prints messages and a progress bar, the records as JSON, or nothing."""
 
     def __init__(
         self,
@@ -43,31 +34,21 @@ class Log:
         stream: TextIO | None = None,
         batch_unit: str = "examples",
     ) -> None:
-        # Without a path nothing is kept: that is for all but the chief of a crew.
+        # Only the main process has a path; the logs of the others write nothing.
         self._path = path
         self._file = open_regular_file(path, "ab") if path is not None else None
         self._mode, self._batch_unit = mode, batch_unit
-        self._console = Console(file=stream or sys.stderr)
-        self._bar = Bar(
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
-            TextColumn("{task.fields[means]} · {task.fields[speed]:,.0f} " + f"{batch_unit}/s ·"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-            console=self._console,
-            transient=True,
-            disable=mode != "progress" or not self._console.is_terminal,
-        )
+        self._console, self._bar = _build_progress_bar(mode, stream or sys.stderr, batch_unit)
         self._bar_task: TaskID | None = None
 
     def close(self) -> None:
-        """End the log."""
+        """Close the file, and remove the progress bar."""
         self._bar.stop()
         if self._file is not None:
             self._file.close()
 
     def synced_offset(self) -> int:
-        """How many bytes have been written, and are safe."""
+        """Flush the file to disk and return its length."""
         if self._file is None:
             return 0
         with self._name_file_in_errors():
@@ -75,12 +56,12 @@ class Log:
         return self._file.tell()
 
     def rewind(self, offset: int) -> None:
-        """Forget what was written after a checkpoint: it will be written again."""
+        """Truncate the log to its length at a checkpoint: what follows is written again."""
         if self._file is None or self._path is None:
             return
-        if (there := self._file.seek(0, os.SEEK_END)) < offset:
-            self.info(f"{self._path} has lost its end: the curves will have a gap")
-            offset = _find_last_line_end(self._path, there)
+        if (length := self._file.seek(0, os.SEEK_END)) < offset:
+            self.info(f"{self._path} is shorter than at the checkpoint: the curves have a gap")
+            offset = _find_last_line_end(self._path, length)
         self._file.truncate(offset)
         self._file.seek(offset)
 
@@ -90,7 +71,7 @@ class Log:
         if self._file is not None:
             rest = line.encode("utf-8", "surrogatepass") + b"\n"
             with self._name_file_in_errors():
-                while rest:  # a disk that fills up takes a part of it
+                while rest:  # a disk that is almost full writes only a part
                     rest = rest[self._file.write(rest) :]
         if self._mode == "json":
             sys.stdout.write(line + "\n")
@@ -98,23 +79,22 @@ class Log:
 
     @contextmanager
     def _name_file_in_errors(self) -> Iterator[None]:
-        """Name the file in errors of writing, which do not by themselves."""
+        """Add the file's name to errors in writing, which do not have it."""
         try:
             yield
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def info(self, text: str) -> None:
-        """Tell the user something."""
+        """Print a message."""
         if self._mode == "progress":
-            shown = escape_control(text)
-            self._console.print(shown, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(escape_control(text), markup=False, highlight=False, soft_wrap=True)
 
     def log_step(self, progress: "TrainingProgress", total_steps: int) -> None:
-        """Show where the training is; now and then, keep it for those who watch from elsewhere."""
+        """Update the progress bar, and write a record every so many steps."""
         means = {name: total / progress.num_items for name, total in progress.sums.items()}
         if progress.step % max(-(-total_steps // MAX_STEP_RECORDS), MIN_STEPS_BETWEEN_RECORDS) == 0:
-            # By steps, not by the clock: a run that is resumed writes the same again.
+            # By steps, not by time, so that a resumed run writes the same records.
             self.record(
                 kind="step",
                 epoch=progress.epoch + 1,
@@ -124,21 +104,21 @@ class Log:
                 **{self._batch_unit: progress.num_items},
                 **{f"train_{name}": mean for name, mean in means.items()},
             )
-        shown: dict[str, Any] = {
+        seconds = max(progress.seconds - progress.epoch_start_seconds, 1e-9)
+        fields: dict[str, Any] = {
             "epoch": progress.epoch + 1,
             "means": " · ".join(f"{name} {mean:.4f}" for name, mean in means.items()),
-            "speed": progress.num_items
-            / max(progress.seconds - progress.epoch_start_seconds, 1e-9),
+            "speed": progress.num_items / seconds,
         }
         if self._bar_task is None:
-            self._bar_task = self._bar.add_task("", total=total_steps, **shown)
+            self._bar_task = self._bar.add_task("", total=total_steps, **fields)
             self._bar.start()
-        self._bar.update(self._bar_task, completed=progress.step, **shown)
+        self._bar.update(self._bar_task, completed=progress.step, total=total_steps, **fields)
 
     def log_epoch(
         self, progress: "TrainingProgress", metrics: dict[str, float], **timing: float
     ) -> None:
-        """Tell how an epoch went."""
+        """Write and print the metrics of an epoch."""
         self.record(
             kind="epoch",
             epoch=progress.epoch,
@@ -150,17 +130,46 @@ class Log:
         self.info(f"epoch {progress.epoch}: {format_metrics(metrics)} · {progress.seconds:.0f} s")
 
     def log_samples(self, epoch: int, samples: dict[str, Any]) -> None:
-        """Keep what a task has to say after an epoch, and show it."""
+        """Write and print sample outputs."""
         self.record(kind="sample", epoch=epoch, **samples)
         self.info("\n".join(f"  {line}" for text in samples.values() for line in text.split("\n")))
 
 
+def _build_progress_bar(
+    mode: LogMode, stream: TextIO, batch_unit: str
+) -> tuple["Console", "Progress"]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=stream)
+    bar = Progress(
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        TextColumn("{task.fields[means]} · {task.fields[speed]:,.0f} " + f"{batch_unit}/s ·"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=console,
+        transient=True,
+        disable=mode != "progress" or not console.is_terminal,
+    )
+    return console, bar
+
+
 @contextmanager
-def show_data_progress(mode: LogMode) -> Iterator[Told]:
-    """Show, in a terminal, how far the data are fetched or decoded; it is gone afterwards."""
+def show_data_progress(mode: LogMode) -> Iterator[ProgressCallback]:
+    """Show a progress bar in the terminal while data are downloaded or decoded."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     console = Console(file=sys.stderr)
-    with Bar(
-        TextColumn("getting the data ready"),
+    with Progress(
+        TextColumn("preparing the data"),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
@@ -168,8 +177,8 @@ def show_data_progress(mode: LogMode) -> Iterator[Told]:
         transient=True,
         disable=mode != "progress" or not console.is_terminal,
     ) as bar:
-        ready = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(ready, completed=done, total=total)
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _find_last_line_end(path: Path, length: int) -> int:
@@ -178,35 +187,37 @@ def _find_last_line_end(path: Path, length: int) -> int:
 
 
 def format_metrics(metrics: Mapping[str, float | str]) -> str:
-    """Write measurements in a line; how they were measured, a line each below it.
+    """Return numbers on one line, and texts, such as signatures, on a line each below it.
 
-    >>> print(format_metrics({"test_bleu": 9.5, "test_pairs": 2550, "signature": "nrefs:1|case:mixed"}))
+    >>> print(format_metrics({"test_bleu": 9.5, "test_pairs": 2550, "signature": "nrefs:1"}))
     test bleu 9.5000 · test pairs 2,550
-      signature nrefs:1|case:mixed
+      signature nrefs:1
     """
-    figures, words = [], []
+    numbers, texts = [], []
     for key, value in metrics.items():
         name = key.replace("_", " ")
         if isinstance(value, str):
-            words.append(f"\n  {name} {value}")
+            texts.append(f"\n  {name} {value}")
         else:
-            figures.append(
+            numbers.append(
                 f"{name} {value:.4f}" if isinstance(value, float) else f"{name} {value:,}"
             )
-    return " · ".join(figures) + "".join(words)
+    return " · ".join(numbers) + "".join(texts)
+
+
+def read_epochs(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a log's epochs, with their numbers only."""
+    return [record for record in read_log(path) if record["kind"] == "epoch"]
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read a log back; a last line that was cut off, and what is no record, is left out.
-
-    Of an epoch only the numbers are kept, for the curves.
-    """
+    """Read the records of a log; incomplete and invalid lines are skipped."""
     with open_regular_file(path) as file:
         return parse_records(read_limited(file, MAX_LOG_BYTES, path))
 
 
 def parse_records(raw: bytes) -> list[dict[str, Any]]:
-    """Read lines of a log."""
+    """Parse lines of a log; of an epoch only the numbers are kept, for the curves."""
     records = []
     for line in raw.decode("utf-8", "replace").split("\n"):
         try:

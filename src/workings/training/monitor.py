@@ -1,4 +1,4 @@
-"""A log that is read while somebody writes it: each time, only what is new."""
+"""Monitoring a training by its log: following the file while it grows, progress and metrics."""
 
 import math
 import os
@@ -12,18 +12,25 @@ from typing import Any, Literal, TypeAlias
 
 from workings.errors import UserError
 from workings.io import open_regular_file, read_limited
-from workings.render.training_report import SPLIT_NAMES
 from workings.training.logging import parse_records
 
-MAX_TAIL_BYTES = 64 * 2**20  # bytes that are kept up with
-_OVERLAP_BYTES = 512  # bytes before the place that was read to, to know the file again by
+Record: TypeAlias = Mapping[str, Any]
+TrainingState: TypeAlias = Literal["waiting", "training", "quiet", "finished"]
+
+MAX_TAIL_BYTES = 64 * 2**20  # larger logs are not followed
+BATCH_UNITS = ("examples", "tokens")
+_OVERLAP_BYTES = 512  # bytes before the offset by which a changed file is recognized
+_METRIC_PREFIXES = ("train", "validation", "test")
+_LOWER_IS_BETTER = ("loss", "perplexity", "bits")
+_STALL_SECONDS, _STALL_FACTOR = 60.0, 4.0  # quiet for longer than both: the training has stalled
+_MAX_COUNT = 2.0**53  # larger counts (epochs, steps, examples) are invalid
 
 
 class LogTail:
-    """The records of a log, as far as they are written.
+    """The records of a log that is still being written.
 
-    A resumed training cuts its log back and writes the end anew: what was read then no longer
-    stands before the place that was read to, and everything is read again.
+    A resumed training truncates its log and writes the end again. The bytes before the offset then
+    differ, and the whole file is read again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,9 +41,9 @@ class LogTail:
         self._version = 0
 
     def read(self) -> tuple[int, list[dict[str, Any]]]:
-        """Catch up: how often there was something new so far, and all records.
+        """Read what is new; return a version number, raised by each change, and all records.
 
-        A log that is gone has none. A line that is not whole yet waits for its end.
+        A missing log has no records. An incomplete last line is read when it is complete.
         """
         with self._lock:
             try:
@@ -50,18 +57,18 @@ class LogTail:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_TAIL_BYTES:
             raise UserError(
-                f"{self._path.name}: larger than {MAX_TAIL_BYTES:,} bytes: too long to follow"
+                f"{self._path.name}: larger than {MAX_TAIL_BYTES:,} bytes: too large to follow"
             )
         file.seek(self._offset - len(self._overlap))
         if file.read(len(self._overlap)) != self._overlap:
             self._reset()
             file.seek(0)
         new = read_limited(file, MAX_TAIL_BYTES, self._path.name)
-        whole = new[: new.rfind(b"\n") + 1]
-        if whole:
-            self._offset += len(whole)
-            self._overlap = (self._overlap + whole)[-_OVERLAP_BYTES:]
-            self._records += parse_records(whole)
+        complete = new[: new.rfind(b"\n") + 1]
+        if complete:
+            self._offset += len(complete)
+            self._overlap = (self._overlap + complete)[-_OVERLAP_BYTES:]
+            self._records += parse_records(complete)
             self._version += 1
 
     def _reset(self) -> None:
@@ -70,21 +77,9 @@ class LogTail:
             self._version += 1
 
 
-Record: TypeAlias = Mapping[str, Any]
-TrainingState: TypeAlias = Literal["waiting", "training", "quiet", "finished"]
-
-BATCH_UNITS = ("examples", "tokens")
-_LOWER_IS_BETTER = ("loss", "perplexity", "bits")  # are better
-_STALL_SECONDS, _STALL_FACTOR = (
-    60.0,
-    4.0,
-)  # seconds, and how many times the longest pause: then it has stopped
-_MAX_COUNT = 2.0**53  # epochs, steps, examples: beyond, a number is none of ours
-
-
 @dataclass(frozen=True)
 class BestMetric:
-    """A measure now, and at its best."""
+    """The latest and the best value of a metric."""
 
     key: str
     latest: float
@@ -95,36 +90,36 @@ class BestMetric:
 
 @dataclass(frozen=True)
 class TrainingStatus:
-    """What a log says of a training of so many epochs."""
+    """The progress and metrics of a training, from its log and its number of epochs."""
 
     records: Sequence[Record]
     epochs: int
 
     @cached_property
     def curves(self) -> list[dict[str, float]]:
-        """The epochs, with those of their numbers that can be drawn."""
+        """The records of the epochs, with their valid numbers."""
         return self._numbers_of_kind("epoch")
 
     @cached_property
     def step_records(self) -> list[dict[str, float]]:
-        """Where it was on the way through its epochs."""
+        """The records within epochs, with their valid numbers."""
         return [
-            mark
-            for mark in self._numbers_of_kind("step")
-            if mark["step"] > 0 and mark.get("steps", 0) > 0
+            record
+            for record in self._numbers_of_kind("step")
+            if record["step"] > 0 and record.get("steps", 0) > 0
         ]
 
     def _numbers_of_kind(self, kind: str) -> list[dict[str, float]]:
-        found = (extract_numbers(record) for record in self.records if record["kind"] == kind)
-        return [record for record in found if "epoch" in record and "step" in record]
+        numbers = (extract_numbers(record) for record in self.records if record["kind"] == kind)
+        return [record for record in numbers if "epoch" in record and "step" in record]
 
     @property
     def is_finished(self) -> bool:
-        """Say whether it came to its end: the last thing that it does is a test."""
+        """True once the test is recorded, which ends a training."""
         return any(record["kind"] == "test" for record in self.records)
 
     def state(self, idle_seconds: float) -> TrainingState:
-        """Say what it is doing, when its log has been silent for so many seconds."""
+        """Return what the training is doing, if its log has not changed for so many seconds."""
         if self.is_finished:
             return "finished"
         times = [0.0, *(r.get("seconds", 0.0) for r in self._timeline)]
@@ -136,88 +131,87 @@ class TrainingStatus:
 
     @cached_property
     def _timeline(self) -> list[dict[str, float]]:
-        """Everything that says when and where, in order."""
+        """The records of steps and epochs, ordered by step."""
         return sorted((*self.step_records, *self.curves), key=lambda record: record["step"])
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """The number of completed epochs."""
         return int(self.curves[-1]["epoch"]) if self.curves else 0
 
     @property
     def step(self) -> int:
-        """How many steps are known to be done."""
+        """The number of completed steps, as far as recorded."""
         return int(self._timeline[-1]["step"]) if self._timeline else 0
 
     @property
     def steps(self) -> int:
-        """How many there are to be, if all epochs are trained; 0: not known yet."""
+        """The number of steps of all epochs; 0: not known yet."""
         if self.step_records:
             return int(self.step_records[-1]["steps"])
         return round(self.step / self.epoch * self.epochs) if self.epoch else 0
 
     @property
     def fraction_done(self) -> float:
-        """How much of it is done, from 0 to 1."""
+        """The completed fraction of the training, from 0 to 1."""
         return 1.0 if self.is_finished else min(self.step / self.steps, 1.0) if self.steps else 0.0
 
     @property
     def seconds(self) -> float:
-        """How long it has trained, without measuring."""
+        """The seconds of training so far, without evaluation."""
         return self._timeline[-1].get("seconds", 0.0) if self._timeline else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """How many seconds it should take still, measuring and all."""
+        """The estimated seconds until the end, evaluation included."""
         if not self.step or self.is_finished:
             return None
-        measuring = [record.get("evaluation_seconds", 0.0) for record in self.curves]
-        mean = sum(measuring) / len(measuring) if measuring else 0.0
+        evaluations = [record.get("evaluation_seconds", 0.0) for record in self.curves]
+        mean = sum(evaluations) / len(evaluations) if evaluations else 0.0
         training = (self.steps - self.step) * self.seconds / self.step
         return max(training + mean * (self.epochs - self.epoch), 0.0)
 
     @property
     def speed(self) -> tuple[float, str] | None:
-        """How many examples or tokens a second lately; of a log that does not say, steps."""
+        """Examples or tokens per second between the last records; steps, if the log has neither."""
         if self.step_records:
             unit = next((unit for unit in BATCH_UNITS if unit in self.step_records[-1]), "")
-            same = [
-                m for m in self.step_records[-2:] if m["epoch"] == self.step_records[-1]["epoch"]
-            ]
-            done, took = same[-1].get(unit, 0.0), same[-1].get("seconds", 0.0)
-            if len(same) > 1:
-                done, took = done - same[0].get(unit, 0.0), took - same[0].get("seconds", 0.0)
-                if unit and done > 0 and took > 0:
-                    return done / took, unit
+            epoch = self.step_records[-1]["epoch"]
+            recent = [r for r in self.step_records[-2:] if r["epoch"] == epoch]
+            if len(recent) > 1:
+                first, last = recent
+                count = last.get(unit, 0.0) - first.get(unit, 0.0)
+                seconds = last.get("seconds", 0.0) - first.get("seconds", 0.0)
+                if unit and count > 0 and seconds > 0:
+                    return count / seconds, unit
         return (self.step / self.seconds, "steps") if self.step and self.seconds > 0 else None
 
     def list_metrics(self) -> list[str]:
-        """Name what was measured, whatever the part of the data: accuracy, loss, …"""
+        """List the metrics without their splits: accuracy, loss, …"""
         keys = (key for record in (*self.curves, *self.step_records) for key in record)
-        found = {split_metric_name(key)[1] for key in keys}
-        return sorted(found - {""})
+        return sorted({split_metric_name(key)[1] for key in keys} - {""})
 
     def train_curve(self, metric: str) -> list[tuple[float, float]]:
-        """What training gave between a mark and the next, by epoch and parts of one.
+        """Return the training metric between each two records, as points (epochs done, mean).
 
-        A mark has the mean since its epoch began.
+        The records have means since the beginning of their epoch.
         """
-        points, epoch, seen, total = [], 0.0, 0.0, 0.0
-        for mark in self.step_records:
-            mean = mark.get(f"train_{metric}")
-            count = next((mark[unit] for unit in BATCH_UNITS if unit in mark), 0.0)
-            if mark["epoch"] != epoch:
-                epoch, seen, total = mark["epoch"], 0.0, 0.0
-            if mean is None or count <= seen:
+        points, epoch, previous_count, previous_sum = [], 0.0, 0.0, 0.0
+        for record in self.step_records:
+            mean = record.get(f"train_{metric}")
+            count = next((record[unit] for unit in BATCH_UNITS if unit in record), 0.0)
+            if record["epoch"] != epoch:
+                epoch, previous_count, previous_sum = record["epoch"], 0.0, 0.0
+            if mean is None or count <= previous_count:
                 continue
-            place = mark["step"] * self.epochs / mark["steps"]
-            points.append((place, (mean * count - total) / (count - seen)))
-            seen, total = count, mean * count
+            epochs_done = record["step"] * self.epochs / record["steps"]
+            points.append((epochs_done, (mean * count - previous_sum) / (count - previous_count)))
+            previous_count, previous_sum = count, mean * count
         return points
 
     def best_metrics(self) -> list[BestMetric]:
-        """Each measure as it is now, and as it was at its best."""
-        found = []
+        """Return the latest and the best value of each metric."""
+        metrics = []
         for key in dict.fromkeys(key for record in self.curves for key in record):
             if not split_metric_name(key)[1]:
                 continue
@@ -229,35 +223,35 @@ class TrainingStatus:
             if values:
                 choose = min if any(word in key for word in _LOWER_IS_BETTER) else max
                 best = choose(values, key=lambda pair: pair[0])
-                found.append(BestMetric(key, *values[-1], *best))
-        return found
+                metrics.append(BestMetric(key, *values[-1], *best))
+        return metrics
 
 
 def split_metric_name(key: str) -> tuple[str, str]:
-    """Take the name of a measurement apart; of anything else, nothing.
+    """Split the key of a metric into split and metric; other keys into empty strings.
 
     >>> split_metric_name("validation_accuracy"), split_metric_name("seconds")
     (('validation', 'accuracy'), ('', ''))
     """
-    part, _, what = key.partition("_")
-    return (part, what) if part in SPLIT_NAMES else ("", "")
+    split, _, metric = key.partition("_")
+    return (split, metric) if split in _METRIC_PREFIXES else ("", "")
 
 
 def extract_numbers(record: Record) -> dict[str, float]:
-    """Keep the numbers of a record under names as we give them.
+    """Return the valid numbers of a record.
 
-    A measurement may be anything; what counts or tells the time is neither negative nor endless.
+    Metrics may have any value; counts and times must be finite and not negative.
     """
     return dict(_iter_numbers(record.items()))
 
 
 def _iter_numbers(items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, float]]:
     for key, value in items:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and key.isascii() and key.isidentifier():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and key.isascii() and key.isidentifier():
             try:
-                written = float(value)
+                number = float(value)
             except OverflowError:
                 continue
-            if split_metric_name(key)[1] or 0 <= written <= _MAX_COUNT:
-                yield key, written
+            if split_metric_name(key)[1] or 0 <= number <= _MAX_COUNT:
+                yield key, number

@@ -1,8 +1,9 @@
-"""Muon: matrices move along the orthogonal matrix nearest to their momentum; the rest by AdamW.
+"""Optimizers, learning rate schedules, gradient clipping and weight averaging.
 
-Jordan et al. (2024); the length of a step is matched to AdamW's, so that one learning rate serves
-both (Liu et al., 2025). torch's own Muon computes in bfloat16, which a CPU that lacks it emulates
-at a fraction of its speed; here it is float32, and matrices of one shape go together.
+Muon (Jordan et al., 2024) updates matrices by the orthogonal matrix nearest to their momentum, and
+all other weights by AdamW. Its update is scaled to the RMS of AdamW's, so that one learning rate
+fits both (Liu et al., 2025). torch's Muon computes in bfloat16, which is slow on CPUs that emulate
+it; here it is float32, and matrices of one shape are batched.
 """
 
 import math
@@ -19,32 +20,31 @@ from workings.layers.positions import LearnedPositions
 from workings.models.classifiers import NgramClassifier
 from workings.recipes import TrainConfig
 
-# Of the polynomial that drives all singular values of a matrix towards one.
+# The polynomial that moves all singular values of a matrix towards one.
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
-MIN_GRAM_ASPECT_RATIO = (
-    2  # times as long as high: there the products of its rows are cheaper to go by
-)
-ADAMW_UPDATE_RMS = 0.2  # the root mean square of an AdamW update, as found in practice
+MIN_GRAM_ASPECT_RATIO = 2  # from this ratio of length to height on, Gram matrices are faster
+ADAMW_UPDATE_RMS = 0.2  # the typical root mean square of an AdamW update
+
+
+# -- Muon ------------------------------------------------------------------------------------------
 
 
 def orthogonalize(
     matrices: Float[Tensor, "count rows columns"],
 ) -> Float[Tensor, "count rows columns"]:
-    """Bring the singular values of each matrix near to one (within about 0.7 and 1.2)."""
-    tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.mT if tall else matrices
+    """Move the singular values of each matrix close to one (between about 0.7 and 1.2)."""
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if is_tall else matrices
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp_min(1e-7)
-    x = (
-        _newton_schulz_gram(x)
-        if x.shape[2] >= MIN_GRAM_ASPECT_RATIO * x.shape[1]
-        else _newton_schulz(x)
-    )
-    return x.mT if tall else x
+    if x.shape[2] >= MIN_GRAM_ASPECT_RATIO * x.shape[1]:
+        x = _newton_schulz_gram(x)
+    else:
+        x = _newton_schulz(x)
+    return x.mT if is_tall else x
 
 
 def _newton_schulz(x: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count rows columns"]:
-    """Multiply by the polynomial of what was made so far, again and again."""
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     for _ in range(NEWTON_SCHULZ_STEPS):
         gram = x @ x.mT
@@ -55,33 +55,35 @@ def _newton_schulz(x: Float[Tensor, "count rows columns"]) -> Float[Tensor, "cou
 def _newton_schulz_gram(
     x: Float[Tensor, "count rows columns"],
 ) -> Float[Tensor, "count rows columns"]:
-    """The same but for rounding: all rounds with small squares, which commute, then one product.
+    """Compute the same on the small Gram matrices, which commute, with one product at the end.
 
-    It takes 0.55 of the time for matrices four times as long as high. It wants all of 32 bits.
+    For matrices four times as long as high it takes 0.55 of the time. It needs float32.
     """
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     gram = x @ x.mT
-    factor: Tensor
+    product: Tensor
     for k in range(NEWTON_SCHULZ_STEPS):
-        turn = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        turn.diagonal(dim1=1, dim2=2).add_(a)
-        factor = turn @ factor if k else turn
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        factor.diagonal(dim1=1, dim2=2).add_(a)
+        product = factor @ product if k else factor
         if k < NEWTON_SCHULZ_STEPS - 1:
-            gram = turn @ gram @ turn
-    return factor @ x
+            gram = factor @ gram @ factor
+    return product @ x
 
 
 class Muon(torch.optim.AdamW):
-    """AdamW, except for the groups that are marked `orthogonal`."""
+    """Muon for the parameter groups with `orthogonal`, AdamW for the others."""
 
     def step(self, closure: Any = None) -> Any:
-        """Make a step: first the matrices, then, as if these had no gradient, all others."""
+        """Update the matrices; then, without their gradients, everything else by AdamW."""
         matrices = []
         for group in self.param_groups:
             if group.get("orthogonal"):
-                some = [p for p in group["params"] if p.grad is not None]
-                self._orthogonal_step(some, group["lr"], group["weight_decay"], group["betas"][0])
-                matrices += [(p, p.grad) for p in some]
+                weights = [p for p in group["params"] if p.grad is not None]
+                self._orthogonal_step(
+                    weights, group["lr"], group["weight_decay"], group["betas"][0]
+                )
+                matrices += [(p, p.grad) for p in weights]
         for p, _ in matrices:
             p.grad = None
         try:
@@ -94,21 +96,21 @@ class Muon(torch.optim.AdamW):
     def _orthogonal_step(
         self, weights: list[Tensor], learning_rate: float, weight_decay: float, momentum: float
     ) -> None:
-        for alike in _group_by_shape(weights):
-            moved = torch.stack([full_tensor(self._nesterov_update(p, momentum)) for p in alike])
-            length = ADAMW_UPDATE_RMS * math.sqrt(max(moved.shape[1:]))
-            for p, update in zip(alike, orthogonalize(moved), strict=True):
+        for group in _group_by_shape(weights):
+            updates = torch.stack([full_tensor(self._nesterov_update(p, momentum)) for p in group])
+            scale = ADAMW_UPDATE_RMS * math.sqrt(max(updates.shape[1:]))
+            for p, update in zip(group, orthogonalize(updates), strict=True):
                 p.mul_(1 - learning_rate * weight_decay).sub_(
-                    shard_like(update, p), alpha=learning_rate * length
+                    shard_like(update, p), alpha=learning_rate * scale
                 )
 
     def _nesterov_update(self, weight: Tensor, momentum: float) -> Tensor:
-        """Take the gradient into the momentum, and look one step ahead of it (Nesterov)."""
+        """Update the momentum with the gradient, and return its Nesterov lookahead."""
         gradient = weight.grad
         assert gradient is not None
         state = self.state[weight]
         if not state:
-            state["step"] = torch.tensor(0.0)  # AdamW expects one of whatever has a state
+            state["step"] = torch.tensor(0.0)  # AdamW expects it in every state
             state["momentum"] = torch.zeros_like(gradient)
         state["step"] += 1
         state["momentum"].lerp_(gradient, 1 - momentum)
@@ -116,14 +118,17 @@ class Muon(torch.optim.AdamW):
 
 
 def _group_by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
-    found: dict[torch.Size, list[Tensor]] = {}
+    groups: dict[torch.Size, list[Tensor]] = {}
     for weight in weights:
-        found.setdefault(weight.shape, []).append(weight)
-    return list(found.values())
+        groups.setdefault(weight.shape, []).append(weight)
+    return list(groups.values())
+
+
+# -- optimizer and schedule ------------------------------------------------------------------------
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimiser; only matrices decay, not biases, norms or embeddings."""
+    """Build the optimizer; weight decay is for matrices only, not biases, norms or embeddings."""
     tables = nn.Embedding | nn.EmbeddingBag | LearnedPositions
     embeddings = {p for m in model.modules() if isinstance(m, tables) for p in m.parameters()}
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -135,14 +140,14 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
     ]
     first, second = config.betas
     if config.optimizer == "muon":
-        # The scores of tokens and classes are rows that stand for themselves, like embeddings.
+        # The rows of an output layer are independent of each other, like those of an embedding.
         head = getattr(model, "head", None)
-        rows = {head.weight} if isinstance(head, nn.Linear) else set()
-        rows |= {m.weights for m in model.modules() if isinstance(m, NgramClassifier)}
-        turned = [p for p in matrices if p.dim() == 2 and p not in rows]
+        outputs = {head.weight} if isinstance(head, nn.Linear) else set()
+        outputs |= {m.weights for m in model.modules() if isinstance(m, NgramClassifier)}
+        orthogonal = [p for p in matrices if p.dim() == 2 and p not in outputs]
         groups = [
-            {"params": turned, "weight_decay": config.weight_decay, "orthogonal": True},
-            {"params": [p for p in matrices if p.dim() > 2 or p in rows]},
+            {"params": orthogonal, "weight_decay": config.weight_decay, "orthogonal": True},
+            {"params": [p for p in matrices if p.dim() > 2 or p in outputs]},
             {"params": others, "weight_decay": 0.0},
         ]
         return Muon(
@@ -154,63 +159,94 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
         )
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum)
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    adam = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     # Fused is several times faster on a large embedding, on the CPU as well.
-    return kind(groups, lr=config.learning_rate, betas=(first, second), fused=True)
+    return adam(groups, lr=config.learning_rate, betas=(first, second), fused=True)
+
+
+def state_names(optimizer: torch.optim.Optimizer) -> list[frozenset[str]]:
+    """Return the names of the state tensors of each weight, in the order of the state dict."""
+    adam = frozenset({"step", "exp_avg", "exp_avg_sq"})
+    names = []
+    for group in optimizer.param_groups:
+        expected = adam
+        if isinstance(optimizer, torch.optim.SGD):
+            expected = frozenset({"momentum_buffer"})
+        elif group.get("orthogonal"):
+            expected = frozenset({"step", "momentum"})
+        names += [expected] * len(group["params"])
+    return names
 
 
 def learning_rate_at(step: int, total_steps: int, config: TrainConfig) -> float:
-    """The learning rate of one step out of `steps`, counted from 0.
+    """Return the learning rate of a step, counted from 0, out of `total_steps`.
 
     >>> config = TrainConfig(learning_rate=1.0, schedule="linear", warmup=0.2)
     >>> [round(learning_rate_at(step, 10, config), 2) for step in (0, 1, 2, 6)]
     [0.5, 1.0, 1.0, 0.5]
     """
-    warm = math.ceil(config.warmup * total_steps)
-    if step < warm:
-        return config.learning_rate * (step + 1) / warm
-    done = min((step - warm) / max(total_steps - warm, 1), 1.0)
+    warmup_steps = math.ceil(config.warmup * total_steps)
+    if step < warmup_steps:
+        return config.learning_rate * (step + 1) / warmup_steps
+    done = min((step - warmup_steps) / max(total_steps - warmup_steps, 1), 1.0)
     if config.schedule == "linear":
         return config.learning_rate * (config.min_lr_ratio + (1 - config.min_lr_ratio) * (1 - done))
     if config.schedule == "cosine":
-        fallen = 0.5 * (1 + math.cos(math.pi * done))
-        return config.learning_rate * (config.min_lr_ratio + (1 - config.min_lr_ratio) * fallen)
+        remaining = 0.5 * (1 + math.cos(math.pi * done))
+        return config.learning_rate * (config.min_lr_ratio + (1 - config.min_lr_ratio) * remaining)
     if config.schedule == "inverse-sqrt":
-        return config.learning_rate * math.sqrt(max(warm, 1) / (step + 1))
+        return config.learning_rate * math.sqrt(max(warmup_steps, 1) / (step + 1))
     return config.learning_rate
 
 
-class WeightAverage:
-    """Averaged weights: an exponential mean over the steps, or the mean of the last epochs.
+def clip_gradients(model: nn.Module, max_norm: float) -> float:
+    """Scale the gradients down if their norm is above `max_norm`; return the norm before.
 
-    What a batch norm has seen is averaged like them: it is what the weights of then made of it.
+    Gradients that are short enough are left alone: scaling those of a large embedding by 1 takes as
+    long as computing the norm.
+    """
+    weights = [p for p in model.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
+    length = float(full_tensor(norm))
+    if max_norm < length + 1e-6 < math.inf:  # torch's own guard against a division by zero
+        nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
+    return length
+
+
+# -- weight averaging ------------------------------------------------------------------------------
+
+
+class WeightAverage:
+    """Averaged weights: an exponential moving average over steps, or the mean of the last epochs.
+
+    The running statistics of batch norms are averaged as well: they belong to the weights.
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
         self.method, self.decay = config.average, config.ema_decay
-        kept = model.state_dict().keys()  # tables that are not kept may change their size
+        persistent = model.state_dict().keys()  # other buffers may change their size
         buffers = model.named_buffers() if config.average != "none" else ()
-        self._buffer_names = [n for n, b in buffers if n in kept and b.is_floating_point()]
+        self._buffer_names = [n for n, b in buffers if n in persistent and b.is_floating_point()]
         self._names = [n for n, _ in model.named_parameters()] + self._buffer_names
         self._ema = self._copy_weights(model) if config.average == "ema" else None
         self._recent_epochs: deque[dict[str, Tensor]] = deque(maxlen=config.average_last)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module) -> None:
-        """Take a step's weights in."""
+        """Update the moving average with the weights after a step."""
         if self._ema is not None:
-            ours = [self._ema[name] for name, _ in model.named_parameters()]
-            torch._foreach_lerp_(ours, [p.detach() for p in model.parameters()], 1 - self.decay)
-            for name in self._buffer_names:  # never spread over a crew, as weights may be
+            averages = [self._ema[name] for name, _ in model.named_parameters()]
+            torch._foreach_lerp_(averages, [p.detach() for p in model.parameters()], 1 - self.decay)
+            for name in self._buffer_names:  # separately: buffers are never sharded
                 self._ema[name].lerp_(model.get_buffer(name), 1 - self.decay)
 
     def after_epoch(self, model: nn.Module) -> None:
-        """Take an epoch's weights in."""
+        """Keep the weights after an epoch, if the last epochs are averaged."""
         if self.method == "last":
             self._recent_epochs.append(self._copy_weights(model))
 
     def weights(self) -> dict[str, Tensor] | None:
-        """The averaged weights; None where nothing is averaged."""
+        """Return the averaged weights; None if nothing is averaged."""
         if self._ema is not None:
             return self._ema
         if not self._recent_epochs:
@@ -221,14 +257,14 @@ class WeightAverage:
         }
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything needed to go on, as flat tensors."""
+        """Return the state as flat tensors: `ema.NAME`, or `last.K.NAME` of the K-th epoch kept."""
         state = {f"ema.{name}": w for name, w in (self._ema or {}).items()}
         for k, weights in enumerate(self._recent_epochs):
             state |= {f"last.{k}.{name}": w for name, w in weights.items()}
         return state
 
     def load_state_dict(self, state: dict[str, Tensor], model: nn.Module) -> None:
-        """Go on from a state, each tensor where the model's weights are."""
+        """Restore the state, with each tensor sharded like the model's."""
         own = parameters_and_buffers(model)
         if self._ema is not None:
             self._ema = {n: shard_like(state[f"ema.{n}"], own[n]).clone() for n in self._names}
@@ -244,36 +280,31 @@ class WeightAverage:
         return {name: own[name].detach().clone() for name in self._names}
 
 
+def average_from_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the averaged weights of a `WeightAverage.state_dict()`."""
+    collected: dict[str, list[Tensor]] = {}
+    for key in sorted(state, key=lambda key: (len(key), key)):  # last.9 before last.10
+        collected.setdefault(averaged_name(key), []).append(state[key])
+    return {name: torch.stack(weights).mean(0) for name, weights in collected.items()}
+
+
+def averaged_name(key: str) -> str:
+    """Return the name of the weight that a key of a `WeightAverage` state is about.
+
+    >>> averaged_name("ema.head.bias"), averaged_name("last.0.head.bias")
+    ('head.bias', 'head.bias')
+    """
+    return key.removeprefix("ema.") if key.startswith("ema.") else key.split(".", 2)[-1]
+
+
 def parameters_and_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """All tensors of a model by name, by one name each."""
+    """Return all tensors of a model by name; shared ones by one name only."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
 @torch.no_grad()
 def copy_weights_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Give a model these tensors, by name."""
+    """Copy tensors into a model, by name."""
     named = parameters_and_buffers(model)
     for name, weight in weights.items():
         named[name].copy_(weight)
-
-
-def average_from_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The averaged weights that a state holds; none where nothing is averaged."""
-    found: dict[str, list[Tensor]] = {}
-    for key in sorted(state, key=lambda key: (len(key), key)):  # last.9 before last.10
-        name = key.removeprefix("ema.") if key.startswith("ema.") else key.split(".", 2)[-1]
-        found.setdefault(name, []).append(state[key])
-    return {name: torch.stack(weights).mean(0) for name, weights in found.items()}
-
-
-def clip_gradients(model: nn.Module, max_norm: float) -> float:
-    """Shorten the gradients if, taken as one vector, they are too long; tell how long they were.
-
-    Most steps' are not, and multiplying a large embedding's by 1 takes as long as adding them up.
-    """
-    weights = [p for p in model.parameters() if p.grad is not None]
-    norm = nn.utils.get_total_norm([p.grad for p in weights if p.grad is not None])
-    length = float(full_tensor(norm))
-    if max_norm < length + 1e-6 < math.inf:  # torch's own guard against a division by zero
-        nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
-    return length

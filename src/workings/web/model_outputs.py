@@ -107,7 +107,7 @@ def _predict_next_token(task: LanguageModeling, request: requests.InspectRequest
     if len(spans) > MAX_INPUT_TOKENS:
         raise UserError(f"{len(spans):,} tokens: at most {MAX_INPUT_TOKENS:,} on the page")
     ids = tokenizer.encode(text) or [tokenizer.bos_id]  # the model needs at least one token
-    logits, _ = task.model.start(torch.tensor([ids], device=_device_of(task)))
+    logits, _ = task.model.start(torch.tensor([ids], device=task.device))
     return ModelOutput(
         description="Probability of the next token",
         tokens=[show_whitespace(text[a:b]) for a, b in spans],
@@ -194,7 +194,3 @@ def _build_tile(attention: WordAttention) -> CaptionTile:
 def token_name(tokenizer: Tokenizer, token: str) -> str:
     """Return the text of a token, with whitespace made visible."""
     return show_whitespace(tokenizer.token_to_text(token))
-
-
-def _device_of(task: Task) -> torch.device:
-    return next(task.model.parameters()).device

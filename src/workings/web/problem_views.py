@@ -12,7 +12,8 @@ from workings.problems.derivation import list_shown_matrices
 from workings.problems.intervals import Floats
 from workings.problems.kinds import Step
 from workings.problems.notation import Notation, format_decimal, typeset
-from workings.problems.solution import format_cell_name
+from workings.problems.numbers import transpose_rows
+from workings.problems.solution import GIVEN_DECIMALS, format_cell_name
 from workings.problems.worked_problem import Panel, WorkedProblem
 from workings.render.colors import color_step
 from workings.render.matrix import format_cells, max_abs_cell
@@ -23,7 +24,6 @@ _LABELS = {
     "n": "tokens", "m": "context", "d": "width", "e": "width", "k": "d_k", "v": "d_v",
     "o": "output", "h": "hidden", "f": "hidden",
 }  # fmt: skip
-_GIVEN_DECIMALS = 12
 _MAX_DENOMINATOR = 1000  # of a number that is shown as a fraction
 MAX_SIDE = 64  # rows or columns of a matrix on the page
 
@@ -57,7 +57,7 @@ def build_given_views(problem: Problem, panels: list[Panel]) -> list[responses.M
     """Return the given matrices."""
     return [
         build_matrix_view(
-            problem, panel.name, panel, _GIVEN_DECIMALS, _given_axes(problem, panel.name)
+            problem, panel.name, panel, GIVEN_DECIMALS, _given_axes(problem, panel.name)
         )
         for panel in panels
     ]
@@ -154,7 +154,7 @@ def format_as_given(numbers: Any) -> list[list[str]]:
 
 
 def _format_number_as_given(value: float) -> str:
-    short = format_decimal(value, _GIVEN_DECIMALS)
+    short = format_decimal(value, GIVEN_DECIMALS)
     if float(short) == value:
         return short
     ratio = Fraction(value).limit_denominator(_MAX_DENOMINATOR)
@@ -179,7 +179,7 @@ def _given_axes(problem: Problem, name: str) -> tuple[str, str]:
 
 def _transpose_claim(problem: Problem, numbers: list[list[Any]]) -> list[list[str]]:
     cells = [["?" if n is None else n.text for n in row] for row in numbers]
-    return [list(line) for line in zip(*cells, strict=True)] if problem.column_vectors else cells
+    return transpose_rows(cells) if problem.column_vectors else cells
 
 
 def _list_sources(problem: Problem, step: Step, visible: set[str]) -> list[str]:

@@ -210,7 +210,7 @@ def _strip_column_spec(name: str, body: str) -> str:
 
 
 def strip_decoration(text: str) -> tuple[str, bool]:
-    r"""Remove brackets and spacing from the text around a matrix; say whether it transposes.
+    r"""Return the text around a matrix without brackets and spacing, and if it is transposed.
 
     >>> strip_decoration(r"\right]^\top, ")
     ('', True)

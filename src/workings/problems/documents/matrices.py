@@ -95,7 +95,7 @@ def _parse_latex(text: str, where: str) -> Rows:
 
 
 def _parse_plain(text: str, where: str) -> Rows:
-    """Parse any form but LaTeX; brackets, bars and separators tell which it is."""
+    """Parse any form but LaTeX; brackets, bars and separators determine which."""
     if any(piece in text for piece in BRACKET_PIECES):
         return _parse_drawing(text, where)
     text = _MATH_DELIMITER.sub(" ", text).strip()

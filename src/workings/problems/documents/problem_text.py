@@ -185,7 +185,7 @@ class _MatrixCollector:
         for role, statement in statements:
             default = _PRODUCTS.get(role, ())
             if role in _PROJECTIONS and "context" in self._values:
-                default = ()  # a projection of X or of the context: only the text can say
+                default = ()  # of X or of the context: only the text can decide
             product = self._products.get(role, default[::-1] if self._column_vectors else default)
             for segment in statement.segments:
                 parts = dict(zip(product, segment.get_factors(), strict=False))

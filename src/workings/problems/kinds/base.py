@@ -36,7 +36,7 @@ class Step:
     name: str
     op: Op
     part_index: int | None = None
-    row_axis: str = "tokens"  # what rows and columns stand for, used in the headers of tables:
+    row_axis: str = "tokens"  # what rows and columns are, for the headers of tables:
     column_axis: str = ""  # tokens, context or "" (neither)
     is_shown: bool = True  # False: the problem lacks this step, and it equals the step before
     is_claimable: bool = True  # False: only a slice of another step

@@ -1,4 +1,4 @@
-"""Readers of other people's models: a GPT-2's config, weights and tokens."""
+"""Readers of imported models: configuration, weights and tokenizers of GPT-2 and Marian."""
 
 import json
 from functools import cache
@@ -6,33 +6,28 @@ from pathlib import Path
 
 import torch
 
-from readers import JSON, TEXTS, Reader, desk
+from readers import JSON, TEXTS, Reader, work_folder
 from workings.data import BytePairTokenizer
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
-from workings.interop.gpt2 import (
-    read_config,
-    read_gpt2,
-    read_gpt2_tokenizer,
-    write_gpt2,
-    write_tokenizer,
-)
+from workings.interop.gpt2 import read_gpt2, read_gpt2_tokenizer, write_gpt2
+from workings.interop.huggingface import read_config, write_tokenizer
 from workings.interop.marian import read_marian, read_vocabularies, write_marian
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "vocab.json", "merges.txt")
-ROWS = 300
+VOCAB_SIZE = 300
 
 
 @cache
-def made() -> dict[str, bytes]:
-    """The files of a small GPT-2."""
+def gpt2_files() -> dict[str, bytes]:
+    """Return the files of a small GPT-2 by name."""
     torch.set_num_threads(1)
-    folder = desk() / "gpt2"
+    folder = work_folder() / "gpt2"
     folder.mkdir()
     table = {"d_model": 2, "layers": 1, "heads": 1, "positions": "learned", "max_positions": 4}
-    write_gpt2(build_language_model(table, ROWS), folder)
-    pairs = BytePairTokenizer.train(TEXTS * 3, vocab_size=ROWS - 10)
+    write_gpt2(build_language_model(table, VOCAB_SIZE), folder)
+    pairs = BytePairTokenizer.train(TEXTS * 3, vocab_size=VOCAB_SIZE - 10)
     vocabulary = [*pairs.to_dict()["vocabulary"], "<|endoftext|>"]
     tokens = GPT2Tokenizer(vocabulary, merges=pairs.merges, end_of_text_id=len(vocabulary) - 1)
     write_tokenizer(tokens, folder)
@@ -42,17 +37,17 @@ def made() -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in FILES}
 
 
-def _fresh(data: bytes) -> tuple[Path, str]:
-    """The first byte says which file the rest is; the others are as they were."""
+def _write_gpt2_files(data: bytes) -> tuple[Path, str]:
+    """Write the files; the first byte of the data chooses which of them the rest replaces."""
     changed = FILES[data[0] % len(FILES)] if data else FILES[0]
-    folder = desk() / "gpt2"
-    for name, whole in made().items():
-        (folder / name).write_bytes(data[1:] if name == changed else whole)
+    folder = work_folder() / "gpt2"
+    for name, content in gpt2_files().items():
+        (folder / name).write_bytes(data[1:] if name == changed else content)
     return folder, changed
 
 
 def _gpt2(data: bytes) -> None:
-    folder, changed = _fresh(data)
+    folder, changed = _write_gpt2_files(data)
     if changed in FILES[:2]:
         model = read_gpt2(folder)
         with torch.no_grad():
@@ -60,19 +55,19 @@ def _gpt2(data: bytes) -> None:
         return
     if changed != "tokenizer.json":
         (folder / "tokenizer.json").unlink()
-    tokens = read_gpt2_tokenizer(folder, {}, ROWS)
-    assert len(tokens) == ROWS
-    assert all(0 <= k < ROWS for text in TEXTS for k in tokens.encode(text))
+    tokens = read_gpt2_tokenizer(folder, {}, VOCAB_SIZE)
+    assert len(tokens) == VOCAB_SIZE
+    assert all(0 <= k < VOCAB_SIZE for text in TEXTS for k in tokens.encode(text))
 
 
-MARIANS = ("config.json", "model.safetensors", "vocab.json", "source.spm")
+MARIAN_FILES = ("config.json", "model.safetensors", "vocab.json", "source.spm")
 
 
 @cache
-def made_marian() -> dict[str, bytes]:
-    """The files of a small Marian; its SentencePiece models have three pieces."""
+def marian_files() -> dict[str, bytes]:
+    """Return the files of a small Marian by name; its SentencePiece models have three pieces."""
     torch.set_num_threads(1)
-    folder = desk() / "marian"
+    folder = work_folder() / "marian"
     folder.mkdir()
     table = {"d_model": 2, "d_ff": 2, "layers": 1, "heads": 1, "norm": "post"}
     write_marian(build_translator(table, 8, 8), folder)
@@ -82,46 +77,46 @@ def made_marian() -> dict[str, bytes]:
         b"\x0a" + bytes([len(name) + 9, 0x0A, len(name)]) + name + b"\x15\0\0\x80\xc0\x18\x01"
         for name in ("\u2581".encode(), b"a", b"b")
     )
-    # "b" counts as "a": a trie of one key, and the texts that its keys lead to.
+    # A normalizer that maps "b" to "a": a trie of one key, and the texts of its values.
     units = [0x400, *[0] * 98, 0x462 | 0x100, 0x80000000]
     trie = b"".join(unit.to_bytes(4, "little") for unit in units)
-    folding = len(trie).to_bytes(4, "little") + trie + b"a\0"
-    size = len(folding)
-    settings = b"\x12" + bytes([size & 127 | 128, size >> 7]) + folding
+    normalizer = len(trie).to_bytes(4, "little") + trie + b"a\0"
+    size = len(normalizer)
+    settings = b"\x12" + bytes([size & 127 | 128, size >> 7]) + normalizer
     size = len(settings)
-    whole = pieces + b"\x1a" + bytes([size & 127 | 128, size >> 7]) + settings
+    model = pieces + b"\x1a" + bytes([size & 127 | 128, size >> 7]) + settings
     for name in ("source.spm", "target.spm"):
-        (folder / name).write_bytes(whole)
-    return {name: (folder / name).read_bytes() for name in MARIANS}
+        (folder / name).write_bytes(model)
+    return {name: (folder / name).read_bytes() for name in MARIAN_FILES}
 
 
 def _marian(data: bytes) -> None:
-    files = made_marian()
-    changed = MARIANS[data[0] % len(MARIANS)] if data else MARIANS[0]
-    folder = desk() / "marian"
-    for name, whole in files.items():
-        (folder / name).write_bytes(data[1:] if name == changed else whole)
+    files = marian_files()
+    changed = MARIAN_FILES[data[0] % len(MARIAN_FILES)] if data else MARIAN_FILES[0]
+    folder = work_folder() / "marian"
+    for name, content in files.items():
+        (folder / name).write_bytes(data[1:] if name == changed else content)
     config = read_config(folder)
     vocabularies = read_vocabularies(folder, config)
     marian = read_marian(folder, config, vocabularies.unk_id)
-    words = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
+    tokenizers = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
     for text in TEXTS:
-        ids = torch.tensor([words.encode_source(text)])
-        assert int(ids.max()) < len(words.source)
-        words.source.find_spans(text)
+        ids = torch.tensor([tokenizers.encode_source(text)])
+        assert int(ids.max()) < len(tokenizers.source)
+        tokenizers.source.find_spans(text)
     with torch.no_grad():
         marian.model(SentenceBatch(ids, torch.tensor([ids.shape[1]])), ids[:, :1])
 
 
-HUB_READERS = {
+INTEROP_READERS = {
     "marian": Reader(
         _marian,
-        lambda: [bytes([k]) + made_marian()[name] for k, name in enumerate(MARIANS)],
+        lambda: [bytes([k]) + marian_files()[name] for k, name in enumerate(MARIAN_FILES)],
         (*JSON, '"d_model"', '"eos_token_id"', '"F32"', "lm_head.weight", "\u2581", "<unk>"),
     ),
     "gpt2": Reader(
         _gpt2,
-        lambda: [bytes([k]) + made()[name] for k, name in enumerate(FILES)],
+        lambda: [bytes([k]) + gpt2_files()[name] for k, name in enumerate(FILES)],
         (*JSON, '"n_layer"', '"F32"', '"I64"', "c_attn", "lm_head.weight", "Ġ", "<|endoftext|>"),
     ),
 }

@@ -1,4 +1,4 @@
-"""Readers of pictures and of what is said of them."""
+"""Readers of images and of captions."""
 
 import io
 import json
@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 from PIL import Image
 
-from readers import JSON, Reader, desk
+from readers import JSON, Reader, work_folder
 from workings.data.caption_files import read_caption_splits
 from workings.data.images import preprocess_image
 
@@ -16,18 +16,18 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
 
 
 def _captions(data: bytes) -> None:
-    """The first byte says what the rest is called."""
-    place = desk() / "captions"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    path = place / CAPTIONS[data[0] % len(CAPTIONS) if data else 0]
+    """Read captions; the first byte chooses the file name."""
+    folder = work_folder() / "captions"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    path = folder / CAPTIONS[data[0] % len(CAPTIONS) if data else 0]
     path.write_bytes(data[1:])
-    parts = read_caption_splits(path)
-    assert any(parts.values())
-    for pictures in parts.values():
-        for picture in pictures:
-            assert not set("\r\n") & set("".join(picture.captions))
-            "".join([picture.name, *picture.captions]).encode("utf-8")
+    splits = read_caption_splits(path)
+    assert any(splits.values())
+    for images in splits.values():
+        for image in images:
+            assert not set("\r\n") & set("".join(image.captions))
+            "".join([image.name, *image.captions]).encode("utf-8")
 
 
 def _captions_seeds() -> list[bytes]:
@@ -50,34 +50,34 @@ def _captions_seeds() -> list[bytes]:
     return [b"\0" + lines, b"\1" + json.dumps(coco).encode(), *(b"\2" + t.encode() for t in tables)]
 
 
-def _picture(data: bytes) -> None:
+def _image(data: bytes) -> None:
     pixels, _ = preprocess_image(data, 8, "a.jpg")
     assert pixels.shape == (8, 8, 3)
     assert pixels.dtype == np.uint8
 
 
-def _picture_seeds() -> list[bytes]:
+def _image_seeds() -> list[bytes]:
     ramp = np.arange(16 * 12 * 3, dtype=np.uint8).reshape(16, 12, 3)
-    image, made = Image.fromarray(ramp), []
+    image, files = Image.fromarray(ramp), []
     exif = Image.Exif()
     exif[0x0112] = 6
     others = [("PNG", image.convert(mode)) for mode in ("L", "LA", "RGBA", "P", "1")]
-    for form, picture in [*((form, image) for form in FORMATS), *others]:
+    for form, variant in [*((form, image) for form in FORMATS), *others]:
         raw = io.BytesIO()
-        picture.save(raw, form, **({"exif": exif} if form in ("JPEG", "PNG", "WEBP") else {}))
-        made.append(raw.getvalue())
-    return made
+        variant.save(raw, form, **({"exif": exif} if form in ("JPEG", "PNG", "WEBP") else {}))
+        files.append(raw.getvalue())
+    return files
 
 
-PICTURE_READERS = {
+IMAGE_READERS = {
     "captions": Reader(
         _captions,
         _captions_seeds,
         (*JSON, '"image"', '"captions"', '"split"', '"images"', "#0\t", "| 0|", "image,caption\n"),
     ),
-    "picture": Reader(
-        _picture,
-        _picture_seeds,
+    "image": Reader(
+        _image,
+        _image_seeds,
         (
             "\xff\xd8",
             "\xff\xc0",
