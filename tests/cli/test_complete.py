@@ -30,7 +30,7 @@ def test_prompt_is_continued(run, capsys):
     assert capsys.readouterr().out == "the cat sat on the mat\n"
 
 
-def test_folder_is_not_taken_for_a_prompt(run, tmp_path, capsys, monkeypatch):
+def test_prompt_from_standard_input_but_no_folder(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "the").mkdir()
     assert main(["complete", run, "the", "--tokens", "5"]) == 2

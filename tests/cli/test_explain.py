@@ -88,7 +88,7 @@ def test_explain_rejects_files(run, tmp_path, capsys):
     assert main(["predict", run, str(path)]) == 0
 
 
-def test_folder_is_not_taken_for_a_text(run, tmp_path, capsys, monkeypatch):
+def test_folder_is_not_a_text(run, tmp_path, capsys, monkeypatch):
     assert main(["predict", run, str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{tmp_path}: a folder: give a text, a file, or -" in line
