@@ -39,7 +39,7 @@ from workings.storage import export_tensors, import_tensors
 
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
 _END_OF_TEXT = "<|endoftext|>"
-_ACTIVATIONS = ("gelu-tanh", "gelu", "relu")
+_ACTIVATIONS = ("gelu-tanh", "gelu", "relu", "silu")
 # The defaults of GPT-2's config; other values would be another function.
 _REQUIRED_SETTINGS = {
     "model_type": "gpt2",
