@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "tests", "bench", "fuzz", "docs", "tools")
 
-BANNED_NAMES = frozenset(
-    [
+PARTICIPLES = frozenset(
+    {
         "told",
         "asked",
         "found",
@@ -32,6 +32,12 @@ BANNED_NAMES = frozenset(
         "somebody",
         "nobody",
         "whoever",
+    }
+)
+"""Bare participles and adverbs: no name at all, not even of a local variable in src."""
+
+PRIVATE_WORDS = frozenset(
+    {
         "crew",
         "chief",
         "is_chief",
@@ -80,12 +86,9 @@ BANNED_NAMES = frozenset(
         "compares",
         "calm",
         "distinct",
-    ]
+    }
 )
-"""Identifiers that readers did not recognize: functions, classes, attributes, parameters, variables."""
-
-ALLOWED: dict[str, str] = {}
-"""Banned names that are allowed after all, each with the reason."""
+"""Names that readers did not recognize: no module, class, function, attribute or parameter."""
 
 BANNED_OPENINGS = re.compile(
     r"(What|Whether|Whoever|Somebody|Nobody|Say whether|Tell whether|Say what|Tell what|Where)\b"
@@ -102,15 +105,17 @@ BANNED_PHRASES = re.compile(
 
 def check_file(path: Path) -> Iterator[str]:
     """Yield one line per violation in a Python file."""
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     where = path.relative_to(ROOT)
-    for line, name in sorted(set(_names(tree))):
-        if name.strip("_") in BANNED_NAMES and name not in ALLOWED:
+    in_source = where.parts[0] == "src"
+    definitions, variables = _names(tree)
+    definitions.add((1, path.stem))
+    checked = definitions | variables if in_source else definitions
+    for line, name in sorted(checked):
+        word = name.strip("_")
+        if word in PARTICIPLES or (word in PRIVATE_WORDS and (line, name) in definitions):
             yield f"{where}:{line}: the name {name!r} is banned: use the field's noun or verb"
-    if path.stem.strip("_") in BANNED_NAMES:
-        yield f"{where}:1: the module name {path.stem!r} is banned"
-    if where.parts[0] != "src":
+    if not in_source:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
@@ -123,17 +128,19 @@ def check_file(path: Path) -> Iterator[str]:
                 yield f"{where}:{line}: the docstring says {phrase.group()!r}"
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield every name that a file defines, with its line."""
+def _names(tree: ast.Module) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
+    """Return the names that a file defines, with their lines: definitions, and local variables."""
+    definitions, variables = set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+            definitions.add((node.lineno, node.name))
         elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
+            definitions.add((node.lineno, node.arg))
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr
+            definitions.add((node.lineno, node.attr))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            variables.add((node.lineno, node.id))
+    return definitions, variables
 
 
 def main() -> int:

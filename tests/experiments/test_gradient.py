@@ -12,20 +12,20 @@ from workings.experiments.toy_training import isolated_rng
 
 
 @pytest.fixture(scope="module")
-def found():
+def result():
     return measure()
 
 
-def test_each_step_multiplies_the_gradient_by_the_spectral_radius(found):
-    for radius, decay in zip(RADII, found.small_inputs, strict=True):
+def test_each_step_multiplies_the_gradient_by_the_spectral_radius(result):
+    for radius, decay in zip(RADII, result.small_inputs, strict=True):
         assert decay.step_factor == pytest.approx(radius, rel=0.03)
-    assert found.small_inputs[0].last < 1e-7 < 1e3 < found.small_inputs[-1].last
-    assert found.large_inputs.step_factor < 0.95  # a saturated tanh has a smaller slope
+    assert result.small_inputs[0].last < 1e-7 < 1e3 < result.small_inputs[-1].last
+    assert result.large_inputs.step_factor < 0.95  # a saturated tanh has a smaller slope
 
 
-def test_additive_updates_preserve_the_gradient(found):
-    rnn, lstm, lstm_open, attention = found.through_time
-    plain, he_init, residual = found.through_depth
+def test_additive_updates_preserve_the_gradient(result):
+    rnn, lstm, lstm_open, attention = result.through_time
+    plain, he_init, residual = result.through_depth
     assert rnn.last < lstm.last < 1e-6 < 0.1 < lstm_open.last < 1
     assert plain.last < 1e-6
     assert 0.5 < residual.last < 5

@@ -138,7 +138,7 @@ def test_imported_marian_translates(opus, tmp_path, capsys):
     # Padding and start are never generated.
     assert all(not {0, 1} & set(t.tokens) for best in translations for t in best)
     assert main(["evaluate", str(run)]) == 2
-    assert "imported has nothing to be tested on: --data FILE" in capsys.readouterr().err
+    assert "an imported model has no test data of its own: --data FILE" in capsys.readouterr().err
     assert main(["translate", str(run), *texts]) == 0
     assert capsys.readouterr().out.splitlines() == [best[0].text for best in translations]
     alignment = compute_alignment(task, "the cats", "le chat")

@@ -232,7 +232,7 @@ def test_what_cannot_be_asked():
             "scores", 14, 1
         ),
         "did you mean 'weights'": lambda: read_head(task, TEXT, 1, 1).cell("wieghts", 1, 1),
-        "at least 1 term": lambda: read_head(task, TEXT, 1, 1, top=0).cell("scores", 1, 1),
+        "it must be at least 1": lambda: read_head(task, TEXT, 1, 1, top=0).cell("scores", 1, 1),
         "an empty text": lambda: read_head(task, "", 1, 1),
         "65 tokens: a head is written out for 64": lambda: read_head(task, TEXT * 5, 1, 1),
         "only decoder": lambda: read_head(task, TEXT, 1, 1, part="cross"),

@@ -1,7 +1,6 @@
 """Pictures: the width of text, shapes as SVG and PNG, files, several pictures side by side."""
 
 import io
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -254,10 +253,10 @@ def test_failed_write_leaves_the_old_file(
 ) -> None:
     (tmp_path / "a.svg").write_text("old")
 
-    def fail(_file: int) -> None:
+    def fail(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", fail)  # the last step before the file is renamed
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         picture.save(tmp_path / "a.svg")
     assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]

@@ -226,16 +226,16 @@ def load_captions_of(captions, name):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "which pictures?"),
+        ([], "no pictures"),
         (["--test", "99"], "there are 15 test pictures"),
         (["--test", "0"], "there are 15 test pictures"),
         (["missing.png"], "No such file"),
         (["--test", "1", "--n-best", "0"], "at least 1"),
-        (["--test", "1", "--n-best", "2", "--temperature", "1"], "--temperature makes one"),
-        (["--test", "1", "--n-best", "2", "--show"], "--show makes one"),
+        (["--test", "1", "--n-best", "2", "--temperature", "1"], "exclude each other"),
+        (["--test", "1", "--n-best", "2", "--show"], "exclude each other"),
         (["--test", "1", "--test", "2", "--show"], "--show draws one picture"),
         (["--test", "1", "--show", "--head", "2"], "head 2"),
-        (["--test", "1", "--out", "seen.html"], "--out is of the picture, which --show draws"),
+        (["--test", "1", "--out", "seen.html"], "--out needs --show"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(run, capsys, words, told):
@@ -256,7 +256,7 @@ def test_pictures_may_lie_elsewhere_than_their_captions(run, captions, tmp_path,
     few.write_text("".join(captions.read_text().splitlines(keepends=True)[:21]))
     asked = ["evaluate", str(run), "--data", str(few)]
     assert main(asked) == 2
-    assert "say where they are" in capsys.readouterr().err
+    assert "give the folder of the images" in capsys.readouterr().err
     assert main([*asked, "--images", str(captions.parent), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
     assert main(["evaluate", str(run), "--images", str(captions.parent)]) == 2

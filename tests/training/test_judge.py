@@ -38,7 +38,7 @@ def test_judging_two(run, pairs, tmp_path, capsys):
     assert "words of the source" in (tmp_path / "lengths.svg").read_text()
     assert "over the first" in capsys.readouterr().out
     assert main(["score", str(run), str(run)]) == 2
-    assert "named twice" in capsys.readouterr().err
+    assert "given twice" in capsys.readouterr().err
     alike = tmp_path / "elsewhere" / "weaker"
     shutil.copytree(weaker, alike)
     assert main(["score", str(weaker), str(alike), "--format", "json"]) == 0
@@ -53,9 +53,9 @@ def second_count(run):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--out", "lengths.pdf"], "lengths.pdf: a name ends in .html, .svg"),
-        (["--format", "png"], "a PNG is nothing for a terminal"),
-        (["--out", "nowhere/lengths.svg"], "there is no folder nowhere"),
+        (["--out", "lengths.pdf"], "lengths.pdf: unknown suffix: expected .html, .svg"),
+        (["--format", "png"], "--format png needs --out FILE"),
+        (["--out", "nowhere/lengths.svg"], "no such folder: nowhere"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_all_is_translated(

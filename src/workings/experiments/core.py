@@ -169,11 +169,11 @@ def compute_position_shares(linear: nn.Module) -> list[float]:
 
 def answer(seed: int = 1) -> Finding:
     """Describe and draw the measurements."""
-    found = measure(seed)
+    measurement = measure(seed)
     results = {
-        "attention": found.attention,
-        "linear layer": found.linear,
-        "perceptron": found.perceptron,
+        "attention": measurement.attention,
+        "linear layer": measurement.linear,
+        "perceptron": measurement.perceptron,
     }
     attention, linear, perceptron = results.values()
     size_ratio = linear.num_parameters / attention.num_parameters
@@ -200,13 +200,13 @@ def answer(seed: int = 1) -> Finding:
         "a word that never moves, where fixed weights do as well; a perceptron with a hidden unit "
         f"for each position and symbol ({WORDS * SYMBOLS}, not {WIDTH}) and ten times the training "
         "steps.",
-        _draw_picture(found, results),
+        _draw_picture(measurement, results),
         ("positions", *results),
         rows,
     )
 
 
-def _draw_picture(found: CoreMeasurements, results: Mapping[str, MixingResult]) -> Picture:
+def _draw_picture(measurement: CoreMeasurements, results: Mapping[str, MixingResult]) -> Picture:
     chart = line_chart(
         [
             *(
@@ -228,12 +228,15 @@ def _draw_picture(found: CoreMeasurements, results: Mapping[str, MixingResult]) 
             title=title,
             x_label="position in the sentence",
             y_label=f"{NUM_SHOWN} sentences",
-            framed_cells=list(enumerate(found.marked_positions)),
+            framed_cells=list(enumerate(measurement.marked_positions)),
             max_value=1.0,
         )
         for title, weights in (
-            ("Attention's weights: the marked word is framed", found.attention_weights),
-            ("The linear layer's weights: the same for all", [found.linear_weights] * NUM_SHOWN),
+            ("Attention's weights: the marked word is framed", measurement.attention_weights),
+            (
+                "The linear layer's weights: the same for all",
+                [measurement.linear_weights] * NUM_SHOWN,
+            ),
         )
     ]
     return side_by_side([chart, *maps], "Weights from the input, and weights by position")

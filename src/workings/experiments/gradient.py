@@ -137,16 +137,16 @@ def measure(seed: int = 1) -> GradientMeasurements:
 
 def answer(seed: int = 1) -> Finding:
     """Describe and draw the measurements."""
-    found = measure(seed)
-    low, high = found.small_inputs[0], found.small_inputs[-1]
-    rnn, lstm, lstm_open, attention = found.through_time
-    plain, he_init, residual = found.through_depth
+    result = measure(seed)
+    low, high = result.small_inputs[0], result.small_inputs[-1]
+    rnn, lstm, lstm_open, attention = result.through_time
+    plain, he_init, residual = result.through_depth
     lines = (
         f"In an RNN whose W_hh has spectral radius {low.name}, the gradient {TIME_STEPS} steps "
         f"back is {low.last:.0e} of what it is one step back; with {high.name} it has grown "
         f"{high.last:,.0f} times. Each step multiplies it by {low.step_factor:.2f} and "
         f"{high.step_factor:.2f}. Large inputs saturate the tanh, and {high.name} becomes "
-        f"{found.large_inputs.step_factor:.2f} per step.",
+        f"{result.large_inputs.step_factor:.2f} per step.",
         f"An LSTM's cell is updated by addition: {lstm_open.last:.0%} of the gradient is left if "
         f"its forget gates start open, {lstm.last:.0e} with the usual initialization, "
         f"{rnn.last:.0e} in an RNN. A residual network is updated by addition, too: {DEPTH} layers "
@@ -156,9 +156,12 @@ def answer(seed: int = 1) -> Finding:
         f"{attention.last:.2f} times what it is one word back.",
     )
     groups = {
-        "RNN, by the spectral radius of W_hh": ("steps", [*found.small_inputs, found.large_inputs]),
-        "Through time: LSTM and attention": ("steps", found.through_time),
-        "Through depth: residual connections": ("layers", found.through_depth),
+        "RNN, by the spectral radius of W_hh": (
+            "steps",
+            [*result.small_inputs, result.large_inputs],
+        ),
+        "Through time: LSTM and attention": ("steps", result.through_time),
+        "Through depth: residual connections": ("layers", result.through_depth),
     }
     pictures = [
         line_chart(

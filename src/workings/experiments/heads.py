@@ -145,12 +145,12 @@ def measure(seed: int = 1, heads: Sequence[int] = HEADS) -> HeadMeasurements:
 
 def answer(seed: int = 1) -> Finding:
     """Describe and draw the measurements."""
-    found = measure(seed)
-    one, two, *_ = found.results
+    result = measure(seed)
+    one, two, *_ = result.results
     first, second, _ = one.attention_shares[0]
     (narrow_flops, narrow_parameters), (wide_flops, wide_parameters) = (
         (costs[-1].flops / costs[0].flops, costs[-1].num_parameters / costs[0].num_parameters)
-        for costs in (found.narrow, found.wide)
+        for costs in (result.narrow, result.wide)
     )
     lines = (
         f"Two lookups at once: one head of width {WIDTH} has an accuracy of {one.accuracy:.0%}, "
@@ -165,38 +165,38 @@ def answer(seed: int = 1) -> Finding:
     )
     rows = [
         (str(x.heads), f"{x.accuracy:.1%}", *_format_cost(narrow), *_format_cost(wide))
-        for x, narrow, wide in zip(found.results, found.narrow, found.wide, strict=True)
+        for x, narrow, wide in zip(result.results, result.narrow, result.wide, strict=True)
     ]
     return Finding(
         QUESTIONS["heads"],
         lines,
         "one lookup at a time, for which one head is enough; a second layer, which can do the "
         "other lookup; heads of width 1, whose keys can hardly differ.",
-        _draw_picture(found),
+        _draw_picture(result),
         ("heads", "accuracy", "Mflop", "parameters", "wide: Mflop", "wide: parameters"),
         rows,
     )
 
 
-def _draw_picture(found: HeadMeasurements) -> Picture:
-    shown = found.results[:NUM_SHOWN]
+def _draw_picture(result: HeadMeasurements) -> Picture:
+    rows_to_show = result.results[:NUM_SHOWN]
     losses = draw_losses(
-        {_format_head_count(x.heads): x.losses for x in found.results}, "Two lookups at once"
+        {_format_head_count(x.heads): x.losses for x in result.results}, "Two lookups at once"
     )
     shares = heatmap(
-        [head for x in shown for head in x.attention_shares],
+        [head for x in rows_to_show for head in x.attention_shares],
         title="What each head attends to",
         x_label="card",
         y_label="head",
-        row_names=[f"{k + 1} of {x.heads}" for x in shown for k in range(x.heads)],
+        row_names=[f"{k + 1} of {x.heads}" for x in rows_to_show for k in range(x.heads)],
         column_names=("first query", "second", "the others"),
         max_value=1.0,
         width=340,
     )
     costs = line_chart(
         [
-            Series("wide", [(x.heads, x.flops / 1e6) for x in found.wide]),
-            Series("narrow", [(x.heads, x.flops / 1e6) for x in found.narrow]),
+            Series("wide", [(x.heads, x.flops / 1e6) for x in result.wide]),
+            Series("narrow", [(x.heads, x.flops / 1e6) for x in result.narrow]),
         ],
         title="The cost of heads",
         x_label="heads, as wide as the model or sharing its width",

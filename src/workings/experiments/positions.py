@@ -113,9 +113,9 @@ def measure(seed: int = 1, steps: int = STEPS) -> PositionMeasurements:
 
 def answer(seed: int = 1) -> Finding:
     """Describe and draw the measurements."""
-    found = measure(seed)
-    none, added, concatenated = found.results
-    far = found.dot_products[FAR_DISTANCE:]
+    result = measure(seed)
+    none, added, concatenated = result.results
+    far = result.dot_products[FAR_DISTANCE:]
     lines = (
         "Without positions, “I love you” and “you love I” have the same output vectors after a "
         f"block: the largest difference is {none.reversal_difference:.0e}, rounding. With "
@@ -125,37 +125,37 @@ def answer(seed: int = 1) -> Finding:
         f"{none.accuracy:.0%} without, {added.accuracy:.0%} added, {concatenated.accuracy:.0%} "
         "concatenated within the same width (chance: 50%).",
         "The dot product of neighboring encodings is "
-        f"{found.dot_products[1]:.0%} of an encoding's product with itself; from distance "
+        f"{result.dot_products[1]:.0%} of an encoding's product with itself; from distance "
         f"{FAR_DISTANCE} on it varies between {min(far):.0%} and {max(far):.0%}.",
     )
-    rows = [(x.kind, f"{x.reversal_difference:.1e}", f"{x.accuracy:.1%}") for x in found.results]
+    rows = [(x.kind, f"{x.reversal_difference:.1e}", f"{x.accuracy:.1%}") for x in result.results]
     return Finding(
         QUESTIONS["positions"],
         lines,
         "a causal mask, which distinguishes positions by how much each can attend to; a task for "
         "which a bag of words is enough; a recurrent or convolutional layer before the block.",
-        _draw_picture(found),
+        _draw_picture(result),
         ("positions", "difference if reversed", "accuracy"),
         rows,
     )
 
 
-def _draw_picture(found: PositionMeasurements) -> Picture:
+def _draw_picture(result: PositionMeasurements) -> Picture:
     encoding = heatmap(
-        found.encoding.tolist(),
+        result.encoding.tolist(),
         title="The encoding",
         x_label="sine, cosine, sine, …: slower and slower",
         y_label=f"positions 0 to {NUM_POSITIONS - 1}, from the top",
     )
     products = line_chart(
-        [Series("", list(enumerate(found.dot_products)))],
+        [Series("", list(enumerate(result.dot_products)))],
         title="Nearby positions are similar",
         x_label="distance of two positions",
         y_label="dot product, relative to distance 0",
         width=400,
     )
     losses = draw_losses(
-        {x.kind: x.losses for x in found.results}, "Which of two words came first?"
+        {x.kind: x.losses for x in result.results}, "Which of two words came first?"
     )
     title = "A sentence is a bag of words until it has positions"
     return side_by_side([encoding, products, losses], title)

@@ -128,10 +128,10 @@ def measure(seed: int = 1) -> ScaleMeasurements:
 
 def answer(seed: int = 1) -> Finding:
     """Describe and draw the measurements."""
-    found = measure(seed)
-    narrow, wide, wide_scaled = found.unscaled[0], found.unscaled[-1], found.scaled[-1]
-    unaffected = found.widest_unaffected
-    loss, loss_scaled = (sum(x[-20:]) / 20 for x in (found.unscaled_losses, found.scaled_losses))
+    result = measure(seed)
+    narrow, wide, wide_scaled = result.unscaled[0], result.unscaled[-1], result.scaled[-1]
+    unaffected = result.widest_unaffected
+    loss, loss_scaled = (sum(x[-20:]) / 20 for x in (result.unscaled_losses, result.scaled_losses))
     lines = (
         f"The variance of q·k grows with the width: {narrow.variance:.1f} at {narrow.width}, "
         f"{wide.variance:,.0f} at {wide.width:,}. Divided by √d_k it stays near 1.",
@@ -139,7 +139,7 @@ def answer(seed: int = 1) -> Finding:
         f"{wide.entropy:.2f} of {math.log(NUM_KEYS):.2f} nats ({wide_scaled.entropy:.2f} scaled), "
         "and the norm of its Jacobian is "
         f"{wide_scaled.jacobian_norm / wide.jacobian_norm:.1f} times smaller. Scaling gives the "
-        f"larger gradient from width {found.min_useful_width:,} on; in narrower heads the softmax "
+        f"larger gradient from width {result.min_useful_width:,} on; in narrower heads the softmax "
         f"is sharp, but gradients still flow ({unaffected.entropy:.2f} nats at "
         f"{unaffected.width}).",
         f"A lookup with width {TRAINED_WIDTH}, trained for {STEPS} steps: loss {loss:.2f} without "
@@ -147,8 +147,8 @@ def answer(seed: int = 1) -> Finding:
     )
     picture = line_chart(
         [
-            Series("unscaled", [(s.width, s.entropy) for s in found.unscaled]),
-            Series("divided by √d_k", [(s.width, s.entropy) for s in found.scaled]),
+            Series("unscaled", [(s.width, s.entropy) for s in result.unscaled]),
+            Series("divided by √d_k", [(s.width, s.entropy) for s in result.scaled]),
         ],
         title=f"The entropy of a softmax over {NUM_KEYS} keys",
         x_label="width d_k",
@@ -157,7 +157,7 @@ def answer(seed: int = 1) -> Finding:
     )
     rows = [
         (str(unscaled.width), *_format_statistics(unscaled), *_format_statistics(scaled))
-        for unscaled, scaled in zip(found.unscaled, found.scaled, strict=True)
+        for unscaled, scaled in zip(result.unscaled, result.scaled, strict=True)
     ]
     columns = ("variance", "entropy", "Jacobian")
     return Finding(

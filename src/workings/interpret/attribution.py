@@ -168,7 +168,8 @@ def _attribute_to_ngrams(prediction: _Prediction, model: NgramClassifier) -> Tok
             values[k : k + len(adds)] += adds
     bias = typeset(f"{float(model.bias[prediction.best] - model.bias[prediction.second]):+.3f}")
     what = (
-        f"what a token's n-grams add to {prediction.margin_phrase}, each shared equally among its tokens; "
+        f"what a token's n-grams add to {prediction.margin_phrase}, "
+        "each shared equally among its tokens; "
         f"with the bias of {bias} they add up to all of it"
     )
     return TokenAttributions("gradient", values.tolist(), what)

@@ -133,8 +133,8 @@ class HeadProblem(WorkedResult):
         return [
             "Worked out in 64 bits from the vectors and weights of the model.",
             *left_out,
-            f"The model's own numbers, traced, differ by {_format_difference(apart[largest])} at most "
-            f"(in {largest}); what its fused kernel mixes, by {_format_difference(fused)}.",
+            f"The model's own numbers, traced, differ by {_format_difference(apart[largest])} at "
+            f"most (in {largest}); what its fused kernel mixes, by {_format_difference(fused)}.",
             *([self.note] if self.note else []),
         ]
 

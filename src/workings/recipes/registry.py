@@ -81,10 +81,10 @@ def list_recipe_keys() -> dict[str, Any]:
     >>> "train.epochs" in keys, "model.kind" in keys, "model.heads" in keys, "epochs" in keys
     (True, True, True, False)
     """
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for recipe, _ in RECIPES.values():
-        found |= key_types(recipe)
-    return found
+        types |= key_types(recipe)
+    return types
 
 
 @dataclass(frozen=True)

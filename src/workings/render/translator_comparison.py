@@ -9,7 +9,7 @@ from workings.render.pictures import Picture
 from workings.render.tables import html_table, text_table
 from workings.render.training_report import REPORT_CSS
 
-FEW_SENTENCES = 50  # below this, intervals and p-values of resampled test sets mean little
+FEW_SENTENCES = 50  # fewer make confidence intervals and p-values unreliable
 
 Table: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]  # header, rows
 
@@ -87,17 +87,19 @@ def _notes(comparison: TranslatorComparison) -> list[str]:
     notes = [
         f"{count:,} sentences; BLEU {scores.bleu.signature}",
         f"chrF {scores.chrf.signature}",
-        "by length, of as many words in a row as there are, up to four (eff:yes)",
+        "by length: BLEU with the effective n-gram order, up to four (eff:yes)",
     ]
     if len(comparison.translators) > 1:
-        notes.append("p: the share of resampled test sets on which the better one is not better")
+        notes.append("p: the fraction of resampled test sets on which the better one is not better")
         if count < FEW_SENTENCES:
-            notes.append(f"{count} sentences are few: interval and p mean little")
+            notes.append(f"{count} sentences are few: the interval and p are unreliable")
     for translator in comparison.translators:
         overlap = translator.training_overlap
         if overlap is None:
-            notes.append(f"what {translator.name} was trained on is not there to be compared")
+            notes.append(
+                f"the training data of {translator.name} are not available to check for overlap"
+            )
         elif overlap:
             pairs = f"{overlap:,} of these {count:,} pairs"
-            notes.append(f"{translator.name} was trained on {pairs}: no test of what it can do")
+            notes.append(f"{translator.name} was trained on {pairs}: its score is no fair test")
     return notes

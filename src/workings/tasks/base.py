@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
+from workings.models.meta import meta_device
 from workings.modules import device_of, load_unique_state_dict, unique_state_dict
 from workings.recipes import Recipe
 from workings.storage import CorruptFileError, read_tensors
@@ -192,7 +193,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def build_from_file(build: Callable[[], Model], path: Path, run_id: str | None) -> Model:
     """Build a model and load its weights from a file; check the file's run id, if given."""
     weights = read_tensors(path, run_id=run_id)
-    with torch.device("meta"):  # counts the parameters without allocating them
+    with meta_device():  # counts the parameters without allocating them
         size = _count_elements(unique_state_dict(build()))
     if size > _count_elements(weights):
         raise CorruptFileError(f"{path}: not the weights of this run's model, which has {size:,}")

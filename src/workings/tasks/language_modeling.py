@@ -433,8 +433,12 @@ def beam_completions(
     prompt_ids = _encode_prompt(tokenizer, prompt)
     ids = torch.tensor([prompt_ids], device=device_of(model))
     start = len(tokenizer.decode(prompt_ids))
-    (found,) = beam_search(model, ids, stop=tokenizer.eos_id, max_length=max_tokens, beams=beams)
-    return [(tokenizer.decode([*prompt_ids, *h.tokens])[start:], h.log_probability) for h in found]
+    (hypotheses,) = beam_search(
+        model, ids, stop=tokenizer.eos_id, max_length=max_tokens, beams=beams
+    )
+    return [
+        (tokenizer.decode([*prompt_ids, *h.tokens])[start:], h.log_probability) for h in hypotheses
+    ]
 
 
 def _top_alternatives(

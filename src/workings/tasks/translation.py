@@ -160,7 +160,7 @@ class Translation(Seq2SeqTask):
         )
 
     def _resample_bpe(self, epoch: int) -> None:
-        """Tokenize the training pairs anew for an epoch, if the recipe has BPE-dropout."""
+        """Tokenize the training pairs again for an epoch, if the recipe has BPE-dropout."""
         rate, tokenizers = self.recipe.tokenizer.dropout, self.tokenizers
         if not rate or self._bpe_epoch == epoch:
             return
@@ -338,8 +338,8 @@ class Translation(Seq2SeqTask):
         search = partial(beam_search, self.model, num_best=1)
         nothing = Generation("", (), -math.inf, -math.inf)  # if all logits are NaN
         return (
-            found[0] if found else nothing
-            for found in self.translate(texts, config, search_function=search)
+            best_translations[0] if best_translations else nothing
+            for best_translations in self.translate(texts, config, search_function=search)
         )
 
     # -- the run folder ----------------------------------------------------------------------------

@@ -145,15 +145,15 @@ def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
         "classify": CLASSIFIERS,
         "translate": TRANSLATORS,
     }
-    found = [
+    matches = [
         (task, kind)
         for task, kinds in constructors.items()
         for kind, constructor in kinds.items()
         if constructor is type(model)
     ]
-    if not found:
+    if not matches:
         raise UserError(f"{type(model).__name__}: a subclass is trained with loss= and collate=")
-    [(task, kind)] = found
+    [(task, kind)] = matches
     recipe_type, configs = RECIPES[task]
     known = {field.name for field in fields(configs[kind])}
     config = configs[kind](**{k: v for k, v in arguments.items() if k in known})

@@ -203,8 +203,8 @@ def absolute_paths(recipe: Recipe) -> Recipe:
     paths = {} if recipe.data.set in DATASET_NAMES[recipe.task]() else {"set": recipe.data.set}
     if isinstance(recipe, CaptionRecipe):
         paths["images"] = recipe.data.images
-    found = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
-    absolute = {key: str(Path(path).absolute()) for key, path in found.items()}
+    actual_task = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
+    absolute = {key: str(Path(path).absolute()) for key, path in actual_task.items()}
     return _change_section(recipe, "data", **absolute)
 
 

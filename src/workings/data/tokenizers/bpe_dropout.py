@@ -24,7 +24,7 @@ MAX_WORD_BYTES = 32
 
 
 class BPEDropout:
-    """Texts that are encoded anew in every epoch, dropping merges with probability `dropout`.
+    """Texts that are encoded again in every epoch, dropping merges with probability `dropout`.
 
     >>> tokenizer = BytePairTokenizer.train(["low lower lowest"] * 10, vocab_size=270)
     >>> texts = BPEDropout(tokenizer, ["lower low"], dropout=0.1, seed="b")
