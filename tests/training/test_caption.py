@@ -260,7 +260,7 @@ def test_pictures_may_lie_elsewhere_than_their_captions(run, captions, tmp_path,
     assert main([*asked, "--images", str(captions.parent), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
     assert main(["evaluate", str(run), "--images", str(captions.parent)]) == 2
-    assert "with --data" in capsys.readouterr().err
+    assert "and --data" in capsys.readouterr().err
 
 
 def test_settings_that_fit_no_picture(captions):
