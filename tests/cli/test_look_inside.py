@@ -104,7 +104,7 @@ def test_a_head_and_a_cell_of_it(folder, tmp_path, capsys):
     assert run("head", gpt, "he said", "--layer", "2", "--cell", "weights,5,2") == 0
     said = capsys.readouterr().out
     assert "Layer 2, head 1 of the decoder: he said" in said
-    assert "weights[5,2]: how much 5 “a” looks at 2 “e”" in said
+    assert "weights[5,2]: attention weight of 5 “a” on 2 “e”" in said
     assert "the model, traced" in said
     assert run("head", gpt, "he said", "--head", "2", "--cell", "mixed,5,2", "--top", "1") == 0
     said = capsys.readouterr().out

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.cli.output import resolve_search, to_single_line
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedBeamSearch
-    from workings.interpret.attention_maps import check_single_sentence
+    from workings.interpret.attention import check_single_sentence
     from workings.plain_text import escape_control
     from workings.tasks.translation import Translation
     from workings.training.runs import load_as

@@ -119,8 +119,8 @@ def _run_forward(
 def compute_spectral_radii(model: LanguageModel, name: str = "") -> list[SpectralRadius]:
     """Return the spectral radius of W_hh in each recurrent layer, gate by gate.
 
-    Multiplied k times by W_hh, h decays or grows like the k-th power of the radius; a tanh or a gate
-    can only make it smaller.
+    Multiplied k times by W_hh, h decays or grows like the k-th power of the radius; a tanh or a
+    gate can only make it smaller.
     """
     if not isinstance(model, RecurrentLM):
         return []
