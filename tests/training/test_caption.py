@@ -110,7 +110,7 @@ def test_a_captioner_that_does_not_look_shows_the_picture_alone(captions, tmp_pa
     pixels = task.pixels["test"][0]
     found = next(task.caption([pixels]))[0]
     assert caption_attention(task, pixels, found, "it").weights is None
-    with pytest.raises(UserError, match="looks at nothing"):
+    with pytest.raises(UserError, match="this captioner has no attention"):
         caption_attention(task, pixels, found, "it", heads=[1])
 
 
