@@ -33,8 +33,8 @@ def test_the_command_line(run, tmp_path, capsys):
     assert "<svg" in (tmp_path / "a.svg").read_text()
     assert capsys.readouterr().out == "chat un dix\n"
     assert main(["evaluate", str(run), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
+    message = json.loads(capsys.readouterr().out)
+    assert message["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
 
 
 def test_a_sentence_stays_on_its_line_and_as_it_is(run, monkeypatch, capsys):
@@ -61,14 +61,14 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", answer)
     assert main(["translate", str(run)]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines() == ["un dix", "", "chien chat", ""]
-    assert told.err == "en → fr, one sentence per line; Ctrl-D ends\n"
+    message = capsys.readouterr()
+    assert message.out.splitlines() == ["un dix", "", "chien chat", ""]
+    assert message.err == "en → fr, one sentence per line; Ctrl-D ends\n"
     typed = iter(["ten one", "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
-    told = capsys.readouterr().out
-    assert "ten one → un dix" in told
-    assert "cat dog → chien chat" in told
+    message = capsys.readouterr().out
+    assert "ten one → un dix" in message
+    assert "cat dog → chien chat" in message
     typed = iter(["ten one", "cat dog"])
     assert main(["translate", str(run), "--n-best", "1"]) == 0
     assert [line[:2] for line in capsys.readouterr().out.splitlines()] == ["1\t", "2\t", ""]
@@ -76,9 +76,9 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     assert "--out needs a sentence" in capsys.readouterr().err
     typed = iter(["ten " * 400, "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
-    told = capsys.readouterr()
-    assert "400 tokens: an alignment needs one sentence" in told.err
-    assert "cat dog → chien chat" in told.out  # the next one is answered
+    message = capsys.readouterr()
+    assert "400 tokens: an alignment needs one sentence" in message.err
+    assert "cat dog → chien chat" in message.out  # the next one is answered
 
 
 def test_missing_files_and_folders_are_not_translated(run, tmp_path, monkeypatch, capsys):
@@ -128,7 +128,7 @@ def test_bad_input(run, pairs, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--n-best", "2", "--temperature", "1"], "exclude each other"),
         (["--n-best", "2", "--show"], "exclude each other"),
@@ -149,9 +149,9 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
     ],
 )
-def test_what_makes_no_sense_is_refused(run, options, told, capsys):
+def test_what_makes_no_sense_is_refused(run, options, message, capsys):
     assert main(["translate", str(run), "ten one", *options]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_what_is_shown_was_searched_for_as_asked(run, capsys):
