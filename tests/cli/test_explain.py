@@ -68,7 +68,7 @@ def test_html_file(run, tmp_path, capsys):
     ("method", "message"),
     [
         ("oclusion", "did you mean 'occlusion'?"),
-        ("attention", "a model of kind ngrams has none: ask by occlusion or gradient"),
+        ("attention", "a model of kind ngrams has none; use occlusion or gradient"),
     ],
 )
 def test_invalid_method_is_an_error(run, capsys, method, message):
@@ -126,7 +126,7 @@ def test_folder_that_is_no_run(tmp_path, capsys):
 def test_ngrams_have_no_embeddings(run, capsys):
     assert main(["tokens", "plum", "--run", run]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "n-grams has no vectors of tokens" in line
+    assert "an n-gram model has no token embeddings" in line
     assert f"workings explain {run} TEXT" in line
 
 

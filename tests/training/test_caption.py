@@ -110,7 +110,7 @@ def test_a_captioner_that_does_not_look_shows_the_picture_alone(captions, tmp_pa
     pixels = task.pixels["test"][0]
     found = next(task.caption([pixels]))[0]
     assert caption_attention(task, pixels, found, "it").weights is None
-    with pytest.raises(UserError, match="looks at nothing"):
+    with pytest.raises(UserError, match="this captioner has no attention"):
         caption_attention(task, pixels, found, "it", heads=[1])
 
 
@@ -260,7 +260,7 @@ def test_pictures_may_lie_elsewhere_than_their_captions(run, captions, tmp_path,
     assert main([*asked, "--images", str(captions.parent), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
     assert main(["evaluate", str(run), "--images", str(captions.parent)]) == 2
-    assert "with --data" in capsys.readouterr().err
+    assert "and --data" in capsys.readouterr().err
 
 
 def test_settings_that_fit_no_picture(captions):

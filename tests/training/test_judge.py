@@ -97,7 +97,7 @@ def test_runs_that_held_out_other_sentences_are_not_compared(run, pairs, tmp_pat
     other = tmp_path / "other"
     train_recipe(recipe_for(pairs, "--train.epochs", "1", "--seed", "2"), other, mode="quiet")
     assert main(["score", str(run), str(other)]) == 2
-    assert "other held out other sentences" in capsys.readouterr().err
+    assert "other has other test sentences" in capsys.readouterr().err
     assert main(["score", str(run), str(other), "--data", str(pairs)]) == 0
 
 
@@ -118,5 +118,5 @@ def test_nor_by_a_sets_name():
         for name, seed in (("one", "0"), ("other", "1"))
     }
     for data in (None, "emoji-names"):
-        with pytest.raises(UserError, match="other held out other sentences of emoji-names"):
+        with pytest.raises(UserError, match="other has other test sentences of emoji-names"):
             compare_translators(tasks, data)

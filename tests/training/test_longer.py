@@ -111,7 +111,7 @@ def test_a_repetition_says_that_the_rate_took_another_course(toy, tmp_path, reci
     ("arguments", "told"),
     [
         (["--epochs", "2"], "has 2 epochs already: more are needed"),
-        (["--out", "run-elsewhere"], "--epochs N beside it"),
+        (["--out", "run-elsewhere"], "--out needs --epochs N"),
     ],
 )
 def test_what_is_no_longer_training_is_refused(

@@ -77,7 +77,7 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
     typed = iter(["ten " * 400, "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
     told = capsys.readouterr()
-    assert "400 tokens: an alignment is drawn of one sentence" in told.err
+    assert "400 tokens: an alignment needs one sentence" in told.err
     assert "cat dog → chien chat" in told.out  # the next one is answered
 
 
@@ -124,7 +124,7 @@ def test_bad_input(run, pairs, tmp_path, capsys):
     recipe = recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none")
     train_recipe(recipe, tmp_path / "none", mode="quiet")
     assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
-    assert "looks at nothing" in capsys.readouterr().err
+    assert "this translator has no attention" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_is_shown_was_searched_for_as_asked(run, capsys):
 def test_what_has_no_alignment_is_not_translated_first(run, monkeypatch, capsys):
     monkeypatch.setattr(Translation, "translate", None)
     assert main(["translate", str(run), "one cat " * 300, "--show"]) == 2
-    assert "600 tokens: an alignment is drawn of one sentence" in capsys.readouterr().err
+    assert "600 tokens: an alignment needs one sentence" in capsys.readouterr().err
 
 
 def test_nothing_has_no_alignment(run, capsys):

@@ -81,7 +81,7 @@ def test_error_is_shown_and_next_answer_replaces_it(visit: OpenPage) -> None:
     page.locator("select").first.select_option("squares")
     page.wait_for_selector(".status:not(:empty)")
     assert page.locator(".permutation li").count() == 0
-    assert "a captioner reads none" in page.locator(".status").text_content()
+    assert "it has no tokens to permute" in page.locator(".status").text_content()
     page.locator("select").first.select_option("fruit")
     page.wait_for_selector(MAP)
     assert page.locator(".status").text_content() == ""

@@ -286,7 +286,7 @@ def test_invalid_request_returns_one_line_error(
 def test_text_too_long_for_heatmaps_has_an_output(runs_client: TestClient) -> None:
     view = inspect(runs_client, run="rotary", text="well, " * 100)
     assert view["stacks"] == []
-    assert view["notes"][-1] == "600 tokens: a head is written out for 512 at most"
+    assert view["notes"][-1] == "600 tokens: attention is shown for at most 512"
     assert len(view["bars"]) == 12
 
 

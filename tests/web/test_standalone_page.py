@@ -24,8 +24,8 @@ from pages import (
 from workings import Problem, UserError, page
 from workings.config import build
 from workings.data import CharacterTokenizer
-from workings.interpret.attention_maps import AttentionMaps, HeadMap
 from workings.interpret.heads import read_head
+from workings.interpret.results import AttentionMaps, HeadIndex, HeadMap
 from workings.models.language import build_language_model
 from workings.problems.notation import TextNotation
 from workings.recipes import LanguageRecipe
@@ -179,7 +179,8 @@ def make_causal_maps(count: int = 4, tokens: int = 5) -> AttentionMaps:
     random = np.tril(np.random.default_rng(0).random((count, tokens, tokens)) + 0.01)
     weights = (random / random.sum(2, keepdims=True)).tolist()
     words = [*MARKUP, "cat", "sat", *map(str, range(tokens))][:tokens]
-    maps = [HeadMap(f"layer {1 + k // 2}, head {1 + k % 2}", w) for k, w in enumerate(weights)]
+    indices = [HeadIndex("decoder", 1 + k // 2, 1 + k % 2) for k in range(count)]
+    maps = [HeadMap(str(index), w, index) for index, w in zip(indices, weights, strict=True)]
     return AttentionMaps(" ".join(words), words, words, maps)
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("anywidget", reason='no anywidget: pip install "workings[notebook]"')
 
 from workings import Problem, UserError, widget
-from workings.interpret.attention_maps import AttentionMaps, HeadMap
+from workings.interpret.results import AttentionMaps, HeadMap
 from workings.web.widget import Widget
 
 PROBLEM = Problem(

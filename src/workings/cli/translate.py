@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.data.readers import ItemsUntilError
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedBeamSearch
-    from workings.interpret.attention_maps import check_single_sentence
+    from workings.interpret.attention import check_single_sentence
     from workings.plain_text import escape_control
     from workings.tasks.translation import Translation
     from workings.training.runs import load_as

@@ -120,17 +120,17 @@ def _scan_prose(text: str) -> TextScan:
     quoted, none = np.zeros(len(text), bool), np.zeros(len(text), bool)
     depth, quote_start = _BracketDepth(len(text)), -1
     for match in _PROSE.finditer(text):
-        symbol, position = match.lastgroup, match.end() - 1
-        if symbol == "open":
+        kind, position = match.lastgroup, match.end() - 1
+        if kind == "open":
             depth.open(position)
-        elif symbol == "close":
+        elif kind == "close":
             depth.close(position)
-        elif quote_start >= 0 and symbol != "open_quote":
+        elif quote_start >= 0 and kind != "open_quote":
             quoted[quote_start:position] = True
             quote_start = -1
-        elif quote_start < 0 and symbol in ("open_quote", "plain_quote"):
+        elif quote_start < 0 and kind in ("open_quote", "plain_quote"):
             quote_start = position
-        if symbol == "paragraph":
+        if kind == "paragraph":
             depth.close(position, close_all=True)
     if quote_start >= 0:
         quoted[quote_start:] = True
@@ -147,21 +147,21 @@ def _scan_code(text: str, pattern: re.Pattern[str]) -> TextScan:
     depth = _BracketDepth(len(text))
     condition_start, condition_depth = -1, 0
     for match in pattern.finditer(text):
-        symbol, (start, end) = match.lastgroup, match.span()
-        if symbol == "comment":
+        kind, (start, end) = match.lastgroup, match.span()
+        if kind == "comment":
             commented[_inner_slice(match)] = True
-        elif symbol == "string":
+        elif kind == "string":
             quoted[_inner_slice(match)] = True
-        elif symbol == "if" and condition_start < 0:
+        elif kind == "if" and condition_start < 0:
             has_bracket = text[end - 1] == "("  # in C
             condition_start, condition_depth = end - has_bracket, depth.current
         is_end = False
-        if symbol == "open" or (symbol == "if" and text[end - 1] == "("):
+        if kind == "open" or (kind == "if" and text[end - 1] == "("):
             depth.open(end - 1)
-        elif symbol in ("close", "reset"):
-            depth.close(start, close_all=symbol == "reset")
+        elif kind in ("close", "reset"):
+            depth.close(start, close_all=kind == "reset")
             is_end = depth.current < condition_depth + (pattern is _C)
-        elif symbol == "then":
+        elif kind == "then":
             is_end = depth.current == (0 if text[start] == "\n" else condition_depth)
         if is_end and condition_start >= 0:
             conditional[condition_start:start] = True

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from workings.config import toml_value
 from workings.errors import UserError
-from workings.interpret.attention import ALIGNMENT, StackWeights
-from workings.interpret.positions import LayerDifference, PermutationResult, measure_permutation
+from workings.interpret.positions import measure_permutation
+from workings.interpret.results import (
+    AttentionStack,
+    LayerDifference,
+    PermutationResult,
+    Weights,
+)
 from workings.plain_text import to_one_line
 from workings.problems.notation import typeset
 from workings.render.comparison import format_metric, held_out_split, runs_chart
@@ -18,9 +22,9 @@ from workings.training.compare import diff_configs
 from workings.training.monitor import LogTail, TrainingStatus
 from workings.training.runs import read_run_recipe
 from workings.web import heatmaps
-from workings.web.inspect_views import format_percent
+from workings.web.inspect_views import format_percent, visible_tokens
 from workings.web.markup import picture_tree
-from workings.web.model_outputs import ModelOutput, collect_request_stacks, run_model
+from workings.web.model_outputs import ModelOutput, run_model
 from workings.web.requests import CompareRequest, InspectRequest, PermuteRequest, SideRequest
 from workings.web.responses import (
     ChartView,
@@ -50,8 +54,6 @@ class _SideOutput:
 
     kind: str
     output: ModelOutput
-    stacks: Sequence[StackWeights]
-    notes: Sequence[str]
 
     @property
     def probabilities(self) -> Probabilities | None:
@@ -71,11 +73,11 @@ class Comparer:
         """Compare the outputs of two sides, and one head of each."""
         sides = [self._run_side(side) for side in (request.first, request.second)]
         pairs, num_omitted, summary = _compare_outputs(*sides)
-        shared = _find_shared_heads(*(side.stacks for side in sides))
+        shared = _find_shared_heads(*(side.output.stacks for side in sides))
         part = request.part or (shared[0].part if shared else None)
         heads = None
         if part is not None:
-            stacks = [_find_stack(side.stacks, part) for side in sides]
+            stacks = [_find_stack(side.output.stacks, part) for side in sides]
             heads = _compare_heads(*(_select_head(s, request.layer, request.head) for s in stacks))
         return ComparisonView(
             sides=[_build_side(*pair) for pair in zip(SIDE_NAMES, sides, strict=True)],
@@ -93,7 +95,8 @@ class Comparer:
         result = measure_permutation(
             task, request.text, request.order, seed=request.seed, use_positions=use_positions
         )
-        tokens = [result.tokens[k] for k in result.order]
+        original = visible_tokens(result.tokens)
+        tokens = [original[k] for k in result.order]
         last_layer, num_heads = result.layers[-1], len(result.permuted_weights[0])
         heads = (
             _select_head(stack, request.layer, request.head)
@@ -106,7 +109,7 @@ class Comparer:
             )
             pairs = _build_pairs(before, after)[0]
         return PermutationView(
-            tokens=list(result.tokens),
+            tokens=original,
             permuted_tokens=tokens,
             residual=_format_scientific(last_layer.max_difference),
             summary=_write_verdict(
@@ -126,7 +129,7 @@ class Comparer:
         task, kind = self._registry.load_task(side.run), self._registry.get_run(side.run).kind
         request = InspectRequest(run=side.run, text=side.text, scene=side.scene)
         output = run_model(task, request)
-        return _SideOutput(kind, output, *collect_request_stacks(task, request, output))
+        return _SideOutput(kind, output)
 
 
 def _build_side(name: str, side: _SideOutput) -> ComparisonSide:
@@ -136,7 +139,7 @@ def _build_side(name: str, side: _SideOutput) -> ComparisonSide:
         text=output.text,
         note=output.note,
         caption_attention=output.caption_attention,
-        notes=[*output.notes, *side.notes],
+        notes=list(output.notes),
     )
 
 
@@ -193,14 +196,14 @@ def _format_points(change: float) -> str:
 
 
 def _find_shared_heads(
-    first: Sequence[StackWeights], second: Sequence[StackWeights]
+    first: Sequence[AttentionStack], second: Sequence[AttentionStack]
 ) -> list[SharedHeads]:
     """Return the parts with attention that both have, and how many layers and heads of each."""
     return [
         SharedHeads(
             part=one.part,
-            layers=min(len(one.weights), len(other.weights)),
-            heads=min(len(one.weights[0]), len(other.weights[0])),
+            layers=min(one.num_layers, other.num_layers),
+            heads=min(one.num_heads, other.num_heads),
         )
         for one in first
         for other in second
@@ -210,7 +213,7 @@ def _find_shared_heads(
 
 def _explain_no_heads(*sides: _SideOutput) -> list[str]:
     """Return a note on why no heads are compared; none if both show their caption attention."""
-    without = [name for name, side in zip(SIDE_NAMES, sides, strict=True) if not side.stacks]
+    without = [name for name, side in zip(SIDE_NAMES, sides, strict=True) if not side.output.stacks]
     if len(without) == len(sides) and all(side.output.caption_attention for side in sides):
         return []
     if without:
@@ -218,21 +221,21 @@ def _explain_no_heads(*sides: _SideOutput) -> list[str]:
     return ["A and B have attention in different parts: their heads cannot be compared"]
 
 
-def _find_stack(stacks: Sequence[StackWeights], part: str) -> StackWeights:
+def _find_stack(stacks: Sequence[AttentionStack], part: str) -> AttentionStack:
     for stack in stacks:
         if stack.part == part:
             return stack
     raise UserError(f"part {part!r}: not both sides have it")
 
 
-def _permutation_stacks(result: PermutationResult, tokens: list[str]) -> list[StackWeights]:
+def _permutation_stacks(result: PermutationResult, tokens: list[str]) -> list[AttentionStack]:
     """Return the attention weights of the original order, permuted, and of the permuted input."""
     labeled_weights = (
         ("A(X) permuted", result.expected_weights, False),
         ("A(P X)", result.permuted_weights, result.is_causal),
     )
     return [
-        StackWeights("attention", label, tokens, tokens, weights, is_causal)
+        AttentionStack("attention", label, tokens, tokens, weights, is_causal)
         for label, weights, is_causal in labeled_weights
     ]
 
@@ -242,18 +245,15 @@ class _SelectedHead:
     """One head of a stack."""
 
     name: str
-    stack: StackWeights
-    weights: Tensor
+    stack: AttentionStack
+    weights: Weights
 
 
-def _select_head(stack: StackWeights, layer: int, head: int) -> _SelectedHead:
-    layers, heads = len(stack.weights), len(stack.weights[0])
-    if layer > layers or head > heads:
-        raise UserError(f"layer {layer}, head {head}: there are {layers} layers of {heads} heads")
-    name = stack.label if stack.part == ALIGNMENT else f"layer {layer}, head {head}"
+def _select_head(stack: AttentionStack, layer: int, head: int) -> _SelectedHead:
+    weights, name = stack.head_weights(layer, head), stack.head_name(layer, head)
     if stack.part == "attention":  # two inputs of one model: their labels tell them apart
         name = f"{stack.label}, {name}"
-    return _SelectedHead(name, stack, stack.weights[layer - 1][head - 1])
+    return _SelectedHead(name, stack, weights)
 
 
 def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadComparison:
@@ -262,36 +262,37 @@ def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadCompariso
         heatmaps.build_weights_heatmap(
             head.name if head.stack.part == "attention" else f"{name}: {head.name}",
             f"{head.name} of {name}",
-            head.stack.query_tokens,
-            head.stack.key_tokens,
-            head.weights.double().numpy(),
+            visible_tokens(head.stack.query_tokens),
+            visible_tokens(head.stack.key_tokens),
+            head.weights.astype(np.float64),
             head.stack.is_causal,
         )
         for name, head in zip(SIDE_NAMES, (first, second), strict=True)
     ]
-    shapes = [tuple(head.weights.shape) for head in (first, second)]
+    shapes = [head.weights.shape for head in (first, second)]
     if shapes[0] != shapes[1]:
         sizes = " and ".join(f"{rows}×{columns}" for rows, columns in shapes)
         summary = f"The maps are {sizes}: maps of different shapes cannot be subtracted"
         return HeadComparison(first=maps[0], second=maps[1], difference=None, summary=summary)
-    difference = (second.weights - first.weights).double()
+    difference = (second.weights - first.weights).astype(np.float64)
     difference_map = heatmaps.build_signed_heatmap(
         "difference",
         "the second map minus the first",
         _merge_labels(first.stack.query_tokens, second.stack.query_tokens),
         _merge_labels(first.stack.key_tokens, second.stack.key_tokens),
-        difference.numpy(),
+        difference,
         min_scale=MIN_DIFFERENCE_SCALE,
         causal=first.stack.is_causal and second.stack.is_causal,
     )
-    summary = f"Largest difference: {_format_scientific(float(difference.abs().max()))}"
+    summary = f"Largest difference: {_format_scientific(float(np.abs(difference).max()))}"
     if [*first.stack.query_tokens] != [*second.stack.query_tokens]:
         summary += ", compared by position: the tokens differ"
     return HeadComparison(first=maps[0], second=maps[1], difference=difference_map, summary=summary)
 
 
 def _merge_labels(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    return [a if a == b else f"{a} | {b}" for a, b in zip(first, second, strict=True)]
+    pairs = zip(visible_tokens(first), visible_tokens(second), strict=True)
+    return [a if a == b else f"{a} | {b}" for a, b in pairs]
 
 
 def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
@@ -309,7 +310,7 @@ def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
 
 
 def _build_deviation_map(layers: Sequence[LayerDifference], tokens: Sequence[str]) -> Heatmap:
-    numbers = torch.stack([layer.differences for layer in layers]).double().numpy()
+    numbers = np.stack([layer.differences for layer in layers]).astype(np.float64)
     min_scale = 1e-3 * max(layer.max_activation for layer in layers)  # rounding stays pale
     return heatmaps.build_magnitude_heatmap(
         "|f(P X) − P f(X)|",

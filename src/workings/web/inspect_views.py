@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from torch import Tensor
 
 from workings.interpret.activations import ActivationReader
-from workings.interpret.attention import ALIGNMENT, StackWeights
 from workings.interpret.heads import HeadProblem
-from workings.plain_text import to_one_line
+from workings.interpret.results import AttentionStack
+from workings.plain_text import show_whitespace, to_one_line
 from workings.problems.derivation import CellDerivation
 from workings.problems.notation import format_decimal, typeset
 from workings.render import derivation
@@ -34,10 +33,9 @@ def format_percent(probability: float) -> str:
     return f"{100 * probability:.1f} %"
 
 
-def to_float64(value: Tensor) -> heatmaps.Numbers:
-    """Return a tensor as a NumPy array of 64-bit floats."""
-    numbers: heatmaps.Numbers = value.double().cpu().numpy()
-    return numbers
+def visible_tokens(tokens: Sequence[str]) -> list[str]:
+    """Return tokens with whitespace made visible."""
+    return [show_whitespace(token) for token in tokens]
 
 
 def build_bars(
@@ -85,12 +83,12 @@ def build_generation(
 
 
 def build_stack_view(
-    stack: StackWeights, ablated_heads: Sequence[requests.AblatedHead]
+    stack: AttentionStack, ablated_heads: Sequence[requests.AblatedHead]
 ) -> responses.AttentionStackView:
     """Return thumbnails of all heads of a stack."""
     ablated = {(head.layer, head.head) for head in ablated_heads if head.part == stack.part}
     thumbnails = [
-        [heatmaps.build_thumbnail(to_float64(head), stack.is_causal) for head in layer]
+        [heatmaps.build_thumbnail(head.astype(np.float64), stack.is_causal) for head in layer]
         for layer in stack.weights
     ]
     return responses.AttentionStackView(
@@ -104,7 +102,7 @@ def build_stack_view(
             [(i, j) in ablated for j in range(1, len(layer) + 1)]
             for i, layer in enumerate(thumbnails, start=1)
         ],
-        has_workings=stack.part != ALIGNMENT,
+        has_workings=stack.is_multi_head,
     )
 
 

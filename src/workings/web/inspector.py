@@ -1,9 +1,6 @@
 """Answers the requests of the screen Inspect; the latest outputs and their heads are cached."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from time import perf_counter
 
@@ -12,10 +9,12 @@ import numpy as np
 from workings.decode.sampling import Sampling
 from workings.errors import UserError
 from workings.interpret.activations import ActivationReader
-from workings.interpret.attention import ALIGNMENT, HeadIndex, StackWeights, ablate_heads
+from workings.interpret.attention import ablate_heads
+from workings.interpret.attention_maps import ALIGNMENT
 from workings.interpret.attribution import explain
-from workings.interpret.heads import read_head
+from workings.interpret.heads import trace_head
 from workings.interpret.positions import extract_position_vectors
+from workings.interpret.results import AttentionMaps, HeadIndex
 from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
@@ -32,13 +31,13 @@ from workings.web.inspect_views import (
     build_strip,
     format_percent,
     list_cell_groups,
-    to_float64,
+    visible_tokens,
 )
 from workings.web.jobs import Deadline
 from workings.web.model_outputs import (
     MAX_INPUT_TOKENS,
     ModelOutput,
-    collect_request_stacks,
+    check_prompt,
     run_model,
     token_name,
 )
@@ -50,36 +49,19 @@ NUM_ALTERNATIVES = 5  # most probable tokens listed for each generated one
 NUM_OTHER_CELLS = 8  # cells of a group that vary most
 
 
-@dataclass(frozen=True, eq=False)
-class CachedOutput:
-    """The output of a run for an input, and the attention weights of its heads."""
-
-    output: ModelOutput
-    stacks: Sequence[StackWeights]
-    notes: Sequence[str] = ()
-
-    def get_stack(self, part: str) -> StackWeights:
-        """Return the stack of a part."""
-        for stack in self.stacks:
-            if stack.part == part:
-                return stack
-        raise UserError(f"part {part!r}: this model has no such attention")
-
-
 class Inspector:
     """Inspects the registered runs; its methods run in the threads of the job executor."""
 
     def __init__(self, registry: RunRegistry) -> None:
         self._registry = registry
-        self._cache: OrderedDict[tuple[Task, str], CachedOutput] = OrderedDict()
+        self._cache: OrderedDict[tuple[Task, str], ModelOutput] = OrderedDict()
         self._lock = Lock()
 
     def inspect(self, request: requests.InspectRequest) -> responses.InspectView:
         """Return the output for an input; with ablated heads, also that of the intact model."""
-        task, cached, baseline = self._load_task(request), self._get_cached(request), None
+        task, output, baseline = self._load_task(request), self._get_cached(request), None
         if request.ablated_heads:
-            baseline = self._get_cached(request.model_copy(update={"ablated_heads": []})).output
-        output = cached.output
+            baseline = self._get_cached(request.model_copy(update={"ablated_heads": []}))
         bars, num_omitted = build_bars(output, baseline)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
@@ -89,44 +71,50 @@ class Inspector:
             num_omitted=num_omitted,
             generation=build_generation(output, baseline),
             caption_attention=output.caption_attention,
-            stacks=[build_stack_view(stack, request.ablated_heads) for stack in cached.stacks],
+            stacks=[build_stack_view(stack, request.ablated_heads) for stack in output.stacks],
             cell_groups=list_cell_groups(task, len(output.tokens)),
             has_positions=extract_position_vectors(task.model) is not None,
-            notes=[*output.notes, *cached.notes],
+            notes=list(output.notes),
             light=heatmaps.build_palette("light"),
             dark=heatmaps.build_palette("dark"),
         )
 
     def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
         """Return the attention weights of one head."""
-        stack = self._get_stack(request)
+        stack = self._get_output(request).get_stack(request.part)
+        weights = stack.head_weights(request.layer, request.head)
         name = stack.head_name(request.layer, request.head)
         return heatmaps.build_weights_heatmap(
             name,
-            name if request.part == ALIGNMENT else f"{name} of the {stack.label}",
-            stack.query_tokens,
-            stack.key_tokens,
-            to_float64(stack.weights[request.layer - 1][request.head - 1]),
+            f"{name} of the {stack.label}" if stack.is_multi_head else name,
+            visible_tokens(stack.query_tokens),
+            visible_tokens(stack.key_tokens),
+            weights.astype(np.float64),
             stack.is_causal,
         )
 
     def export_page(self, request: requests.HeatmapRequest) -> str:
         """Return a page with all heads of a part, or with the chosen head if all are too large."""
-        stack, output = self._get_stack(request), self._get_output(request)
+        output = self._get_output(request)
+        stack = output.get_stack(request.part)
+        stack.head_weights(request.layer, request.head)  # raises an error if there is none
         title = f"{request.text} → {output.text}" if request.part == ALIGNMENT else request.text
         if output.image is not None:
             title = output.text or ""
-        maps = stack.to_maps(title)
-        if len(stack.query_tokens) * len(stack.key_tokens) * len(maps.maps) > MAX_HEATMAP_CELLS:
-            maps = stack.to_maps(title, (request.layer, request.head))
-        return page(maps)
+        is_alignment = request.part in (ALIGNMENT, "cross")
+        rows, columns = stack.query_tokens, stack.key_tokens
+        num_heads = stack.num_layers * stack.num_heads
+        if len(rows) * len(columns) * num_heads <= MAX_HEATMAP_CELLS:
+            head_maps = stack.to_head_maps()
+        else:
+            head_maps = stack.to_head_maps([request.layer], [request.head])
+        return page(AttentionMaps(title, rows, columns, head_maps, is_alignment=is_alignment))
 
     def derive_cell(self, request: requests.DerivationRequest) -> responses.DerivationView:
         """Return the derivation of a weight, and the head as a problem if it is small enough."""
         task, output = self._load_task(request), self._get_output(request)
         with self._ablate(task, request):
-            read = partial(
-                read_head,
+            trace = trace_head(
                 task,
                 output.model_input(request),
                 request.layer,
@@ -134,9 +122,9 @@ class Inspector:
                 part=request.part,
                 target=output.generation,
             )
-            head = read()
-            cell = head.cell("weights", request.row + 1, request.column + 1)
-            table = build_head_table(head) or build_head_table(read(projected=True))
+        head = trace.to_problem()
+        cell = head.cell("weights", request.row + 1, request.column + 1)
+        table = build_head_table(head) or build_head_table(trace.to_problem(projected=True))
         return build_derivation(cell, table)
 
     def complete(
@@ -146,7 +134,7 @@ class Inspector:
         task, start = self._load_task(request), perf_counter()
         if not isinstance(task, LanguageModeling):
             raise UserError("only a language model can continue a text")
-        run_model(task, request)  # raises an error if the text is too long
+        check_prompt(task, request.text)
         sampling = Sampling(temperature=request.temperature, seed=request.seed)
         tokens: list[responses.TokenView] = []
         with self._ablate(task, request):
@@ -238,24 +226,17 @@ class Inspector:
                     "one row per position",
                     positions,
                     columns,
-                    to_float64(encoding.vectors),
+                    encoding.vectors.astype(np.float64),
                 ),
                 heatmaps.build_signed_heatmap(
                     "products",
                     "position by position",
                     positions,
                     positions,
-                    to_float64(encoding.dot_products),
+                    encoding.dot_products.astype(np.float64),
                 ),
             ],
         )
-
-    def _get_stack(self, request: requests.HeatmapRequest) -> StackWeights:
-        stack = self._get_cached(_without_options(request)).get_stack(request.part)
-        if request.layer > len(stack.weights) or request.head > len(stack.weights[0]):
-            sizes = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
-            raise UserError(f"layer {request.layer}, head {request.head}: there are {sizes}")
-        return stack
 
     def _load_task(self, request: requests.InspectRequest) -> Task:
         return self._registry.load_task(request.run)
@@ -265,9 +246,9 @@ class Inspector:
         return ablate_heads(task.model, heads)
 
     def _get_output(self, request: requests.InspectRequest) -> ModelOutput:
-        return self._get_cached(_without_options(request)).output
+        return self._get_cached(_without_options(request))
 
-    def _get_cached(self, request: requests.InspectRequest) -> CachedOutput:
+    def _get_cached(self, request: requests.InspectRequest) -> ModelOutput:
         key = self._load_task(request), request.model_dump_json()
         with self._lock:
             if key in self._cache:
@@ -280,11 +261,10 @@ class Inspector:
                 self._cache.popitem(last=False)
         return output
 
-    def _run(self, request: requests.InspectRequest) -> CachedOutput:
+    def _run(self, request: requests.InspectRequest) -> ModelOutput:
         task = self._load_task(request)
         with self._ablate(task, request):
-            output = run_model(task, request)
-            return CachedOutput(output, *collect_request_stacks(task, request, output))
+            return run_model(task, request)
 
 
 def _without_options(request: requests.InspectRequest) -> requests.InspectRequest:

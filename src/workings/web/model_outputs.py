@@ -1,4 +1,8 @@
-"""Run a model on an input: class or next-token probabilities, a translation, a caption."""
+"""Run a model on an input: its probabilities, translation or caption, and its attention.
+
+A model runs once, under a trace, for both the output and the attention weights; a translator or
+captioner first searches for its output.
+"""
 
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -13,16 +17,17 @@ from torch import Tensor
 
 from workings.data.images import preprocess_image
 from workings.data.scenes import draw_scene, generate_scenes
-from workings.data.tokenizers.base import Tokenizer
+from workings.data.tokenizers.base import Span, Tokenizer
 from workings.errors import UserError
-from workings.interpret.attention import (
-    ModelInput,
-    StackWeights,
-    collect_stacks,
-    find_attention_layers,
+from workings.interpret.attention import ImageArray, ModelInput, NoAttentionError, collect
+from workings.interpret.attention_maps import alignment_stack, build_caption_attention
+from workings.interpret.results import (
+    AttentionStack,
+    AttentionStacks,
+    CaptionAttention,
+    WordAttention,
 )
-from workings.interpret.attention_maps import ImageArray, caption_attention
-from workings.interpret.results import CaptionAttention, WordAttention
+from workings.modules import device_of, eval_mode
 from workings.plain_text import show_whitespace
 from workings.problems.notation import typeset
 from workings.render.caption_attention import MAX_IMAGE_SIDE, word_darkness
@@ -43,7 +48,7 @@ MAX_SOURCE_TOKENS = 512  # of a translation
 
 @dataclass(frozen=True, eq=False)
 class ModelOutput:
-    """Probabilities of named outcomes (classes, tokens), or a generated text."""
+    """Probabilities of named outcomes (classes, tokens) or a generated text, and the attention."""
 
     description: str
     tokens: Sequence[str] = ()
@@ -54,29 +59,20 @@ class ModelOutput:
     image: ImageArray | None = None
     caption_attention: CaptionAttentionView | None = None
     notes: Sequence[str] = ()
+    stacks: Sequence[AttentionStack] = ()
 
     @property
     def text(self) -> str | None:
         """The generated text, if the model generates one."""
         return None if self.generation is None else self.generation.text
 
+    def get_stack(self, part: str) -> AttentionStack:
+        """Return the attention weights of a part."""
+        return AttentionStacks(self.stacks)[part]
+
     def model_input(self, request: requests.InspectRequest) -> ModelInput:
         """Return the input of the model: a text or an image."""
         return request.text if self.image is None else self.image
-
-
-def collect_request_stacks(
-    task: Task, request: requests.InspectRequest, output: ModelOutput
-) -> tuple[list[StackWeights], list[str]]:
-    """Return the attention weights of all heads, and notes on why there are none."""
-    if not output.tokens and output.image is None:
-        return [], []
-    if not find_attention_layers(task.model) and not isinstance(task, Translation):
-        return [], []
-    try:
-        return collect_stacks(task, output.model_input(request), output.generation), []
-    except UserError as error:
-        return [], [str(error)]
 
 
 def run_model(task: Task, request: requests.InspectRequest) -> ModelOutput:
@@ -91,30 +87,74 @@ def _classify(task: Classification, request: requests.InspectRequest) -> ModelOu
     ids, spans, num_truncated = task.encode_with_spans(request.text)
     if not ids:
         raise UserError("the text has no tokens: enter a text")
+    attention, notes = _collect_attention(task, request.text)
+    probabilities = _softmax(attention)
+    if probabilities is None:
+        probabilities = task.predict([request.text])[0]
     return ModelOutput(
         description="Probability of each class",
         tokens=[show_whitespace(request.text[a:b]) for a, b in spans],
         name_of=lambda k: task.labels[k],
-        probabilities=task.predict([request.text])[0],
-        notes=[f"the last {num_truncated:,} characters were cut off"] if num_truncated else [],
+        probabilities=probabilities,
+        notes=[
+            *([f"the last {num_truncated:,} characters were cut off"] if num_truncated else []),
+            *notes,
+        ],
+        stacks=attention.stacks,
     )
 
 
-@torch.no_grad()
 def _predict_next_token(task: LanguageModeling, request: requests.InspectRequest) -> ModelOutput:
     tokenizer, text = task.tokenizer, request.text
-    spans = tokenizer.find_spans(text)
-    if len(spans) > MAX_INPUT_TOKENS:
-        raise UserError(f"{len(spans):,} tokens: at most {MAX_INPUT_TOKENS:,} on the page")
-    ids = tokenizer.encode(text) or [tokenizer.bos_id]  # the model needs at least one token
-    logits, _ = task.model.start(torch.tensor([ids], device=task.device))
+    spans = check_prompt(task, text)
+    attention, notes = _collect_attention(task, text) if spans else (AttentionStacks([]), [])
+    probabilities = _softmax(attention)
+    if probabilities is None:
+        probabilities = _compute_next_token_probabilities(task, text)
     return ModelOutput(
         description="Probability of the next token",
         tokens=[show_whitespace(text[a:b]) for a, b in spans],
         name_of=lambda k: token_name(tokenizer, tokenizer.id_to_token(k)),
-        probabilities=torch.softmax(logits[0].float(), -1).cpu(),
-        notes=task.list_prompt_notes(text, 0),
+        probabilities=probabilities,
+        notes=[*task.list_prompt_notes(text, 0), *notes],
+        stacks=attention.stacks,
     )
+
+
+def check_prompt(task: LanguageModeling, text: str) -> list[Span]:
+    """Return the spans of a prompt's tokens; raise UserError if there are too many."""
+    spans = task.tokenizer.find_spans(text)
+    if len(spans) > MAX_INPUT_TOKENS:
+        raise UserError(f"{len(spans):,} tokens: at most {MAX_INPUT_TOKENS:,} on the page")
+    return spans
+
+
+@torch.no_grad()
+def _compute_next_token_probabilities(task: LanguageModeling, text: str) -> Tensor:
+    tokenizer, model = task.tokenizer, task.model
+    ids = tokenizer.encode(text) or [tokenizer.bos_id]  # the model needs at least one token
+    with eval_mode(model):
+        logits, _ = model.start(torch.tensor([ids], device=device_of(model)))
+    return torch.softmax(logits[0].float(), -1).cpu()
+
+
+def _collect_attention(
+    task: Task, model_input: ModelInput, generation: Generation | None = None
+) -> tuple[AttentionStacks, list[str]]:
+    """Return the attention of a model's only pass, and a note on why there is none."""
+    try:
+        return collect(task, model_input, generation), []
+    except NoAttentionError as error:
+        # That a translator has no alignment is worth a note.
+        return AttentionStacks([]), [str(error)] if isinstance(task, Translation) else []
+    except UserError as error:
+        return AttentionStacks([]), [str(error)]
+
+
+def _softmax(attention: AttentionStacks) -> Tensor | None:
+    if attention.logits is None:
+        return None
+    return torch.softmax(torch.from_numpy(attention.logits), -1)
 
 
 def _translate(task: Translation, request: requests.InspectRequest) -> ModelOutput:
@@ -124,24 +164,38 @@ def _translate(task: Translation, request: requests.InspectRequest) -> ModelOutp
     if not request.text.strip():
         raise UserError("nothing to translate: enter a sentence")
     best = task.translate_one(request.text)
+    attention, notes = _collect_attention(task, request.text, best)
+    alignment = [alignment_stack(attention["cross"])] if attention.stacks else []
     return ModelOutput(
         description="Best translation",
         tokens=[show_whitespace(token) for token in task.tokenizers.source.tokenize(request.text)],
         generation=best,
         note=_score_note(best),
+        notes=notes,
+        stacks=[*alignment, *_select_multi_head(attention)],
     )
 
 
 def _caption(task: Captioning, request: requests.InspectRequest) -> ModelOutput:
     pixels, name = _read_image(task, request)
     best = next(task.caption([pixels]))[0]
+    attention, notes = _collect_attention(task, pixels, best)
+    cross = attention["cross"] if attention.stacks else None
+    caption = build_caption_attention(task, pixels, best, name, cross)
     return ModelOutput(
         description="Best caption",
         generation=best,
         note=_score_note(best),
         image=pixels,
-        caption_attention=build_caption_attention(caption_attention(task, pixels, best, name)),
+        caption_attention=build_caption_view(caption),
+        notes=notes,
+        stacks=_select_multi_head(attention),
     )
+
+
+def _select_multi_head(attention: AttentionStacks) -> list[AttentionStack]:
+    """Return the stacks with heads to look at; a recurrent decoder has none."""
+    return [stack for stack in attention if stack.is_multi_head]
 
 
 def _score_note(generation: Generation) -> str:
@@ -171,7 +225,7 @@ def _read_image(task: Captioning, request: requests.InspectRequest) -> tuple[Ima
     return preprocess_image(raw, size)[0], "your picture"
 
 
-def build_caption_attention(caption: CaptionAttention) -> CaptionAttentionView:
+def build_caption_view(caption: CaptionAttention) -> CaptionAttentionView:
     """Return the picture once, and an overlay with the attention of each word."""
     return CaptionAttentionView(
         image=png_data_uri(encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))),

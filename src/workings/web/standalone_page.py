@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workings import render
-from workings.interpret.results import AttentionMaps
+from workings.interpret.results import AttentionMaps, HeadMap
 from workings.plain_text import show_whitespace
 from workings.problems import Problem, Report, Solution
 from workings.problems.worked_problem import WorkedResult
@@ -93,21 +93,21 @@ def _heatmap_component(maps: AttentionMaps) -> Component | None:
         del heatmap["light"], heatmap["dark"]
     data = {
         "maps": heatmaps,
-        "maps_per_row": _maps_per_row([head.name for head in maps.maps]),
+        "maps_per_row": _maps_per_row(maps.maps),
         **{theme: asdict(build_palette(theme)) for theme in ("light", "dark")},
     }
     note, html = f"{attention_maps.axes_legend(maps)}.", attention_maps.render_body(maps)
     return Component("maps", attention_maps.map_title(maps), note, data, html)
 
 
-def _maps_per_row(names: Sequence[str]) -> int:
-    """Return the number of maps of the first layer: a row holds the heads of one layer.
-
-    >>> _maps_per_row(["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"])
-    2
-    """
-    layer = names[0].partition(",")[0]
-    return sum(1 for _ in takewhile(lambda name: name.partition(",")[0] == layer, names))
+def _maps_per_row(maps: Sequence[HeadMap]) -> int:
+    """Return the number of maps of the first layer: a row holds the heads of one layer."""
+    indices = [head_map.index for head_map in maps]
+    first = indices[0]
+    if first is None:
+        return 1
+    same_layer = takewhile(lambda index: index and index.layer == first.layer, indices)
+    return len(list(same_layer))
 
 
 _STYLE = """
