@@ -1,23 +1,23 @@
-"""IMDB classifiers: batches by length beside the notes' padding to 500, and beside Hugging Face.
+"""Compare IMDB classifiers: batches by length, padding to 500 as in the notes, and Hugging Face.
 
     python bench/classify.py [--rounds 5] [--threads 2 1] [--only Transformer]
 
-What is timed is training steps on the same examples, 64 a step, through the program's own training
-loop: collating, forward, backward, clipping and fused AdamW; reading and encoding come before. The
-contestants take turns of ten batches, and a ratio is the median of the rounds' ratios; beside it
-stands the same in processor time, which busy neighbours disturb less, and how many times as many
-tokens the peer reads, padding included.
+It times training steps on the same examples, 64 per step, in the package's training loop:
+collating, forward, backward, clipping and fused AdamW. Reading and encoding are not included.
+Implementations take turns of ten batches, and a ratio is the median of the rounds' ratios. Also
+reported: the ratio of CPU time, which other processes affect less, and the ratio of tokens read,
+padding included.
 
-- workings: batches of texts of like length, as in a real epoch (sorted within pools of 50).
+- workings: batches of texts of similar length, as in a real epoch (sorted within pools of 50).
 - padded: the same model with every text padded to 500.
-- notes: the lecture notes' model from torch's own layers, with every text padded to 500.
-- Hugging Face: BertForSequenceClassification of the same layers, width, heads, feed-forward width,
-  vocabulary, positions, activation and dropout, with its sdpa attention, each batch padded to its
-  longest; with random batches, as its Trainer makes them, and with the batches by length that are
-  ours. It wants `pip install '.[bench]'`, and is left out where that is missing.
+- notes: the model of the lecture notes in torch's layers, with every text padded to 500.
+- Hugging Face: BertForSequenceClassification with the same layers, width, heads, feed-forward
+  width, vocabulary, positions, activation and dropout, with sdpa attention, each batch padded to
+  its longest text; with random batches, as its Trainer makes them, and with our batches by length.
+  Needs `pip install '.[bench]'`, and is left out otherwise.
 
-The slower models take every fifth batch of a pool, ordered by length: chosen before anything is
-timed, the same examples for all. Writes results/classify.json.
+Slower models take every fifth batch of a pool, ordered by length; the same examples for all. Writes
+results/classify.json.
 """
 
 import argparse
@@ -34,14 +34,14 @@ from typing import Any
 
 from workings.threads import set_num_threads
 
-# Before torch is loaded, as the program does.
-CHOSEN = set_num_threads() if __name__ == "__main__" else 1
+# Before torch is imported, as in the command line.
+NUM_THREADS = set_num_threads() if __name__ == "__main__" else 1
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from report import environment, peak_mib, run_apart, save, show  # noqa: E402
+from report import environment, peak_mib, run_script, save, show  # noqa: E402
 from workings.data import (  # noqa: E402
     Example,
     Splits,
@@ -64,9 +64,9 @@ from workings.tasks.classification import Classification  # noqa: E402
 from workings.training.logging import Log  # noqa: E402
 from workings.training.trainer import Trainer  # noqa: E402
 
-BATCH, POOL, LONGEST, VOCABULARY = 64, 50, 500, 20_000
-TURN = 10  # batches: cheap ones would else wait for memory that another has taken from the cache
-BARS = {"padded": 2.0, "notes": 2.0, "Hugging Face": 1.0}
+BATCH, POOL, MAX_LENGTH, VOCABULARY = 64, 50, 500, 20_000
+TURN = 10  # batches: with fewer, each turn would start with a cold cache
+TARGETS = {"padded": 2.0, "notes": 2.0, "Hugging Face": 1.0}
 PADDED = ("padded", "notes")
 BY_LENGTH = ("workings", "Hugging Face, by length")
 TRANSFORMER = {
@@ -82,7 +82,7 @@ LSTM = {"cell": "lstm", "layers": 2, "bidirectional": True}
 
 @dataclass(frozen=True)
 class Case:
-    """A model to train, on how many of a pool's batches."""
+    """A model to train, and the number of batches of a pool to train it on."""
 
     model: dict[str, Any]
     batches: int = POOL
@@ -98,13 +98,13 @@ CASES = {
 }
 
 
-# -- the contestants -----------------------------------------------------------------------------
+# -- the implementations ---------------------------------------------------------------------------
 
 
 def recipe_for(model: dict[str, Any]) -> ClassificationRecipe:
-    """The program's defaults: AdamW, gradients clipped."""
+    """Return a recipe with default training: AdamW, clipped gradients."""
     return ClassificationRecipe(
-        data=ClassificationDataConfig(set="imdb", validation=0.0, max_length=LONGEST),
+        data=ClassificationDataConfig(set="imdb", validation=0.0, max_length=MAX_LENGTH),
         tokenizer=TokenizerConfig(vocab_size=VOCABULARY, min_count=3),
         model=parse_classifier_config({"d_model": 128, **model}),
         train=TrainConfig(batch_size=BATCH, device="cpu"),
@@ -112,7 +112,7 @@ def recipe_for(model: dict[str, Any]) -> ClassificationRecipe:
 
 
 class Notes(TextClassifier):
-    """The notes' classifiers as one writes them in torch: of the same size, padding and all."""
+    """The classifiers of the notes in torch's layers, of the same size; they read padding."""
 
     def __init__(self, table: dict[str, Any]) -> None:
         super().__init__()
@@ -120,9 +120,9 @@ class Notes(TextClassifier):
         self.recurrent = table["kind"] == "recurrent"
         if self.recurrent:
             kind = {"rnn": nn.RNN, "lstm": nn.LSTM}[table["cell"]]
-            ways = table.get("bidirectional", False)
+            bidirectional = table.get("bidirectional", False)
             layers = table.get("layers", 1)
-            self.layers = kind(128, 64, layers, batch_first=True, bidirectional=ways)
+            self.layers = kind(128, 64, layers, batch_first=True, bidirectional=bidirectional)
             self.head: nn.Module = nn.Linear(64, 2)
         else:
             first, second = (nn.Conv1d(128, 128, 7, stride=3) for _ in range(2))
@@ -141,7 +141,7 @@ class Notes(TextClassifier):
 
 
 class Bert(TextClassifier):
-    """Hugging Face's encoder, of the size that a table for ours describes."""
+    """Hugging Face's encoder in the size of our model."""
 
     def __init__(self, table: dict[str, Any]) -> None:
         from transformers import BertConfig, BertForSequenceClassification
@@ -169,79 +169,83 @@ class Bert(TextClassifier):
         return scores
 
 
-def contestants(case: Case) -> dict[str, tuple[ClassificationRecipe, TextClassifier]]:
-    """Fresh models, all of one size; the padded one reads padding like any token."""
+def make_models(case: Case) -> dict[str, tuple[ClassificationRecipe, TextClassifier]]:
+    """Return new models of the same size by name; the padded one reads padding as a token."""
     recipe = recipe_for(case.model)
     notes = replace(recipe, model=replace(recipe.model, padding="unmasked"))
-    found: dict[str, tuple[ClassificationRecipe, TextClassifier]] = {}
-    for name, its in (("workings", recipe), ("padded", notes)):
+    models: dict[str, tuple[ClassificationRecipe, TextClassifier]] = {}
+    for name, own_recipe in (("workings", recipe), ("padded", notes)):
         torch.manual_seed(0)
-        found[name] = its, build_classifier(its.model, VOCABULARY, 2)
+        models[name] = own_recipe, build_classifier(own_recipe.model, VOCABULARY, 2)
     if case.model["kind"] != "transformer":
-        found["notes"] = notes, Notes(case.model)
+        models["notes"] = notes, Notes(case.model)
     elif find_spec("transformers"):
         for name in ("Hugging Face", "Hugging Face, by length"):
-            found[name] = recipe, Bert({"d_model": 128, **case.model})
-    return found
+            models[name] = recipe, Bert({"d_model": 128, **case.model})
+    return models
 
 
 def trainer_for(task: Classification, folder: Path) -> Trainer:
-    """The program's own training loop around a task."""
+    """Return the package's training loop for a task."""
     task.model.train()
     log = Log(folder / "log.jsonl", "quiet")
     return Trainer(task, task.recipe.train, folder, log, task.recipe.seed, task.local_group)
 
 
-# -- the examples --------------------------------------------------------------------------------
+# -- the examples ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A pool's worth of training texts, and how long each is in tokens."""
+    """One pool of training texts, and their lengths in tokens."""
 
     tokenizer: Tokenizer
     splits: Splits
     lengths: Sequence[int]
 
 
-def draw(examples: Sequence[Example]) -> Sample:
-    """Learn the vocabulary of all examples; draw a pool of them at random, the same every time."""
-    wanted = recipe_for({}).tokenizer
+def draw_sample(examples: Sequence[Example]) -> Sample:
+    """Train a tokenizer on all examples; draw one pool of them with a fixed seed."""
+    config = recipe_for({}).tokenizer
     words = train_tokenizer(
-        wanted.kind, (e.text for e in examples), wanted.vocab_size, wanted.min_count
+        config.kind, (e.text for e in examples), config.vocab_size, config.min_count
     )
     order = np.random.RandomState(0).permutation(len(examples))
-    drawn = tuple(examples[i] for i in order[: POOL * BATCH])
-    lengths = [min(len(words.encode(e.text)), LONGEST) for e in drawn]
-    return Sample(words, Splits("imdb", drawn, (), ()), lengths)
+    chosen_examples = tuple(examples[i] for i in order[: POOL * BATCH])
+    lengths = [min(len(words.encode(e.text)), MAX_LENGTH) for e in chosen_examples]
+    return Sample(words, Splits("imdb", chosen_examples, (), ()), lengths)
 
 
-def spread(by_length: Sequence[list[int]], lengths: Sequence[int], count: int) -> list[list[int]]:
-    """Take batches evenly over their lengths: the middle one of each of `count` equal runs."""
+def sample_batches(
+    by_length: Sequence[list[int]], lengths: Sequence[int], count: int
+) -> list[list[int]]:
+    """Return `count` batches at evenly spaced quantiles of length."""
     ordered = sorted(range(len(by_length)), key=lambda k: max(lengths[i] for i in by_length[k]))
     step = len(ordered) / count
     chosen = {ordered[int((k + 0.5) * step)] for k in range(count)}
     return [by_length[k] for k in sorted(chosen)]
 
 
-def mixed(chosen: Iterable[list[int]]) -> list[list[int]]:
-    """Cut the same examples into random batches."""
+def shuffle_batches(chosen: Iterable[list[int]]) -> list[list[int]]:
+    """Return the same examples in random batches."""
     indices = sorted(i for batch in chosen for i in batch)
     order = np.random.RandomState(1).permutation(indices).tolist()
     return [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
 
 
-def tokens(work: Iterable[list[int]], lengths: Sequence[int], fixed: int | None = None) -> int:
-    """Count the tokens of batches with their padding."""
+def count_tokens(
+    work: Iterable[list[int]], lengths: Sequence[int], fixed: int | None = None
+) -> int:
+    """Return the number of tokens in batches, padding included."""
     return sum(len(batch) * (fixed or max(lengths[i] for i in batch)) for batch in work)
 
 
-# -- measuring -----------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 
 
 @dataclass
 class Measured:
-    """What a contestant read, and how long an example took, round by round."""
+    """The tokens that an implementation read, and the time per example in each round."""
 
     tokens: int
     wall: list[float] = field(default_factory=list)  # ms
@@ -249,22 +253,22 @@ class Measured:
 
 
 def measure(case: Case, sample: Sample, rounds: int) -> dict[str, Measured]:
-    """Let the contestants take turns of a few batches; who is first changes, too."""
+    """Train all models in turns of a few batches; the order changes."""
     pool = make_batches(sample.lengths, BATCH, seed=0, pool=POOL)
-    by_length = spread(pool, sample.lengths, case.batches)
-    at_random = mixed(by_length)
+    by_length = sample_batches(pool, sample.lengths, case.batches)
+    at_random = shuffle_batches(by_length)
     examples = sum(map(len, by_length))
     trainers: dict[str, Trainer] = {}
     work: dict[str, list[list[int]]] = {}
     measured: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, (recipe, model) in contestants(case).items():
+        for name, (recipe, model) in make_models(case).items():
             task = Classification(recipe, sample.tokenizer, sample.splits.labels, model)
             task.encode_splits(sample.splits)
             trainers[name] = trainer_for(task, Path(folder))
             work[name] = by_length if name in BY_LENGTH else at_random
-            fixed = LONGEST if name in PADDED else None
-            measured[name] = Measured(tokens(work[name], sample.lengths, fixed))
+            fixed = MAX_LENGTH if name in PADDED else None
+            measured[name] = Measured(count_tokens(work[name], sample.lengths, fixed))
             for batch in work[name][: case.warm_up]:
                 trainers[name]._step([batch])
         names = list(trainers)
@@ -286,13 +290,13 @@ def measure(case: Case, sample: Sample, rounds: int) -> dict[str, Measured]:
 
 
 def rows_of(name: str, measured: dict[str, Measured]) -> list[dict[str, Any]]:
-    """A row for each peer: its time, ours, and how many times faster we are."""
+    """Return a row for each peer: its time, ours, and the ratio."""
     ours = measured["workings"]
     rows = []
     for peer, theirs in measured.items():
         if peer != "workings":
             ratios = [a / b for a, b in zip(theirs.wall, ours.wall, strict=True)]
-            of_cpu = [a / b for a, b in zip(theirs.cpu, ours.cpu, strict=True)]
+            cpu_ratios = [a / b for a, b in zip(theirs.cpu, ours.cpu, strict=True)]
             rows.append(
                 {
                     "model": name,
@@ -304,35 +308,35 @@ def rows_of(name: str, measured: dict[str, Measured]) -> list[dict[str, Any]]:
                     "ratio": round(statistics.median(ratios), 2),
                     "lowest": round(min(ratios), 2),
                     "highest": round(max(ratios), 2),
-                    "of cpu": round(statistics.median(of_cpu), 2),
-                    "bar": BARS.get(peer),
+                    "of cpu": round(statistics.median(cpu_ratios), 2),
+                    "bar": TARGETS.get(peer),
                 }
             )
     return rows
 
 
 def print_peak(name: str, who: str) -> None:
-    """Print the peak of a step on 64 texts of 500 tokens, in MiB."""
-    recipe, model = contestants(CASES[name])[who]
+    """Print the peak memory of a step on 64 texts of 500 tokens, in MiB."""
+    recipe, model = make_models(CASES[name])[who]
     words = [f"w{i}" for i in range(VOCABULARY - 3)]
     task = Classification(recipe, WordTokenizer(words), ("neg", "pos"), model)
-    texts = [" ".join(np.random.RandomState(i).choice(words, LONGEST)) for i in range(BATCH)]
+    texts = [" ".join(np.random.RandomState(i).choice(words, MAX_LENGTH)) for i in range(BATCH)]
     examples = tuple(Example(text, task.labels[i % 2]) for i, text in enumerate(texts))
     task.encode_splits(Splits("random", examples, (), ()))
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_for(task, Path(folder))
-        trainer._step([[0, 1]])  # whatever is set up once
+        trainer._step([[0, 1]])  # warm up
         print(peak_mib(lambda: trainer._step([list(range(BATCH))])))
 
 
-def memory(names: Iterable[str], threads: int) -> list[dict[str, Any]]:
-    """The peak of a step of each contestant, each in a process of its own."""
+def measure_memory(names: Iterable[str], threads: int) -> list[dict[str, Any]]:
+    """Return the peak memory of a step of each model, each in a separate process."""
     rows = []
     for name in names:
         row: dict[str, Any] = {"model": name}
         for who in ("workings", "Hugging Face"):
-            if who in contestants(CASES[name]):
-                peak = run_apart(__file__, "--peak", name, who, "--threads", str(threads))
+            if who in make_models(CASES[name]):
+                peak = run_script(__file__, "--peak", name, who, "--threads", str(threads))
                 row[f"{who} MiB"] = None if peak == "None" else round(float(peak))
         rows.append(row)
     return rows
@@ -341,8 +345,8 @@ def memory(names: Iterable[str], threads: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, nargs="+", default=[CHOSEN])
-    parser.add_argument("--only", default="", help="models whose name begins so")
+    parser.add_argument("--threads", type=int, nargs="+", default=[NUM_THREADS])
+    parser.add_argument("--only", default="", help="only models whose name starts with this")
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads[0])
@@ -352,7 +356,7 @@ def main() -> None:
     if not find_spec("transformers"):
         print("Hugging Face is left out: pip install '.[bench]'", file=sys.stderr)
 
-    sample = draw(load_dataset("imdb", validation=0.0).train)
+    sample = draw_sample(load_dataset("imdb", validation=0.0).train)
     rows: list[dict[str, Any]] = []
     chosen = [name for name in CASES if name.startswith(options.only)]
     for threads in options.threads:
@@ -360,15 +364,15 @@ def main() -> None:
         for name in chosen:
             rows += rows_of(name, measure(CASES[name], sample, options.rounds))
             print(f"… {name}, {threads} threads", file=sys.stderr)
-    show("Training on IMDB, ms an example; ratio: the peer's time over ours", rows)
-    peaks = memory(chosen, options.threads[0])
+    show("Training on IMDB, ms per example; ratio: the peer's time over ours", rows)
+    peaks = measure_memory(chosen, options.threads[0])
     show("Peak extra memory of a step on 64 texts of 500 tokens", peaks)
     if options.only:
         return
-    found = {
+    result = {
         **environment(),
         "threads": options.threads,
-        "threads that the program chooses": CHOSEN,
+        "threads that the program chooses": NUM_THREADS,
         "transformers": version("transformers") if find_spec("transformers") else None,
         "rounds": options.rounds,
         "batch": BATCH,
@@ -377,7 +381,7 @@ def main() -> None:
         "rows": rows,
         "memory": peaks,
     }
-    save("classify", found)
+    save("classify", result)
 
 
 if __name__ == "__main__":

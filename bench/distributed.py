@@ -1,13 +1,13 @@
-"""How much faster are several processes? Steps of the real training loop, interleaved in one run.
+"""Measure the speedup of several processes: steps of the training loop, interleaved in one run.
 
     python bench/distributed.py [--rounds 7] [--steps 4] [--processes 2 4]
 
-Crews of 1, 2 and 4 processes, a thread each, stand by and take turns in every round. Weak scaling:
-every process has a batch of its own size, however many there are; strong: all share one batch of a
-fixed size. `apart` are processes that do not talk at all: what this machine's cores can do. Beside
-each figure stand the cores that the crew got, and those that strangers took meanwhile (on Linux,
-which can tell): a turn waits for a quiet moment, and a disturbed one is taken again once. Writes
-results/distributed.json; docs/cluster.md has its tables.
+Groups of 1, 2 and 4 processes with one thread each take turns in every round. Weak scaling: the
+batch per process is fixed; strong scaling: the total batch is fixed. `independent` processes do not
+communicate: the limit of this machine's cores. Each figure comes with the cores that the group
+used, and those that other processes used meanwhile (on Linux). A turn waits for an idle machine,
+and is repeated once if it was disturbed. Writes results/distributed.json; docs/cluster.md has its
+tables.
 """
 
 import argparse
@@ -24,18 +24,18 @@ from typing import Any
 
 HEAVY = {"kind": "transformer", "size": "large"}  # width 256, 4 layers
 LENGTH, VOCABULARY, CLASSES = 128, 2000, 4
-EACH, SHARED = 8, 32  # examples in a step: of every process, and of all together
-HOW = ("apart", "ddp", "fsdp")
+PER_PROCESS, TOTAL = 8, 32  # examples in a step: weak and strong scaling
+MODES = ("independent", "ddp", "fsdp")
 CORES = os.cpu_count() or 1
 ONE, THREADS = "one process", f"one process, {CORES} threads"
-DISTURBED = 0.1  # cores
+DISTURBED = 0.1  # cores used by other processes
 
 
-# -- one process of a crew ------------------------------------------------------------------------
+# -- one rank --------------------------------------------------------------------------------------
 
 
-class Generated:
-    """A task of made-up tokens: nothing to read, nothing to evaluate."""
+class RandomTask:
+    """A task with random tokens: no data to read, nothing to evaluate."""
 
     metric, higher_is_better = "none", True
 
@@ -50,7 +50,7 @@ class Generated:
         self.targets = torch.randint(CLASSES, (256,))
 
     def batches(self, epoch: int) -> list[range]:  # noqa: ARG002
-        return [range(EACH)]
+        return [range(PER_PROCESS)]
 
     def weight(self, batch: range) -> int:
         return len(batch)
@@ -58,7 +58,7 @@ class Generated:
     def describe(self, batch: range) -> str:
         return f"a batch of {len(batch)}"
 
-    def evaluate(self, crew: Any) -> dict[str, float]:  # noqa: ARG002
+    def evaluate(self, group: Any) -> dict[str, float]:  # noqa: ARG002
         return {}
 
     def loss(self, batch: range, device: Any) -> Any:  # noqa: ARG002
@@ -67,13 +67,13 @@ class Generated:
 
         from workings.tasks.base import BatchLoss
 
-        some = list(batch)
-        scores = self.model(self.ids[some], torch.full((len(some),), LENGTH))
-        return BatchLoss(F.cross_entropy(scores, self.targets[some]))
+        rows = list(batch)
+        logits = self.model(self.ids[rows], torch.full((len(rows),), LENGTH))
+        return BatchLoss(F.cross_entropy(logits, self.targets[rows]))
 
 
 def serve() -> None:
-    """Answer each question on the chief's standard input: `how examples steps`."""
+    """Answer requests on the main process's standard input: `mode examples steps`."""
     import torch
 
     from workings.distributed import ProcessGroup, init_process_group
@@ -82,61 +82,61 @@ def serve() -> None:
     from workings.training.trainer import Trainer
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    with init_process_group() as crew, tempfile.TemporaryDirectory() as folder:
-        alone = ProcessGroup(torch.device("cpu"))
+    with init_process_group() as group, tempfile.TemporaryDirectory() as folder:
+        single = ProcessGroup(torch.device("cpu"))
         trainers = {
-            how: Trainer(
-                Generated(),
-                TrainConfig(parallelism="fsdp" if how == "fsdp" else "ddp"),
+            mode: Trainer(
+                RandomTask(),
+                TrainConfig(parallelism="fsdp" if mode == "fsdp" else "ddp"),
                 Path(folder),
                 Log(None, "quiet"),
                 0,
-                alone if how == "apart" else crew,
+                single if mode == "independent" else group,
             )
-            for how in (HOW if crew.world_size > 1 else HOW[:1])
+            for mode in (MODES if group.world_size > 1 else MODES[:1])
         }
-        parameters = sum(p.numel() for p in trainers["apart"].task.model.parameters())
-        told: Any = {"parameters": parameters, "all_reduce": all_reduce_ms(crew, parameters)}
+        parameters = sum(p.numel() for p in trainers["independent"].task.model.parameters())
+        answer: Any = {"parameters": parameters, "all_reduce": all_reduce_ms(group, parameters)}
         while True:
-            if crew.is_main_process:
-                print(json.dumps(told), flush=True)
-            question = crew.broadcast_object(sys.stdin.readline() if crew.is_main_process else "")
-            if not question:
+            if group.is_main_process:
+                print(json.dumps(answer), flush=True)
+            request = group.broadcast_object(sys.stdin.readline() if group.is_main_process else "")
+            if not request:
                 return
-            how, examples, steps = question.split()
-            trainer = trainers[how]
-            batch = range(int(examples) // (crew.world_size if how == "apart" else 1))
+            mode, examples, steps = request.split()
+            trainer = trainers[mode]
+            batch = range(int(examples) // (group.world_size if mode == "independent" else 1))
             trainer._step([batch])
-            crew.barrier()
-            begun, worked = time.perf_counter(), time.process_time()
+            group.barrier()
+            start, cpu_start = time.perf_counter(), time.process_time()
             for _ in range(int(steps)):
                 trainer._step([batch])
-            crew.barrier()
-            seconds = time.perf_counter() - begun
-            cores = sum(crew.all_gather_object((time.process_time() - worked) / seconds))
-            told = {"step": 1e3 * seconds / int(steps), "seconds": seconds, "cores": cores}
+            group.barrier()
+            seconds = time.perf_counter() - start
+            cores = sum(group.all_gather_object((time.process_time() - cpu_start) / seconds))
+            answer = {"step": 1e3 * seconds / int(steps), "seconds": seconds, "cores": cores}
 
 
-def all_reduce_ms(crew: Any, numbers: int) -> float | None:
-    """The best of a few rounds of adding up as many numbers as the model has, and nothing else."""
-    if crew.size == 1:
+def all_reduce_ms(group: Any, numbers: int) -> float | None:
+    """Return the milliseconds of an all-reduce of as many numbers as the model has parameters."""
+    if group.world_size == 1:
         return None
     import torch
 
     gradients, times = torch.zeros(numbers), []
     for _ in range(10):
-        crew.wait()
-        begun = time.perf_counter()
-        crew.joined(gradients)
-        times.append(1e3 * (time.perf_counter() - begun))
+        group.barrier()
+        start = time.perf_counter()
+        group.all_reduce_rows(gradients)
+        times.append(1e3 * (time.perf_counter() - start))
     return min(times)
 
 
-# -- all of them ----------------------------------------------------------------------------------
+# -- all groups ------------------------------------------------------------------------------------
 
 
-class Processes:
-    """A crew that answers lines with lines, and ends with the block."""
+class ServerGroup:
+    """A group of processes that answers requests line by line; it ends with the block."""
 
     def __init__(self, count: int, threads: int = 1) -> None:
         self.process = subprocess.Popen(
@@ -149,29 +149,29 @@ class Processes:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.told: dict[str, Any] = {}
+        self.info: dict[str, Any] = {}
 
-    def ask(self, *question: object) -> dict[str, Any]:
+    def request(self, *values: object) -> dict[str, Any]:
         assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(map(str, question)) + "\n")
+        self.process.stdin.write(" ".join(map(str, values)) + "\n")
         self.process.stdin.flush()
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        told: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return told
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
 
-    def __enter__(self) -> "Processes":
-        self.told = self.answer()
+    def __enter__(self) -> "ServerGroup":
+        self.info = self.answer()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.communicate()  # the end of its input ends it
+        self.process.communicate()  # closing its input ends it
 
 
 def busy_seconds() -> float:
-    """Tell how long all cores have worked, for anybody."""
+    """Return the CPU seconds of all processes of the machine since it started."""
     if not Path("/proc/stat").exists():
         return 0.0
     user, nice, system, _idle, _iowait, *rest = map(
@@ -180,84 +180,89 @@ def busy_seconds() -> float:
     return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
-def calm(patience: float) -> None:
-    """Wait for a moment in which nobody else is busy, but not for ever."""
-    until = time.perf_counter() + patience
-    while time.perf_counter() < until:
-        begun, busy = time.perf_counter(), busy_seconds()
+def wait_until_idle(patience: float) -> None:
+    """Wait until other processes are idle, at most `patience` seconds."""
+    deadline = time.perf_counter() + patience
+    while time.perf_counter() < deadline:
+        start, busy = time.perf_counter(), busy_seconds()
         time.sleep(0.3)
-        if (busy_seconds() - busy) / (time.perf_counter() - begun) < DISTURBED:
+        if (busy_seconds() - busy) / (time.perf_counter() - start) < DISTURBED:
             return
 
 
-def quiet_turn(patience: float, *question: Any) -> dict[str, float]:
-    """Take a turn, and once more if it was disturbed: the calmer one counts."""
-    calm(patience)
-    taken = turn(*question)
-    if taken["others"] > DISTURBED:
-        calm(patience)
-        taken = min(taken, turn(*question), key=lambda t: t["others"])
-    return taken
+def measure_undisturbed(patience: float, *request: Any) -> dict[str, float]:
+    """Measure once, and again if other processes were busy; return the less disturbed result."""
+    wait_until_idle(patience)
+    result = measure(*request)
+    if result["others"] > DISTURBED:
+        wait_until_idle(patience)
+        result = min(result, measure(*request), key=lambda r: r["others"])
+    return result
 
 
-def turn(crew: Processes, how: str, examples: int, steps: int) -> dict[str, float]:
-    """Ask for some steps; how many cores were meanwhile busy for others is told, too."""
-    begun, busy = time.perf_counter(), busy_seconds()
-    told = crew.ask(how, examples, steps)
-    cores = (busy_seconds() - busy) / (time.perf_counter() - begun)
+def measure(group: ServerGroup, mode: str, examples: int, steps: int) -> dict[str, float]:
+    """Return the speed of some steps, and the cores that other processes used meanwhile."""
+    start, busy = time.perf_counter(), busy_seconds()
+    answer = group.request(mode, examples, steps)
+    cores = (busy_seconds() - busy) / (time.perf_counter() - start)
     return {
-        "ms": told["step"],
-        "rate": 1e3 * examples / told["step"],
-        "cores": told["cores"],
-        "others": max(cores - told["cores"], 0.0),
+        "ms": answer["step"],
+        "rate": 1e3 * examples / answer["step"],
+        "cores": answer["cores"],
+        "others": max(cores - answer["cores"], 0.0),
     }
 
 
 def settings(counts: list[int]) -> list[tuple[str, str, int, int]]:
-    """What is measured: scaling, how, processes, examples in a step."""
-    several = [(how, count) for count in counts if count > 1 for how in HOW]
+    """Return all settings: scaling, mode, processes, examples in a step."""
+    several = [(mode, count) for count in counts if count > 1 for mode in MODES]
     return [
-        ("weak", ONE, 1, EACH),
-        *(("weak", how, count, EACH * count) for how, count in several),
-        ("strong", ONE, 1, SHARED),
-        ("strong", THREADS, 1, SHARED),
-        *(("strong", how, count, SHARED) for how, count in several if how != "apart"),
+        ("weak", ONE, 1, PER_PROCESS),
+        *(("weak", mode, count, PER_PROCESS * count) for mode, count in several),
+        ("strong", ONE, 1, TOTAL),
+        ("strong", THREADS, 1, TOTAL),
+        *(("strong", mode, count, TOTAL) for mode, count in several if mode != "independent"),
     ]
 
 
 def row(
     setting: tuple[str, str, int, int], turns: list[dict[str, float]], one: list[dict[str, float]]
 ) -> dict[str, Any]:
-    """The medians of a setting's turns; its gain over one process, round by round.
+    """Return the medians over a setting's rounds, and its speedup over one process.
 
-    Where there are three rounds in which neither was disturbed, they alone count.
+    If at least three rounds were undisturbed, only those count.
     """
-    scaling, how, count, examples = setting
+    scaling, mode, count, examples = setting
     pairs = list(zip(turns, one, strict=True))
-    calm_ones = [pair for pair in pairs if max(turn["others"] for turn in pair) <= DISTURBED]
-    pairs = calm_ones if len(calm_ones) >= 3 else pairs
-    middle = {key: statistics.median(ours[key] for ours, _ in pairs) for key in turns[0]}
-    gain = statistics.median(ours["rate"] / theirs["rate"] for ours, theirs in pairs)
+    undisturbed = [pair for pair in pairs if max(turn["others"] for turn in pair) <= DISTURBED]
+    pairs = undisturbed if len(undisturbed) >= 3 else pairs
+    median = {key: statistics.median(ours[key] for ours, _ in pairs) for key in turns[0]}
+    speedup = statistics.median(ours["rate"] / theirs["rate"] for ours, theirs in pairs)
     return {
         "scaling": scaling,
-        "parallelism": how,
+        "parallelism": mode,
         "processes": count,
         "batch": examples,
-        "ms a step": round(middle["ms"], 1),
-        "examples/s": round(middle["rate"], 1),
-        "× one": round(gain, 2),
-        "cores got": round(middle["cores"], 2),
-        "others' cores": round(middle["others"], 2),
-        "calm rounds": len(calm_ones),
+        "ms a step": round(median["ms"], 1),
+        "examples/s": round(median["rate"], 1),
+        "× one": round(speedup, 2),
+        "cores got": round(median["cores"], 2),
+        "others' cores": round(median["others"], 2),
+        "calm rounds": len(undisturbed),
     }
+
+
+def rotate(items: list[Any], count: int) -> list[Any]:
+    """Return a list that starts with another item."""
+    return items[count % len(items) :] + items[: count % len(items)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=4, help="steps of a turn")
+    parser.add_argument("--steps", type=int, default=4, help="steps per turn")
     parser.add_argument(
-        "--patience", type=float, default=10.0, help="seconds to wait for a quiet moment"
+        "--patience", type=float, default=10.0, help="seconds to wait for an idle machine"
     )
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -267,30 +272,30 @@ def main() -> None:
     from report import environment, save, show
 
     turns: dict[Any, list[dict[str, float]]] = {}
-    with ExitStack() as open_crews:
-        many = open_crews.enter_context(Processes(1, CORES))
-        crews = {n: open_crews.enter_context(Processes(n)) for n in (1, *options.processes)}
-        asked = settings(options.processes)
+    with ExitStack() as stack:
+        threaded = stack.enter_context(ServerGroup(1, CORES))
+        groups = {n: stack.enter_context(ServerGroup(n)) for n in (1, *options.processes)}
+        all_settings = settings(options.processes)
         for number in range(options.rounds):
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-            for setting in asked[number % len(asked) :] + asked[: number % len(asked)]:
-                _, how, count, examples = setting
-                crew = many if how == THREADS else crews[count]
-                way = how if count > 1 else "apart"
-                taken = quiet_turn(options.patience, crew, way, examples, options.steps)
-                turns.setdefault(setting, []).append(taken)
-    ones = {s[0]: turns[s] for s in asked if s[1] == ONE}
-    rows = [row(s, turns[s], ones[s[0]]) for s in asked]
+            for setting in rotate(all_settings, number):
+                _, mode, count, examples = setting
+                group = threaded if mode == THREADS else groups[count]
+                mode = mode if count > 1 else "independent"
+                result = measure_undisturbed(options.patience, group, mode, examples, options.steps)
+                turns.setdefault(setting, []).append(result)
+    ones = {s[0]: turns[s] for s in all_settings if s[1] == ONE}
+    rows = [row(s, turns[s], ones[s[0]]) for s in all_settings]
     show("Steps of a Transformer classifier; × one: examples/s over one process's", rows)
     save(
         "distributed",
         {
             **environment(),
-            "threads": 1,  # of each process, but where it says otherwise
-            "parameters": crews[1].told["parameters"],
+            "threads": 1,  # per process, unless the row says otherwise
+            "parameters": groups[1].info["parameters"],
             "length": LENGTH,
             "rounds": options.rounds,
-            "all_reduce_ms": {n: crew.told["all_reduce"] for n, crew in crews.items()},
+            "all_reduce_ms": {n: group.info["all_reduce"] for n, group in groups.items()},
             "rows": rows,
         },
     )

@@ -1,17 +1,18 @@
-"""Language models beside Hugging Face GPT-2 and x-transformers: steps, generation, time to loss.
+"""Compare language models with Hugging Face GPT-2 and x-transformers: steps, generation, loss.
 
     python bench/language.py [--parts train generate growth loss] [--rounds 7] [--threads 1]
 
 Peers get their best settings: fused attention (sdpa, flash), fused AdamW, the same activation, no
 dropout, their own caches. Everything is interleaved in one run, and a ratio is the median of the
-rounds' ratios. Generation runs in a process a contestant, which take turns: two engines in one
-process disturb each other. It wants `pip install '.[bench]'`; what is missing is left out.
+rounds' ratios. For generation, each implementation has its own process, and they take turns: two
+engines in one process affect each other. Needs `pip install '.[bench]'`; missing packages are
+skipped.
 
-- train: milliseconds of a step (forward, backward, AdamW), small and middle shape, and how much of
-  the speed of this machine's own matrix product that is.
-- generate: 256 tokens, the likeliest each, one text, small shape with room for 320.
-- growth: what a token costs at position 1,024 over one at 32, beyond attention itself.
-- loss: nanoGPT's CPU recipe and ours, whole trainings in turn; who reaches its loss, and when.
+- train: milliseconds of a step (forward, backward, AdamW) in the small and middle shape, and the
+  fraction of the speed of a large matrix product on this machine.
+- generate: 256 tokens, greedy, one text, small shape with 320 positions.
+- growth: the cost of a token at position 1,024 over one at 32, beyond attention itself.
+- loss: nanoGPT's CPU recipe and ours, complete trainings in turn: which reaches its loss, and when.
 
 Writes results/language.json, part by part.
 """
@@ -33,18 +34,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from apart import in_turn, serve
+from processes import run_in_turn, serve
 from report import ratio, save_parts
 from workings.decode.sampling import generate
 from workings.models.language import LanguageModel, build_language_model
 
 ROOT = Path(__file__).parents[1]
 VOCABULARY = 68
-SHAPES = {  # layers, heads, width, window, batch: nanoGPT's
+SHAPES = {  # layers, heads, width, context length, batch: nanoGPT's
     "small": (4, 4, 128, 64, 12),
     "middle": (6, 6, 384, 256, 8),
 }
-TOKENS, ROOM = 256, 320
+TOKENS, POSITIONS = 256, 320
 
 
 def ours(layers: int, heads: int, width: int, length: int) -> LanguageModel:
@@ -91,46 +92,46 @@ PEERS = {
 }
 
 
-def present() -> dict[str, Callable[..., nn.Module]]:
+def installed_peers() -> dict[str, Callable[..., nn.Module]]:
     return {name: make for name, (make, package) in PEERS.items() if find_spec(package)}
 
 
 # -- training steps --------------------------------------------------------------------------------
 
 
-def scores_of(output: Any) -> Tensor:
-    found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    return output[0] if found is None else found
+def logits_of(output: Any) -> Tensor:
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    return output[0] if logits is None else logits
 
 
-def stepper(make: Callable[..., nn.Module], shape: tuple[int, ...]) -> Callable[[], None]:
-    """Make a training step of a fresh model on random text."""
-    layers, heads, width, window, batch = shape
+def make_step(make: Callable[..., nn.Module], shape: tuple[int, ...]) -> Callable[[], None]:
+    """Return a training step of a new model on random text."""
+    layers, heads, width, length, batch = shape
     torch.manual_seed(0)
-    model = make(layers, heads, width, window).train()
-    optimiser = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
-    ids = torch.randint(VOCABULARY, (batch, window + 1))
+    model = make(layers, heads, width, length).train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
+    ids = torch.randint(VOCABULARY, (batch, length + 1))
     inputs, targets = ids[:, :-1].contiguous(), ids[:, 1:].flatten()
 
     def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        scores = scores_of(model(inputs))
-        torch.autograd.backward(F.cross_entropy(scores.flatten(0, 1), targets))
-        optimiser.step()
+        optimizer.zero_grad(set_to_none=True)
+        logits = logits_of(model(inputs))
+        torch.autograd.backward(F.cross_entropy(logits.flatten(0, 1), targets))
+        optimizer.step()
 
     return step
 
 
-def operations(shape: tuple[int, ...]) -> float:
-    """Multiplications and additions of a step: products with weights, and half of attention."""
-    layers, _, width, window, batch = shape
+def count_operations(shape: tuple[int, ...]) -> float:
+    """Return the operations of a step: products with weights, and causal attention."""
+    layers, _, width, length, batch = shape
     weights = layers * 12 * width**2 + width * VOCABULARY
-    attention = layers * width * window  # of queries and keys, and of weights and values: 2 / 2
-    return 6.0 * batch * window * (weights + attention)
+    attention = layers * width * length  # two products, half of each because of the causal mask
+    return 6.0 * batch * length * (weights + attention)
 
 
-def peak(seconds: float = 1.0) -> float:
-    """Operations a second of a large matrix product."""
+def matmul_speed(seconds: float = 1.0) -> float:
+    """Return the operations per second of a large matrix product."""
     a, b = torch.randn(2, 1536, 1536)
     a @ b
     rates = []
@@ -145,9 +146,9 @@ def peak(seconds: float = 1.0) -> float:
 def train_part(rounds: int) -> list[dict[str, Any]]:
     rows = []
     for name, shape in SHAPES.items():
-        steps = {peer: stepper(make, shape) for peer, make in present().items()}
+        steps = {peer: make_step(make, shape) for peer, make in installed_peers().items()}
         times: dict[str, list[float]] = {peer: [] for peer in steps}
-        best = peak()
+        fastest = matmul_speed()
         repeat = 10 if name == "small" else 1
         for peer in steps:
             steps[peer]()
@@ -158,14 +159,14 @@ def train_part(rounds: int) -> list[dict[str, Any]]:
                 for _ in range(repeat):
                     steps[peer]()
                 times[peer].append((time.perf_counter() - start) / repeat * 1e3)
-            best = max(best, peak(0.2))
+            fastest = max(fastest, matmul_speed(0.2))
         row: dict[str, Any] = {"shape": name}
-        for peer, found in times.items():
-            row[f"{peer} ms"] = round(statistics.median(found), 1)
+        for peer, measured in times.items():
+            row[f"{peer} ms"] = round(statistics.median(measured), 1)
         for peer in list(times)[1:]:
             row[f"× {peer}"] = round(ratio(times[peer], times["workings"]), 2)
-        rate = operations(shape) / (statistics.median(times["workings"]) / 1e3)
-        row["of peak"] = round(rate / best, 2)
+        rate = count_operations(shape) / (statistics.median(times["workings"]) / 1e3)
+        row["of peak"] = round(rate / fastest, 2)
         rows.append(row)
     return rows
 
@@ -173,23 +174,23 @@ def train_part(rounds: int) -> list[dict[str, Any]]:
 # -- generation ------------------------------------------------------------------------------------
 
 
-def generator(name: str) -> Callable[[], int]:
-    """Make something that writes TOKENS tokens, and says how many it wrote."""
+def make_generator(name: str) -> Callable[[], int]:
+    """Return a function that generates TOKENS tokens and returns their number."""
     torch.manual_seed(0)
     layers, heads, width, _, _ = SHAPES["small"]
     prompt = torch.ones(1, 1, dtype=torch.long)
     if name == "workings":
-        model = ours(layers, heads, width, ROOM).eval()
+        model = ours(layers, heads, width, POSITIONS).eval()
         return lambda: sum(1 for _ in generate(model, prompt, TOKENS))
     if name == "workings, CTranslate2":
         from workings.interop.ctranslate2 import GenerationEngine
 
-        engine = GenerationEngine(ours(layers, heads, width, ROOM).eval())
+        engine = GenerationEngine(ours(layers, heads, width, POSITIONS).eval())
         return lambda: sum(1 for _ in engine.generate(prompt, TOKENS))
-    theirs = PEERS[name][0](layers, heads, width, ROOM).eval()
+    theirs = PEERS[name][0](layers, heads, width, POSITIONS).eval()
     if name == "Hugging Face":
-        how = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}
-        return lambda: theirs.generate(prompt, use_cache=True, **how).shape[1] - 1  # type: ignore[operator]
+        settings = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False}
+        return lambda: theirs.generate(prompt, use_cache=True, **settings).shape[1] - 1  # type: ignore[operator]
     from x_transformers import AutoregressiveWrapper
 
     wrapped = AutoregressiveWrapper(theirs)
@@ -197,16 +198,16 @@ def generator(name: str) -> Callable[[], int]:
 
 
 def generate_part(rounds: int) -> list[dict[str, Any]]:
-    names = list(present())
+    names = list(installed_peers())
     if find_spec("ctranslate2"):
         names.append("workings, CTranslate2")
-    times, counts = in_turn({name: [__file__, "--serve", name] for name in names}, rounds)
+    times, counts = run_in_turn({name: [__file__, "--serve", name] for name in names}, rounds)
     assert set(counts.values()) == {TOKENS}, counts
     rows = []
-    for name, found in times.items():
-        row: dict[str, Any] = {"who": name, "ms": round(statistics.median(found), 1)}
+    for name, measured in times.items():
+        row: dict[str, Any] = {"who": name, "ms": round(statistics.median(measured), 1)}
         if "Hugging Face" in times:
-            row["× Hugging Face"] = round(ratio(times["Hugging Face"], found), 2)
+            row["× Hugging Face"] = round(ratio(times["Hugging Face"], measured), 2)
         rows.append(row)
     return rows
 
@@ -218,30 +219,31 @@ def generate_part(rounds: int) -> list[dict[str, Any]]:
 def growth_part(rounds: int) -> list[dict[str, Any]]:
     layers, heads, width, _, _ = SHAPES["small"]
     model = ours(layers, heads, width, 1200).eval()
-    places = (32, 1024)
-    found: dict[int, list[float]] = {place: [] for place in places}
-    alone: dict[int, list[float]] = {place: [] for place in places}
+    positions = (32, 1024)
+    step_times: dict[int, list[float]] = {p: [] for p in positions}
+    attention_times: dict[int, list[float]] = {p: [] for p in positions}
     token = torch.ones(1, dtype=torch.long)
-    states = {p: model.start(torch.ones(1, p, dtype=torch.long))[1] for p in places}
+    states = {p: model.start(torch.ones(1, p, dtype=torch.long))[1] for p in positions}
     query = torch.randn(1, heads, 1, width // heads)
-    read = {p: torch.randn(layers, 2, 1, heads, p, width // heads) for p in places}
+    key_values = {p: torch.randn(layers, 2, 1, heads, p, width // heads) for p in positions}
     for _ in range(rounds * 8):
-        for place in places:
+        for position in positions:
             start = time.perf_counter()
-            _, states[place] = model.step(token, states[place])
-            found[place].append((time.perf_counter() - start) * 1e6)
+            _, states[position] = model.step(token, states[position])
+            step_times[position].append((time.perf_counter() - start) * 1e6)
             start = time.perf_counter()
-            for key, value in read[place]:
+            for key, value in key_values[position]:
                 F.scaled_dot_product_attention(query, key, value)
-            alone[place].append((time.perf_counter() - start) * 1e6)
-    early, late = (statistics.median(found[p]) for p in places)
-    own = statistics.median(alone[places[1]]) - statistics.median(alone[places[0]])
+            attention_times[position].append((time.perf_counter() - start) * 1e6)
+    early, late = (statistics.median(step_times[p]) for p in positions)
+    attention_early, attention_late = (statistics.median(attention_times[p]) for p in positions)
+    attention = attention_late - attention_early
     return [
         {
             "µs at 32": round(early),
             "µs at 1,024": round(late),
-            "attention's own share": round(own),
-            "growth beyond it": round((late - early - own) / early, 3),
+            "attention's own share": round(attention),
+            "growth beyond it": round((late - early - attention) / early, 3),
         }
     ]
 
@@ -250,8 +252,8 @@ def growth_part(rounds: int) -> list[dict[str, Any]]:
 
 
 def loss_part(rounds: int, recipes: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Train each recipe in turn; the seconds are those of training, without measuring."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in recipes}
+    """Train each recipe in turn; the seconds do not include evaluation."""
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in recipes}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             for name in recipes if number % 2 == 0 else recipes[::-1]:
@@ -262,10 +264,10 @@ def loss_part(rounds: int, recipes: tuple[str, ...]) -> list[dict[str, Any]]:
                 subprocess.run([*command, "--seed", str(number + 1)], check=True)
                 lines = (out / "log.jsonl").read_text().splitlines()
                 epochs = [r for r in map(json.loads, lines) if r["kind"] == "epoch"]
-                found[name].append({"seconds": epochs[-1]["seconds"], "epochs": epochs})
-    base = found[recipes[0]]
+                results[name].append({"seconds": epochs[-1]["seconds"], "epochs": epochs})
+    base = results[recipes[0]]
     rows = []
-    for name, runs in found.items():
+    for name, runs in results.items():
         reached = [first_below(run, last_loss(b)) for run, b in zip(runs, base, strict=True)]
         rows.append(
             {
@@ -305,17 +307,17 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]) if options.serve else options.threads)
     if options.serve:
-        serve(generator(options.serve))
+        serve(make_generator(options.serve))
         return
-    made = {
+    parts = {
         "train": lambda: train_part(options.rounds),
         "generate": lambda: generate_part(options.rounds),
         "growth": lambda: growth_part(options.rounds),
         "loss": lambda: loss_part(options.loss_rounds, tuple(options.recipes)),
     }
-    wanted = {part: made[part] for part in options.parts}
+    chosen = {part: parts[part] for part in options.parts}
     packages = ("transformers", "x-transformers", "ctranslate2")
-    save_parts("language", wanted, packages, rounds=options.rounds)
+    save_parts("language", chosen, packages, rounds=options.rounds)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Our multi-head layer beside torch's, forward and backward, interleaved in one run.
+"""Compare our multi-head layer with torch's: forward and backward, interleaved in one run.
 
     python bench/multihead.py [--rounds 40] [--threads 1]
 
-torch's layer gets its fast settings: no weights returned, causal by its flag and not by a mask, and
-both orders of the input; what counts is the faster of the two. Writes results/multihead.json.
+torch's layer gets its fast settings: it returns no weights and is causal by its flag, not by a
+mask. Of batch-first and time-first inputs, the faster one counts. Writes results/multihead.json.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from workings.layers import MultiHeadAttention
 SIZES = ((12, 64, 128, 4), (8, 256, 384, 6))  # batch, length, width, heads
 
 
-def contestants(
+def make_steps(
     batch: int, length: int, width: int, heads: int, causal: bool
 ) -> dict[str, Callable[[], None]]:
-    """Make steps that each take the same input through a layer and back."""
+    """Return a step (forward and backward) of each implementation, with the same weights."""
     torch.manual_seed(0)
     ours = MultiHeadAttention(width, heads)
     theirs = nn.MultiheadAttention(width, heads, batch_first=True)
@@ -41,13 +41,13 @@ def contestants(
         mixed, _ = layer(x, x, x, attn_mask=mask, is_causal=causal, need_weights=False)
         return mixed
 
-    right, *others = (
+    expected, *others = (
         ours(x, causal=causal),
         reference(theirs, x),
         reference(time_first, x_time_first).transpose(0, 1),
     )
     for other in others:
-        torch.testing.assert_close(right, other)
+        torch.testing.assert_close(expected, other)
     gradient_time_first = gradient.transpose(0, 1).contiguous()
     return {
         "workings": lambda: ours(x, causal=causal).backward(gradient),
@@ -59,13 +59,13 @@ def contestants(
 
 
 def measure(steps: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds a step, round by round; each round takes each of them, in turn first."""
+    """Return the milliseconds per step of each implementation in every round."""
     names = list(steps)
     for name in names:
         steps[name]()
     start = time.perf_counter()
     steps[names[0]]()
-    repeat = max(1, round(0.05 / (time.perf_counter() - start)))  # about 50 ms each
+    repeat = max(1, round(0.05 / (time.perf_counter() - start)))  # about 50 ms per turn
     times: dict[str, list[float]] = {name: [] for name in names}
     for i in range(rounds):
         for name in names[i % len(names) :] + names[: i % len(names)]:
@@ -85,7 +85,7 @@ def main() -> None:
     rows = []
     for batch, length, width, heads in SIZES:
         for causal in (False, True):
-            times = measure(contestants(batch, length, width, heads, causal), options.rounds)
+            times = measure(make_steps(batch, length, width, heads, causal), options.rounds)
             median = {name: statistics.median(t) for name, t in times.items()}
             fastest = min(("torch", "torch, time first"), key=median.__getitem__)
             ratios = [a / b for a, b in zip(times[fastest], times["workings"], strict=True)]

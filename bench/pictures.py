@@ -1,12 +1,11 @@
-"""How long a training step of a captioner waits for its pictures.
+"""Measure how long a training step of a captioner waits for its images.
 
     python bench/pictures.py [RECIPE …] [--steps 20] [--threads 1]
 
-Of each recipe (default: Flickr8k's two and the drawn scenes) so many steps are taken as in its
-first epoch. Waiting is all that comes before the model has its batch: pictures taken from the
-cache, changed (shifted, mirrored, brightened) and put beside their captions. Reading and decoding
-them, which is done once and kept, is not among it, and is told apart. A recipe whose pictures are
-not there is left out. Writes results/pictures.json.
+For each recipe (default: the two for Flickr8k, and the drawn scenes) it takes the first steps of an
+epoch. Waiting is everything before the model has its batch: reading images from the cache,
+augmenting them and collating them with their captions. Decoding, which is done once and cached, is
+reported separately. A recipe whose images are missing is left out. Writes results/pictures.json.
 """
 
 import argparse
@@ -26,33 +25,33 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 NAMES = ("flickr8k-attention", "flickr8k-vector", "scenes")
 
 
-def measured(path: Path, steps: int) -> dict[str, Any]:
-    """Take steps; how long each waited for its pictures, and took in all."""
-    began = time.perf_counter()
+def measure(path: Path, steps: int) -> dict[str, Any]:
+    """Return how long a training step takes, and how long it waits for its images."""
+    start = time.perf_counter()
     task, device = Captioning.from_recipe(read_recipe(path)), torch.device("cpu")
-    opened = time.perf_counter() - began
-    update = build_optimizer(task.model.train(), task.recipe.train)
-    waited = whole = 0.0
+    open_seconds = time.perf_counter() - start
+    optimizer = build_optimizer(task.model.train(), task.recipe.train)
+    waiting = total = 0.0
     batches = task.batches(0)[: steps + 1]
     for number, batch in enumerate(batches):
         start = time.perf_counter()
-        about, target, following = task.collate("train", batch, device)
-        there = time.perf_counter()
-        update.zero_grad(set_to_none=True)
-        loss = task.model(about, target, following, task.recipe.train.label_smoothing)
+        source, target, labels = task.collate("train", batch, device)
+        ready = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss = task.model(source, target, labels, task.recipe.train.label_smoothing)
         torch.autograd.backward(loss / task.weight(batch))
-        update.step()
-        if number:  # the first one is for warming up
-            waited += there - start
-            whole += time.perf_counter() - start
-    taken = len(batches) - 1
+        optimizer.step()
+        if number:  # the first step warms up
+            waiting += ready - start
+            total += time.perf_counter() - start
+    count = len(batches) - 1
     return {
         "recipe": path.stem,
         "pictures in a step": len(batches[0]),
-        "ms a step": round(1e3 * whole / taken, 1),
-        "ms waiting": round(1e3 * waited / taken, 2),
-        "waiting, %": round(100 * waited / whole, 2),
-        "s to open": round(opened, 1),
+        "ms a step": round(1e3 * total / count, 1),
+        "ms waiting": round(1e3 * waiting / count, 2),
+        "waiting, %": round(100 * waiting / total, 2),
+        "s to open": round(open_seconds, 1),
     }
 
 
@@ -66,12 +65,12 @@ def main() -> None:
     rows = []
     for path in options.recipes or [RECIPES / f"{name}.toml" for name in NAMES]:
         try:
-            rows.append(measured(path, options.steps))
+            rows.append(measure(path, options.steps))
         except UserError as error:
             print(f"{path.stem} is left out: {error}")
     if not rows:
         raise SystemExit("nothing was measured")
-    show("waiting for pictures", rows)
+    show("Waiting for images", rows)
     save("pictures", {**environment(), "steps": options.steps, "rows": rows})
 
 

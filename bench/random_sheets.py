@@ -1,4 +1,4 @@
-"""A random sheet of each kind."""
+"""Random problem sheets of each kind."""
 
 from collections.abc import Callable
 
@@ -21,18 +21,18 @@ Rng = np.random.Generator
 
 
 class Draw:
-    """Numbers that somebody would work by hand: small whole ones, or one or two decimals."""
+    """A source of numbers as in hand-worked problems: small, with at most two decimals."""
 
     def __init__(self, rng: Rng) -> None:
         self.rng = rng
         self.decimals = int(rng.choice([0, 0, 1, 2]))
         self.positive = False
 
-    def size(self, least: int = 2, most: int = 4) -> int:
-        return int(self.rng.integers(least, most + 1))
+    def size(self, low: int = 2, high: int = 4) -> int:
+        return int(self.rng.integers(low, high + 1))
 
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
 
     def matrix(self, rows: int, columns: int) -> Matrix:
         if self.decimals == 0:
@@ -48,26 +48,28 @@ class Draw:
 
 
 def random_sheet(rng: Rng) -> tuple[Sheet, Worked]:
-    """Draw a sheet, attention half of the time, and work it honestly."""
+    """Draw a sheet, in half of the cases attention, and solve it correctly."""
     while True:
         draw = Draw(rng)
         sheet = KINDS["attention" if draw.chance(0.5) else str(rng.choice(list(KINDS)))](draw)
         sheet.columns = draw.chance(0.4)
-        claimable = [key for key in sheet.ways if key not in sheet.inner]
+        claimable = [key for key in sheet.steps if key not in sheet.inner]
         sheet.claimed = claimable
         if draw.chance(0.4):
-            some = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
-            sheet.claimed = [k for k, c in zip(claimable, some, strict=True) if c] or claimable[-1:]
+            is_claimed = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
+            sheet.claimed = [
+                k for k, c in zip(claimable, is_claimed, strict=True) if c
+            ] or claimable[-1:]
         try:
             return sheet, work(sheet)
-        except ValueError:  # a variance rounded to 0, say: nobody would get further
+        except ValueError:  # for example a variance that was rounded to 0
             continue
 
 
 def _attention(draw: Draw) -> Sheet:
     heads = int(draw.rng.choice([1, 1, 2]))
     normalizer = str(draw.rng.choice(["softmax"] * 8 + ["sigmoid", "sum"]))
-    draw.positive = normalizer == "sum"  # a sum of both signs may be anything, zero too
+    draw.positive = normalizer == "sum"  # with both signs the sum could be zero
     n, d = draw.size(), draw.size()
     given = {"X": draw.matrix(n, d)}
     m, e = n, d
@@ -124,22 +126,22 @@ def attention_steps(
     prefix: str,
     x: str,
     widths: tuple[int, int],
-    normalise: Callable[[Matrix], Matrix],
+    normalize: Callable[[Matrix], Matrix],
 ) -> None:
-    """Lay attention's steps out in a sheet."""
+    """Add the steps of attention to a sheet."""
     k, v = widths
-    given, ways, sheet.prefix = sheet.given, sheet.ways, prefix
-    asked = "context" if "context" in given else x
+    given, steps, sheet.prefix = sheet.given, sheet.steps, prefix
+    key_source = "context" if "context" in given else x
     sheet.constants |= {f"I{width}": np.eye(width) for width in (k, v)}
-    for name, source, width in (("Q", x, k), ("K", asked, k), ("V", asked, v)):
+    for name, source, width in (("Q", x, k), ("K", key_source, k), ("V", key_source, v)):
         weight = f"W_{name}" if f"W_{name}" in given else f"I{width}"
         bias = f"b_{name}" if f"b_{name}" in given else None
-        ways[f"{prefix}{name}"] = Product(((source, weight),), bias)
+        steps[f"{prefix}{name}"] = Product(((source, weight),), bias)
     if sheet.heads > 1:
         for name, width in (("Q", k), ("K", k), ("V", v)):
             for h in range(sheet.heads):
                 part = width // sheet.heads
-                ways[f"{prefix}{name}.{h + 1}"] = _part(f"{prefix}{name}", h * part, part)
+                steps[f"{prefix}{name}.{h + 1}"] = _part(f"{prefix}{name}", h * part, part)
                 sheet.inner.add(f"{prefix}{name}.{h + 1}")
     mask, scale = True if sheet.mask is None else sheet.mask, sheet.scale or 1.0
 
@@ -147,20 +149,22 @@ def attention_steps(
         return f"{prefix}{name}{end}"
 
     for end in sheet.ends:
-        ways[key("scores", end)] = lambda env, e=end: env[key("Q", e)] @ env[key("K", e)].T
+        steps[key("scores", end)] = lambda env, e=end: env[key("Q", e)] @ env[key("K", e)].T
     for end in sheet.ends:
-        ways[key("scaled", end)] = lambda env, e=end: env[key("scores", e)] / scale
+        steps[key("scaled", end)] = lambda env, e=end: env[key("scores", e)] / scale
     for end in sheet.ends:
-        ways[key("masked", end)] = lambda env, e=end: np.where(mask, env[key("scaled", e)], -np.inf)
+        steps[key("masked", end)] = lambda env, e=end: np.where(
+            mask, env[key("scaled", e)], -np.inf
+        )
     for end in sheet.ends:
-        ways[key("weights", end)] = lambda env, e=end: normalise(env[key("masked", e)])
+        steps[key("weights", end)] = lambda env, e=end: normalize(env[key("masked", e)])
     for end in sheet.ends:
-        ways[key("mixed", end)] = Product(((key("weights", end), key("V", end)),))
+        steps[key("mixed", end)] = Product(((key("weights", end), key("V", end)),))
     if sheet.heads > 1:
-        ways[f"{prefix}mixed"] = lambda env: np.hstack([env[key("mixed", e)] for e in sheet.ends])
+        steps[f"{prefix}mixed"] = lambda env: np.hstack([env[key("mixed", e)] for e in sheet.ends])
     weight = "W_O" if "W_O" in given else f"I{v}"
     bias = "b_O" if "b_O" in given else None
-    ways[f"{prefix}output"] = Product(((f"{prefix}mixed", weight),), bias)
+    steps[f"{prefix}output"] = Product(((f"{prefix}mixed", weight),), bias)
 
 
 def _part(key: str, start: int, width: int) -> Callable[[Env], Matrix]:
@@ -174,32 +178,32 @@ def _positions(draw: Draw) -> Sheet:
     sheet.settings = {"count": count, "width": width, "base": base}
     columns = np.arange(width)
     angles = np.arange(count)[:, None] / base ** ((columns - columns % 2) / width)
-    sheet.ways["angles"] = lambda _env: angles
-    sheet.ways["encoding"] = lambda env: np.where(
+    sheet.steps["angles"] = lambda _env: angles
+    sheet.steps["encoding"] = lambda env: np.where(
         columns % 2 == 0, np.sin(env["angles"]), np.cos(env["angles"])
     )
     return sheet
 
 
 def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: float) -> None:
-    """Lay a layer norm's steps out."""
-    ways, given = sheet.ways, sheet.given
+    """Add the steps of a layer norm to a sheet."""
+    steps, given = sheet.steps, sheet.given
 
     def output(env: Env) -> Matrix:
         return env[f"{prefix}normalised"] * given.get(gamma, 1.0) + given.get(beta, 0.0)
 
-    ways[f"{prefix}mean"] = lambda env: env[x].mean(1, keepdims=True)
-    ways[f"{prefix}variance"] = lambda env: ((env[x] - env[f"{prefix}mean"]) ** 2).mean(
+    steps[f"{prefix}mean"] = lambda env: env[x].mean(1, keepdims=True)
+    steps[f"{prefix}variance"] = lambda env: ((env[x] - env[f"{prefix}mean"]) ** 2).mean(
         1, keepdims=True
     )
-    ways[f"{prefix}normalised"] = lambda env: (
+    steps[f"{prefix}normalised"] = lambda env: (
         (env[x] - env[f"{prefix}mean"]) / np.sqrt(env[f"{prefix}variance"] + eps)
     )
-    ways[f"{prefix}output"] = output
+    steps[f"{prefix}output"] = output
 
 
-def _uneven(draw: Draw, rows: int, columns: int) -> Matrix:
-    """Draw vectors that have a variance."""
+def _varied_matrix(draw: Draw, rows: int, columns: int) -> Matrix:
+    """Draw vectors with a variance above zero."""
     x = draw.matrix(rows, columns)
     x[:, 0] = x.max(1) + 1
     return x
@@ -207,7 +211,7 @@ def _uneven(draw: Draw, rows: int, columns: int) -> Matrix:
 
 def _layer_norm(draw: Draw) -> Sheet:
     n, d = draw.size(), draw.size()
-    sheet = Sheet("layer_norm", {"X": _uneven(draw, n, d)}, draw.style())
+    sheet = Sheet("layer_norm", {"X": _varied_matrix(draw, n, d)}, draw.style())
     for name in ("gamma", "beta"):
         if draw.chance(0.6):
             sheet.given[name] = draw.matrix(1, d)
@@ -232,7 +236,7 @@ def _recurrent(draw: Draw, kind: str) -> Sheet:
         else:
             sheet.constants[state] = np.zeros((1, h))
     for t in range(times):
-        sheet.ways[f"x.{t + 1}"] = lambda env, t=t: env["X"][t : t + 1]
+        sheet.steps[f"x.{t + 1}"] = lambda env, t=t: env["X"][t : t + 1]
         sheet.inner.add(f"x.{t + 1}")
     return sheet
 
@@ -242,27 +246,29 @@ def _rnn(draw: Draw) -> Sheet:
     bias = "b" if "b" in sheet.given else None
     for t in range(1, len(sheet.given["X"]) + 1):
         before = f"h.{t - 1}" if t > 1 else "h0"
-        sheet.ways[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
-        sheet.ways[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
+        sheet.steps[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
+        sheet.steps[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
     return sheet
 
 
 def _lstm(draw: Draw) -> Sheet:
     sheet = _recurrent(draw, "lstm")
-    ways, width = sheet.ways, len(sheet.given["W_h"])
+    steps, width = sheet.steps, len(sheet.given["W_h"])
     for k, gate in enumerate(GATES):
         for name in {"W_x", "W_h", "b"} & set(sheet.given):
-            ways[f"{name}{gate}"] = _part(name, k * width, width)
+            steps[f"{name}{gate}"] = _part(name, k * width, width)
             sheet.inner.add(f"{name}{gate}")
     for t in range(1, len(sheet.given["X"]) + 1):
         h, c = (f"h.{t - 1}", f"c.{t - 1}") if t > 1 else ("h0", "c0")
         for gate, squash in GATES.items():
             pairs = ((f"x.{t}", f"W_x{gate}"), (h, f"W_h{gate}"))
-            ways[f"{gate}.{t}"] = Product(pairs, f"b{gate}" if "b" in sheet.given else None, squash)
-        ways[f"c.{t}"] = lambda env, t=t, c=c: (
+            steps[f"{gate}.{t}"] = Product(
+                pairs, f"b{gate}" if "b" in sheet.given else None, squash
+            )
+        steps[f"c.{t}"] = lambda env, t=t, c=c: (
             env[f"f.{t}"] * env[c] + env[f"i.{t}"] * env[f"g.{t}"]
         )
-        ways[f"h.{t}"] = lambda env, t=t: env[f"o.{t}"] * np.tanh(env[f"c.{t}"])
+        steps[f"h.{t}"] = lambda env, t=t: env[f"o.{t}"] * np.tanh(env[f"c.{t}"])
     return sheet
 
 
@@ -273,20 +279,20 @@ def _additive(draw: Draw) -> Sheet:
     given = {"s": draw.matrix(1, a), "H": draw.matrix(n, b)}
     given |= {"W_s": draw.matrix(a, k), "W_h": draw.matrix(b, k), "v": draw.matrix(1, k)}
     sheet = Sheet("additive", given, draw.style())
-    sheet.ways["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
-    sheet.ways["scores"] = lambda env: env["v"] @ env["hidden"].T
-    sheet.ways["weights"] = lambda env: NORMALIZERS["softmax"](env["scores"])
-    sheet.ways["mixed"] = Product((("weights", "H"),))
+    sheet.steps["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
+    sheet.steps["scores"] = lambda env: env["v"] @ env["hidden"].T
+    sheet.steps["weights"] = lambda env: NORMALIZERS["softmax"](env["scores"])
+    sheet.steps["mixed"] = Product((("weights", "H"),))
     return sheet
 
 
 def feed_forward_steps(sheet: Sheet, prefix: str, x: str, activation: str) -> None:
-    """Lay the feed-forward steps out."""
-    ways, given = sheet.ways, sheet.given
-    ways[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
-    ways[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
+    """Add the steps of a feed-forward layer to a sheet."""
+    steps, given = sheet.steps, sheet.given
+    steps[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
+    steps[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
     outer = ((f"{prefix}activated", "W_2"),)
-    ways[f"{prefix}output"] = Product(outer, "b_2" if "b_2" in given else None)
+    steps[f"{prefix}output"] = Product(outer, "b_2" if "b_2" in given else None)
 
 
 def _feed_forward_givens(draw: Draw, given: Env, d: int, o: int) -> None:
@@ -310,7 +316,7 @@ def _feed_forward(draw: Draw) -> Sheet:
 def _block(draw: Draw) -> Sheet:
     heads = int(draw.rng.choice([1, 2]))
     n, d = draw.size(2, 3), 2 * heads if draw.chance(0.7) else 4
-    sheet = Sheet("block", {"X": _uneven(draw, n, d)}, draw.style(), heads=heads)
+    sheet = Sheet("block", {"X": _varied_matrix(draw, n, d)}, draw.style(), heads=heads)
     given = sheet.given
     _projections(draw, given, (d, d), (d, d), heads)
     given["W_O"] = draw.matrix(d, d)
@@ -322,13 +328,13 @@ def _block(draw: Draw) -> Sheet:
     order, eps = ("pre" if draw.chance(0.5) else "post"), 0.01
     activation = "relu" if draw.chance(0.7) else "gelu"
     sheet.settings |= {"order": order, "eps": eps, "activation": activation}
-    pre, ways = order == "pre", sheet.ways
+    pre, steps = order == "pre", sheet.steps
 
     def norm(which: int, x: str) -> None:
         norm_steps(sheet, f"norm_{which}.", x, f"gamma_{which}", f"beta_{which}", eps)
 
     def add(which: int, a: str, b: str) -> None:
-        ways[f"add_{which}"] = lambda env: env[a] + env[b]
+        steps[f"add_{which}"] = lambda env: env[a] + env[b]
 
     if pre:
         norm(1, "X")

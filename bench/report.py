@@ -1,4 +1,4 @@
-"""What the benchmarks share: where they ran, peak memory, a table, a file in results/."""
+"""Helpers of all benchmarks: environment, peak memory, tables, and files in results/."""
 
 import json
 import os
@@ -22,7 +22,7 @@ MIB = 2**20
 
 
 def environment() -> dict[str, Any]:
-    """Say what the figures depend on, and nothing about whose machine it was."""
+    """Return what the figures depend on, without identifying the machine."""
     return {
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -32,31 +32,31 @@ def environment() -> dict[str, Any]:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The versions of the peers that are installed."""
-    found = {}
+    """Return the versions of those packages that are installed."""
+    installed = {}
     for name in packages:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed
 
 
 def ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
-    """How many times as long theirs took: the median of the rounds' ratios."""
+    """Return the median over the rounds of their time divided by ours."""
     return statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
 
 
-def run_apart(*command: str) -> str:
-    """Run a script in a process of its own; return what it prints."""
+def run_script(*command: str) -> str:
+    """Run a script in a separate process; return its output."""
     done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
 def peak_mib(step: Callable[[], Any]) -> float | None:
-    """Take a step; return how far it drove this process's memory, in MiB. Only Linux tells."""
+    """Run a step; return the peak of the memory it needed, in MiB; None except on Linux."""
     before = _status("VmRSS")
     if before is None:
         return None
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     step()
     return ((_status("VmHWM") or 0) - before) / MIB
 
@@ -69,7 +69,7 @@ def _status(field: str) -> int | None:
 
 
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the rows as a table, a column a key."""
+    """Print the rows as a table with one column per key."""
     table = Table(box=SIMPLE)
     for name in rows[0]:
         table.add_column(name, justify="right")
@@ -88,17 +88,17 @@ def save(name: str, result: Mapping[str, Any]) -> None:
 
 def save_parts(
     name: str,
-    made: Mapping[str, Callable[[], list[dict[str, Any]]]],
+    parts: Mapping[str, Callable[[], list[dict[str, Any]]]],
     packages: Sequence[str],
-    **told: Any,
+    **settings: Any,
 ) -> None:
-    """Measure part after part; show each, and write it into results/NAME.json beside the others."""
+    """Measure each part, print it, and write it into results/NAME.json next to the others."""
     path = RESULTS / f"{name}.json"
     result = json.loads(path.read_text()) if path.exists() else {}
-    for part, measure in made.items():
+    for part, measure in parts.items():
         rows = measure()
         show(part, rows)
-        result[part] = {**environment(), **versions(*packages), **told, "rows": rows}
+        result[part] = {**environment(), **versions(*packages), **settings, "rows": rows}
         save(name, result)
 
 

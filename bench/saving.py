@@ -1,11 +1,11 @@
-"""What saving a checkpoint costs a training: the time until `save` returns, and the steps after it.
+"""Measure what a checkpoint costs: the time until `save` returns, and of the steps after it.
 
     python bench/saving.py [--rounds 20] [--threads 1]
 
-A Transformer of about 3 million parameters with an average of its weights, steps of about 100 ms,
-a checkpoint every 20 of them. Stretches of 20 steps with a checkpoint at their beginning alternate
-with stretches without one, in turn first. On a busy machine the milliseconds are the neighbours' as
-much as ours: `computing` is what the training's own thread worked. Writes results/saving.json.
+A Transformer of about 3 million parameters with averaged weights, steps of about 100 ms, and a
+checkpoint every 20 steps. Runs of 20 steps with a checkpoint alternate with runs without one. On a
+busy machine wall time includes other processes: `computing` is the CPU time of the training thread.
+Writes results/saving.json.
 """
 
 import argparse
@@ -29,9 +29,9 @@ EVERY = 20  # steps between checkpoints
 
 
 def trainer_in(folder: Path) -> Trainer:
-    """Make a training of random words."""
-    draw = torch.Generator().manual_seed(0)
-    words = torch.randint(8000, (1280, 64), generator=draw).tolist()
+    """Return a trainer on random words."""
+    generator = torch.Generator().manual_seed(0)
+    words = torch.randint(8000, (1280, 64), generator=generator).tolist()
     examples = tuple(
         Example(" ".join(f"w{word}" for word in text), "ab"[i % 2]) for i, text in enumerate(words)
     )
@@ -46,8 +46,8 @@ def trainer_in(folder: Path) -> Trainer:
     return Trainer(task, recipe.train, folder, log, 0, ProcessGroup(torch.device("cpu")))
 
 
-def stretch(trainer: Trainer, batches: list[list[int]], saving: bool) -> dict[str, float]:
-    """Seconds that 20 steps took, of these the seconds until `save` returned, and of computing."""
+def run_steps(trainer: Trainer, batches: list[list[int]], saving: bool) -> dict[str, float]:
+    """Return the seconds of 20 steps and of `save` in them, in wall and CPU time."""
     trainer.checkpoints.wait()
     start, computing = time.perf_counter(), time.thread_time()
     if saving:
@@ -73,11 +73,11 @@ def main() -> None:
         trainer = trainer_in(Path(name))
         batches = trainer.task.batches(0)
         trainer.task.model.train()
-        stretch(trainer, batches, True)
+        run_steps(trainer, batches, True)
         rounds, writing = [], []
         for i in range(options.rounds):
             order = (True, False) if i % 2 else (False, True)
-            rounds.append({saving: stretch(trainer, batches, saving) for saving in order})
+            rounds.append({saving: run_steps(trainer, batches, saving) for saving in order})
             trainer.checkpoints.wait()
             trainer.save()
             start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Random problem sheets, worked in plain numpy. Nothing here knows how the checker works.
+"""Problem sheets solved in numpy, independently of the checker.
 
-A sheet is a problem with its steps as plain functions of the matrices before them, vectors as rows,
-and with the way somebody writes the numbers down.
+A sheet is a problem with its steps as functions of earlier matrices (vectors are rows), and the
+style in which the numbers are written.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ import numpy as np
 
 Matrix = np.ndarray
 Env = dict[str, Matrix]
-Way = Callable[[Env], Matrix]
-LARGEST = 1e9  # what somebody still works with by hand
+Step = Callable[[Env], Matrix]
+MAX_VALUE = 1e9  # larger numbers are not written by hand
 
 
-def plain(x: Matrix) -> Matrix:
+def identity(x: Matrix) -> Matrix:
     return x
 
 
@@ -27,17 +27,17 @@ def sigmoid(x: Matrix) -> Matrix:
 
 
 def softmax(x: Matrix) -> Matrix:
-    """Normalise each row; a row of −∞ has no weight at all."""
-    top = x.max(1, keepdims=True)
-    e = np.exp(x - np.where(np.isfinite(top), top, 0))
+    """Normalize each row; a row of −∞ gets zeros."""
+    largest = x.max(1, keepdims=True)
+    e = np.exp(x - np.where(np.isfinite(largest), largest, 0))
     total = e.sum(1, keepdims=True)
     return e / np.where(total == 0, 1, total)
 
 
 def over_sum(x: Matrix) -> Matrix:
-    shown = np.where(np.isneginf(x), 0, x)
-    total = shown.sum(1, keepdims=True)
-    return shown / np.where(np.isneginf(x).all(1, keepdims=True), 1, total)
+    finite = np.where(np.isneginf(x), 0, x)
+    total = finite.sum(1, keepdims=True)
+    return finite / np.where(np.isneginf(x).all(1, keepdims=True), 1, total)
 
 
 def gelu(x: Matrix) -> Matrix:
@@ -60,7 +60,7 @@ class Product:
 
     pairs: tuple[tuple[str, str], ...]
     bias: str | None = None
-    then: Callable[[Matrix], Matrix] = plain
+    then: Callable[[Matrix], Matrix] = identity
 
     def __call__(self, env: Env) -> Matrix:
         total = sum(env[a] @ env[b] for a, b in self.pairs)
@@ -69,21 +69,21 @@ class Product:
 
 @dataclass(frozen=True)
 class Style:
-    """How somebody writes: so many decimals, and what is carried on to the next step."""
+    """How numbers are written: decimals, and which value the next step uses."""
 
     decimals: int
-    mode: str  # round (and carry on with that), truncate (likewise), print (round for print only)
-    strip: bool  # leaves noughts at the end out
+    mode: str  # round, truncate (the next step uses that), or print (it uses the exact value)
+    strip: bool  # drop trailing zeros
 
     def write(self, value: float) -> str:
-        """Write a number as it would stand on the sheet."""
+        """Format a number as on the sheet."""
         if np.isneginf(value):
             return "-inf"
-        if not abs(value) < LARGEST:
-            raise ValueError(f"nobody writes {value} down")
+        if not abs(value) < MAX_VALUE:
+            raise ValueError(f"{value} is too large to be written by hand")
         if self.mode == "truncate":
             unit = Decimal(1).scaleb(-self.decimals)
-            # Twelve decimals first: 2.0999999999999996 is nobody's 2.0.
+            # Round to twelve decimals first: 2.0999999999999996 is 2.1, not 2.0.
             text = f"{Decimal(f'{value:.12f}').quantize(unit, ROUND_DOWN):f}"
         else:
             text = f"{round(float(value), 12):.{self.decimals}f}"
@@ -94,15 +94,15 @@ class Style:
 
 @dataclass
 class Sheet:
-    """A problem: what is given (rows), its steps in order, which are written down, and how."""
+    """A problem: its givens, its steps in order, which of them are claimed, and the style."""
 
     kind: str
     given: Env
     style: Style
     columns: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
-    ways: dict[str, Way] = field(default_factory=dict)
-    inner: set[str] = field(default_factory=set)  # parts of other steps: never written down
+    steps: dict[str, Step] = field(default_factory=dict)
+    inner: set[str] = field(default_factory=set)  # parts of other steps, never claimed
     constants: Env = field(default_factory=dict)
     claimed: list[str] = field(default_factory=list)
     prefix: str = ""
@@ -114,13 +114,13 @@ class Sheet:
 
     @property
     def ends(self) -> list[str]:
-        """What the keys of the heads' steps end in."""
+        """Return the suffixes of the heads' step keys."""
         return [f".{h}" for h in range(1, self.heads + 1)] if self.heads > 1 else [""]
 
 
 @dataclass
 class Worked:
-    """What came out: the numbers as they were carried on, and as they were written."""
+    """A solved sheet: the numbers that later steps used, and the numbers as written."""
 
     env: Env
     texts: dict[str, list[list[str]]]
@@ -128,50 +128,50 @@ class Worked:
 
 def work(
     sheet: Sheet,
-    instead: dict[str, Way] | None = None,
+    replaced: dict[str, Step] | None = None,
     spoil: Callable[[str, list[list[str]]], list[list[str]]] | None = None,
 ) -> Worked:
-    """Work a sheet, some steps in another way, some numbers spoiled in writing."""
+    """Solve a sheet, with some steps replaced or some written numbers changed by `spoil`."""
     env, texts = {**sheet.given, **sheet.constants}, {}
-    for key, way in sheet.ways.items():
+    for key, step in sheet.steps.items():
         with np.errstate(all="ignore"):
-            exact = env[key] = (instead or {}).get(key, way)(env)
+            exact = env[key] = (replaced or {}).get(key, step)(env)
         if key not in sheet.claimed:
             continue
-        honest = [[sheet.style.write(v) for v in row] for row in exact]
-        texts[key] = honest if spoil is None else spoil(key, honest)
-        written = np.array([[float(t) for t in row] for row in texts[key]])
-        if sheet.style.mode == "print":  # only what was spoiled is carried on as written
-            spoiled = np.array(texts[key]) != np.array(honest)
-            env[key] = np.where(spoiled, written, exact)
+        correct = [[sheet.style.write(v) for v in row] for row in exact]
+        texts[key] = correct if spoil is None else spoil(key, correct)
+        claimed_values = np.array([[float(t) for t in row] for row in texts[key]])
+        if sheet.style.mode == "print":  # only changed numbers are used as written
+            is_changed = np.array(texts[key]) != np.array(correct)
+            env[key] = np.where(is_changed, claimed_values, exact)
         else:
-            env[key] = written
+            env[key] = claimed_values
     return Worked(env, texts)
 
 
 def to_toml(sheet: Sheet, worked: Worked) -> str:
-    """Write the problem file."""
+    """Format a solved sheet as a problem file."""
     lines = [f'kind = "{sheet.kind}"', f'vectors = "{"columns" if sheet.columns else "rows"}"']
     lines += [f"{name} = {_toml(value)}" for name, value in sheet.settings.items()]
     if sheet.kind == "attention" or sheet.kind == "block":
         mask = sheet.mask
         if mask is not None and "mask" not in sheet.settings:
-            turned = mask.T if sheet.columns else mask
-            lines.append(f"mask = {turned.astype(int).tolist()}")
+            oriented = mask.T if sheet.columns else mask
+            lines.append(f"mask = {oriented.astype(int).tolist()}")
     lines.append("[given]")
     for name, cells in sheet.given.items():
-        turned = cells.T if sheet.columns else cells
-        flat = len(cells) == 1 and name not in ("X", "context", "H")
-        lines.append(f"{name} = {_toml((cells[0] if flat else turned).tolist())}")
+        oriented = cells.T if sheet.columns else cells
+        is_vector = len(cells) == 1 and name not in ("X", "context", "H")
+        lines.append(f"{name} = {_toml((cells[0] if is_vector else oriented).tolist())}")
     tables: dict[str, list[str]] = {}
     for key, texts in worked.texts.items():
-        *place, name = key.split(".")
-        if name.isdigit():  # attention.scores.2 stands under claim.attention.head.2
-            *place, name, part = key.split(".")
-            place = [*place, sheet.parts, part]
+        *path, name = key.split(".")
+        if name.isdigit():  # attention.scores.2 is claim.attention.head.2.scores
+            *path, name, part = key.split(".")
+            path = [*path, sheet.parts, part]
         rows = list(zip(*texts, strict=True)) if sheet.columns else texts
         cells = ", ".join(f"[{', '.join(_cell(t) for t in row)}]" for row in rows)
-        tables.setdefault(".".join(("claim", *place)), []).append(f"{name} = [{cells}]")
+        tables.setdefault(".".join(("claim", *path)), []).append(f"{name} = [{cells}]")
     for table in sorted(tables):
         lines += [f"[{table}]", *tables[table]]
     return "\n".join(lines) + "\n"

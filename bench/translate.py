@@ -1,21 +1,21 @@
-"""Translators beside JoeyNMT and Hugging Face's Marian: training steps, and beam search.
+"""Compare translators with JoeyNMT and Hugging Face's Marian: training steps and beam search.
 
     python bench/translate.py [--parts train decode] [--rounds 7] [--threads 1]
     python bench/translate.py --parts decode --run RUN --sentences 300
 
-What is not installed is left out: `pip install '.[bench,fast]' joeynmt 'importlib_metadata<8.6'`
-(JoeyNMT asks for older versions of packages that others here want newer: give it an environment of
-its own). Contestants take turns; a ratio is the median of the rounds' ratios.
+Packages that are not installed are skipped: `pip install '.[bench,fast]' joeynmt
+'importlib_metadata<8.6'` (JoeyNMT needs older versions of some packages: use a separate
+environment). Implementations take turns; a ratio is the median of the rounds' ratios.
 
-- train: target tokens a second, on batches of 4,096 tokens, padding among them. Everyone has 4 + 4
-  layers, width 128, feed-forward 256, 4 heads, a vocabulary of 9,000 that both languages and the
-  output share, dropout 0.1, label smoothing 0.1, and fused AdamW, and the same ids.
-- decode: sentences of Multi30k's test_2016 a second, the best of 5 beams, ids in and ids out, by
-  one model of that shape, with its norms after the layers as Marian has them; a process each. It is
-  trained for an epoch and kept in --run, if it is not there. Everyone has the batches that suit it
-  best, of sentences of like length (`searching.AT_ONCE`). Hugging Face searches to the same end as
-  ours (`early_stopping` "never"), without a length penalty, since its own divides by another
-  number: both must find the same. JoeyNMT stops by its own rule, and finds the same less often.
+- train: target tokens per second on batches of 4,096 tokens, padding included. All have 4 + 4
+  layers, width 128, feed-forward 256, 4 heads, one vocabulary of 9,000 shared by both languages and
+  the output, dropout 0.1, label smoothing 0.1, fused AdamW, and the same ids.
+- decode: sentences of Multi30k's test_2016 per second, 5 beams, ids in and ids out, with one model
+  of that shape and post-norm blocks as in Marian; each in its own process. The model is trained for
+  an epoch and kept in --run. Each implementation gets the batch size with which it is fastest
+  (`beam_engines.BATCH_SIZES`), of sentences of similar length. Hugging Face searches as long as
+  ours (`early_stopping` "never") and without a length penalty, since its penalty differs: both must
+  find the same. JoeyNMT has its own stopping rule and finds the same less often.
 
 Writes results/translate.json, part by part.
 """
@@ -34,9 +34,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from apart import clock, in_turn, serve
+from beam_engines import BATCH_SIZES, SEARCHES, joey_model, make_searcher, sources
+from processes import clock, run_in_turn, serve
 from report import ratio, save_parts
-from searching import AT_ONCE, SEARCHES, joey_model, searcher, sources
 from workings.models.translation import SentenceBatch, Translator, build_translator
 from workings.tasks.translation import Translation
 from workings.training.runs import load_as
@@ -44,29 +44,29 @@ from workings.training.runs import load_as
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS = 9000, 128, 256, 4, 4
 PAD, START, STOP = 0, 1, 3
 DROPOUT = SMOOTHING = 0.1
-TOKENS, LONGEST = 4096, 20
+TOKENS, MAX_LENGTH = 4096, 20
 Step = Callable[[], None]
 ROOT = Path(__file__).parents[1]
 
 
 def batch() -> tuple[SentenceBatch, Tensor]:
-    """Sources and targets of 14 to 20 tokens, the targets with their stop."""
-    draw = torch.Generator().manual_seed(0)
-    rows = TOKENS // LONGEST
+    """Return sources and targets of 14 to 20 tokens, the targets with their stop token."""
+    generator = torch.Generator().manual_seed(0)
+    rows = TOKENS // MAX_LENGTH
 
-    def some() -> tuple[Tensor, Tensor]:
-        lengths = torch.randint(14, LONGEST + 1, (rows,), generator=draw)
-        ids = torch.randint(4, VOCABULARY, (rows, LONGEST), generator=draw)
-        ids.masked_fill_(torch.arange(LONGEST) >= lengths.unsqueeze(1), PAD)
+    def sentences() -> tuple[Tensor, Tensor]:
+        lengths = torch.randint(14, MAX_LENGTH + 1, (rows,), generator=generator)
+        ids = torch.randint(4, VOCABULARY, (rows, MAX_LENGTH), generator=generator)
+        ids.masked_fill_(torch.arange(MAX_LENGTH) >= lengths.unsqueeze(1), PAD)
         ids[torch.arange(rows), lengths - 1] = STOP
         return ids, lengths
 
-    target, _ = some()
-    return SentenceBatch(*some()), target
+    target, _ = sentences()
+    return SentenceBatch(*sentences()), target
 
 
-def shifted(target: Tensor) -> Tensor:
-    """What the decoder reads: everything a place later, behind the start."""
+def shift_right(target: Tensor) -> Tensor:
+    """Return the decoder's input: the target after a start token, without its last token."""
     return torch.cat((torch.full((len(target), 1), START), target[:, :-1]), 1)
 
 
@@ -104,14 +104,14 @@ def marian(positions: int = 512) -> nn.Module:
 # -- training steps --------------------------------------------------------------------------------
 
 
-def stepping(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
+def make_step(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
     model.train()
-    optimiser = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=True)
 
     def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss())
-        optimiser.step()
+        optimizer.step()
 
     return step
 
@@ -119,7 +119,7 @@ def stepping(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
 def our_step() -> Step:
     (source, target), model = batch(), ours()
     count = int((target != PAD).sum())
-    return stepping(model, lambda: model(source, shifted(target), target, SMOOTHING) / count)
+    return make_step(model, lambda: model(source, shift_right(target), target, SMOOTHING) / count)
 
 
 def marian_step() -> Step:
@@ -127,36 +127,36 @@ def marian_step() -> Step:
     mask = (source.ids != PAD).long()
 
     def loss() -> Tensor:
-        scores = model(
-            input_ids=source.ids, attention_mask=mask, decoder_input_ids=shifted(target)
+        logits = model(
+            input_ids=source.ids, attention_mask=mask, decoder_input_ids=shift_right(target)
         ).logits
         return F.cross_entropy(
-            scores.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+            logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
         )
 
-    return stepping(model, loss)
+    return make_step(model, loss)
 
 
 def joey_step() -> Step:
     (source, target) = batch()
     shape = (VOCABULARY, LAYERS, HEADS, WIDTH, HIDDEN)
     model = joey_model(*shape, dropout=DROPOUT, layer_norm="pre")
-    pad = 1  # its own
-    ids, right = source.ids.clone(), target.clone()
-    read = shifted(target)
-    for some in (ids, right, read):
-        some[some == PAD] = pad
+    pad = 1  # JoeyNMT's id of padding
+    ids, labels = source.ids.clone(), target.clone()
+    inputs = shift_right(target)
+    for tensor in (ids, labels, inputs):
+        tensor[tensor == PAD] = pad
     model.loss_function = ("crossentropy", SMOOTHING)
     count = int((target != PAD).sum())
-    given = {
+    arguments = {
         "src": ids,
-        "trg_input": read,
-        "trg": right,
+        "trg_input": inputs,
+        "trg": labels,
         "src_mask": (ids != pad).unsqueeze(1),
         "src_length": source.lengths,
-        "trg_mask": (read != pad).unsqueeze(1),
+        "trg_mask": (inputs != pad).unsqueeze(1),
     }
-    return stepping(model, lambda: model(return_type="loss", **given)[0] / count)
+    return make_step(model, lambda: model(return_type="loss", **arguments)[0] / count)
 
 
 TRAINING = {
@@ -169,22 +169,22 @@ TRAINING = {
 def train_part(rounds: int) -> list[dict[str, Any]]:
     steps = {name: make() for name, (make, package) in TRAINING.items() if find_spec(package)}
     tokens = int((batch()[1] != PAD).sum())
-    times = timed(steps, rounds)
+    times = time_steps(steps, rounds)
     return [
         {
             "who": name,
-            "tokens/s": round(tokens / statistics.median(found)),
-            "workings ×": round(ratio(found, times["workings"]), 2),
+            "tokens/s": round(tokens / statistics.median(measured)),
+            "workings ×": round(ratio(measured, times["workings"]), 2),
         }
-        for name, found in times.items()
+        for name, measured in times.items()
     ]
 
 
-def timed(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
-    """Take turns, each round beginning with another."""
+def time_steps(steps: dict[str, Step], rounds: int) -> dict[str, list[float]]:
+    """Return the times of all steps; each round starts with a different one."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
-        step()  # warm
+        step()  # warm up
     names, now = list(steps), clock()
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
@@ -211,58 +211,60 @@ SHAPE = [
     "0.1",
 ]
 SHAPE += ["--model.d_ff", str(HIDDEN), "--tokenizer.dropout", "0"]
-BRIEFLY = ["--train.epochs", "1", "--train.batch_size", "1024", "--train.average", "none"]
-TIE = 1e-3  # nats, below which rounding decides
+SHORT_TRAINING = ["--train.epochs", "1", "--train.batch_size", "1024", "--train.average", "none"]
+TIE = 1e-3  # nats: smaller differences are rounding errors
 
 
-def trained(run: Path) -> None:
-    """Train the model that all search with, if nobody has."""
+def ensure_trained(run: Path) -> None:
+    """Train the model for all implementations, unless the run exists."""
     if not (run / "result.json").exists():
         recipe = ROOT / "recipes" / "multi30k-en-de-transformer.toml"
         command = [sys.executable, "-m", "workings", "train", str(recipe), "--out", str(run)]
-        subprocess.run([*command, *SHAPE, *BRIEFLY, "--threads", "1"], check=True)
+        subprocess.run([*command, *SHAPE, *SHORT_TRAINING, "--threads", "1"], check=True)
 
 
 def decode_part(rounds: int, run: Path, count: int) -> list[dict[str, Any]]:
-    trained(run)
-    given = ["--run", str(run), "--sentences", str(count)]
+    ensure_trained(run)
+    arguments = ["--run", str(run), "--sentences", str(count)]
     commands = {
-        name: [__file__, *given, "--serve", name] for name in SEARCHES if find_spec(PACKAGES[name])
+        name: [__file__, *arguments, "--serve", name]
+        for name in SEARCHES
+        if find_spec(PACKAGES[name])
     }
-    times, found = in_turn(commands, rounds)
+    times, outputs = run_in_turn(commands, rounds)
     task = load_as(Translation, run)
-    some = sources(task, count)
+    inputs = sources(task, count)
     rows = []
-    for name, taken in times.items():
-        same = [a == b for a, b in zip(found[name], found["workings"], strict=True)]
+    for name, measured in times.items():
+        same = [a == b for a, b in zip(outputs[name], outputs["workings"], strict=True)]
         row: dict[str, Any] = {
             "who": name,
-            "sentences": len(some),
-            "sentences/s": round(len(some) / statistics.median(taken) * 1e3, 1),
-            "at once": AT_ONCE[name],
-            "tokens": sum(map(len, found[name])),
+            "sentences": len(inputs),
+            "sentences/s": round(len(inputs) / statistics.median(measured) * 1e3, 1),
+            "at once": BATCH_SIZES[name],
+            "tokens": sum(map(len, outputs[name])),
             "as ours": round(sum(same) / len(same), 4),
         }
         for peer in ("Hugging Face", "JoeyNMT"):
             if peer in times:
-                row[f"× {peer}"] = round(ratio(times[peer], taken), 2)
+                row[f"× {peer}"] = round(ratio(times[peer], measured), 2)
         rows.append(row)
-        if name != "JoeyNMT":  # which stops by its own rule
-            both = zip(some, found[name], found["workings"], strict=True)
-            for source, theirs, right in both:
-                assert theirs == right or is_tie(task.model, source, theirs, right), (name, source)
+        if name != "JoeyNMT":  # it has its own stopping rule
+            both = zip(inputs, outputs[name], outputs["workings"], strict=True)
+            for source, theirs, ours_ in both:
+                assert theirs == ours_ or is_tie(task.model, source, theirs, ours_), (name, source)
     return rows
 
 
 @torch.inference_mode()
 def is_tie(model: Translator, source: list[int], *translations: list[int]) -> bool:
-    """Whether translations are so equally likely that rounding decides between them."""
+    """Return True if the log probabilities of translations differ by rounding errors only."""
     ids = SentenceBatch(torch.tensor([source]), torch.tensor([len(source)]))
     logs = []
     for text in translations:
-        wanted = torch.tensor([[*text, STOP]])
-        chances = torch.log_softmax(model(ids, shifted(wanted)), -1)
-        logs.append(float(chances.gather(-1, wanted.unsqueeze(-1)).sum()))
+        target = torch.tensor([[*text, STOP]])
+        log_probabilities = torch.log_softmax(model(ids, shift_right(target)), -1)
+        logs.append(float(log_probabilities.gather(-1, target.unsqueeze(-1)).sum()))
     return max(logs) - min(logs) < TIE
 
 
@@ -281,15 +283,15 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]) if options.serve else options.threads)
     torch.manual_seed(0)
     if options.serve:
-        serve(searcher(options.serve, options.run, options.sentences))
+        serve(make_searcher(options.serve, options.run, options.sentences))
         return
-    made = {
+    parts = {
         "train": lambda: train_part(options.rounds),
         "decode": lambda: decode_part(options.rounds, options.run, options.sentences),
     }
-    wanted = {part: made[part] for part in options.parts}
+    chosen = {part: parts[part] for part in options.parts}
     packages = ("transformers", "joeynmt", "ctranslate2")
-    save_parts("translate", wanted, packages, rounds=options.rounds)
+    save_parts("translate", chosen, packages, rounds=options.rounds)
 
 
 if __name__ == "__main__":

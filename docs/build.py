@@ -1,7 +1,8 @@
-"""Build the site: python docs/build.py FOLDER. Offline, and every link in it leads somewhere.
+"""Build the documentation site: python docs/build.py FOLDER.
 
-Pages are docs/*.md, the notebooks, and a page of reference for each room. Links are written as on
-GitHub, to .md files, so that the sources can be read there, too.
+The pages are docs/*.md, the notebooks, and one reference page per package. The site works offline.
+Links are written to .md files, so that the sources can be read on GitHub, too; a broken link stops
+the build.
 """
 
 import json
@@ -12,73 +13,74 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path, PurePosixPath
 
-from reference import front, reference, packages
-from rendered import SHOWN, Rendered, colours, is_elsewhere, render, target
+from markdown_html import SOURCE_LANGUAGES, Page, highlight_css, is_external, render, resolve_link
+from reference import package_page, packages, reference
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
-    "Begin": ("index", "path", "why", "recipes"),
+    "Start": ("index", "path", "why", "recipes"),
     "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
     "Tasks": ("classify", "language", "translate", "caption"),
-    "Looking inside": ("explain", "cells", "classifiers"),
-    "Notebooks": ("notebooks/problem", "notebooks/inside"),
-    "Further": ("hub", "cluster", "threads"),
-    "Take part": ("extending", "design"),
+    "Look inside": ("explain", "cells", "classifiers"),
+    "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
+    "Further": ("interop", "cluster", "threads"),
+    "Develop": ("extending", "design", "decisions"),
 }
 REFERENCE = "reference/"
 STYLE, INDEX = "site.css", "index.js"
 
 
 class Site:
-    """All pages, by their source: a file, or what a page of the reference would be called."""
+    """All pages by source file; a reference page has the name of a file that does not exist."""
 
     def __init__(self) -> None:
-        self.pages: dict[Path, Rendered] = {}
+        self.pages: dict[Path, Page] = {}
         for name in (name for names in NAVIGATION.values() for name in names):
             source, text = _source(name)
             self.pages[source] = render(text, PurePosixPath(f"{name}.html"))
-        texts = {"workings": front()} | {room: reference(room) for room in packages()}
+        texts = {"workings": package_page()} | {name: reference(name) for name in packages()}
         for name, text in texts.items():
             path = PurePosixPath(f"{REFERENCE}{name}.html")
             self.pages[DOCS / f"{REFERENCE}{name}.md"] = render(text, path, trusted=False)
-        for file in [file for file in self._linked() if file.suffix in SHOWN and file.is_file()]:
-            self.pages.setdefault(file, _shown(file))
+        for file in list(self._linked_files()):
+            if file.suffix in SOURCE_LANGUAGES and file.is_file():
+                self.pages.setdefault(file, _source_page(file))
 
-    def _linked(self) -> Iterator[Path]:
-        """Every file of the repository that some page leads to."""
+    def _linked_files(self) -> Iterator[Path]:
+        """Yield every file of the repository that a page links to."""
         for source, page in self.pages.items():
             for address in page.links:
-                if not is_elsewhere(address):
-                    yield target(address, source)[0]
+                if not is_external(address):
+                    yield resolve_link(address, source)[0]
 
-    def faults(self) -> Iterator[str]:
-        """Tell every link that leads nowhere, and every page that the navigation has forgotten."""
+    def find_errors(self) -> Iterator[str]:
+        """Yield every broken link, and every page that is missing from the navigation."""
         for source, page in self.pages.items():
-            for address in filter(lambda a: not is_elsewhere(a), page.links):
-                file, anchor = target(address, source)
-                there = self.pages.get(file)
-                if there is None and not (file.is_file() and ROOT in file.parents):
-                    yield f"{source.relative_to(ROOT)}: {address}: there is no such file"
-                elif there is not None and anchor and anchor not in there.anchors:
+            for address in filter(lambda a: not is_external(a), page.links):
+                file, anchor = resolve_link(address, source)
+                linked = self.pages.get(file)
+                if linked is None and not (file.is_file() and ROOT in file.parents):
+                    yield f"{source.relative_to(ROOT)}: {address}: no such file"
+                elif linked is not None and anchor and anchor not in linked.anchors:
                     yield f"{source.relative_to(ROOT)}: {address}: no such heading"
         for source in {*DOCS.glob("*.md"), *DOCS.glob("notebooks/*.ipynb")} - set(self.pages):
-            yield f"{source.relative_to(ROOT)}: in no part of NAVIGATION (docs/build.py)"
+            yield f"{source.relative_to(ROOT)}: missing in NAVIGATION of docs/build.py"
 
     def write(self, folder: Path) -> None:
-        """Write pages, what they link to, the look and the index of the search."""
-        if (folder / INDEX).is_file():  # a site of before
+        """Write the pages, the files they link to, the style and the search index."""
+        if (folder / INDEX).is_file():  # an earlier build
             shutil.rmtree(folder)
         for page in self.pages.values():
-            _write(folder / page.path, self._framed(page))
+            _write(folder / page.path, self._to_html(page))
         notebooks = {source for source in self.pages if source.suffix == ".ipynb"}
-        for file in {*self._linked()} - set(self.pages) | notebooks:
-            path = folder / _place(file)
+        for file in {*self._linked_files()} - set(self.pages) | notebooks:
+            path = folder / _site_path(file)
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, path)
-        style = (DOCS / "look" / STYLE).read_text(encoding="utf-8")
-        _write(folder / STYLE, style + colours())
-        shutil.copy(DOCS / "look" / "search.js", folder)
+        style = (DOCS / "assets" / STYLE).read_text(encoding="utf-8")
+        _write(folder / STYLE, style + highlight_css())
+        shutil.copy(DOCS / "assets" / "search.js", folder)
         _write(folder / INDEX, f"window.pages = {json.dumps(list(self._index()))};\n")
 
     def _index(self) -> Iterator[dict[str, object]]:
@@ -91,7 +93,7 @@ class Site:
                 "words": page.words,
             }
 
-    def _framed(self, page: Rendered) -> str:
+    def _to_html(self, page: Page) -> str:
         up = "../" * (len(page.path.parts) - 1)
         return f"""<!doctype html>
 <html lang="en">
@@ -103,11 +105,11 @@ class Site:
 <link rel="stylesheet" href="{up}{STYLE}">
 </head>
 <body data-up="{up}">
-<a class="skip" href="#content">To the text</a>
+<a class="skip" href="#content">Skip to content</a>
 <header>
 <a class="name" href="{up}index.html">workings</a>
 <label>Search <input type="search" id="search" autocomplete="off"></label>
-<ul id="found" aria-live="polite"></ul>
+<ul id="results" aria-live="polite"></ul>
 </header>
 <details class="menu"><summary>Pages</summary></details>
 <nav aria-label="Pages">{self._navigation(page, up)}</nav>
@@ -121,20 +123,22 @@ class Site:
 </html>
 """
 
-    def _navigation(self, current: Rendered, up: str) -> str:
+    def _navigation(self, current: Page, up: str) -> str:
         by_name = {str(page.path.with_suffix("")): page for page in self.pages.values()}
-        parts = NAVIGATION | {"Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *packages()))}
+        parts = NAVIGATION | {
+            "Reference": tuple(f"{REFERENCE}{n}" for n in ("workings", *packages()))
+        }
         lines = []
         for title, names in parts.items():
             lines.append(f"<h2>{escape(title)}</h2><ul>")
             for page in map(by_name.__getitem__, names):
-                here = ' aria-current="page"' if page is current else ""
-                lines.append(f'<li><a href="{up}{page.path}"{here}>{escape(page.title)}</a></li>')
+                mark = ' aria-current="page"' if page is current else ""
+                lines.append(f'<li><a href="{up}{page.path}"{mark}>{escape(page.title)}</a></li>')
             lines.append("</ul>")
         return "\n".join(lines)
 
 
-def _contents(page: Rendered) -> str:
+def _contents(page: Page) -> str:
     inside = [(anchor, text) for level, anchor, text in page.headings if level == 2]
     if len(inside) < 2:
         return ""
@@ -143,7 +147,7 @@ def _contents(page: Rendered) -> str:
 
 
 def _source(name: str) -> tuple[Path, str]:
-    """Find a page's source, and its Markdown: of a notebook, its cells one after the other."""
+    """Return a page's source file and its Markdown; a notebook's cells are joined."""
     notebook = DOCS / f"{name}.ipynb"
     if not notebook.is_file():
         page = DOCS / f"{name}.md"
@@ -156,18 +160,20 @@ def _source(name: str) -> tuple[Path, str]:
         for cell in cells
     ]
     path = f"docs/{name}.ipynb"
-    told = f"This page is the notebook `{path}`, without what its cells print: run it to see that."
-    return notebook, "\n\n".join([texts[0], told, *texts[1:]])
+    note = f"This page is the notebook `{path}` without its output. Run it to see the output."
+    return notebook, "\n\n".join([texts[0], note, *texts[1:]])
 
 
-def _shown(file: Path) -> Rendered:
-    """Make a page of a file of code."""
+def _source_page(file: Path) -> Page:
+    """Return the page of a source file."""
     name, text = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
-    return render(f"# {name}\n\n````{SHOWN[file.suffix]}\n{text}````\n", _place(file, ".html"))
+    return render(
+        f"# {name}\n\n````{SOURCE_LANGUAGES[file.suffix]}\n{text}````\n", _site_path(file, ".html")
+    )
 
 
-def _place(file: Path, end: str = "") -> PurePosixPath:
-    """Say where a file goes: of docs/ beside the pages, others below files/."""
+def _site_path(file: Path, end: str = "") -> PurePosixPath:
+    """Return a file's path on the site: files of docs/ beside the pages, others below files/."""
     inside = file.relative_to(DOCS) if DOCS in file.parents else "files" / file.relative_to(ROOT)
     return PurePosixPath(f"{inside.as_posix()}{end}")
 
@@ -178,13 +184,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    """Build, unless something is not as it should be."""
+    """Build the site, or print its errors."""
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.stderr.write("usage: python docs/build.py FOLDER\n")
         return 2
     site = Site()
-    if faults := list(site.faults()):
-        sys.stderr.writelines(f"{fault}\n" for fault in faults)
+    if errors := list(site.find_errors()):
+        sys.stderr.writelines(f"{error}\n" for error in errors)
         return 1
     folder = Path(sys.argv[1])
     site.write(folder)

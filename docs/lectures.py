@@ -1,4 +1,4 @@
-"""Write docs/lectures.md: what is wrong in the lecture notes' worked examples, cell by cell.
+"""Write docs/lectures.md: the errors in the worked examples of the lecture notes, cell by cell.
 
 python docs/lectures.py            print it
 python docs/lectures.py --write    write it
@@ -15,42 +15,44 @@ HERE = Path(__file__).parent
 TITLE = """\
 # What the lecture notes' worked examples get right and wrong
 
-Written by `python docs/lectures.py --write` from `lectures/*.toml`, which hold the numbers as the
-five sets of notes print them (L0 … L4, in order). Rows and columns are counted from 1. *Exact* is
-what the formula gives; *carried* is what the numbers printed before lead to. What merely follows
-from an earlier mistake is not held against a number.
+`python docs/lectures.py --write` writes this page from `lectures/*.toml`. Those files have the
+numbers as five sets of lecture notes print them (L0 … L4, in order). Rows and columns are counted
+from 1. *Exact* is the result of the formula. *Carried* is computed from the numbers printed before.
+A number that correctly follows from an earlier mistake is marked *follows*, not *wrong*.
 """
 
 AFTERWORD = """\
-## What no problem file can hold
+## Errors outside the worked examples
 
-- L0 writes a sigmoid where every printed number is a softmax's: in the general formula, in the
-  set-up of example 2, and in each line of the masked example.
-- L3 gives sizes for two heads that do not fit together: X of 4×2, W of 2×4, so Q of 2×2; a query of
-  two numbers split between two heads leaves one each, not two. The sizes are those of a whole W of
-  4×4 whose halves belong to the heads.
-- L3 calls X Xᵀ the similarity of words that are its columns: that product compares features. Words
-  as columns are compared by XᵀX.
-- L4 writes QᵀK beside queries that are rows, and adds the mask before dividing by √d_k: the first
-  needs Q Kᵀ, the second is harmless, because −∞ divided stays −∞.
-- L1 and L4 work no numbers out.
+- L0 writes a sigmoid where all printed numbers are those of a softmax: in the general formula, in
+  the setup of example 2, and in each line of the masked example.
+- L3 gives inconsistent sizes for two heads: X is 4×2 and W is 2×4, so Q is 2×2. A query of two
+  numbers split between two heads leaves one number each, not two. The sizes fit a full W of 4×4
+  with one half per head.
+- L3 calls X Xᵀ the similarity of words that are its columns. That product compares features. Words
+  in columns are compared by XᵀX.
+- L4 writes QᵀK for queries that are rows; it should be Q Kᵀ. L4 also adds the mask before dividing
+  by √d_k. That changes nothing, because −∞ divided by a number is still −∞.
+- L1 and L4 have no worked numbers.
 """
 
 
 def main() -> None:
-    """Print the page, or write it."""
-    page = written()
+    """Print or write the page."""
+    page = build_page()
     if "--write" in sys.argv:
         (HERE / "lectures.md").write_text(page, encoding="utf-8")
     else:
         sys.stdout.write(page)
 
 
-def written() -> str:
-    """Check every lecture and put the page together."""
+def build_page() -> str:
+    """Check every lecture and return the page."""
     files = sorted((HERE.parent / "lectures").glob("*.toml"))
     reports = [(file, Problem.load(file).check()) for file in files]
-    return "\n".join([TITLE, _overview(reports), *(_section(*one) for one in reports), AFTERWORD])
+    return "\n".join(
+        [TITLE, _overview(reports), *(_section(*checked) for checked in reports), AFTERWORD]
+    )
 
 
 def _overview(reports: list[tuple[Path, Report]]) -> str:
@@ -64,22 +66,22 @@ def _overview(reports: list[tuple[Path, Report]]) -> str:
 
 
 def _section(file: Path, report: Report) -> str:
-    told = [f"## {report.problem.title}\n", f"`lectures/{file.name}`\n", _comment(file)]
-    rows = [row for one in range(len(report.steps)) for row in _rows(report, one)]
+    parts = [f"## {report.problem.title}\n", f"`lectures/{file.name}`\n", _comment(file)]
+    rows = [row for index in range(len(report.steps)) for row in _rows(report, index)]
     if rows:
         head = [
             "| step | cell | printed | exact | carried | verdict |",
             "|---|---|--:|--:|--:|---|",
         ]
-        told.append("\n".join([*head, *rows]) + "\n")
-        told += [_finding(first) for first in report.wrong_cells]
+        parts.append("\n".join([*head, *rows]) + "\n")
+        parts += [_finding(first) for first in report.wrong_cells]
     else:
-        told.append("Every printed number is right, or rounded.\n")
-    return "\n".join(told)
+        parts.append("Every printed number is right or rounded.\n")
+    return "\n".join(parts)
 
 
 def _comment(file: Path) -> str:
-    """The remarks at the head of the file are the prose about it."""
+    """Return the comment at the top of a problem file."""
     lines = []
     for line in file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -89,13 +91,14 @@ def _comment(file: Path) -> str:
 
 
 def _rows(report: Report, index: int) -> list[str]:
-    """A row of the table for each cell that is wrong or follows."""
-    panel, one = report.to_worked_problem().steps[index], report.steps[index]
-    carried = report.problem.orient(one.carried_matrix.mid)
-    exact = report.problem.orient(report.problem.exact_matrices[one.step.key].mid)
+    """Return one row of the table for each cell that is wrong or follows."""
+    panel, checked = report.to_worked_problem().steps[index], report.steps[index]
+    carried_values = report.problem.orient(checked.carried_matrix.mid)
+    exact = report.problem.orient(report.problem.exact_matrices[checked.step.key].mid)
     return [
-        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} | {format_decimal(float(exact[i, j]), 6)} "
-        f"| {format_decimal(float(carried[i, j]), 6)} | {cell.mark} |"
+        f"| {panel.name} | {i + 1}, {j + 1} | {cell.text} "
+        f"| {format_decimal(float(exact[i, j]), 6)} "
+        f"| {format_decimal(float(carried_values[i, j]), 6)} | {cell.mark} |"
         for i, row in enumerate(panel.cells)
         for j, cell in enumerate(row)
         if cell.mark in ("wrong", "follows")
@@ -105,8 +108,8 @@ def _rows(report: Report, index: int) -> list[str]:
 def _finding(first: WrongCell) -> str:
     row, column = first.cell
     causes = "; ".join(f"`{c.name}` ({c.reproduced_share}): {c.description}" for c in first.causes)
-    again = " (reprint)" if first.reprint else ""
-    return f"- **{first.key}{again}** at {row + 1}, {column + 1}: {causes}.\n"
+    reprint = " (reprint)" if first.reprint else ""
+    return f"- **{first.key}{reprint}** at {row + 1}, {column + 1}: {causes}.\n"
 
 
 if __name__ == "__main__":

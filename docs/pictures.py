@@ -1,9 +1,8 @@
-"""Draw the pictures of the pages anew: python docs/pictures.py [RUNS].
+"""Draw the figures of the pages: python docs/pictures.py [RUNS].
 
-Those of trained models are drawn of the runs in the folder RUNS (default: runs) that go by their
-recipes' names; what is not there is trained, which takes some minutes. Only Multi30k's four, which
-take hours and need its sentences, are left to you: without them docs/bottleneck.svg stays as it is.
-docs/screens.py takes those of pages and of the workbench, in a browser.
+Figures of trained models use the runs in the folder RUNS (default: runs), named like their recipes.
+A missing run is trained, which takes some minutes. The four runs on Multi30k take hours and need
+its sentences; without them docs/bottleneck.svg stays unchanged. docs/screens.py takes screenshots.
 """
 
 import sys
@@ -16,33 +15,35 @@ from workings.cli import main as workings
 
 DOCS = Path(__file__).parent
 RECIPES = DOCS.parent / "recipes"
-LADDER = [f"multi30k-de-en-{kind}" for kind in ("rnn", "context", "attention", "transformer")]
+MULTI30K = [f"multi30k-de-en-{kind}" for kind in ("rnn", "context", "attention", "transformer")]
 
 
 def main(runs: Path) -> None:
-    """Draw them all."""
+    """Draw all figures."""
     pooling.main()
     shapes.main()
     names = ("emoji-french", "scenes", "python-lstm")
-    french, scenes, python = (trained(runs / name) for name in names)
+    french, scenes, python = (ensure_trained(runs / name) for name in names)
     workings(["translate", french, "red heart", "--show", "--out", str(DOCS / "alignment.svg")])
     workings(["caption", scenes, "--test", "3", "--show", "--out", str(DOCS / "caption.png")])
     page = ["--format", "html", "--out", str(DOCS / "cells-python.html")]
     workings(["cells", python, *page])
-    fresh = [
+    untrained = [
         str(RECIPES / f"{name}.toml") for name in ("helo", "python-lstm", "python-transformer")
     ]
-    far = ["--max-lag", "60", "--out", str(DOCS / "gradients.svg")]
-    workings(["gradients", *fresh, *far])
-    if all((runs / name).is_dir() for name in LADDER):
-        ladder = [str(runs / name) for name in LADDER]
-        workings(["score", *ladder, "--out", str(DOCS / "bottleneck.svg")])
+    options = ["--max-lag", "60", "--out", str(DOCS / "gradients.svg")]
+    workings(["gradients", *untrained, *options])
+    if all((runs / name).is_dir() for name in MULTI30K):
+        translators = [str(runs / name) for name in MULTI30K]
+        workings(["score", *translators, "--out", str(DOCS / "bottleneck.svg")])
     else:
-        sys.stdout.write(f"docs/bottleneck.svg is not drawn: {', '.join(LADDER)} are not there\n")
+        sys.stdout.write(
+            f"docs/bottleneck.svg is unchanged: it needs the runs {', '.join(MULTI30K)}\n"
+        )
 
 
-def trained(run: Path) -> str:
-    """A run of the recipe that goes by its name."""
+def ensure_trained(run: Path) -> str:
+    """Train the recipe of a run's name if the run does not exist; return its path."""
     if not run.is_dir():
         workings(["train", str(RECIPES / f"{run.name}.toml"), "--out", str(run)])
     return str(run)

@@ -1,7 +1,9 @@
-"""Writes the tables of results in the pages from results/*.json.
+"""Write the tables on the pages from results/*.json, so that no figure is copied by hand.
 
-`python docs/results.py --write`; without it, says whether they are true. So that no figure is ever
-copied by hand. A table NAME stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+python docs/results.py             check that the pages are up to date
+python docs/results.py --write     update them
+
+The table NAME is between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 """
 
 import json
@@ -18,11 +20,11 @@ RESULTS = ROOT / "results"
 
 
 def classifiers() -> str:
-    """A line for each trained classifier, the best first."""
-    found = [(path.stem, read_json(path)) for path in RESULTS.glob("imdb-*.json")]
+    """Return one row per trained classifier, best first."""
+    results = [(path.stem, read_json(path)) for path in RESULTS.glob("imdb-*.json")]
     rows = []
-    for name, result in sorted(found, key=lambda item: (-item[1]["test_accuracy"], item[0])):
-        without = result.get("test_accuracy_without_overlap")
+    for name, result in sorted(results, key=lambda item: (-item[1]["test_accuracy"], item[0])):
+        without_overlap = result.get("test_accuracy_without_overlap")
         rows.append(
             (
                 f"[{name}](recipes/{name}.toml)",
@@ -30,18 +32,18 @@ def classifiers() -> str:
                 str(len(result["curves"])),
                 f"{result['minutes']:.1f} ({result['threads']})",
                 f"**{100 * result['test_accuracy']:.2f} %**",
-                "–" if without is None else f"{100 * without:.2f} %",
+                "–" if without_overlap is None else f"{100 * without_overlap:.2f} %",
             )
         )
     head = ("recipe", "parameters", "epochs", "minutes (threads)", "test accuracy")
-    return _table((*head, "without shared"), rows)
+    return _table((*head, "without overlap"), rows)
 
 
 def language() -> str:
-    """A line for each trained language model, by text and by what it came to."""
+    """Return one row per trained language model, by data set and then by falling loss."""
     pattern = re.compile("shakespeare|python|war-and-peace|linux-kernel")
-    found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if pattern.match(p.stem)]
-    found = [(name, result) for name, result in found if "validation_loss" in result]
+    results = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if pattern.match(p.stem)]
+    results = [(name, result) for name, result in results if "validation_loss" in result]
     rows = [
         (
             f"[{name}](recipes/{name}.toml)",
@@ -52,13 +54,13 @@ def language() -> str:
             f"{result['validation_perplexity']:.2f}",
             f"{result['sliding_loss']:.3f}",
         )
-        for name, result in sorted(found, key=lambda item: (_text(item), -_loss(item)))
+        for name, result in sorted(results, key=lambda item: (_dataset(item), -_loss(item)))
     ]
     head = ("recipe", "parameters", "minutes (threads)", "nats", "bits/character")
     return _table((*head, "perplexity", "nats, sliding"), rows)
 
 
-def _text(item: tuple[str, dict[str, Any]]) -> str:
+def _dataset(item: tuple[str, dict[str, Any]]) -> str:
     return str(item[1]["recipe"]["data"]["set"])
 
 
@@ -67,74 +69,75 @@ def _loss(item: tuple[str, dict[str, Any]]) -> float:
 
 
 def cells() -> str:
-    """The best cell for each property, of each text that cells were looked for in."""
+    """Return the best cell for each property of each text."""
     rows = []
     for path in sorted(RESULTS.glob("cells-*.json")):
-        found = json.loads(path.read_text())
-        for one in found["properties"]:
-            best = one["neurons"][0]
+        search = json.loads(path.read_text())
+        for scored in search["properties"]:
+            best = scored["neurons"][0]
             rows.append(
                 (
                     path.stem.removeprefix("cells-"),
-                    one["description"],
-                    f"{found['num_neurons']:,}",
-                    f"{found['num_scoring_tokens']:,}",
-                    f"{one['metric']} **{best['score']:.3f}**",
-                    f"{one['chance_level']:.2f}",
+                    scored["description"],
+                    f"{search['num_neurons']:,}",
+                    f"{search['num_scoring_tokens']:,}",
+                    f"{scored['metric']} **{best['score']:.3f}**",
+                    f"{scored['chance_level']:.2f}",
                 )
             )
-    head = ("text", "property", "cells tried", "characters scored on", "score", "by chance below")
+    head = ("text", "property", "cells tried", "characters scored on", "score", "chance level")
     return _table(head, rows, left=2)
 
 
 def speed() -> str:
-    """How fast language models are, beside other people's."""
-    found = json.loads((RESULTS / "language.json").read_text())
+    """Return the speed of our language models relative to other libraries."""
+    measured = json.loads((RESULTS / "language.json").read_text())
     rows = []
-    for row in found["train"]["rows"]:
-        shares = f"{row['× Hugging Face']:.2f}", f"{row['× x-transformers']:.2f}"
-        rows.append((f"training step, {row['shape']}", f"{row['workings ms']:,.1f} ms", *shares))
-    times = {row["who"]: row for row in found["generate"]["rows"]}
-    for who in ("workings", "workings, CTranslate2"):
-        row = times[who]
-        other = times["x-transformers"]["ms"] / row["ms"]
-        what = "256 tokens" + (", by CTranslate2" if who != "workings" else "")
-        rows.append((what, f"{row['ms']:,.1f} ms", f"{row['× Hugging Face']:.2f}", f"{other:.2f}"))
-    head = ("what", "workings", "× as fast as Hugging Face", "× as fast as x-transformers")
+    for row in measured["train"]["rows"]:
+        ratios = f"{row['× Hugging Face']:.2f}", f"{row['× x-transformers']:.2f}"
+        size = {"middle": "medium"}.get(row["shape"], row["shape"])
+        rows.append((f"training step, {size}", f"{row['workings ms']:,.1f} ms", *ratios))
+    times = {row["who"]: row for row in measured["generate"]["rows"]}
+    for library in ("workings", "workings, CTranslate2"):
+        row = times[library]
+        ratio = times["x-transformers"]["ms"] / row["ms"]
+        work = "256 tokens" + (" with CTranslate2" if library != "workings" else "")
+        rows.append((work, f"{row['ms']:,.1f} ms", f"{row['× Hugging Face']:.2f}", f"{ratio:.2f}"))
+    head = ("measured", "workings", "× as fast as Hugging Face", "× as fast as x-transformers")
     return _table(head, rows)
 
 
 def translators() -> str:
-    """A line for each translator: of several seeds the mean BLEU, and the first one's the rest.
+    """Return one row per translator: BLEU is the mean over seeds, the rest is the first seed's.
 
-    A run that went on for more epochs (NAME.longer.json) has a line of its own.
+    A run that was extended by more epochs (NAME.longer.json) has its own row.
     """
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    by_run: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for path in sorted(filter(_is_translator, RESULTS.glob("*.json"))):
         result = read_json(path)
         key = path.name.partition(".")[0], len(result["curves"])
-        found.setdefault(key, []).append(result)
+        by_run.setdefault(key, []).append(result)
     rows = []
-    by_score = sorted(found.items(), key=lambda item: (_way(item[1][0]), _bleu(item[1])))
+    by_score = sorted(by_run.items(), key=lambda item: (_direction(item[1][0]), _bleu(item[1])))
     for (name, epochs), results in by_score:
         first = results[0]
-        tokenised = first.get("test_tokenized_bleu")
-        several = f" ({min(_bleus(results)):.1f} to {max(_bleus(results)):.1f})"
+        tokenized = first.get("test_tokenized_bleu")
+        bleu_range = f" ({min(_bleus(results)):.1f} to {max(_bleus(results)):.1f})"
         rows.append(
             (
                 f"[{name}](recipes/{name}.toml)",
-                _way(first),
+                _direction(first),
                 f"{first['parameters']:,}",
                 f"{epochs}",
                 f"{first['minutes']:.1f} ({first['threads']})",
                 f"{len(results)}",
-                f"**{_bleu(results):.2f}**{several if len(results) > 1 else ''}",
-                "–" if tokenised is None else f"{tokenised:.2f}",
+                f"**{_bleu(results):.2f}**{bleu_range if len(results) > 1 else ''}",
+                "–" if tokenized is None else f"{tokenized:.2f}",
                 f"{first['test_chrf']:.2f}",
             )
         )
     head = ("recipe", "direction", "parameters", "epochs", "minutes (threads)", "seeds")
-    return _table((*head, "BLEU", "tokenised BLEU", "chrF"), rows, left=2)
+    return _table((*head, "BLEU", "tokenized BLEU", "chrF"), rows, left=2)
 
 
 def _bleus(results: list[dict[str, Any]]) -> list[float]:
@@ -149,14 +152,14 @@ def _is_translator(path: Path) -> bool:
     return path.stem.startswith(("multi30k", "eng-fra", "emoji-french"))
 
 
-def _way(result: dict[str, Any]) -> str:
+def _direction(result: dict[str, Any]) -> str:
     data = result["recipe"]["data"]
     return f"{data['source']} → {data['target']}"
 
 
 def captioners() -> str:
-    """A line for each trained captioner."""
-    found = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if _is_captioner(p)]
+    """Return one row per trained captioner."""
+    results = [(p.stem, read_json(p)) for p in RESULTS.glob("*.json") if _is_captioner(p)]
     rows = [
         (
             f"[{name.partition('.')[0]}](recipes/{name.partition('.')[0]}.toml)",
@@ -168,22 +171,24 @@ def captioners() -> str:
             *(f"{result[key]:.1f}" for key in ("test_rouge", "test_exact")),
             f"{result['test_attended_shapes']:.1f}" if "test_attended_shapes" in result else "–",
         )
-        for name, result in sorted(found)
+        for name, result in sorted(results)
     ]
     head = ("recipe", "parameters", "epochs", "minutes (threads)")
-    return _table((*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %", "looked, %"), rows)
+    return _table(
+        (*head, "BLEU-1", "BLEU-4", "CIDEr-D", "ROUGE-L", "exact, %", "attended, %"), rows
+    )
 
 
 def _is_captioner(path: Path) -> bool:
     return path.stem.startswith(("scenes", "flickr8k"))
 
 
-def crews() -> str:
-    """Weak and strong scaling."""
+def distributed() -> str:
+    """Return weak and strong scaling over processes."""
     rows = [
         (
             row["scaling"],
-            row["parallelism"],
+            {"independent": "no communication"}.get(row["parallelism"], row["parallelism"]),
             str(row["processes"]),
             str(row["batch"]),
             f"{row['ms a step']:,.0f}",
@@ -192,7 +197,7 @@ def crews() -> str:
         )
         for row in json.loads((RESULTS / "distributed.json").read_text())["rows"]
     ]
-    head = ("scaling", "crew", "processes", "batch", "ms a step", "examples/s")
+    head = ("scaling", "parallelism", "processes", "batch", "ms per step", "examples/s")
     return _table((*head, "× one process"), rows, left=2)
 
 
@@ -203,42 +208,42 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
 
 
 TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
-    "classifiers": (classifiers, ("README.md", "docs/classifiers.md", "docs/recipes.md")),
-    "language": (language, ("README.md", "docs/language.md", "docs/recipes.md")),
+    "classifiers": (classifiers, ("docs/classifiers.md", "docs/recipes.md")),
+    "language": (language, ("docs/language.md", "docs/recipes.md")),
     "cells": (cells, ("docs/cells.md",)),
     "speed": (speed, ("docs/language.md",)),
-    "translators": (translators, ("README.md", "docs/translate.md", "docs/recipes.md")),
-    "captioners": (captioners, ("README.md", "docs/caption.md", "docs/recipes.md")),
-    "crews": (crews, ("docs/cluster.md",)),
+    "translators": (translators, ("docs/translate.md", "docs/recipes.md")),
+    "captioners": (captioners, ("docs/caption.md", "docs/recipes.md")),
+    "distributed": (distributed, ("docs/cluster.md",)),
 }
 
 
-def renewed() -> Iterator[tuple[Path, str]]:
-    """Every page that is not as it should be, with what it should be."""
+def find_stale_pages() -> Iterator[tuple[Path, str]]:
+    """Yield every page whose tables are out of date, with its new text."""
     for name, (make, pages) in TABLES.items():
         for page in pages:
             path = ROOT / page
-            text, inside = path.read_text(encoding="utf-8"), make()
+            text, table = path.read_text(encoding="utf-8"), make()
             if path.parent != ROOT:
-                inside = inside.replace("](recipes/", "](../recipes/")
+                table = table.replace("](recipes/", "](../recipes/")
             begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
             pattern = re.escape(begin) + ".*?" + re.escape(end)
-            new, count = re.subn(pattern, lambda _: begin + inside + end, text, flags=re.DOTALL)  # noqa: B023
+            new, count = re.subn(pattern, lambda _: begin + table + end, text, flags=re.DOTALL)  # noqa: B023
             if not count:
-                raise SystemExit(f"{page}: there is no place for the table {name}")
+                raise SystemExit(f"{page}: no markers for the table {name}")
             if new != text:
                 yield path, new
 
 
 def main() -> int:
-    """Write the pages, or compare."""
+    """Update the pages, or report those that are out of date."""
     stale = []
-    for path, new in renewed():
+    for path, new in find_stale_pages():
         stale.append(path.name)
         if "--write" in sys.argv:
             path.write_text(new, encoding="utf-8")
     if stale and "--write" not in sys.argv:
-        sys.stderr.write(f"not up to date: {', '.join(stale)}: python docs/results.py --write\n")
+        sys.stderr.write(f"out of date: {', '.join(stale)}: run python docs/results.py --write\n")
         return 1
     return 0
 

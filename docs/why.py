@@ -1,7 +1,7 @@
-"""Write docs/why.md and docs/why/*.svg: the questions, each answered by its experiment.
+"""Write docs/why.md and docs/why/*.svg: the questions of `workings why` and their results.
 
-python docs/why.py                 all of them: some minutes
-python docs/why.py core scale      these; the others stay as they are
+python docs/why.py                 all questions: about two minutes
+python docs/why.py core scale      only these; the other sections stay as they are
 """
 
 import re
@@ -18,53 +18,53 @@ PAGE = HERE / "why.md"
 TITLE = """\
 # Why?
 
-Questions about sequence models, each answered by an experiment of seconds to a minute:
+Questions about sequence models. An experiment answers each of them, in seconds to a minute:
 
 ```sh
-workings why                                  # the questions
-workings why core --out core.html             # one of them; .svg and .png, too
-workings why core --seed 2                    # does it hold for other dice?
+workings why                                  # list the questions
+workings why core --out core.html             # answer one of them; also .svg and .png
+workings why core --seed 2                    # does it hold for another seed?
 ```
 
-Written by `python docs/why.py`: the numbers are those of one run with seed 1 on one thread; with
-other seeds or threads they differ, some of them much, and the effects do not; the times in
-`parallel` are one machine's. Each experiment is a file of
-[src/workings/experiments](../src/workings/experiments/__init__.py) that is meant to be read: it is made of the
-library's own layers, and a test holds it to its effect.
+`python docs/why.py` writes this page. The numbers are those of one run with seed 1 on one thread.
+With other seeds or threads the numbers differ, some of them much; the effects do not. The times in
+`parallel` are those of one machine. Each experiment is one file of
+[src/workings/experiments](../src/workings/experiments/__init__.py), written to be read: it is built
+from the library's own layers, and a test checks its effect.
 """
 
 
 def main() -> None:
-    """Ask the questions that are named, or all, and keep what the page has of the others."""
+    """Run the named experiments, or all; update their sections and keep the others."""
     torch.set_num_threads(1)
     names = sys.argv[1:] or list(QUESTIONS)
-    kept = sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
+    sections = split_sections(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     (HERE / "why").mkdir(exist_ok=True)
     for name in names:
-        found = ask(name)
-        found.picture.save(HERE / "why" / f"{name}.svg")
-        kept[name] = section(name, found)
-    told = [kept[name] for name in QUESTIONS if name in kept]
-    PAGE.write_text("\n".join([TITLE, *told]), encoding="utf-8")
+        finding = ask(name)
+        finding.figure.save(HERE / "why" / f"{name}.svg")
+        sections[name] = format_section(name, finding)
+    page = [TITLE, *(sections[name] for name in QUESTIONS if name in sections)]
+    PAGE.write_text("\n".join(page), encoding="utf-8")
 
 
-def sections(page: str) -> dict[str, str]:
-    """Take the page apart: what it says of each question, by name."""
+def split_sections(page: str) -> dict[str, str]:
+    """Return the sections of the page by the name of the question."""
     parts = re.split("^(?=## )", page, flags=re.MULTILINE)[1:]
     return {part.split("`")[1]: part.rstrip("\n") + "\n" for part in parts}
 
 
-def section(name: str, found: Finding) -> str:
-    """Say what was found, with its picture."""
-    lines = "\n\n".join(found.lines)
+def format_section(name: str, finding: Finding) -> str:
+    """Format a finding as a section with its picture."""
+    lines = "\n\n".join(finding.lines)
     return f"""\
-## `{name}`: {found.question}
+## `{name}`: {finding.question}
 
 {lines}
 
-![{found.picture.title}](why/{name}.svg)
+![{finding.figure.title}](why/{name}.svg)
 
-What would change it: {found.caveats} ([the experiment](../src/workings/experiments/{name}.py))
+What would change it: {finding.caveats} ([the experiment](../src/workings/experiments/{name}.py))
 """
 
 

@@ -1,7 +1,7 @@
-"""What is fuzzed: every reader of files that somebody else may have made, with files to begin from.
+"""The readers to fuzz: everything that parses files from outside, with valid files as seeds.
 
-A reader gets bytes. It may give up with a UserError of one line, or an OSError of the system's;
-anything else is a finding, as is a file that is written outside of its folder.
+A reader gets bytes. It may raise a UserError with a message of one line, or an OSError of the
+system. Any other exception is a finding, and so is a file written outside of its folder.
 """
 
 import atexit
@@ -37,26 +37,26 @@ from workings.problems.documents.problem_text import parse_problem_text
 from workings.problems.problem import Problem
 
 ROOT = Path(__file__).parents[1]
-LONGEST_MESSAGE = 1500
+MAX_MESSAGE_CHARS = 1500
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads bytes, whole files to begin from, and words that such files are made of."""
+    """A function that reads bytes, valid seed files, and words that occur in such files."""
 
     read: Callable[[bytes], None]
     seeds: Callable[[], Sequence[bytes]]
     words: tuple[str, ...] = ()
 
 
-def survive(reader: Reader, data: bytes) -> bool:
-    """Read; say whether the bytes were taken. What must not be raised is raised."""
+def read_or_refuse(reader: Reader, data: bytes) -> bool:
+    """Return True if the reader accepts the data, False if it refuses it properly; else raise."""
     try:
         reader.read(data)
     except UserError as error:
         message = str(error)
         assert len(message.splitlines()) == 1, f"not one line: {message[:2000]!r}"
-        assert len(message) <= LONGEST_MESSAGE, f"{len(message)} characters: {message[:2000]!r}"
+        assert len(message) <= MAX_MESSAGE_CHARS, f"{len(message)} characters: {message[:2000]!r}"
         return False
     except OSError as error:
         if error.strerror is None:
@@ -66,23 +66,23 @@ def survive(reader: Reader, data: bytes) -> bool:
 
 
 @cache
-def desk() -> Path:
-    """A folder to work in, which is gone when we are; or the one that was prepared for us."""
-    if "FUZZ_DESK" in os.environ:
-        return Path(os.environ["FUZZ_DESK"])
-    made = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory()))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+def work_folder() -> Path:
+    """Return a temporary folder, deleted at exit; or the one that FUZZ_FOLDER names."""
+    if "FUZZ_FOLDER" in os.environ:
+        return Path(os.environ["FUZZ_FOLDER"])
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory_folder()))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
-def memory() -> str | None:
-    """Where files are in memory, on systems that have such a place."""
+def memory_folder() -> str | None:
+    """Return a folder in memory, or None if the system has none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 
 
-def put(name: str, data: bytes) -> Path:
-    """Write a file on the desk."""
-    path = desk() / name
+def write_file(name: str, data: bytes) -> Path:
+    """Write a file into the working folder; return its path."""
+    path = work_folder() / name
     path.write_bytes(data)
     return path
 
@@ -100,26 +100,26 @@ LINES = "\n".join(
 
 
 def _of_format(name: str) -> Callable[[bytes], None]:
-    def taken(data: bytes) -> None:
+    def read(data: bytes) -> None:
         for example in read_examples(io.BytesIO(data), format=name):
             example.text.encode("utf-8")
             assert example.label is None or example.label.strip()
         if name in ("csv", "tsv"):
             list(read_records(io.BytesIO(data), format=name, columns=("a", "b")))
 
-    return taken
+    return read
 
 
 def _gzip(data: bytes) -> None:
-    """Where a megabyte is a bomb already, so that bombs are small enough to be found."""
+    """Read with a low limit for decompressed bytes, so that small bombs reach it."""
     before = lines_module.FREE_EXPANSION_BYTES
     lines_module.FREE_EXPANSION_BYTES = 2**20
     try:
         for form in ("text", "jsonl"):
-            seen = sum(
+            num_chars = sum(
                 len(e.text) for e in read_examples(io.BytesIO(data), format=form, label=None)
             )
-            assert seen <= 2**21 + 200 * len(data)
+            assert num_chars <= 2**21 + 200 * len(data)
     finally:
         lines_module.FREE_EXPANSION_BYTES = before
 
@@ -134,33 +134,33 @@ def _gzip_seeds() -> list[bytes]:
 
 
 def _folder(data: bytes) -> None:
-    """A folder by recipe: KIND NAME NUL CONTENT NUL, where a kind is f, l, p or g (gzip'd)."""
-    place = desk() / "folder"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    (desk() / "secret.txt").write_text("secret")
+    """Read a folder described as KIND NAME NUL CONTENT NUL; kinds: file, link, pipe, gzip."""
+    folder = work_folder() / "folder"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (work_folder() / "secret.txt").write_text("secret")
     parts = data.split(b"\0")
     for name, content in zip(parts[::2], parts[1::2], strict=False):
-        where = place / os.fsdecode(name[1:])
+        where = folder / os.fsdecode(name[1:])
         try:
-            if not where.parent.resolve().is_relative_to(place.resolve()):
+            if not where.parent.resolve().is_relative_to(folder.resolve()):
                 continue
             where.parent.mkdir(parents=True, exist_ok=True)
             if where.is_symlink() or where.exists():
-                continue  # never write through a link, nor to a pipe
+                continue  # do not write through a link or to a pipe
             if name[:1] == b"l":
                 where.symlink_to(os.fsdecode(content))
             elif name[:1] == b"p":
                 os.mkfifo(where)
             else:
-                content = content.replace(b"secret", b"")  # what is read as it is from outside
+                content = content.replace(b"secret", b"")  # only a link could lead to it
                 with where.open("xb") as file:
                     file.write(gzip.compress(content) if name[:1] == b"g" else content)
         except (OSError, ValueError):
             continue
-    for example in read_examples(place):
+    for example in read_examples(folder):
         assert example.text != "secret"
-    splits = load_dataset(place)
+    splits = load_dataset(folder)
     assert all(e.text != "secret" for e in (*splits.train, *splits.validation, *splits.test))
 
 
@@ -176,22 +176,22 @@ def _folder_seeds() -> list[bytes]:
 
 
 def _pairs(data: bytes) -> None:
-    """A kind, then one file or, parted by NUL, two: p for parallel ones, or t, c, j for columns."""
-    place = desk() / "pairs"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
+    """Read pairs: p and two files separated by NUL, or t, c or j and a TSV, CSV or JSONL file."""
+    folder = work_folder() / "pairs"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     kind, content = data[:1], data[1:]
     if kind == b"p":
         one, _, other = content.partition(b"\0")
-        (place / "train.de").write_bytes(one)
-        (place / "train.en").write_bytes(other)
-        splits = load_pairs(place / "train", source="de", target="en", validation=0.2, test=0.2)
-        assert load_pair_split(place, "train", source="de", target="en")
+        (folder / "train.de").write_bytes(one)
+        (folder / "train.en").write_bytes(other)
+        splits = load_pairs(folder / "train", source="de", target="en", validation=0.2, test=0.2)
+        assert load_pair_split(folder, "train", source="de", target="en")
     else:
         name = {b"t": "a.tsv", b"c": "a.csv"}.get(kind, "a.jsonl")
-        (place / name).write_bytes(content)
+        (folder / name).write_bytes(content)
         source, target = ("1", "2") if kind == b"t" else ("de", "en")
-        splits = load_pairs(place / name, source=source, target=target, validation=0.2, test=0.2)
+        splits = load_pairs(folder / name, source=source, target=target, validation=0.2, test=0.2)
     assert splits.train
     assert splits.validation
     assert splits.test
@@ -221,32 +221,32 @@ FILES = {"set/a.txt": b"one", "set/deep/b.txt": b"two" * 1000, "c.txt": b"", "d/
 
 
 def _archive(data: bytes) -> None:
-    path, out = put("archive", data), desk() / "out"
+    path, out = write_file("archive", data), work_folder() / "out"
     shutil.rmtree(out, ignore_errors=True)
-    before = sorted(p.name for p in desk().iterdir())
+    before = sorted(p.name for p in work_folder().iterdir())
     try:
         unpack(path, out, max_bytes=10**6, max_members=100)
     finally:
-        after = sorted(p.name for p in desk().iterdir() if p.name != "out")
-        assert after == before, "something was left outside"
+        after = sorted(p.name for p in work_folder().iterdir() if p.name != "out")
+        assert after == before, "files were left outside of the folder"
         if out.exists():
             assert sum(p.stat().st_size for p in out.rglob("*") if p.is_file()) <= 10**6
             assert not any(p.is_symlink() for p in out.rglob("*"))
 
 
 def _zip_seeds() -> list[bytes]:
-    made = []
+    files = []
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         raw = io.BytesIO()
         with zipfile.ZipFile(raw, "w", method) as archive:
             for name, content in FILES.items():
                 archive.writestr(name, content)
-        made.append(raw.getvalue())
-    return made
+        files.append(raw.getvalue())
+    return files
 
 
 def _tar_seeds() -> list[bytes]:
-    made = []
+    files = []
     for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         for mode in ("w", "w:gz"):
             raw = io.BytesIO()
@@ -257,7 +257,7 @@ def _tar_seeds() -> list[bytes]:
                     if form == tarfile.PAX_FORMAT:
                         info.pax_headers = {"comment": "ü", "mtime": "1.5"}
                     archive.addfile(info, io.BytesIO(content))
-            made.append(raw.getvalue())
+            files.append(raw.getvalue())
     for sparse in ("GNU.sparse.map", "GNU.sparse.major"):
         raw = io.BytesIO()
         with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -266,8 +266,8 @@ def _tar_seeds() -> list[bytes]:
             info.pax_headers = {sparse: "0,1,9,9" if "map" in sparse else "1"}
             info.pax_headers |= {"GNU.sparse.minor": "0", "GNU.sparse.size": "99999999999"}
             archive.addfile(info, io.BytesIO(b"1\n0\n1\n" + bytes(506)))
-        made.append(raw.getvalue())
-    return made
+        files.append(raw.getvalue())
+    return files
 
 
 # -- texts, tokenizers, problems -------------------------------------------------------------------
@@ -284,7 +284,7 @@ def _tokenizers() -> list[WordTokenizer | CharacterTokenizer | BytePairTokenizer
 
 
 def _texts(data: bytes) -> None:
-    """Texts through every tokenizer: the regular expressions in them see anything."""
+    """Encode a text with every tokenizer, for their regular expressions."""
     text = data.decode("utf-8", "surrogateescape")
     for tokenizer in _tokenizers():
         ids = tokenizer.encode(text)
@@ -294,21 +294,21 @@ def _texts(data: bytes) -> None:
 
 
 def _tokenizer(data: bytes) -> None:
-    tokenizer = load_tokenizer(put("tokenizer.json", data))
+    tokenizer = load_tokenizer(write_file("tokenizer.json", data))
     ids = tokenizer.encode(TEXTS[0])
     assert all(0 <= i < len(tokenizer) for i in ids)
     tokenizer.decode(ids)
-    tokenizer.save(desk() / "again.json")
-    assert load_tokenizer(desk() / "again.json") == tokenizer
+    tokenizer.save(work_folder() / "again.json")
+    assert load_tokenizer(work_folder() / "again.json") == tokenizer
 
 
 def _tokenizer_seeds() -> list[bytes]:
     tables = []
     pairs = _tokenizers()[-1]
-    borrowed = GPT2Tokenizer(pairs.to_dict()["vocabulary"], merges=pairs.merges, end_of_text_id=0)
-    for tokenizer in (*_tokenizers(), borrowed):
-        tokenizer.save(desk() / "seed.json")
-        tables.append((desk() / "seed.json").read_bytes())
+    imported = GPT2Tokenizer(pairs.to_dict()["vocabulary"], merges=pairs.merges, end_of_text_id=0)
+    for tokenizer in (*_tokenizers(), imported):
+        tokenizer.save(work_folder() / "seed.json")
+        tables.append((work_folder() / "seed.json").read_bytes())
     return tables
 
 

@@ -1,10 +1,10 @@
-"""Fuzz one reader, or all of them, for so many seconds each.
+"""Fuzz one reader, or all of them, for a number of seconds each.
 
     python fuzz/run.py READER|all [--seconds 60] [--seed 0] [--engine plain|atheris]
 
-With the package atheris (Linux) mutations are guided by what the code does with them; without it
-they are drawn at random from whole files. A finding is written to fuzz/findings/ and ends it with
-status 1; `--again FILE` reads a finding once more.
+With the package atheris (Linux), mutations are guided by code coverage; without it, valid files are
+mutated at random. A finding is written to fuzz/findings/, and the exit status is 1; `--again FILE`
+reads a finding once more.
 """
 
 import argparse
@@ -22,106 +22,106 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 FINDINGS = Path(__file__).with_name("findings")
-SLOWEST = 20.0  # seconds for one input
-MEMORY = 3 * 2**30  # bytes more than at the beginning
-LONGEST = 20_000  # bytes of an input
+MAX_SECONDS = 20.0  # for one input
+MEMORY = 3 * 2**30  # bytes that a reader may allocate
+MAX_INPUT_BYTES = 20_000
 
 
 def readers():
-    """All of them; imported late, so that atheris can watch."""
-    from hub import HUB_READERS
-    from pictures import PICTURE_READERS
+    """Return all readers by name; imported late, so that atheris can instrument them."""
+    from images import IMAGE_READERS
+    from interop import INTEROP_READERS
     from readers import READERS
     from runs import RUN_READERS
 
-    return {**READERS, **PICTURE_READERS, **RUN_READERS, **HUB_READERS}
+    return {**READERS, **IMAGE_READERS, **RUN_READERS, **INTEROP_READERS}
 
 
-def mutated(draw: random.Random, seeds: list[bytes], words: list[bytes]) -> bytes:
-    """Change a file a few times: bytes, words, stretches, or a piece of another file."""
-    data = bytearray(draw.choice(seeds))
-    for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
-        at = draw.randint(0, len(data))
-        end = min(len(data), at + draw.choice((0, 1, 1, 2, 4, 8, 64, 1000)))
-        way = draw.randrange(9)
-        if way == 0 and data:
-            data[min(at, len(data) - 1)] ^= 1 << draw.randrange(8)
-        elif way == 1:
-            data[at:end] = draw.randbytes(draw.randint(1, 4))
-        elif way == 2:
+def mutate(rng: random.Random, seeds: list[bytes], words: list[bytes]) -> bytes:
+    """Return a seed with a few mutations: bytes, words, repetitions, or parts of other seeds."""
+    data = bytearray(rng.choice(seeds))
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        at = rng.randint(0, len(data))
+        end = min(len(data), at + rng.choice((0, 1, 1, 2, 4, 8, 64, 1000)))
+        kind = rng.randrange(9)
+        if kind == 0 and data:
+            data[min(at, len(data) - 1)] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at:end] = rng.randbytes(rng.randint(1, 4))
+        elif kind == 2:
             data[at:end] = b""
-        elif way == 3 and words:
-            data[at:end] = draw.choice(words)
-        elif way == 4:
-            data[at:at] = data[at:end] * draw.choice((1, 2, 30, 1000))
-        elif way == 5:
-            other = draw.choice(seeds)
-            start = draw.randint(0, len(other))
-            data[at:end] = other[start : start + draw.choice((4, 30, 10**6))]
-        elif way == 6:
+        elif kind == 3 and words:
+            data[at:end] = rng.choice(words)
+        elif kind == 4:
+            data[at:at] = data[at:end] * rng.choice((1, 2, 30, 1000))
+        elif kind == 5:
+            other = rng.choice(seeds)
+            start = rng.randint(0, len(other))
+            data[at:end] = other[start : start + rng.choice((4, 30, 10**6))]
+        elif kind == 6:
             digits = [i for i, c in enumerate(data) if 48 <= c < 58]
             if digits:
-                place = draw.choice(digits)
-                data[place : place + 1] = draw.choice((b"-1", b"0", b"1e9", b"9" * 30, b"2.5"))
-        elif way == 7:
-            data[at:end] = draw.choice((0, 1, 2**31, 2**64 - 1)).to_bytes(8, "little")
+                place = rng.choice(digits)
+                data[place : place + 1] = rng.choice((b"-1", b"0", b"1e9", b"9" * 30, b"2.5"))
+        elif kind == 7:
+            data[at:end] = rng.choice((0, 1, 2**31, 2**64 - 1)).to_bytes(8, "little")
         else:
-            other = draw.randint(0, len(data))
+            other = rng.randint(0, len(data))
             data[at:end] = data[other : other + end - at]
-    return bytes(data[:LONGEST])
+    return bytes(data[:MAX_INPUT_BYTES])
 
 
 def fuzz(name: str, seconds: float, seed: int = 0) -> tuple[int, int]:
-    """Read mutated files until the time is over: how many, and how many were taken as whole."""
-    from readers import survive
+    """Read mutated files for some seconds; return how many, and how many were accepted."""
+    from readers import read_or_refuse
 
     reader = readers()[name]
-    draw = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)  # noqa: S311
     seeds, words = list(reader.seeds()), [w.encode("utf-8", "replace") for w in reader.words]
     for data in seeds:
-        survive(reader, data)
-    count = taken = 0
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        data = mutated(draw, seeds, words)
+        read_or_refuse(reader, data)
+    count = accepted = 0
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        data = mutate(rng, seeds, words)
         count += 1
-        faulthandler.dump_traceback_later(3 * SLOWEST, exit=True)
+        faulthandler.dump_traceback_later(3 * MAX_SECONDS, exit=True)
         start = time.process_time()
         try:
-            taken += survive(reader, data)
-            took = time.process_time() - start
-            assert took < SLOWEST, f"it took {took:.0f} seconds"
+            accepted += read_or_refuse(reader, data)
+            elapsed = time.process_time() - start
+            assert elapsed < MAX_SECONDS, f"reading took {elapsed:.0f} seconds"
         except BaseException:
-            _keep(name, data)
+            _save_finding(name, data)
             raise
         finally:
             faulthandler.cancel_dump_traceback_later()
-    return count, taken
+    return count, accepted
 
 
-def _keep(name: str, data: bytes) -> None:
+def _save_finding(name: str, data: bytes) -> None:
     FINDINGS.mkdir(exist_ok=True)
     path = FINDINGS / f"{name}-{abs(hash(data)):x}"
     path.write_bytes(data)
     sys.stderr.write(f"finding: {path}\n")
 
 
-def watched(name: str, seconds: float, seed: int) -> None:
-    """The same, guided by atheris, which ends the process when it is done."""
+def fuzz_guided(name: str, seconds: float, seed: int) -> None:
+    """Fuzz with atheris, which ends the process when it is done."""
     import atheris
 
     with atheris.instrument_imports(
         include=[
-            *("workings", "readers", "pictures", "runs", "hub"),
+            *("workings", "readers", "images", "runs", "interop"),
             *("tomllib", "csv", "gzip", "tarfile", "zipfile"),
         ],
         exclude=["workings.problems.kinds"],
     ):
-        from readers import desk, survive
+        from readers import read_or_refuse, work_folder
 
         reader = readers()[name]
     FINDINGS.mkdir(exist_ok=True)
-    corpus = desk() / "corpus"
+    corpus = work_folder() / "corpus"
     corpus.mkdir()
     for k, data in enumerate(reader.seeds()):
         (corpus / str(k)).write_bytes(data)
@@ -133,12 +133,12 @@ def watched(name: str, seconds: float, seed: int) -> None:
     dictionary.write_text("\n".join(lines) + "\n")
 
     def one(data: bytes) -> None:
-        survive(reader, data)
+        read_or_refuse(reader, data)
 
     options = [
         f"-max_total_time={max(1, round(seconds))}", f"-seed={seed + 1}",
-        f"-max_len={LONGEST}", "-len_control=20",
-        f"-timeout={round(3 * SLOWEST)}", "-rss_limit_mb=4096", f"-dict={dictionary}",
+        f"-max_len={MAX_INPUT_BYTES}", "-len_control=20",
+        f"-timeout={round(3 * MAX_SECONDS)}", "-rss_limit_mb=4096", f"-dict={dictionary}",
         f"-artifact_prefix={FINDINGS / name}-", "-print_final_stats=1", "-verbosity=1",
     ]  # fmt: skip
     atheris.Setup([sys.argv[0], *options, str(corpus)], one)
@@ -146,13 +146,13 @@ def watched(name: str, seconds: float, seed: int) -> None:
 
 
 def limit_memory() -> None:
-    """Let what takes gigabytes fail."""
+    """Limit this process's memory, so that a reader that allocates gigabytes fails."""
     if sys.platform != "linux":
         return
     import resource
 
-    have = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (have + MEMORY,) * 2)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY,) * 2)
 
 
 def main() -> int:
@@ -165,40 +165,42 @@ def main() -> int:
     options = parser.parse_args()
     engine = options.engine or ("atheris" if find_spec("atheris") else "plain")
     if options.reader == "all":
-        return _all(options, engine)
+        return _fuzz_all(options, engine)
     if options.again:
-        from readers import survive
+        from readers import read_or_refuse
 
         sys.stdout.write(
-            f"{survive(readers()[options.reader], Path(options.again).read_bytes())}\n"
+            f"{read_or_refuse(readers()[options.reader], Path(options.again).read_bytes())}\n"
         )
-    elif engine == "atheris" and "FUZZ_DESK" in os.environ:
-        watched(options.reader, options.seconds, options.seed)
-    elif engine == "atheris":  # which leaves without clearing up: in a process of its own
-        from readers import memory
+    elif engine == "atheris" and "FUZZ_FOLDER" in os.environ:
+        fuzz_guided(options.reader, options.seconds, options.seed)
+    elif engine == "atheris":  # it exits without cleaning up: run it in a separate process
+        from readers import memory_folder
 
-        with tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory()) as prepared:
-            os.environ["FUZZ_DESK"] = prepared
+        with tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory_folder()) as folder:
+            os.environ["FUZZ_FOLDER"] = folder
             return subprocess.call([sys.executable, *sys.argv])
     else:
         readers()[options.reader].seeds()
         limit_memory()
         try:
-            count, taken = fuzz(options.reader, options.seconds, options.seed)
+            count, accepted = fuzz(options.reader, options.seconds, options.seed)
         except BaseException:
             traceback.print_exc()
             return 1
-        sys.stdout.write(f"{options.reader}: {count:,} files, {taken:,} of them taken\n")
+        sys.stdout.write(f"{options.reader}: {count:,} files, {accepted:,} of them accepted\n")
     return 0
 
 
-def _all(options: argparse.Namespace, engine: str) -> int:
+def _fuzz_all(options: argparse.Namespace, engine: str) -> int:
     failed = []
     for name in readers():
         command = [sys.executable, __file__, name, "--seconds", str(options.seconds)]
         command += ["--seed", str(options.seed), "--engine", engine]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        sys.stdout.write(f"{name}: status {done.returncode}\n{_gist(done.stdout + done.stderr)}\n")
+        sys.stdout.write(
+            f"{name}: status {done.returncode}\n{_last_lines(done.stdout + done.stderr)}\n"
+        )
         sys.stdout.flush()
         if done.returncode:
             failed.append(name)
@@ -206,9 +208,9 @@ def _all(options: argparse.Namespace, engine: str) -> int:
     return bool(failed)
 
 
-def _gist(said: str) -> str:
-    kept = [line for line in said.splitlines() if not line.startswith(("#", "\t", "INFO", '"'))]
-    return "\n".join(kept[-12:])
+def _last_lines(output: str) -> str:
+    lines = [line for line in output.splitlines() if not line.startswith(("#", "\t", "INFO", '"'))]
+    return "\n".join(lines[-12:])
 
 
 if __name__ == "__main__":

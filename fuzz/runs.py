@@ -1,7 +1,7 @@
-"""Readers of what is in a run: its recipe, log, tensors, checkpoints, and all that `load` opens.
+"""Readers of a run's files: recipe, log, tensors, checkpoints, and everything that `load` opens.
 
-Checksums keep accidents out, and not malice: what can be made to fit, is made to fit, so that what
-lies behind the checksums is fuzzed as well.
+Checksums protect against accidents, not against an attacker: they are recomputed for the mutated
+files, so that the code after the checksums is fuzzed as well.
 """
 
 import atexit
@@ -17,7 +17,7 @@ from unittest.mock import patch
 import torch
 from safetensors import safe_open
 
-from readers import JSON, TOML, Reader, desk, put
+from readers import JSON, TOML, Reader, work_folder, write_file
 from workings import storage
 from workings.config import build, to_table, to_toml
 from workings.distributed import ProcessGroup
@@ -32,41 +32,47 @@ from workings.tasks.language_modeling import LanguageModeling
 from workings.training.checkpoints import Checkpoints
 from workings.training.logging import Log, read_log
 from workings.training.monitor import TrainingStatus
-from workings.training.runs import TASKS, load, train
+from workings.training.runs import TASKS, load, train_recipe
 from workings.training.trainer import Trainer, TrainingProgress
 
 ROOT = Path(__file__).parents[1]
-LOADED = ("config.toml", "environment.json", "tokenizer.json", "labels.json", "model.safetensors")
+LOADED_FILES = (
+    "config.toml",
+    "environment.json",
+    "tokenizer.json",
+    "labels.json",
+    "model.safetensors",
+)
 
 
 @cache
-def made() -> Path:
-    """A small run, kept as it is."""
+def classifier_run() -> Path:
+    """Return the folder of a small classifier run."""
     torch.set_num_threads(1)
     words = {"fruit": ["fig", "pear", "plum"], "metal": ["tin", "iron", "lead"]}
     lines = [
         json.dumps({"text": f"{a} {b} {c}", "label": label})
-        for label, some in words.items()
-        for a in some for b in some for c in some
+        for label, group in words.items()
+        for a in group for b in group for c in group
     ]  # fmt: skip
     table = {
-        "data": {"set": str(put("toy.jsonl", "\n".join(lines).encode()))},
+        "data": {"set": str(write_file("toy.jsonl", "\n".join(lines).encode()))},
         "model": {"kind": "recurrent", "d_model": 2, "hidden_size": 2},
         "train": {"epochs": 2, "batch_size": 16, "average": "last", "average_last": 2},
     }
-    train(build(ClassificationRecipe, table), desk() / "made", mode="quiet")
-    return desk() / "made"
+    train_recipe(build(ClassificationRecipe, table), work_folder() / "classifier", mode="quiet")
+    return work_folder() / "classifier"
 
 
 @cache
-def carrying() -> Path:
-    """A small run of a language model whose state is carried from batch to batch."""
+def language_run() -> Path:
+    """Return the folder of a small language model run with stateful training."""
     torch.set_num_threads(1)
     text = "the fig and the pear and the plum\n" * 40
     table = {
         "task": "language",
         "data": {
-            "set": str(put("toy.txt", text.encode())),
+            "set": str(write_file("toy.txt", text.encode())),
             "context_length": 8,
             "eval_every": 3,
             "stateful": True,
@@ -75,19 +81,19 @@ def carrying() -> Path:
         "train": {"epochs": 2, "batch_size": 4, "average": "last", "average_last": 2},
     }
     with own_cache():
-        train(build(LanguageRecipe, table), desk() / "carrying", mode="quiet")
-    return desk() / "carrying"
+        train_recipe(build(LanguageRecipe, table), work_folder() / "language", mode="quiet")
+    return work_folder() / "language"
 
 
 def own_cache() -> Any:
-    """Let texts become tokens on the desk, not in the user's cache."""
-    return patch.dict(os.environ, XDG_CACHE_HOME=str(desk() / "cache"))
+    """Patch the environment to use a cache in the working folder, not the user's."""
+    return patch.dict(os.environ, XDG_CACHE_HOME=str(work_folder() / "cache"))
 
 
 def _recipe(data: bytes) -> None:
-    recipe = read_recipe(put("recipe.toml", data))
-    again = read_recipe(put("again.toml", to_toml(to_table(recipe)).encode()))
-    assert again == recipe
+    recipe = read_recipe(write_file("recipe.toml", data))
+    reread = read_recipe(write_file("again.toml", to_toml(to_table(recipe)).encode()))
+    assert reread == recipe
     with torch.device("meta"):
         if isinstance(recipe, ClassificationRecipe):
             build_classifier(recipe.model, 100, 3)
@@ -98,33 +104,33 @@ def _recipe(data: bytes) -> None:
 
 
 def _recipe_seeds() -> list[bytes]:
-    own = (made() / "config.toml").read_bytes()
+    own = (classifier_run() / "config.toml").read_bytes()
     return [own, *(p.read_bytes() for p in sorted((ROOT / "recipes").glob("*.toml")))]
 
 
 def _log(data: bytes) -> None:
-    records = read_log(put("log.jsonl", data))
-    watched = TrainingStatus(records, 3)
-    for what in watched.list_metrics():
-        curve_chart(watched.curves, what, train_points=watched.train_curve(what)).svg()
+    records = read_log(write_file("log.jsonl", data))
+    status = TrainingStatus(records, 3)
+    for metric in status.list_metrics():
+        curve_chart(status.curves, metric, train_points=status.train_curve(metric)).svg()
     _ = (
-        watched.best_metrics(),
-        watched.state(1.0),
-        watched.seconds_left,
-        watched.speed,
-        watched.fraction_done,
+        status.best_metrics(),
+        status.state(1.0),
+        status.seconds_left,
+        status.speed,
+        status.fraction_done,
     )
     curves = [r for r in records if r["kind"] == "epoch"]
-    if curves and (found := measure_names(curves)):
-        curve_chart(curves, found[0]).svg()
+    if curves and (names := measure_names(curves)):
+        curve_chart(curves, names[0]).svg()
 
 
 def _tensors(data: bytes) -> None:
-    read_tensors(put("a.safetensors", _with_its_sum(data)))
+    read_tensors(write_file("a.safetensors", _fix_checksum(data)))
 
 
-def _with_its_sum(data: bytes) -> bytes:
-    """Give a file the checksum of what is in it, where the package can read it and there is room.
+def _fix_checksum(data: bytes) -> bytes:
+    """Replace the checksum in a safetensors file by that of its tensors, if it can be read.
 
     A first byte of 255 stands for the right length of the header.
     """
@@ -135,23 +141,23 @@ def _with_its_sum(data: bytes) -> bytes:
             (end - 8).to_bytes(8, "little", signed=True) + data[8:end].ljust(end - 8) + data[end:]
         )
     try:
-        with safe_open(put("sum.safetensors", data), framework="pt") as file:
+        with safe_open(write_file("sum.safetensors", data), framework="pt") as file:
             before = (file.metadata() or {})["sha256"].partition(" ")[0]
-            found = tensors_checksum({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-    except Exception:  # whatever it says: this is only to help
+            actual = tensors_checksum({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+    except Exception:  # an unreadable file stays as it is
         return data
-    return data.replace(before.encode(), found.encode(), 1) if len(before) == 64 else data
+    return data.replace(before.encode(), actual.encode(), 1) if len(before) == 64 else data
 
 
 def _tensor_seeds() -> list[bytes]:
-    whole = [p.read_bytes() for run in RUNS for p in sorted(run().rglob("*.safetensors"))]
-    return [*whole, *(b"\xff" + raw[1:] for raw in whole)]
+    files = [p.read_bytes() for run in RUNS for p in sorted(run().rglob("*.safetensors"))]
+    return [*files, *(b"\xff" + raw[1:] for raw in files)]
 
 
 @cache
 def _trainer(run: Path) -> Trainer:
     recipe = read_recipe(run / "config.toml")
-    folder = desk() / f"{run.name}-on"
+    folder = work_folder() / f"{run.name}-on"
     folder.mkdir()
     log = Log(folder / "log.jsonl", "quiet")
     atexit.register(log.close)
@@ -164,40 +170,40 @@ def _trainer(run: Path) -> Trainer:
 
 
 @cache
-def _parts(run: Path) -> list[Path]:
-    """The files of a run's last checkpoint, its state first."""
+def _checkpoint_files(run: Path) -> list[Path]:
+    """Return the files of a run's last checkpoint, the state first."""
     folder = run / "checkpoints" / "step-6"
     return [folder / "state.json", *sorted(folder.glob("*.safetensors"))]
 
 
 def _checkpoint(run: Callable[[], Path], data: bytes) -> None:
-    """The first byte says which part of a checkpoint the rest is; the others are as they were."""
-    trainer, parts = _trainer(run()), _parts(run())
+    """Load a checkpoint; the first byte chooses which of its files the rest replaces."""
+    trainer, files = _trainer(run()), _checkpoint_files(run())
     shutil.rmtree(trainer.checkpoints.folder, ignore_errors=True)
     newest = trainer.checkpoints.folder / "step-6"
-    shutil.copytree(parts[0].parent, newest)
-    part, content = parts[data[0] % len(parts) if data else 0], data[1:]
+    shutil.copytree(files[0].parent, newest)
+    chosen, content = files[data[0] % len(files) if data else 0], data[1:]
     state = read_json(newest / "state.json")
     state["run_id"] = ""
-    if part.name == "state.json":
-        state = _changed(state, content)
+    if chosen.name == "state.json":
+        state = _merge_state(state, content)
     else:
-        file = newest / part.name
-        file.write_bytes(_with_its_sum(content))
+        file = newest / chosen.name
+        file.write_bytes(_fix_checksum(content))
         try:
-            state["tensors"][part.stem] = storage._read_checksum(file).partition(" ")[0]
+            state["tensors"][chosen.stem] = storage._read_checksum(file).partition(" ")[0]
         except UserError:
-            state["tensors"][part.stem] = "0"
+            state["tensors"][chosen.stem] = "0"
     write_json(newest / "state.json", state)
     trainer.average.load_state_dict({}, trainer.task.model)
     trainer.checkpoints.read_newest_valid(trainer._load_checkpoint, lambda _line: None)
     trainer.optimizer.zero_grad()
     trainer.progress = TrainingProgress()
-    # And what was taken up can be trained: not by the first batch, which carries nothing on.
+    # A checkpoint that was accepted must be trainable; the first batch would not use the state.
     trainer._step([trainer.task.batches(0)[1]])
 
 
-def _changed(state: dict[str, object], content: bytes) -> dict[str, object]:
+def _merge_state(state: dict[str, object], content: bytes) -> dict[str, object]:
     try:
         changed = json.loads(content)
         json.dumps(changed, indent=1, ensure_ascii=False).encode()
@@ -207,25 +213,25 @@ def _changed(state: dict[str, object], content: bytes) -> dict[str, object]:
 
 
 def _checkpoint_seeds(run: Callable[[], Path]) -> list[bytes]:
-    first, *rest = _parts(run())
+    first, *rest = _checkpoint_files(run())
     state = {**read_json(first), "run_id": ""}
     files = [file.read_bytes() for file in rest]
-    marked = [bytes([k]) + raw for k, raw in enumerate(files, 1)]
-    unmeasured = [bytes([k]) + b"\xff" + raw[1:] for k, raw in enumerate(files, 1)]
-    return [b"\0" + json.dumps(state).encode(), *marked, *unmeasured]
+    plain = [bytes([k]) + raw for k, raw in enumerate(files, 1)]
+    any_length = [bytes([k]) + b"\xff" + raw[1:] for k, raw in enumerate(files, 1)]
+    return [b"\0" + json.dumps(state).encode(), *plain, *any_length]
 
 
 @cache
-def _loaded(run: Path) -> list[str]:
-    return [name for name in LOADED if (run / name).is_file()]
+def _loaded_files(run: Path) -> list[str]:
+    return [name for name in LOADED_FILES if (run / name).is_file()]
 
 
 def _run(run: Callable[[], Path], data: bytes) -> None:
-    """The first byte says which file of a run the rest is, and whether sums are made to fit."""
-    folder = desk() / "run"
+    """Load a run; the first byte chooses the replaced file, and whether checksums are fixed."""
+    folder = work_folder() / "run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    names = _loaded(run())
+    names = _loaded_files(run())
     for name in names:
         shutil.copy(run() / name, folder)
     first, content = data[0] if data else 0, data[1:]
@@ -236,13 +242,13 @@ def _run(run: Callable[[], Path], data: bytes) -> None:
         except (ValueError, RecursionError):
             return
     else:
-        (folder / name).write_bytes(_with_its_sum(content) if "safe" in name else content)
+        (folder / name).write_bytes(_fix_checksum(content) if "safe" in name else content)
     if name != "environment.json" and first < 128:
         environment = read_json(folder / "environment.json")
         environment["files"] = file_checksums(folder, environment["files"])
         write_json(folder / "environment.json", environment)
     weights = read_tensors(folder / "model.safetensors") if first < 128 else None
-    if weights is not None:  # without a mark, which would have to be another one now
+    if weights is not None:  # without the run id, which would have changed
         storage.write_tensors(folder / "model.safetensors", weights)
     task = load(folder)
     if isinstance(task, LanguageModeling):
@@ -252,7 +258,7 @@ def _run(run: Callable[[], Path], data: bytes) -> None:
 
 
 def _run_seeds(run: Callable[[], Path]) -> list[bytes]:
-    names = _loaded(run())
+    names = _loaded_files(run())
     own = [
         bytes([k + high]) + (run() / name).read_bytes()
         for high in (0, 128 + -128 % len(names))
@@ -262,24 +268,26 @@ def _run_seeds(run: Callable[[], Path]) -> list[bytes]:
     return own + labels
 
 
-def _checkpoints_of(run: Callable[[], Path]) -> Reader:
+def _checkpoint_reader(run: Callable[[], Path]) -> Reader:
     words = (*JSON, '"progress"', '"step"', '"F32"')
     return Reader(partial(_checkpoint, run), partial(_checkpoint_seeds, run), words)
 
 
-def _run_of(run: Callable[[], Path]) -> Reader:
+def _run_reader(run: Callable[[], Path]) -> Reader:
     return Reader(partial(_run, run), partial(_run_seeds, run), (*JSON, *TOML))
 
 
-RUNS = (made, carrying)
+RUNS = (classifier_run, language_run)
 RUN_READERS: dict[str, Reader] = {
     "recipe": Reader(_recipe, _recipe_seeds, (*TOML, "[model]\n", "kind = ", "[train]\n", "none")),
     "log": Reader(
-        _log, lambda: [(made() / "log.jsonl").read_bytes()], (*JSON, '"kind"', '"epoch"', "\n")
+        _log,
+        lambda: [(classifier_run() / "log.jsonl").read_bytes()],
+        (*JSON, '"kind"', '"epoch"', "\n"),
     ),
     "tensors": Reader(_tensors, _tensor_seeds, (*JSON, '"F32"', '"F16"', '"BOOL"', '"shape"')),
-    "checkpoint": _checkpoints_of(made),
-    "run": _run_of(made),
-    "language-checkpoint": _checkpoints_of(carrying),
-    "language-run": _run_of(carrying),
+    "checkpoint": _checkpoint_reader(classifier_run),
+    "run": _run_reader(classifier_run),
+    "language-checkpoint": _checkpoint_reader(language_run),
+    "language-run": _run_reader(language_run),
 }

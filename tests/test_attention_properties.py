@@ -152,13 +152,13 @@ def test_a_softmax_output_lies_between_the_values(
 @holds_for(x=sequences(batch=3), causal=st.booleans())
 def test_sequences_of_a_batch_are_independent(run: Attend, x: Tensor, causal: bool) -> None:
     heads = x[:, None]  # [batch, heads, time, width]
-    together = run(heads, heads, heads, causal=causal)
-    for alone, i in zip(together, range(3), strict=True):
+    batched = run(heads, heads, heads, causal=causal)
+    for alone, i in zip(batched, range(3), strict=True):
         torch.testing.assert_close(alone[0], run(x[i], x[i], x[i], causal=causal))
     changed = heads.clone()
     changed[1] += 1
     others = run(changed, changed, changed, causal=causal)[[0, 2]]
-    torch.testing.assert_close(others, together[[0, 2]])
+    torch.testing.assert_close(others, batched[[0, 2]])
 
 
 # -- caching --------------------------------------------------------------------------------------
@@ -168,18 +168,18 @@ def test_sequences_of_a_batch_are_independent(run: Attend, x: Tensor, causal: bo
 @holds_for(x=sequences(), data=st.data())
 def test_the_last_queries_of_a_cached_sequence(run: Attend, x: Tensor, data: st.DataObject) -> None:
     block = data.draw(st.integers(1, len(x)))
-    whole = run(x, x, x, causal=True)
-    torch.testing.assert_close(run(x[-block:], x, x, causal=True), whole[-block:])
+    expected = run(x, x, x, causal=True)
+    torch.testing.assert_close(run(x[-block:], x, x, causal=True), expected[-block:])
 
 
 @holds_for(
     time=st.integers(1, 40),
     kv_heads=st.sampled_from([1, 2, 4]),
-    traced=st.booleans(),
+    is_traced=st.booleans(),
     data=st.data(),
 )
 def test_a_cached_layer_equals_one_causal_pass(
-    time: int, kv_heads: int, traced: bool, data: st.DataObject
+    time: int, kv_heads: int, is_traced: bool, data: st.DataObject
 ) -> None:
     """Read token by token or in blocks; 40 steps exceed the initial capacity of the cache."""
     torch.manual_seed(time)
@@ -187,7 +187,7 @@ def test_a_cached_layer_equals_one_causal_pass(
     x = torch.randn(2, time, 8, dtype=torch.float64)
     cache, outputs, start = KeyValueCache(), [], 0
     token_by_token = data.draw(st.booleans())
-    with torch.no_grad(), Trace(only="weights" if traced else "output"):
+    with torch.no_grad(), Trace(only="weights" if is_traced else "output"):
         while start < time:
             block = 1 if token_by_token else data.draw(st.integers(1, time - start))
             outputs.append(layer(x[:, start : start + block], causal=True, cache=cache))

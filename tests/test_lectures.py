@@ -7,8 +7,8 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def test_the_page_is_up_to_date():
-    written = subprocess.run(
+def test_lectures_page_is_up_to_date():
+    page = subprocess.run(
         [sys.executable, str(DOCS / "lectures.py")], capture_output=True, check=True
     ).stdout.decode("utf-8")
-    assert written == (DOCS / "lectures.md").read_text(encoding="utf-8")
+    assert page == (DOCS / "lectures.md").read_text(encoding="utf-8")

@@ -46,9 +46,9 @@ def test_every_case_is_run_or_listed_with_a_reason() -> None:
     assert all(NOT_APPLICABLE.values())
 
 
-@pytest.mark.parametrize("traced", [False, True], ids=["fused", "explicit"])
+@pytest.mark.parametrize("is_traced", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("name", RUN)
-def test_case(name: str, traced: bool) -> None:
+def test_case(name: str, is_traced: bool) -> None:
     # An expanded graph has no attributes: use those of the case that it expands.
     node = CASES[name.removesuffix(EXPANDED)].model.graph.node[0]
     options = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -56,13 +56,13 @@ def test_case(name: str, traced: bool) -> None:
     inputs = dict(zip(filter(None, node.input), given, strict=True))
     outputs = dict(zip(filter(None, node.output), expected, strict=True))
 
-    computed = attention(inputs, options, traced)
+    computed = attention(inputs, options, is_traced)
 
     for output, right in outputs.items():
         if output in computed:
             tolerance = TOLERANCE[right.dtype]
             torch.testing.assert_close(computed[output], right, rtol=tolerance, atol=tolerance)
-    assert not traced or set(outputs) <= set(computed)
+    assert not is_traced or set(outputs) <= set(computed)
 
 
 def test_wrong_options_fail_a_case() -> None:
@@ -84,7 +84,7 @@ def tensor(array: np.ndarray) -> Tensor:
 
 
 def attention(
-    inputs: dict[str, Tensor], options: dict[str, Any], traced: bool
+    inputs: dict[str, Tensor], options: dict[str, Any], is_traced: bool
 ) -> dict[str, Tensor]:
     """Call `attend` with the inputs of the operator; return its outputs by their ONNX names."""
     is_flat = inputs["Q"].dim() == 3
@@ -94,7 +94,7 @@ def attention(
         key = torch.cat([inputs["past_key"], key], dim=-2)
         value = torch.cat([inputs["past_value"], value], dim=-2)
     mask, causal = build_mask(inputs, options, query.shape[-2], key.shape[-2])
-    with Trace(only="*" if traced else "mixed") as trace:
+    with Trace(only="*" if is_traced else "mixed") as trace:
         mixed = attend(
             query,
             key,
@@ -109,7 +109,7 @@ def attention(
         "present_key": key,
         "present_value": value,
     }
-    if traced:
+    if is_traced:
         outputs["qk_matmul_output"] = trace[TAPS[options.get("qk_matmul_output_mode", 0)]]
     return outputs
 

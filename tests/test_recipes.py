@@ -8,7 +8,7 @@ from workings.recipes import ClassificationRecipe
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "expected_message"),
     [
         ({"model": {"d_model": 0}}, "model.d_model = 0: a whole number from 1 to"),
         ({"model": {"d_model": 10**12}}, "model.d_model = 1000000000000: a whole number"),
@@ -43,10 +43,10 @@ from workings.recipes import ClassificationRecipe
         ({"a\nb" * 500: 1}, "a\\nba\\nb"),
     ],
 )
-def test_what_no_recipe_may_say(table, told):
+def test_what_no_recipe_may_say(table, expected_message):
     with pytest.raises(UserError) as caught:
         build(ClassificationRecipe, table)
     message = str(caught.value)
-    assert told in message
+    assert expected_message in message
     assert len(message.splitlines()) == 1
     assert len(message) < 400

@@ -1,5 +1,6 @@
 """Files: atomic writes, reads of bounded size, locks, and paths that stay inside their folder."""
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from workings.errors import UserError, truncate
+from workings.errors import UserError, safe_repr, truncate
 
 # -- writing ---------------------------------------------------------------------------------------
 
@@ -165,6 +166,26 @@ def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str
         return tomllib.loads(text, parse_float=parse_float)
     except RecursionError:
         raise UserError("nested too deeply: too many lists inside of lists") from None
+
+
+def read_json_object(path: Path, max_bytes: int) -> dict[str, Any]:
+    """Read a JSON object from a file; raise UserError if the file is larger or something else."""
+    try:
+        raw = read_bytes(path, max_bytes)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from None
+    return parse_json_object(raw, path)
+
+
+def parse_json_object(text: str | bytes, location: object) -> dict[str, Any]:
+    """Parse a JSON object; raise UserError that begins with `location` if it is something else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{location}: not JSON: {truncate(str(error))}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{location}: expected a JSON object, got {safe_repr(value, 40)}")
+    return value
 
 
 # -- locking ---------------------------------------------------------------------------------------

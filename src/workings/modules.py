@@ -1,8 +1,9 @@
 """Helpers for any `nn.Module`: building it, its device, evaluation mode, hooks and tied weights."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,19 @@ def build_model(constructor: Callable[..., M], **arguments: Any) -> M:
     except (RuntimeError, MemoryError) as error:
         reason = truncate(str(error) or "out of memory", 150)
         raise UserError(f"model: cannot be built with these settings: {reason}") from None
+
+
+class Rebuildable(nn.Module):
+    """A module that remembers the arguments it was built with, so that a run can build it again."""
+
+    init_arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        model = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind_partial(model, *args, **kwargs)
+        arguments = dict(list(bound.arguments.items())[1:])
+        object.__setattr__(model, "init_arguments", arguments)
+        return model
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -77,13 +91,16 @@ def tied_names(model: nn.Module) -> dict[str, str]:
     return tied
 
 
-def unique_state_dict(model: nn.Module) -> dict[str, Tensor]:
-    """Return a model's state dict with tied weights once, under their first name."""
+def unique_state_dict(
+    model: nn.Module, state: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """Return a state dict, by default the model's, with tied weights once: by their first name."""
     tied = tied_names(model)
-    return {name: t for name, t in model.state_dict().items() if name not in tied}
+    state = model.state_dict() if state is None else state
+    return {name: t for name, t in state.items() if name not in tied}
 
 
 def load_unique_state_dict(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state dict in which tied weights may be present once only."""
+    """Load a state dict in which tied weights may be under their first name only."""
     tied = {name: state[first] for name, first in tied_names(model).items() if first in state}
     model.load_state_dict({**tied, **state})

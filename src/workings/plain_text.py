@@ -28,6 +28,15 @@ def to_one_line(text: str) -> str:
     return escape_control(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def show_whitespace(token: str) -> str:
+    r"""Write a token so that its spaces are seen; one that only ends a letter begun before, as …
+
+    >>> show_whitespace(" cat"), show_whitespace("\n"), show_whitespace("")
+    ('␣cat', '⏎', '…')
+    """
+    return to_one_line(token.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")) or "…"
+
+
 def display_width(text: str) -> int:
     """Return the number of terminal columns of a text without control characters.
 

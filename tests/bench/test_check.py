@@ -1,4 +1,4 @@
-"""The benchmark of the checker runs, has a plant for every name, and blames no honest solution."""
+"""The checker's benchmark plants every mistake and finds no correct solution wrong."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_quick_run(tmp_path: Path) -> None:
+def test_a_quick_run_finds_and_names_planted_mistakes(tmp_path: Path) -> None:
     out = tmp_path / "check.json"
     command = [sys.executable, str(ROOT / "bench" / "check.py"), "--quick", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -17,13 +17,13 @@ def test_a_quick_run(tmp_path: Path) -> None:
     result = json.loads(out.read_text(encoding="utf-8"))
     assert result["honest_called_wrong"] == 0, done.stdout
     *mistakes, total = result["mistakes"]
-    assert {row["name"] for row in mistakes} == _names_of_the_contract()
+    assert {row["name"] for row in mistakes} == _documented_names()
     assert all(row["planted"] for row in mistakes)
     assert total["found"] >= 0.95 * total["planted"]
     assert total["named"] >= 0.9 * total["planted"]
 
 
-def _names_of_the_contract() -> set[str]:
-    contract = (ROOT / "docs" / "problem-format.md").read_text(encoding="utf-8")
-    section = contract.partition("## Mistakes by name")[2].partition("\n## ")[0]
+def _documented_names() -> set[str]:
+    text = (ROOT / "docs" / "problem-format.md").read_text(encoding="utf-8")
+    section = text.partition("## Mistakes by name")[2].partition("\n## ")[0]
     return set(re.findall(r"`([a-z_-]+-[a-z_-]+)`", section))

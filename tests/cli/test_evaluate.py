@@ -46,11 +46,11 @@ def test_images_in_another_folder_than_their_captions(squares_run, squares, tmp_
     few.write_text("".join(squares.read_text().splitlines(keepends=True)[:21]))
     command = ["evaluate", str(squares_run), "--data", str(few)]
     assert main(command) == 2
-    assert "captions.txt" in capsys.readouterr().err
+    assert "give the folder of the images" in capsys.readouterr().err
     assert main([*command, "--images", str(squares.parent), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
     assert main(["evaluate", str(squares_run), "--images", str(squares.parent)]) == 2
-    assert "with --data" in capsys.readouterr().err
+    assert "and --data" in capsys.readouterr().err
 
 
 def test_a_copied_run_is_evaluated(texts_run, tmp_path, capsys):

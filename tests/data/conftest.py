@@ -1,4 +1,4 @@
-"""A small web server on this machine that misbehaves on request."""
+"""A web server on this machine whose failures can be planned."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one file, each request in the next of the planned ways, and well after those."""
+    """A server of one file; each request gets the next planned behavior, then the normal one."""
 
     daemon_threads = True
     content = b""
@@ -26,7 +26,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/file.bin"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Broken connections are what this is for."""
+        """Ignore broken connections, which are planned."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -38,48 +38,48 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server = self.server
         server.requests.append({k.lower(): v for k, v in self.headers.items()})
-        way = server.plan.pop(0) if server.plan else "well"
-        if way.isdigit():
-            self.send_error(int(way))
+        behavior = server.plan.pop(0) if server.plan else "normal"
+        if behavior.isdigit():
+            self.send_error(int(behavior))
             return
-        if way.startswith("to "):
+        if behavior.startswith("to "):
             self.send_response(302)
-            self.send_header("Location", way.removeprefix("to "))
+            self.send_header("Location", behavior.removeprefix("to "))
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        whole = server.content
+        content = server.content
         first, status = 0, 200
-        asked = self.headers.get("Range")
+        requested = self.headers.get("Range")
         condition = self.headers.get("If-Range")
-        known = (None, server.etag, server.modified)
-        if asked and way != "no ranges" and condition in known:
-            first, status = int(asked.removeprefix("bytes=").rstrip("-")), 206
-            if first >= len(whole):
+        validators = (None, server.etag, server.modified)
+        if requested and behavior != "no ranges" and condition in validators:
+            first, status = int(requested.removeprefix("bytes=").rstrip("-")), 206
+            if first >= len(content):
                 self.send_error(416)
                 return
-        body = whole[first:]
+        body = content[first:]
         self.send_response(status)
         if status == 206:
-            said = first + 1 if way == "wrong range" else first
-            self.send_header("Content-Range", f"bytes {said}-{len(whole) - 1}/{len(whole)}")
+            start = first + 1 if behavior == "wrong range" else first
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         if server.etag:
             self.send_header("ETag", server.etag)
         if server.modified:
             self.send_header("Last-Modified", server.modified)
-        if way == "corrupt":
+        if behavior == "corrupt":
             body = bytes([body[0] ^ 1]) + body[1:]
-        if way == "truncate":  # says that half of it is all of it
+        if behavior == "truncate":  # states half of the length
             body = body[: len(body) // 2]
-        if way == "too much":
+        if behavior == "too much":
             body += b"and more"
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if way == "drop":
+        if behavior == "drop":
             self.wfile.write(body[: len(body) // 2])
             self.wfile.flush()
             self.connection.close()
-        elif way == "crawl":  # one byte, and gone
+        elif behavior == "crawl":  # sends one byte
             self.wfile.write(body[:1])
         else:
             self.wfile.write(body)
@@ -97,6 +97,6 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def named(data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The named sets are the real ones, and the cache is nobody's."""
+    """Named datasets are the real ones, and the cache is empty."""
     monkeypatch.setenv("WORKINGS_DATA", str(data))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -6,7 +6,7 @@ import pytest
 import workings.data
 
 
-def test_every_public_name_is_there() -> None:
+def test_public_names_exist() -> None:
     for name in workings.data.__all__:
         assert getattr(workings.data, name) is not None
     assert dir(workings.data) == sorted(workings.data.__all__)
@@ -19,7 +19,7 @@ def test_readers_and_tokenizers_need_no_torch() -> None:
 import sys
 for name in ("torch", "jaxtyping", "tokenizers", "emoji", "numpy"):
     sys.modules[name] = None
-from workings.data import WordTokenizer, load_pairs, load_dataset, read_records, list_datasets, unpack
+from workings.data import WordTokenizer, list_datasets, load_dataset, load_pairs, unpack
 print(WordTokenizer.train(["We are learning AI"]), list_datasets())
 del sys.modules["numpy"]
 try:

@@ -1,3 +1,5 @@
+"""Splits by a hash of the text: complete, disjoint, stratified by label."""
+
 from collections import Counter
 
 import pytest
@@ -14,80 +16,80 @@ EXAMPLES = st.lists(
 
 
 @given(EXAMPLES, st.floats(0, 0.99), st.integers(0, 3))
-def test_nothing_is_lost_and_nothing_straddles(
-    examples: list[Example], share: float, seed: int
+def test_examples_are_preserved_and_no_text_is_in_both(
+    examples: list[Example], fraction: float, seed: int
 ) -> None:
-    kept, held = hold_out(examples, share, seed=seed)
-    assert Counter(kept) + Counter(held) == Counter(examples)
-    assert not {e.text for e in kept} & {e.text for e in held}
-    back, out = hold_out(examples[::-1], share, seed=seed)
-    assert (back[::-1], out[::-1]) == (kept, held)
+    rest, held = hold_out(examples, fraction, seed=seed)
+    assert Counter(rest) + Counter(held) == Counter(examples)
+    assert not {e.text for e in rest} & {e.text for e in held}
+    reverse_rest, reverse_held = hold_out(examples[::-1], fraction, seed=seed)
+    assert (reverse_rest[::-1], reverse_held[::-1]) == (rest, held)
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.floats(0, 0.9))
-def test_every_label_gives_its_share(first: int, second: int, share: float) -> None:
+def test_fraction_of_every_label_is_held_out(first: int, second: int, fraction: float) -> None:
     examples = [Example(f"{i}", "a") for i in range(first)]
     examples += [Example(f"-{i}", "b") for i in range(second)]
-    _, held = hold_out(examples, share)
+    _, held = hold_out(examples, fraction)
     counts = Counter(e.label for e in held)
-    assert (counts["a"], counts["b"]) == (round(share * first), round(share * second))
+    assert (counts["a"], counts["b"]) == (round(fraction * first), round(fraction * second))
 
 
-def test_the_seed_chooses() -> None:
+def test_seed_determines_the_split() -> None:
     examples = [Example(f"{i}", "a") for i in range(100)]
     assert hold_out(examples, 0.2, seed=1) != hold_out(examples, 0.2, seed=2)
     assert hold_out(examples, 0.2, seed=1) == hold_out(examples, 0.2, seed=1)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
-def test_shares_that_are_none(share: float) -> None:
-    with pytest.raises(UserError, match="share"):
-        hold_out([Example("a")], share)
+@pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
+def test_invalid_fractions_are_rejected(fraction: float) -> None:
+    with pytest.raises(UserError, match=r"fraction = .*: expected at least 0 and below 1"):
+        hold_out([Example("a")], fraction)
 
 
-def test_fractions_are_even() -> None:
-    drawn = [hash_to_unit_interval(str(i)) for i in range(10_000)]
-    assert all(0 <= x < 1 for x in drawn)
+def test_hashes_are_uniform() -> None:
+    values = [hash_to_unit_interval(str(i)) for i in range(10_000)]
+    assert all(0 <= x < 1 for x in values)
     for edge in (0.1, 0.5, 0.9):
-        assert abs(sum(x < edge for x in drawn) / len(drawn) - edge) < 0.02
+        assert abs(sum(x < edge for x in values) / len(values) - edge) < 0.02
     assert 0 <= hash_to_unit_interval("\ud800") < 1
 
 
-def test_shared_texts() -> None:
+def test_find_text_overlap() -> None:
     first = [Example("a", "x"), Example("b", "x"), Example("a", "y")]
     second = [Example("c", "x"), Example("a", "x")]
-    shared = find_text_overlap(first, second)
-    assert (shared.texts, shared.first_indices, shared.second_indices) == (("a",), (0, 2), (1,))
+    overlap = find_text_overlap(first, second)
+    assert (overlap.texts, overlap.first_indices, overlap.second_indices) == (("a",), (0, 2), (1,))
     assert find_text_overlap(first, []).texts == ()
 
 
-def test_labels_and_looks() -> None:
+def test_labels_and_repr() -> None:
     splits = Splits("toy", (Example("a", "y"), Example("b", "x"), Example("c")), (), ())
     assert splits.labels == ("x", "y")
     assert repr(splits) == "Splits('toy': 3 train, 0 validation, 0 test)"
 
 
 @pytest.mark.usefixtures("named")
-def test_imdb_holds_out_of_train_alone() -> None:
+def test_validation_of_imdb_is_held_out_of_train() -> None:
     splits = load_dataset("imdb", allow_download=False)
-    assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [
+    assert [len(split) for split in (splits.train, splits.validation, splits.test)] == [
         22_500,
         2_500,
         25_000,
     ]
     assert splits.labels == ("negative", "positive")
-    for part, each in ((splits.train, 11_250), (splits.validation, 1_250), (splits.test, 12_500)):
-        counts = Counter(e.label for e in part)
-        assert abs(counts["negative"] - each) <= 3
+    for split, count in ((splits.train, 11_250), (splits.validation, 1_250), (splits.test, 12_500)):
+        counts = Counter(e.label for e in split)
+        assert abs(counts["negative"] - count) <= 3
     assert not find_text_overlap(splits.train, splits.validation).texts
-    shared = find_text_overlap((*splits.train, *splits.validation), splits.test)
-    assert len(shared.texts) == 123
+    overlap = find_text_overlap((*splits.train, *splits.validation), splits.test)
+    assert len(overlap.texts) == 123
 
 
 @pytest.mark.usefixtures("named")
 def test_rt_polarity_is_split_by_text() -> None:
     splits = load_dataset("rt-polarity", allow_download=False)
-    sizes = [len(part) for part in (splits.train, splits.validation, splits.test)]
+    sizes = [len(split) for split in (splits.train, splits.validation, splits.test)]
     assert sum(sizes) == 10_662
     assert sizes[1] in range(1064, 1070)
     assert sizes[2] in range(1064, 1070)

@@ -1,36 +1,36 @@
-"""A language small enough to list: the next token depends on the two before it."""
+"""A toy language model: the next token depends on the two tokens before it."""
 
 import itertools
 
 import torch
 
 
-class Rows:
-    """A state: the last two tokens of each row."""
+class ToyState:
+    """The last two tokens of each row."""
 
     def __init__(self, last):
         self.last = last
 
     def select(self, rows):
-        return Rows(self.last[rows])
+        return ToyState(self.last[rows])
 
 
 class Toy:
-    """Scores of a made-up language; `condition` is the first token of each source."""
+    """Random logits by the last two tokens; a source is the first token of its sequence."""
 
-    def __init__(self, vocabulary=4, seed=0, sharp=1.5):
-        draw = torch.Generator().manual_seed(seed)
+    def __init__(self, vocabulary=4, seed=0, scale=1.5):
+        generator = torch.Generator().manual_seed(seed)
         shape = (vocabulary, vocabulary, vocabulary)
-        self.table = sharp * torch.randn(shape, generator=draw)
+        self.table = scale * torch.randn(shape, generator=generator)
         self.vocabulary = vocabulary
 
-    def start(self, condition):
-        last = torch.stack((torch.zeros_like(condition), condition), 1)
-        return self.table[last[:, 0], last[:, 1]], Rows(last)
+    def start(self, source):
+        last = torch.stack((torch.zeros_like(source), source), 1)
+        return self.table[last[:, 0], last[:, 1]], ToyState(last)
 
     def step(self, tokens, state):
         last = torch.stack((state.last[:, 1], tokens), 1)
-        return self.table[last[:, 0], last[:, 1]], Rows(last)
+        return self.table[last[:, 0], last[:, 1]], ToyState(last)
 
     def log_probability(self, first, tokens):
         before, last, total = 0, first, 0.0
@@ -39,12 +39,12 @@ class Toy:
             before, last = last, token
         return total
 
-    def everything(self, first, stop, longest):
-        """Every sequence of at most `longest` tokens: (tokens without stop, length, log p)."""
+    def all_sequences(self, first, stop, max_length):
+        """Yield all sequences up to `max_length`: tokens without stop, length, log probability."""
         others = [t for t in range(self.vocabulary) if t != stop]
-        for length in range(1, longest + 1):
+        for length in range(1, max_length + 1):
             for body in itertools.product(others, repeat=length - 1):
                 tokens = (*body, stop)
                 yield body, length, self.log_probability(first, tokens)
-        for body in itertools.product(others, repeat=longest):
-            yield body, longest, self.log_probability(first, body)
+        for body in itertools.product(others, repeat=max_length):
+            yield body, max_length, self.log_probability(first, body)

@@ -1,4 +1,4 @@
-"""Commands as documents have them: parsed and looked at, not run."""
+"""Parse the commands of the documents without running them."""
 
 import argparse
 import shlex
@@ -13,17 +13,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def split(line: str) -> list[str]:
-    """Take a command line apart as a shell does, without what is said about it behind #."""
+    """Split a command line as a shell does, without its comment."""
     return shlex.split(line, comments=True)
 
 
-def expanded(words: Sequence[str]) -> list[str]:
-    """Put the files in a pattern's place."""
+def expand_patterns(words: Sequence[str]) -> list[str]:
+    """Replace each file pattern by the matching files."""
     return [path for word in words for path in sorted(glob(word)) or [word]]  # noqa: PTH207
 
 
-def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Parse what stands behind `workings`: verb, options and keys must be there, recipes too."""
+def parse_command(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the words after `workings`; verb, options, keys and recipes must exist."""
     arguments, changes = workings.cli._build_parser().parse_known_args(list(words))
     assert arguments.takes_changes or not changes, f"no such option: {changes}"
     arguments.changes = changes
@@ -34,5 +34,5 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _recipes(arguments: argparse.Namespace) -> list[str]:
-    given = getattr(arguments, "recipes", None) or [getattr(arguments, "recipe", None) or ""]
-    return expanded([word for word in given if isinstance(word, str)])
+    words = getattr(arguments, "recipes", None) or [getattr(arguments, "recipe", None) or ""]
+    return expand_patterns([word for word in words if isinstance(word, str)])

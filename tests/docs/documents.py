@@ -1,4 +1,4 @@
-"""Documents as sessions: their blocks, in order, in a folder of their own."""
+"""The code blocks of the documents, and the commands mentioned in their text."""
 
 import re
 import shlex
@@ -9,42 +9,42 @@ from commands import ROOT
 from markdown_it import MarkdownIt
 
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-_MARK = re.compile(r"<!-- not run: (\S.*?) -->")
+_NOT_RUN = re.compile(r"<!-- not run: (\S.*?) -->")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `not_run`: why it is only looked at, from a comment right before it."""
+    """A fenced block. `not_run` is the reason from the comment before it, or None."""
 
     line: int
     language: str
     name: str
-    """the file that it is, where the fence names one: ```toml mine.toml"""
+    """the file name in the fence, as in ```toml mine.toml"""
     text: str
     not_run: str | None
 
     def commands(self) -> list[str]:
-        """Each command of a block of sh, whole: lines that go on are joined."""
-        whole = self.text.replace("\\\n", " ").splitlines()
-        return [line.strip() for line in whole if shlex.split(line, comments=True)]
+        """Return the commands of a shell block; continued lines are joined."""
+        lines = self.text.replace("\\\n", " ").splitlines()
+        return [line.strip() for line in lines if shlex.split(line, comments=True)]
 
 
-def blocks(document: Path) -> list[Block]:
-    """Find every fenced block with its mark."""
-    found = []
-    mark = None
+def read_blocks(document: Path) -> list[Block]:
+    """Return every fenced block of a document."""
+    blocks = []
+    not_run = None
     for token in MarkdownIt("commonmark").parse(document.read_text(encoding="utf-8")):
         if token.type == "fence":
             language, _, name = token.info.strip().partition(" ")
-            found.append(Block(token.map[0] + 1, language, name, token.content, mark))
+            blocks.append(Block(token.map[0] + 1, language, name, token.content, not_run))
         if not token.hidden:
-            said = _MARK.match(token.content) if token.type == "html_block" else None
-            mark = said[1] if said else None
-    return found
+            match = _NOT_RUN.match(token.content) if token.type == "html_block" else None
+            not_run = match[1] if match else None
+    return blocks
 
 
-def mentioned(document: Path) -> list[str]:
-    """Find what stands in the text as `workings …`, outside of blocks."""
+def inline_commands(document: Path) -> list[str]:
+    """Return every `workings …` in the text, outside of blocks."""
     tokens = MarkdownIt("commonmark").enable("table").parse(document.read_text(encoding="utf-8"))
     inside = (child for token in tokens for child in token.children or ())
     codes = (child.content for child in inside if child.type == "code_inline")

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, in a kernel of their own, and keep no output."""
+"""The notebooks run from top to bottom in a new kernel, and are stored without output."""
 
 import json
 
@@ -10,7 +10,7 @@ by_name = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.s
 
 
 @by_name
-def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
+def test_notebook_runs(notebook, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="nbclient runs notebooks: pip install it")
     pytest.importorskip("ipykernel", reason="ipykernel runs notebooks: pip install it")
     nbformat = pytest.importorskip("nbformat")
@@ -27,7 +27,7 @@ def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
 
 
 @by_name
-def test_a_notebook_is_kept_as_it_was_written(notebook):
+def test_notebook_is_stored_without_output(notebook):
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     assert cells[0]["source"][0].startswith("# ")
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

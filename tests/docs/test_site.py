@@ -1,13 +1,13 @@
-"""The site: whole, offline, and every link in it leads somewhere."""
+"""The documentation site works offline and has no broken links."""
 
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 import build
+import markdown_html
 import pytest
 import reference
-import rendered
 
 import workings
 from workings.attention import attend
@@ -15,8 +15,8 @@ from workings.config import describe
 from workings.recipes.registry import RECIPES
 
 
-class Read(HTMLParser):
-    """What a page links to, loads, and can be linked to."""
+class LinkParser(HTMLParser):
+    """The links, loaded files and anchors of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -24,61 +24,61 @@ class Read(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.anchors.add(given.get("id"))
+        attributes = dict(attrs)
+        self.anchors.add(attributes.get("id"))
         if tag == "a":
-            self.links.append(given["href"])
-        elif address := given.get("src") or given.get("href"):
+            self.links.append(attributes["href"])
+        elif address := attributes.get("src") or attributes.get("href"):
             self.loads.append(address)
 
 
 @pytest.fixture(scope="module")
-def made():
+def built():
     return build.Site()
 
 
 @pytest.fixture(scope="module")
-def site(made, tmp_path_factory):
+def site(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    assert list(made.faults()) == []
-    made.write(folder)
+    assert list(built.find_errors()) == []
+    built.write(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def pages(site):
-    return {path: Read(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    return {path: LinkParser(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
 
 
-def test_every_link_leads_somewhere(site, pages):
+def test_no_link_is_broken(site, pages):
     assert len(pages) > 40
     for path, page in pages.items():
         for address in (*page.links, *page.loads):
             parts = urlsplit(address)
             if parts.scheme in ("http", "https"):
                 continue
-            there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            assert there.is_file(), f"{path.relative_to(site)}: {address}"
-            if parts.fragment and there in pages and "data-up" in there.read_text("utf-8"):
-                assert unquote(parts.fragment) in pages[there].anchors, f"{path}: {address}"
+            file = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert file.is_file(), f"{path.relative_to(site)}: {address}"
+            if parts.fragment and file in pages and "data-up" in file.read_text("utf-8"):
+                assert unquote(parts.fragment) in pages[file].anchors, f"{path}: {address}"
 
 
-def test_nothing_is_loaded_from_elsewhere(pages):
+def test_nothing_is_loaded_from_other_hosts(pages):
     for path, page in pages.items():
         assert not any(urlsplit(address).netloc for address in page.loads), path
 
 
-def test_a_link_to_nowhere_is_a_fault(made, monkeypatch):
+def test_broken_links_are_errors(built, monkeypatch):
     page = Path(build.DOCS) / "new.md"
     text = "# New\n\n[a](nowhere.md) [b](index.md#nothing) [c](index.md#install)"
-    monkeypatch.setitem(made.pages, page, rendered.render(text, PurePosixPath("new.html")))
-    assert list(made.faults()) == [
-        "docs/new.md: nowhere.md: there is no such file",
+    monkeypatch.setitem(built.pages, page, markdown_html.render(text, PurePosixPath("new.html")))
+    assert list(built.find_errors()) == [
+        "docs/new.md: nowhere.md: no such file",
         "docs/new.md: index.md#nothing: no such heading",
     ]
 
 
-def test_the_reference_has_signatures_and_examples():
+def test_reference_has_signatures_and_examples():
     page = reference.reference("attention")
     assert f"\n## {attend.__name__}\n" in page
     assert "def attend(" in page
@@ -87,8 +87,7 @@ def test_the_reference_has_signatures_and_examples():
     assert "\n## _" not in page
 
 
-def test_the_reference_says_what_every_key_of_a_recipe_is_for():
-    """As `workings train --help` does."""
+def test_reference_has_the_help_of_every_recipe_key():
     page = " ".join(line.strip(" #") for line in reference.reference("recipes").splitlines())
     for recipe, kinds in RECIPES.values():
         for config in (recipe, *kinds.values()):
@@ -97,26 +96,32 @@ def test_the_reference_says_what_every_key_of_a_recipe_is_for():
                 assert " ".join(field.help.split()) in page, field.key
 
 
-def test_the_reference_begins_with_the_package_itself():
-    page = reference.front()
+def test_package_page_lists_public_names():
+    page = reference.package_page()
     for name in set(workings.__all__) - {"UserError", "__version__"}:
         assert f"`workings.{name}`" in page
     assert "(attention.md#attend)" in page
 
 
-def test_the_reference_has_every_room():
+def test_reference_has_every_package():
     assert {"attention", "problems", "layers", "interpret", "cli"} <= set(reference.packages())
 
 
-def test_what_looks_like_html_in_a_docstring_is_text():
-    page = rendered.render("# A\n\nuse <b> & `<i>`", PurePosixPath("a.html"), trusted=False)
+def test_html_in_a_docstring_is_escaped():
+    page = markdown_html.render("# A\n\nuse <b> & `<i>`", PurePosixPath("a.html"), trusted=False)
     assert "&lt;b&gt; &amp; <code>&lt;i&gt;</code>" in page.body
 
 
-def test_a_picture_can_be_seen_at_its_own_size():
-    page = rendered.render("![A & B](why/a.svg)", PurePosixPath("notebooks/a.html"))
+def test_picture_links_to_itself():
+    page = markdown_html.render("![A & B](why/a.svg)", PurePosixPath("notebooks/a.html"))
     assert '<a href="../notebooks/why/a.svg"><img src="../notebooks/why/a.svg"' in page.body
     assert "A &amp; B" in page.body
+
+
+def test_named_block_has_its_name_inside_one_box():
+    page = markdown_html.render("```toml a.toml\nx = 1\n```", PurePosixPath("a.html"))
+    assert page.body.count("<pre") == 1
+    assert '<span class="file">a.toml</span>' in page.body
 
 
 @pytest.mark.parametrize(
@@ -130,6 +135,6 @@ def test_a_picture_can_be_seen_at_its_own_size():
         ("a.html", "https://example.org/b.md", "https://example.org/b.md"),
     ],
 )
-def test_links_are_those_of_the_sources(page, address, on_site):
-    made = rendered.render(f"[x]({address})", PurePosixPath(page))
-    assert f'href="{on_site}"' in made.body
+def test_links_between_sources_become_links_between_pages(page, address, on_site):
+    rendered = markdown_html.render(f"[x]({address})", PurePosixPath(page))
+    assert f'href="{on_site}"' in rendered.body

@@ -1,4 +1,4 @@
-"""The tour of `make demo`: its commands, its first part, and what it does when a step fails."""
+"""The tour of `make demo`: its commands, its first part, and a step that fails."""
 
 import os
 import subprocess
@@ -6,10 +6,10 @@ import sys
 
 import pytest
 import tour
-from commands import ROOT, parsed, split
+from commands import ROOT, parse_command, split
 
 
-def toured(part, **environment):
+def run_tour(part, **environment):
     return subprocess.run(
         [sys.executable, "docs/tour.py", part],
         cwd=ROOT,
@@ -21,39 +21,39 @@ def toured(part, **environment):
     )
 
 
-def test_every_command_can_be_given():
+def test_every_command_parses():
     for stop in (*tour.PROBLEMS, *tour.MODELS):
-        parsed(split(stop.command))
+        parse_command(split(stop.command))
 
 
-def test_what_is_said_fits_a_terminal():
-    said = [tour.FAREWELL, *(stop.about for stop in (*tour.PROBLEMS, *tour.MODELS))]
-    assert max(len(line) for text in said for line in text.splitlines()) <= 80
+def test_text_fits_a_terminal():
+    texts = [tour.FAREWELL, *(stop.about for stop in (*tour.PROBLEMS, *tour.MODELS))]
+    assert max(len(line) for text in texts for line in text.splitlines()) <= 80
 
 
-def test_the_wrong_number_is_pointed_at():
-    done = toured("problems", NO_COLOR="1")
+def test_wrong_number_is_marked():
+    done = run_tour("problems", NO_COLOR="1")
     assert done.returncode == 0, done.stderr
     assert "$ workings check lectures/L2-self.toml" in done.stdout
     assert "▸18✗" in done.stdout
     assert "\x1b" not in done.stdout
 
 
-def test_a_failed_step_stops_the_tour(monkeypatch, capfd):
+def test_failed_step_stops_the_tour(monkeypatch, capfd):
     monkeypatch.setattr(sys, "argv", ["tour.py", "problems"])
     steps = (tour.Stop("Nothing there.", "check nowhere.toml"), *tour.PROBLEMS)
     monkeypatch.setattr(tour, "PROBLEMS", steps)
     assert tour.main() == 2
-    told = capfd.readouterr()
-    assert told.err.splitlines()[-1] == (
+    captured = capfd.readouterr()
+    assert captured.err.splitlines()[-1] == (
         "the tour stops: `workings check nowhere.toml` ended with status 2"
     )
-    assert "L2-self" not in told.out
+    assert "L2-self" not in captured.out
 
 
 @pytest.mark.slow
-def test_the_whole_tour():
-    done = toured("models")
+def test_full_tour():
+    done = run_tour("models")
     assert done.returncode == 0, done.stderr
     assert "cœur" in done.stdout
     for run in (tour.TRANSLATOR, tour.PYTHON):

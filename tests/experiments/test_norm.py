@@ -7,14 +7,14 @@ from workings.experiments.norm import (
 )
 
 
-def test_only_batch_norm_ties_a_sentence_to_its_batch():
-    for batch in (2, 16):
-        assert max(measure_shift(NORMS["layer norm"](), batch, seed=1)) < 1e-6
-    few, many = (measure_shift(NORMS["batch norm"](), n, seed=1)[0] for n in (2, 16))
-    assert few > 1.3 * many > 0.1
+def test_only_batch_norm_depends_on_the_batch():
+    for batch_size in (2, 16):
+        assert max(measure_shift(NORMS["layer norm"](), batch_size, seed=1)) < 1e-6
+    small, large = (measure_shift(NORMS["batch norm"](), n, seed=1)[0] for n in (2, 16))
+    assert small > 1.3 * large > 0.1
 
 
-def test_what_was_kept_of_sentences_alone_does_not_stand_in_for_their_own():
+def test_running_averages_do_not_fit_batches_of_one():
     layer, batch = (
         measure_batch_dependence(name, 1, batch_sizes=(1,)) for name in ("layer norm", "batch norm")
     )
@@ -22,7 +22,9 @@ def test_what_was_kept_of_sentences_alone_does_not_stand_in_for_their_own():
     assert min(layer.train_accuracy[0], layer.eval_accuracy[0]) > 0.75
 
 
-def test_without_a_norm_a_deep_stack_explodes():
-    normed, bare = (measure_depth(name, 1, steps=30) for name in ("layer norm", "no norm"))
-    assert normed.activation_rms[-1] < DEPTHS[-1] < 1000 < bare.activation_rms[-1]
-    assert normed.losses[-1] < 1 < 5 < bare.losses[-1]
+def test_activations_of_a_deep_stack_explode_without_a_norm():
+    with_norm, without_norm = (
+        measure_depth(name, 1, steps=30) for name in ("layer norm", "no norm")
+    )
+    assert with_norm.activation_rms[-1] < DEPTHS[-1] < 1000 < without_norm.activation_rms[-1]
+    assert with_norm.losses[-1] < 1 < 5 < without_norm.losses[-1]

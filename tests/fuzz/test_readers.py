@@ -1,6 +1,6 @@
-"""Every reader, fuzzed for a second; the long tests do it for a minute, guided where they can be.
+"""Fuzz every reader for a second; the slow tests do it for a minute, with atheris if installed.
 
-By hand, for as long as one likes: `python fuzz/run.py all --seconds 600`.
+For longer: `python fuzz/run.py all --seconds 600`.
 """
 
 import subprocess
@@ -13,27 +13,27 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "fuzz"
 
 
-def _program():
+def _load_program():
     spec = spec_from_file_location("fuzz_run", FOLDER / "run.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-PROGRAM = _program()
+PROGRAM = _load_program()
 NAMES = list(PROGRAM.readers())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_but_one_line(name):
-    count, taken = PROGRAM.fuzz(name, seconds=1, seed=1)
+def test_readers_accept_or_refuse_mutated_files(name):
+    count, accepted = PROGRAM.fuzz(name, seconds=1, seed=1)
     assert count > 3
-    assert taken < count or name in ("texts", "log")  # which anything may be
+    assert accepted < count or name in ("texts", "log")  # these accept any input
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_but_one_line_at_length(name):
+def test_readers_accept_or_refuse_mutated_files_for_a_minute(name):
     command = [sys.executable, str(FOLDER / "run.py"), name, "--seconds", "60", "--seed", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,11 +1,11 @@
-"""Tables of plain values that are whole as JSON or TOML, and strange in every other way."""
+"""Valid JSON and TOML with unexpected content: recipes, tokenizers, checkpoints."""
 
 import datetime
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +13,7 @@ from workings.config import build, describe, load_table, to_table, to_toml
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
+from workings.models.meta import meta_device
 from workings.recipes import CLASSIFIER_KINDS, ClassificationRecipe
 from workings.storage import CorruptFileError, read_json, write_json
 from workings.training.checkpoints import raise_mismatch_as_corrupt
@@ -35,7 +36,9 @@ def expect_one_line(error):
     assert len(str(error)) < 800
 
 
+@cache
 def keys(kind):
+    """Return the keys of a recipe for a kind of model; parsing their docstrings is slow."""
     prefix = "model."
     return [f.key for f in describe(ClassificationRecipe) if "." in f.key] + [
         f.key for f in describe(CLASSIFIER_KINDS[kind], prefix)
@@ -44,25 +47,25 @@ def keys(kind):
 
 @st.composite
 def recipes(draw):
-    """A recipe with a few of its keys set to anything, and most of them to what might be right."""
+    """Draw a recipe with a few keys set to plausible or arbitrary values."""
     kind = draw(st.sampled_from(list(CLASSIFIER_KINDS)))
     table = {
         "model": {"kind": kind, "size": draw(st.sampled_from(list(CLASSIFIER_KINDS[kind].sizes)))}
     }
-    sensible = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=3)
+    plausible = st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=1, max_size=3)
     for key in draw(st.lists(st.sampled_from(keys(kind)), max_size=6)):
         section, name = key.split(".")
-        value = draw(VALUES | sensible | sensible | sensible | st.dates() | st.just("max"))
+        value = draw(VALUES | plausible | plausible | plausible | st.dates() | st.just("max"))
         table.setdefault(section, {})[name] = value
     if draw(st.integers(0, 9)) == 0:
         table[draw(st.text(max_size=5) | st.just("seed"))] = draw(VALUES)
     return table
 
 
-def read_recipe_table(table):
+def build_and_rebuild(table):
     try:
         recipe = build(ClassificationRecipe, table)
-        with torch.device("meta"):
+        with meta_device():
             build_classifier(recipe.model, 30, 3)
     except UserError as error:
         expect_one_line(error)
@@ -70,18 +73,18 @@ def read_recipe_table(table):
         assert build(ClassificationRecipe, to_table(recipe)) == recipe
 
 
-def test_strange_recipes():
-    settings(max_examples=200, **QUICK)(given(recipes())(read_recipe_table))()
+def test_arbitrary_recipes_are_refused_in_one_line():
+    settings(max_examples=200, **QUICK)(given(recipes())(build_and_rebuild))()
 
 
 @pytest.mark.slow
-def test_strange_recipes_at_length():
-    settings(max_examples=20_000, **QUICK)(given(recipes())(read_recipe_table))()
+def test_arbitrary_recipes_are_refused_in_one_line_many_times():
+    settings(max_examples=20_000, **QUICK)(given(recipes())(build_and_rebuild))()
 
 
 @given(recipes())
 @settings(max_examples=50, **QUICK)
-def test_what_was_accepted_reads_back(tmp_path_factory, table):
+def test_accepted_recipes_read_back_equal(tmp_path_factory, table):
     try:
         recipe = build(ClassificationRecipe, table)
     except UserError:
@@ -116,7 +119,7 @@ def tokenizer_tables(draw):
 
 @given(tokenizer_tables())
 @settings(max_examples=200, **QUICK)
-def test_strange_tokenizers(tmp_path_factory, table):
+def test_arbitrary_tokenizer_tables(tmp_path_factory, table):
     path = tmp_path_factory.getbasetemp() / "tokenizer.json"
     path.write_bytes(json.dumps(table).encode())
     try:
@@ -129,7 +132,7 @@ def test_strange_tokenizers(tmp_path_factory, table):
 
 @given(st.dictionaries(st.sampled_from([*vars(TrainingProgress()), "x"]), JSON, max_size=4) | JSON)
 @settings(max_examples=300, **QUICK)
-def test_strange_progress(table):
+def test_arbitrary_progress_is_refused_as_corrupt(table):
     try:
         with raise_mismatch_as_corrupt():
             progress = build(TrainingProgress, table)
@@ -140,16 +143,16 @@ def test_strange_progress(table):
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 @settings(max_examples=200, **QUICK)
-def test_whatever_is_written_reads_back(tmp_path_factory, table):
+def test_written_json_reads_back_equal(tmp_path_factory, table):
     path = Path(tmp_path_factory.getbasetemp()) / "a.json"
     data = {k: v for k, v in table.items() if k not in ("format", "sum")}
     try:
         write_json(path, data)
     except UnicodeEncodeError:
         return
-    assert repr(read_json(path)) == repr(data)  # by its letters: NaN is not itself
+    assert repr(read_json(path)) == repr(data)  # compared as text, since NaN != NaN
 
 
-def test_dates_are_no_numbers():
+def test_a_date_is_not_a_number():
     with pytest.raises(UserError, match="it must be a whole number"):
         build(ClassificationRecipe, {"train": {"epochs": datetime.date(2020, 1, 1)}})

@@ -1,160 +1,163 @@
-"""CTranslate2 computes what our models compute, and writes what they write."""
+"""CTranslate2's engines compute what our models compute, and generate what they generate."""
 
 import sys
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.characters import CharacterTokenizer
+from workings.data import WordTokenizer
+from workings.decode.beam import beam_search
 from workings.decode.sampling import GREEDY, Sampling, generate
 from workings.errors import UserError
-from workings.interop import ctranslate2 as converter
-from workings.interop import ctranslate2 as layers
-from workings.interop.conversion import export_language_model
-from workings.interop.ctranslate2 import AcceleratedGenerator, GenerationEngine
-from workings.interop.gpt2 import unique_token_names
+from workings.interop import ctranslate2
+from workings.interop.ctranslate2 import (
+    AcceleratedBeamSearch,
+    AcceleratedGenerator,
+    GenerationEngine,
+    TranslationEngine,
+)
 from workings.models.language import build_language_model
+from workings.models.translation import SentenceBatch, build_translator
+from workings.recipes import SearchConfig
+from workings.tasks.translation import TokenizerPair, translate
 from workings.trace import Trace
 
-library = pytest.importorskip("ctranslate2")
-pytestmark = pytest.mark.usefixtures("without_shape_checks")  # they take most of the time
+pytest.importorskip("ctranslate2")
+pytestmark = pytest.mark.usefixtures("without_shape_checks")  # they would take most of the time
 
-VOCABULARY = 60
-KINDS = {
+RECURRENT = {"kind": "recurrent", "d_model": 8, "hidden_size": 8}
+
+
+# -- language models -------------------------------------------------------------------------------
+
+LM_VOCAB_SIZE = 60
+LANGUAGE_MODELS = {
     "rotary": {},
     "learned": {"positions": "learned", "max_positions": 200},
     "sinusoidal": {"positions": "sinusoidal"},
-    "shared": {"kv_heads": 2},
-    "one shared": {"kv_heads": 1},
-    "learned and shared": {"positions": "learned", "max_positions": 200, "kv_heads": 2},
+    "grouped queries": {"kv_heads": 2},
+    "multi-query": {"kv_heads": 1},
+    "learned, grouped queries": {"positions": "learned", "max_positions": 200, "kv_heads": 2},
     "untied": {"tie_embeddings": False},
-    "post": {"norm": "post", "tie_embeddings": False},
-    "post and tied": {"norm": "post"},
+    "post-norm": {"norm": "post", "tie_embeddings": False},
+    "post-norm, tied": {"norm": "post"},
     "relu": {"activation": "relu", "d_ff": 40},
-    "tanh": {"activation": "gelu-tanh"},
+    "gelu-tanh": {"activation": "gelu-tanh"},
     "one layer, one head": {"layers": 1, "heads": 1},
 }
 
 
-@pytest.fixture(params=["in bursts", "as it is found"])
-def told(request, monkeypatch):
-    """Both ways in which a text comes: small models write a burst, large ones a token."""
-    if request.param == "as it is found":
-        monkeypatch.setattr(layers, "_SMALL_MODEL_PARAMETERS", 0)
+@pytest.fixture(params=["chunks", "stream"])
+def both_modes(request, monkeypatch):
+    """Small models generate chunks of tokens, and large ones a stream."""
+    if request.param == "stream":
+        monkeypatch.setattr(ctranslate2, "_SMALL_MODEL_PARAMETERS", 0)
 
 
-def made(name="rotary", **changes):
+def make_language_model(name="rotary", **changes):
     torch.manual_seed(0)
-    table = {"d_model": 32, "layers": 3, "heads": 4, **KINDS[name], **changes}
-    model = build_language_model(table, VOCABULARY).eval()
-    with torch.no_grad():  # biases and norms matter, and no token repeats itself for ever
+    table = {"d_model": 32, "layers": 3, "heads": 4, **LANGUAGE_MODELS[name], **changes}
+    model = build_language_model(table, LM_VOCAB_SIZE).eval()
+    with torch.no_grad():  # biases and norms have an effect, and no token repeats forever
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
     return model
 
 
-def ids(*shape):
-    return torch.randint(0, VOCABULARY, shape, generator=torch.Generator().manual_seed(0))
+def sample_ids(*shape):
+    return torch.randint(0, LM_VOCAB_SIZE, shape, generator=torch.Generator().manual_seed(0))
 
 
-def text(stream):
+def to_tokens(stream):
     return [int(token) for token, _ in stream]
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_scores_are_ours(name):
-    model, given = made(name), ids(2, 150)
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_logits_equal_ours(name):
+    model, ids = make_language_model(name), sample_ids(2, 150)
     with torch.no_grad():
-        expected, _ = model(given)
-    found = GenerationEngine(model).compute_logits(given)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+        expected, _ = model(ids)
+    logits = GenerationEngine(model).compute_logits(ids)
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
     assert expected.std() > 0.3
     assert (expected[:, 1:] - expected[:, :-1]).abs().max() > 1
 
 
-@pytest.mark.usefixtures("told")
-@pytest.mark.parametrize("name", KINDS)
-def test_the_likeliest_text_is_ours_with_its_scores(name):
-    model, prompt = made(name), ids(1, 7)
+@pytest.mark.usefixtures("both_modes")
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_greedy_tokens_and_logits_equal_ours(name):
+    model, prompt = make_language_model(name), sample_ids(1, 7)
     expected = list(generate(model, prompt, 40, GREEDY))
-    found = list(GenerationEngine(model).generate(prompt, 40))
-    assert text(found) == text(expected)
-    assert len(set(text(found))) > 2
-    for (_, ours), (_, theirs) in zip(expected, found, strict=True):
+    generated = list(GenerationEngine(model).generate(prompt, 40))
+    assert to_tokens(generated) == to_tokens(expected)
+    assert len(set(to_tokens(generated))) > 2
+    for (_, ours), (_, theirs) in zip(expected, generated, strict=True):
         torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=0)
 
 
-@pytest.mark.usefixtures("told")
-@pytest.mark.parametrize("start", [1, 9, 10, 11, 30])
-def test_beyond_the_last_position_it_goes_on_as_ours_does(start):
-    model, prompt = made("learned", max_positions=10), ids(1, start)
-    assert text(GenerationEngine(model).generate(prompt, 45)) == text(
-        generate(model, prompt, 45, GREEDY)
-    )
+@pytest.mark.usefixtures("both_modes")
+@pytest.mark.parametrize(
+    ("max_positions", "prompt_length", "count"),
+    [(10, 1, 45), (10, 9, 45), (10, 10, 45), (10, 11, 45), (10, 30, 45), (1, 3, 5)],
+)
+def test_generation_continues_beyond_the_last_position(max_positions, prompt_length, count):
+    model = make_language_model("learned", max_positions=max_positions)
+    prompt = sample_ids(1, prompt_length)
+    expected = to_tokens(generate(model, prompt, count, GREEDY))
+    assert to_tokens(GenerationEngine(model).generate(prompt, count)) == expected
 
 
-@pytest.mark.usefixtures("told")
-def test_a_single_position():
-    model, prompt = made("learned", max_positions=1), ids(1, 3)
-    assert text(GenerationEngine(model).generate(prompt, 5)) == text(
-        generate(model, prompt, 5, GREEDY)
-    )
+@pytest.mark.usefixtures("both_modes")
+def test_chunk_size_does_not_change_the_text(monkeypatch):
+    monkeypatch.setattr(ctranslate2, "_MAX_KEPT_LOGITS", 7 * LM_VOCAB_SIZE)
+    monkeypatch.setattr(ctranslate2, "_CHUNK_TOKENS", 5)
+    model, prompt = make_language_model("learned", max_positions=30), sample_ids(1, 4)
+    expected = to_tokens(generate(model, prompt, 70, GREEDY))
+    assert to_tokens(GenerationEngine(model).generate(prompt, 70)) == expected
 
 
-@pytest.mark.usefixtures("told")
-def test_pieces_in_which_scores_are_kept_do_not_show(monkeypatch):
-    monkeypatch.setattr(converter, "_MAX_KEPT_LOGITS", 7 * VOCABULARY)
-    monkeypatch.setattr(converter, "_CHUNK_TOKENS", 5)
-    model, prompt = made("learned", max_positions=30), ids(1, 4)
-    assert text(GenerationEngine(model).generate(prompt, 70)) == text(
-        generate(model, prompt, 70, GREEDY)
-    )
-
-
-@pytest.mark.usefixtures("told")
-def test_no_token_ends_a_text():
-    """Not even the one that CTranslate2 takes for the end by itself."""
-    model = made()
+@pytest.mark.usefixtures("both_modes")
+def test_no_token_ends_the_text():
+    """CTranslate2 has a default token that would."""
+    model = make_language_model()
     torch.nn.init.zeros_(model.head.weight)
-    assert text(GenerationEngine(model).generate(ids(1, 3), 20)) == [0] * 20
+    assert to_tokens(GenerationEngine(model).generate(sample_ids(1, 3), 20)) == [0] * 20
 
 
-@pytest.mark.usefixtures("told")
-def test_a_consumer_may_leave_and_come_back():
-    engine, prompt = GenerationEngine(made()), ids(1, 5)
+@pytest.mark.usefixtures("both_modes")
+def test_stream_can_be_closed_early():
+    engine, prompt = GenerationEngine(make_language_model()), sample_ids(1, 5)
     stream = engine.generate(prompt, 10_000)
     first = [int(next(stream)[0]) for _ in range(3)]
     stream.close()
-    assert text(engine.generate(prompt, 3)) == first
+    assert to_tokens(engine.generate(prompt, 3)) == first
 
 
-@pytest.mark.usefixtures("told")
-def test_what_goes_wrong_in_the_engine_is_raised():
-    engine = GenerationEngine(made("learned"))
-    engine.max_positions = None  # it will ask for positions that are not there
+@pytest.mark.usefixtures("both_modes")
+def test_errors_of_the_engine_are_raised():
+    engine = GenerationEngine(make_language_model("learned"))
+    engine.max_positions = None  # so that it exceeds the model's positions
     with pytest.raises(Exception, match="position"):
-        list(engine.generate(ids(1, 100), 150))
+        list(engine.generate(sample_ids(1, 100), 150))
 
 
-def test_the_model_stays_as_it_was():
-    model = made()
+def test_conversion_does_not_change_the_model():
+    model = make_language_model()
     before = {name: t.clone() for name, t in model.state_dict().items()}
     GenerationEngine(model)
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
 
 
-def test_a_recurrent_model_is_refused():
-    model = build_language_model({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, 20)
+def test_recurrent_language_model_is_rejected():
+    model = build_language_model(RECURRENT, 20)
     with pytest.raises(UserError, match="recurrent"):
         GenerationEngine(model)
 
 
-# -- when it is used ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("how", "prompt", "kind", "expected"),
+    ("sampling", "shape", "name", "expected"),
     [
         (GREEDY, (1, 3), "rotary", True),
         (Sampling(temperature=0.0, top_k=3, seed=5), (1, 3), "rotary", True),
@@ -166,49 +169,168 @@ def test_a_recurrent_model_is_refused():
         (GREEDY, (1, 4090), "rotary", True),
     ],
 )
-def test_it_is_used_where_the_text_is_the_same(how, prompt, kind, expected):
-    assert AcceleratedGenerator(made(kind)).can_use_engine(ids(*prompt), 20, how) == expected
+def test_engine_is_used_for_the_same_text(sampling, shape, name, expected):
+    generator = AcceleratedGenerator(make_language_model(name))
+    assert generator.can_use_engine(sample_ids(*shape), 20, sampling) == expected
 
 
-def test_both_ways_write_the_same():
-    model, prompt = made(), ids(1, 6)
-    fastest = AcceleratedGenerator(model)
-    for how in (GREEDY, Sampling(seed=3)):
-        assert text(fastest(prompt, 30, how)) == text(generate(model, prompt, 30, how))
+def test_accelerated_generation_equals_ours():
+    model, prompt = make_language_model(), sample_ids(1, 6)
+    accelerated = AcceleratedGenerator(model)
+    for sampling in (GREEDY, Sampling(seed=3)):
+        expected = to_tokens(generate(model, prompt, 30, sampling))
+        assert to_tokens(accelerated(prompt, 30, sampling)) == expected
     with Trace(model, only="*.weights") as trace:
-        traced = text(fastest(prompt, 30, GREEDY))
-    assert traced == text(generate(model, prompt, 30, GREEDY))
-    assert len(trace) == 3  # of each block: it went through our own model
+        traced = to_tokens(accelerated(prompt, 30, GREEDY))
+    assert traced == to_tokens(generate(model, prompt, 30, GREEDY))
+    assert len(trace) == 3  # one per block: the text is our model's
 
 
-def test_it_does_without_what_is_not_installed(monkeypatch):
-    monkeypatch.setattr("workings.interop.ctranslate2.find_spec", lambda _: None)
+def test_generation_works_without_ctranslate2(monkeypatch):
+    monkeypatch.setattr(ctranslate2, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    fastest = AcceleratedGenerator(made())
-    assert not fastest.can_use_engine(ids(1, 3), 5, GREEDY)
-    assert len(text(fastest(ids(1, 3), 5, GREEDY))) == 5
+    accelerated = AcceleratedGenerator(make_language_model())
+    assert not accelerated.can_use_engine(sample_ids(1, 3), 5, GREEDY)
+    assert len(to_tokens(accelerated(sample_ids(1, 3), 5, GREEDY))) == 5
 
 
-def test_recurrent_models_are_left_alone():
-    model = build_language_model({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, VOCABULARY)
-    assert not AcceleratedGenerator(model).can_use_engine(ids(1, 3), 5, GREEDY)
+def test_engine_is_not_used_for_recurrent_models():
+    model = build_language_model(RECURRENT, LM_VOCAB_SIZE)
+    assert not AcceleratedGenerator(model).can_use_engine(sample_ids(1, 3), 5, GREEDY)
 
 
-# -- folders -----------------------------------------------------------------------------------
+# -- translators -----------------------------------------------------------------------------------
+
+STOP, VOCAB_SIZE = 3, 30
+TRANSLATORS = {
+    "default": {},
+    "post-norm": {"norm": "post"},
+    "two vocabularies": {"share_embeddings": False},
+    "untied": {"tie_embeddings": False, "activation": "gelu"},
+    "post-norm, untied": {"norm": "post", "share_embeddings": False, "tie_embeddings": False},
+    "one layer, one head": {"layers": 1, "heads": 1, "activation": "gelu-tanh"},
+}
 
 
-@pytest.mark.parametrize("kind", [CharacterTokenizer, BytePairTokenizer])
-def test_an_exported_folder_is_read_by_ctranslate2(kind, tmp_path):
-    tokenizer = kind.train(["<s>low lower lowest naïve 🙂\udc80</s>"] * 20, vocab_size=300)
-    torch.manual_seed(0)
-    model = build_language_model({"d_model": 16, "layers": 2, "heads": 2}, len(tokenizer)).eval()
-    notes = export_language_model(model, tokenizer, "ctranslate2", tmp_path / "out")
-    assert len(notes) == (kind is CharacterTokenizer)
-    prompt = torch.tensor([tokenizer.encode("lower")])
-    names = unique_token_names(tokenizer)
-    generator = library.Generator(str(tmp_path / "out"), device="cpu")
-    (found,) = generator.generate_batch(
-        [[names[k] for k in prompt[0]]], max_length=20, include_prompt_in_result=False, end_token=[]
-    )
-    assert found.sequences_ids[0] == text(generate(model, prompt, 20, GREEDY))
-    assert found.sequences[0] == [names[k] for k in found.sequences_ids[0]]
+def make_translator(name="default", seed=0, ending=3.0, size=VOCAB_SIZE):
+    """Return a translator whose weights all have an effect, and that ends its sentences."""
+    torch.manual_seed(seed)
+    table = {"d_model": 16, "d_ff": 24, "layers": 2, "heads": 2, **TRANSLATORS[name]}
+    source_size = size - 1 if name == "two vocabularies" else size
+    model = build_translator(table, source_size, size).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+        # Features of a low frequency, which change slowly along the sentence.
+        model.head.weight[STOP, 2:4] += ending
+    return model
+
+
+def make_sources(*lengths, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, VOCAB_SIZE - 1, (len(lengths), max(lengths)), generator=rng)
+    lengths = torch.tensor(lengths)
+    ids[torch.arange(len(lengths)), lengths - 1] = STOP
+    is_padding = torch.arange(ids.shape[1]) >= lengths[:, None]
+    return SentenceBatch(ids.masked_fill(is_padding, 0), lengths)
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+@torch.no_grad()
+def test_scores_of_translations_equal_ours(name):
+    model, source = make_translator(name), make_sources(5, 3, 9)
+    targets = [[4, 5, 6, 20, 4], [], list(range(4, 20))]
+    scores = TranslationEngine(model, STOP).score_targets(source, targets)
+    for k, length in enumerate(source.lengths.tolist()):
+        sentence = SentenceBatch(source.ids[k : k + 1, :length], source.lengths[k : k + 1])
+        log_probs = model(sentence, torch.tensor([[1, *targets[k]]])).log_softmax(-1)[0]
+        expected = log_probs[torch.arange(len(targets[k]) + 1), [*targets[k], STOP]]
+        torch.testing.assert_close(torch.tensor(scores[k]), expected, atol=1e-4, rtol=0)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(list(TRANSLATORS)),
+    seed=st.integers(0, 1000),
+    ending=st.sampled_from([1.0, 3.0, 6.0]),
+    beams=st.integers(1, 6),
+    length_penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0, -0.5]),
+    max_length=st.sampled_from([1, 2, 11, 25, [25, 2, 11, 25]]),
+    data=st.data(),
+)
+def test_search_equals_ours(name, seed, ending, beams, length_penalty, max_length, data):
+    num_best = data.draw(st.sampled_from([1, beams]))
+    model, source = make_translator(name, seed, ending), make_sources(5, 2, 7, 3, seed=seed)
+    options = {"max_length": max_length, "beams": beams, "length_penalty": length_penalty}
+    expected = beam_search(model, source, stop=STOP, **options)
+    results = TranslationEngine(model, STOP).search(source, num_best=num_best, **options)
+    for ours, theirs in zip(expected, results, strict=True):
+        ours = ours[:num_best]
+        assert [h.tokens for h in theirs] == [h.tokens for h in ours]
+        for field in ("log_probability", "score"):
+            values = [getattr(h, field) for h in ours]
+            assert [getattr(h, field) for h in theirs] == pytest.approx(values, abs=1e-3)
+
+
+def test_searches_are_extended_and_truncated(monkeypatch):
+    """The property above covers early ends, repetitions with more tokens, and the limit."""
+    calls, collect = [], TranslationEngine._collect_hypotheses
+
+    def collect_and_count(engine, sources, beams, length_limit):
+        calls.append((len(sources), length_limit))
+        return collect(engine, sources, beams, length_limit)
+
+    monkeypatch.setattr(TranslationEngine, "_collect_hypotheses", collect_and_count)
+    lengths = set()
+    options = {"max_length": 25, "beams": 4, "length_penalty": 1.0, "num_best": 1}
+    for name, seed in (("default", 2), ("post-norm", 0), ("default", 7)):
+        engine = TranslationEngine(make_translator(name, seed), STOP)
+        results = engine.search(make_sources(5, 2, 7, 3), **options)
+        lengths |= {len(best.tokens) for (best,) in results}
+    num_extended = sum(count for count, length_limit in calls if length_limit == 25)
+    assert 0 < num_extended < 12
+    assert {0, 25} <= lengths
+    assert len(lengths) > 3
+
+
+def test_recurrent_translator_is_rejected():
+    model = build_translator(RECURRENT, VOCAB_SIZE, VOCAB_SIZE)
+    with pytest.raises(UserError, match="recurrent"):
+        TranslationEngine(model, STOP)
+
+
+def test_engine_is_used_for_the_same_translations(monkeypatch):
+    search, source = AcceleratedBeamSearch(make_translator()), make_sources(5, 3)
+    assert search.can_use_engine(source, 20, 5)
+    assert not search.can_use_engine(source, 20, VOCAB_SIZE // 2 + 1)  # too many beams
+    assert not search.can_use_engine(source, 5000, 5)  # too many positions
+    assert not search.can_use_engine(make_sources(5, 1), 20, 5)  # an empty source
+    with Trace(search.model, only="*.weights"):
+        assert not search.can_use_engine(source, 20, 5)
+    recurrent = build_translator(RECURRENT, VOCAB_SIZE, VOCAB_SIZE)
+    assert not AcceleratedBeamSearch(recurrent).can_use_engine(source, 20, 5)
+    monkeypatch.setattr(ctranslate2, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert not search.can_use_engine(source, 20, 5)
+
+
+@pytest.mark.parametrize("num_best", [1, 3])
+def test_accelerated_translations_equal_ours(num_best, monkeypatch):
+    words = WordTokenizer.train([" ".join("abcdefghijklmnopqrstuvwxyz")], with_eos=True)
+    tokenizers = TokenizerPair(words, words)
+    model = make_translator(size=len(words), ending=6.0)
+    texts = ["a b c", "", "x", "k l m n o p q r s t", "? a"]
+    config, search = SearchConfig(beams=4), AcceleratedBeamSearch(model, num_best)
+    with torch.no_grad():
+        ours = [best[:num_best] for best in translate(model, tokenizers, texts, config)]
+        engines = list(translate(model, tokenizers, texts, config, search_function=search))
+        monkeypatch.setattr(ctranslate2, "find_spec", lambda _: None)
+        without = list(translate(model, tokenizers, texts, config, search_function=search))
+        sampled = [
+            [t.text for (t,) in translate(model, tokenizers, texts, config, Sampling(seed=1), by)]
+            for by in (None, search)
+        ]
+    assert without == ours
+    assert [[t.text for t in best] for best in engines] == [[t.text for t in best] for best in ours]
+    assert sampled[0] == sampled[1]
+    assert len({t.text for best in ours for t in best}) > 2

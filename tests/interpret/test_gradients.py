@@ -1,4 +1,4 @@
-"""How far back gradients reach: against powers of W, and against autograd by brute force."""
+"""Gradient norms: compared with powers of W, and with autograd by brute force."""
 
 import numpy as np
 import pytest
@@ -8,154 +8,147 @@ import torch.nn.functional as F
 from workings.config import build
 from workings.errors import UserError
 from workings.interpret.gradients import (
-    GradientReport,
     compute_gradient_norms,
     compute_spectral_radii,
     sample_windows,
 )
+from workings.interpret.results import GradientReport
 from workings.models.language import build_language_model
 from workings.recipes import LanguageRecipe
+from workings.trace import Trace
 
-VOCABULARY = 11
+VOCAB_SIZE = 11
 
 
-def model_for(**table):
+def build_model(**table):
     torch.manual_seed(0)
-    return build_language_model(build(LanguageRecipe, {"model": table}).model, VOCABULARY)
+    return build_language_model(build(LanguageRecipe, {"model": table}).model, VOCAB_SIZE)
 
 
-def ids_for(sequences=3, time=13):
-    return torch.randint(
-        3, VOCABULARY, (sequences, time), generator=torch.Generator().manual_seed(1)
-    )
+def build_recurrent(cell, **table):
+    return build_model(kind="recurrent", cell=cell, d_model=4, hidden_size=5, **table)
 
 
-def test_in_a_linear_rnn_gradients_go_with_the_powers_of_w():
-    model = model_for(kind="recurrent", cell="rnn", d_model=4, hidden_size=5).double()
+def sample_ids(sequences=3, time=13):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(3, VOCAB_SIZE, (sequences, time), generator=generator)
+
+
+def test_gradients_of_a_linear_rnn_go_with_the_powers_of_w():
+    model = build_recurrent("rnn").double()
     layer = model.recurrent.layers[0][0].layer
-    with torch.no_grad():  # with nothing to read, h stays 0, where a tanh is a straight line
+    with torch.no_grad():  # without inputs h stays 0, where a tanh is linear
         for weights in (layer.weight_ih_l0, layer.bias_ih_l0, layer.bias_hh_l0):
             weights.zero_()
-    (flow,) = compute_gradient_norms(model, ids_for(), max_lag=6)
+    ids = sample_ids()
+    (result,) = compute_gradient_norms(model, ids, max_lag=6)
     w = layer.weight_hh_l0.detach()
-    scores = model.head.bias.detach()
-    ids = ids_for()
+    probabilities = torch.softmax(model.head.bias.detach(), 0)
     expected = []
     for k in range(7):
         norms = []
         for t in torch.linspace(6, 11, 6).long().tolist():
-            slope = torch.softmax(scores, 0) - F.one_hot(ids[:, t + 1], VOCABULARY).double()
-            norms.append(
-                (slope @ model.head.weight.detach() @ torch.matrix_power(w, k)).norm(dim=1)
-            )
+            of_logits = probabilities - F.one_hot(ids[:, t + 1], VOCAB_SIZE).double()
+            of_state = of_logits @ model.head.weight.detach() @ torch.matrix_power(w, k)
+            norms.append(of_state.norm(dim=1))
         expected.append(float(torch.stack(norms).mean()))
-    assert flow.norms == pytest.approx(expected, rel=1e-9)
+    assert result.norms == pytest.approx(expected, rel=1e-9)
     (radius,) = compute_spectral_radii(model)
-    largest = np.abs(np.linalg.eigvals(w.numpy())).max()
-    assert radius.value == pytest.approx(largest)
+    assert radius.value == pytest.approx(np.abs(np.linalg.eigvals(w.numpy())).max())
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_recurrent_gradients_are_those_of_a_nudge(cell):
-    model = model_for(kind="recurrent", cell=cell, d_model=4, hidden_size=5, layers=2).double()
-    ids = ids_for(sequences=1)
-    back = 4
-    flows = compute_gradient_norms(model, ids, max_lag=back)
-    assert [flow.with_respect_to for flow in flows] == ["h of layer 1", "h of layer 2"]
+def test_recurrent_gradients_match_a_perturbed_state(cell):
+    model = build_recurrent(cell, layers=2).double()
+    ids, max_lag = sample_ids(sequences=1), 4
+    results = compute_gradient_norms(model, ids, max_lag=max_lag)
+    assert [r.with_respect_to for r in results] == ["h of layer 1", "h of layer 2"]
 
-    def loss(t, layer, place, nudge):
-        """Read step by step, and add something to one state."""
-        from workings.trace import Trace
-
+    def compute_loss(t, layer, position, perturbation):
+        """Read step by step, and add a vector to one state."""
         count = 0
 
         def add(h):
             nonlocal count
             count += 1
-            return h + nudge if count == place + 1 else h
+            return h + perturbation if count == position + 1 else h
 
         with Trace(model, only=(), replace={f"recurrent.layers.{layer}.0.hidden": add}):
-            scores, _ = model(ids[:, : t + 1])
-        return F.cross_entropy(scores[0, t], ids[0, t + 1])
+            logits, _ = model(ids[:, : t + 1])
+        return F.cross_entropy(logits[0, t], ids[0, t + 1])
 
-    ends = torch.linspace(back, 11, 8).long().tolist()
-    for layer, flow in enumerate(flows):
-        for k in (0, 1, back):
+    for layer, result in enumerate(results):
+        for k in (0, 1, max_lag):
             norms = []
-            for t in ends:
-                nudge = torch.zeros(5, dtype=torch.double, requires_grad=True)
-                (slope,) = torch.autograd.grad(loss(t, layer, t - k, nudge), nudge)
-                norms.append(float(slope.norm()))
-            assert flow.norms[k] == pytest.approx(np.mean(norms), rel=1e-9)
+            for t in torch.linspace(max_lag, 11, 8).long().tolist():
+                zero = torch.zeros(5, dtype=torch.double, requires_grad=True)
+                (gradient,) = torch.autograd.grad(compute_loss(t, layer, t - k, zero), zero)
+                norms.append(float(gradient.norm()))
+            assert result.norms[k] == pytest.approx(np.mean(norms), rel=1e-9)
 
 
-def test_a_transformers_gradients_are_those_of_its_embedded_tokens():
-    model = model_for(kind="transformer", d_model=8, layers=2, heads=2).double()
-    ids = ids_for(sequences=2)
-    (flow,) = compute_gradient_norms(model, ids, max_lag=5)
-    assert flow.with_respect_to == "the input of block 1"
+def test_transformer_gradients_are_those_of_its_embeddings():
+    model = build_model(kind="transformer", d_model=8, layers=2, heads=2).double()
+    ids = sample_ids(sequences=2)
+    (result,) = compute_gradient_norms(model, ids, max_lag=5)
+    assert result.with_respect_to == "the input of block 1"
     embedded = model.embedding(ids[:, :-1]).detach().requires_grad_()
     x = embedded
     for block in model.blocks:
         x = block(x, causal=True)
-    losses = F.cross_entropy(
-        model.head(model.norm(x)).transpose(1, 2), ids[:, 1:], reduction="none"
-    )
-    found = []
+    logits = model.head(model.norm(x)).transpose(1, 2)
+    losses = F.cross_entropy(logits, ids[:, 1:], reduction="none")
+    norms = []
     for t in torch.linspace(5, 11, 7).long().tolist():
-        (slope,) = torch.autograd.grad(losses[:, t].sum(), embedded, retain_graph=True)
-        found.append(slope[:, t - 5 : t + 1].flip(1).norm(dim=-1).mean(0))
-        assert (slope[:, t + 1 :] == 0).all()
-    assert flow.norms == pytest.approx(torch.stack(found).mean(0).tolist(), rel=1e-9)
+        (gradient,) = torch.autograd.grad(losses[:, t].sum(), embedded, retain_graph=True)
+        norms.append(gradient[:, t - 5 : t + 1].flip(1).norm(dim=-1).mean(0))
+        assert (gradient[:, t + 1 :] == 0).all()
+    assert result.norms == pytest.approx(torch.stack(norms).mean(0).tolist(), rel=1e-9)
 
 
-def test_gates_have_a_radius_each():
-    model = model_for(kind="recurrent", cell="lstm", d_model=4, hidden_size=5, layers=2)
+def test_each_gate_has_a_spectral_radius():
+    model = build_recurrent("lstm", layers=2)
     radii = compute_spectral_radii(model, "mine")
-    assert [(r.layer, r.matrix) for r in radii][:4] == [
-        (1, "input"),
-        (1, "forget"),
-        (1, "candidate"),
-        (1, "output"),
-    ]
+    gates = ["input", "forget", "candidate", "output"]
+    assert [(r.layer, r.matrix) for r in radii] == [(k, gate) for k in (1, 2) for gate in gates]
     forget = model.recurrent.layers[1][0].layer.weight_hh_l0[5:10].detach().numpy()
     assert radii[5].value == pytest.approx(np.abs(np.linalg.eigvals(forget)).max(), rel=1e-5)
-    assert compute_spectral_radii(model_for(kind="transformer", d_model=8, heads=2)) == []
+    assert compute_spectral_radii(build_model(kind="transformer", d_model=8, heads=2)) == []
 
 
-def test_the_model_is_left_as_it_was():
-    model = model_for(kind="recurrent", cell="gru", d_model=4, hidden_size=5, dropout=0.5).train()
-    compute_gradient_norms(model, ids_for())
+def test_model_is_left_unchanged():
+    model = build_recurrent("gru", dropout=0.5).train()
+    compute_gradient_norms(model, sample_ids())
     assert model.training
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_windows_are_cut_evenly_out_of_a_text():
-    found = sample_windows(torch.arange(1000), max_lag=20, count=4)
-    assert found.shape == (4, 42)
-    assert found[0, 0] == 0
-    assert found[-1, -1] == 999
+def test_windows_are_evenly_spaced():
+    windows = sample_windows(torch.arange(1000), max_lag=20, count=4)
+    assert windows.shape == (4, 42)
+    assert windows[0, 0] == 0
+    assert windows[-1, -1] == 999
     with pytest.raises(UserError, match="at least 42"):
         sample_windows(torch.arange(30), max_lag=20)
-    with pytest.raises(UserError, match="leave 11 at most"):
+    with pytest.raises(UserError, match="allow 0 to 11"):
         compute_gradient_norms(
-            model_for(kind="transformer", d_model=8, heads=2), ids_for(), max_lag=12
+            build_model(kind="transformer", d_model=8, heads=2), sample_ids(), max_lag=12
         )
 
 
-def test_shown_in_every_form():
-    model = model_for(kind="recurrent", cell="lstm", d_model=4, hidden_size=5, layers=2)
+def test_report_is_rendered_in_every_format():
+    model = build_recurrent("lstm", layers=2)
     name = "<b>mine</b>\x1b[31m"
-    told = GradientReport(
-        compute_gradient_norms(model, ids_for(), name), compute_spectral_radii(model, name)
+    report = GradientReport(
+        compute_gradient_norms(model, sample_ids(), name), compute_spectral_radii(model, name)
     )
-    said = told.to_text(width=90)
-    assert "k = 5" in said
-    assert "candidate" in said
-    assert "\x1b" not in said
-    for page in (told.to_html(), told.to_picture().svg()):
+    text = report.text(width=90)
+    assert "k = 5" in text
+    assert "candidate" in text
+    assert "\x1b" not in text
+    for page in (report.html(), report.svg()):
         assert "<b>mine" not in page
         assert "&lt;b&gt;mine" in page
         assert "\x1b" not in page
-    assert told.to_picture().png()[:4] == b"\x89PNG"
-    assert told.to_dict()["spectral_radii"][0]["matrix"] == "input"
+    assert report.picture().png()[:4] == b"\x89PNG"
+    assert report.to_dict()["spectral_radii"][0]["matrix"] == "input"

@@ -200,8 +200,8 @@ def test_selected_rows_of_the_cache_continue_as_sequences(fill, waves):
     cache = KeyValueCache()
     layer(x, causal=True, cache=cache)
     step = layer(more, causal=True, cache=cache.select(rows))
-    whole = layer(torch.cat((x[rows], more), dim=1), causal=True)
-    torch.testing.assert_close(step, whole[:, -1:])
+    expected = layer(torch.cat((x[rows], more), dim=1), causal=True)
+    torch.testing.assert_close(step, expected[:, -1:])
     unordered = layer(torch.cat((x, more), dim=1), causal=True)
     assert not torch.allclose(step, unordered[:, -1:], atol=1e-2)
 
@@ -344,22 +344,24 @@ CROSS_MASKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("traced", [False, True], ids=["fused", "explicit"])
+@pytest.mark.parametrize("is_traced", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("name", CROSS_MASKS)
-def test_cross_attention_equals_torchs_with_gradients(name: str, bias: bool, traced: bool) -> None:
+def test_cross_attention_equals_torchs_with_gradients(
+    name: str, bias: bool, is_traced: bool
+) -> None:
     ours, theirs = layer_pair(WIDTH, HEADS, bias)
     x, context = draw(BATCH, QUERIES, WIDTH), draw(BATCH, KEYS, WIDTH)
     our_options, their_options = CROSS_MASKS[name]
 
-    with Trace(only="weights" if traced else "nothing") as trace:
+    with Trace(only="weights" if is_traced else "nothing") as trace:
         output = ours(x, context, **our_options)
     expected, weights = theirs(
-        x, context, context, need_weights=traced, average_attn_weights=False, **their_options
+        x, context, context, need_weights=is_traced, average_attn_weights=False, **their_options
     )
 
     torch.testing.assert_close(output, expected)
-    if traced:
+    if is_traced:
         torch.testing.assert_close(trace["weights"], weights)
     torch.testing.assert_close(
         gradients(output, x, context, *parameters_of_ours(ours)),
@@ -367,10 +369,12 @@ def test_cross_attention_equals_torchs_with_gradients(name: str, bias: bool, tra
     )
 
 
-@pytest.mark.parametrize("traced", [False, True], ids=["fused", "explicit"])
+@pytest.mark.parametrize("is_traced", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("heads", [1, 3, 12])
 @pytest.mark.parametrize("mask", ["none", "causal", "boolean", "causal and padding"])
-def test_self_attention_equals_torchs_with_gradients(mask: str, heads: int, traced: bool) -> None:
+def test_self_attention_equals_torchs_with_gradients(
+    mask: str, heads: int, is_traced: bool
+) -> None:
     ours, theirs = layer_pair(WIDTH, heads)
     x = draw(BATCH, KEYS, WIDTH)
     allowed = causal_mask(KEYS, KEYS) if "causal" in mask else random_mask(KEYS, KEYS)
@@ -384,7 +388,7 @@ def test_self_attention_equals_torchs_with_gradients(mask: str, heads: int, trac
         ),
     }[mask]
 
-    with Trace(only="weights" if traced else "nothing"):
+    with Trace(only="weights" if is_traced else "nothing"):
         output = ours(x, **our_options)
     expected, _ = theirs(x, x, x, need_weights=False, **their_options)
 
@@ -408,10 +412,10 @@ def test_the_comparison_detects_an_inverted_mask_and_swapped_projections() -> No
 def test_a_padded_batch_equals_each_sequence_alone() -> None:
     ours, theirs = layer_pair(WIDTH, HEADS)
     x = draw(BATCH, KEYS, WIDTH)
-    together = ours(x, mask=PADDED[:, None, None])
+    batched = ours(x, mask=PADDED[:, None, None])
     for i, length in enumerate(LENGTHS.tolist()):
         alone = x[i : i + 1, :length]
-        torch.testing.assert_close(together[i : i + 1, :length], theirs(alone, alone, alone)[0])
+        torch.testing.assert_close(batched[i : i + 1, :length], theirs(alone, alone, alone)[0])
 
 
 def test_the_example_of_the_notes() -> None:

@@ -1,4 +1,4 @@
-"""Paired bootstrap against the slow way, scoring texts again, and against sacreBLEU's own."""
+"""Paired bootstrap against scoring every resample from its texts, and against sacreBLEU's."""
 
 import numpy as np
 import pytest
@@ -6,116 +6,120 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from workings.errors import UserError
-from workings.metrics import bleu
-from workings.metrics.bleu import score_tokenized_bleu, score_translations
+from workings.metrics.bleu import (
+    chrf_metric,
+    moses_bleu_metric,
+    score_tokenized_bleu,
+    score_translations,
+)
 from workings.metrics.bootstrap import compare_systems
 
 
-def made_up(sentences, *wrong, seed=0):
-    """References of numbers, and for each share of wrong words a system that has such many."""
-    dice = np.random.default_rng(seed)
-    references = [dice.integers(50, size=dice.integers(3, 15)) for _ in range(sentences)]
+def make_systems(sentences, *error_rates, seed=0):
+    """Return references made of numbers, and a system for each error rate of words."""
+    rng = np.random.default_rng(seed)
+    references = [rng.integers(50, size=rng.integers(3, 15)) for _ in range(sentences)]
     systems = [
-        [
-            np.where(dice.random(len(r)) < share, dice.integers(50, size=len(r)), r)
-            for r in references
-        ]
-        for share in wrong
+        [np.where(rng.random(len(r)) < rate, rng.integers(50, size=len(r)), r) for r in references]
+        for rate in error_rates
     ]
     return [[" ".join(map(str, numbers)) for numbers in texts] for texts in (references, *systems)]
 
 
-MEASURES = [
+METRICS = [
     (None, lambda h, r: score_translations(h, r).bleu.score),
-    (bleu.chrf_metric(), lambda h, r: score_translations(h, r).chrf.score),
-    (bleu.moses_bleu_metric("en"), lambda h, r: score_tokenized_bleu(h, r, language="en").score),
+    (chrf_metric(), lambda h, r: score_translations(h, r).chrf.score),
+    (moses_bleu_metric("en"), lambda h, r: score_tokenized_bleu(h, r, language="en").score),
 ]
 
 
-@pytest.mark.parametrize(("measure", "scored"), MEASURES, ids=["bleu", "chrf", "moses"])
-def test_counts_added_up_are_texts_scored_again(measure, scored):
-    references, one, other = made_up(12, 0.3, 0.25)
-    found = compare_systems(one, other, references, metric=measure, resamples=80, seed=3)
+@pytest.mark.parametrize(("metric", "score"), METRICS, ids=["bleu", "chrf", "moses"])
+def test_resampled_scores_equal_scores_of_resampled_texts(metric, score):
+    references, one, other = make_systems(12, 0.3, 0.25)
+    result = compare_systems(one, other, references, metric=metric, resamples=80, seed=3)
 
-    dice = np.random.default_rng(3)
-    drawn = [dice.choice(12, size=12) for _ in range(80)]
-    slow = np.array(
+    rng = np.random.default_rng(3)
+    samples = [rng.choice(12, size=12) for _ in range(80)]
+    expected = np.array(
         [
-            [scored([system[i] for i in some], [references[i] for i in some]) for some in drawn]
+            [score([system[i] for i in ids], [references[i] for i in ids]) for ids in samples]
             for system in (one, other)
         ]
     )
-    before, after = scored(one, references), scored(other, references)
+    before, after = score(one, references), score(other, references)
     for estimate, value, scores in (
-        (found.baseline, before, slow[0]),
-        (found.system, after, slow[1]),
-        (found.difference, after - before, slow[1] - slow[0]),
+        (result.baseline, before, expected[0]),
+        (result.system, after, expected[1]),
+        (result.difference, after - before, expected[1] - expected[0]),
     ):
         assert estimate.value == pytest.approx(value)
-        # The two lowest and the two highest of eighty are outside.
+        # 2.5% of 80 resamples are two on each side.
         assert [estimate.low, estimate.high] == pytest.approx(list(np.sort(scores)[[2, -3]]))
     better, worse = (1, 0) if after > before else (0, 1)
-    assert found.p_value == np.mean(slow[better] <= slow[worse])
+    assert result.p_value == np.mean(expected[better] <= expected[worse])
 
 
-def test_intervals_are_sacrebleus(monkeypatch):
+def test_intervals_equal_sacrebleus(monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "7")
-    references, one, other = made_up(60, 0.3, 0.25)
+    references, one, other = make_systems(60, 0.3, 0.25)
     systems = [("one", one), ("other", other)]
     _, table = PairedTest(systems, {"BLEU": BLEU()}, [references], test_type="bs")()
-    found = compare_systems(one, other, references, seed=7)
-    for ours, theirs in zip((found.baseline, found.system), table["BLEU"], strict=True):
+    result = compare_systems(one, other, references, seed=7)
+    for ours, theirs in zip((result.baseline, result.system), table["BLEU"], strict=True):
         assert ours.value == pytest.approx(theirs.score)
         assert (ours.high - ours.low) / 2 == pytest.approx(theirs.ci)
 
 
-@pytest.mark.parametrize(("wrong", "clear"), [((0.4, 0.2), True), ((0.3, 0.3), False)])
-def test_it_comes_to_the_same_verdict_as_sacrebleu(wrong, clear):
-    references, one, other = made_up(60, *wrong)
+@pytest.mark.parametrize(
+    ("error_rates", "is_significant"), [((0.4, 0.2), True), ((0.3, 0.3), False)]
+)
+def test_significance_agrees_with_sacrebleu(error_rates, is_significant):
+    references, one, other = make_systems(60, *error_rates)
     systems = [("one", one), ("other", other)]
     _, table = PairedTest(systems, {"BLEU": BLEU()}, [references], test_type="bs")()
-    found = compare_systems(one, other, references)
-    assert (found.p_value < 0.05) == (table["BLEU"][1].p_value < 0.05) == clear
-    assert (found.difference.low <= 0 <= found.difference.high) != clear
+    result = compare_systems(one, other, references)
+    assert (result.p_value < 0.05) == (table["BLEU"][1].p_value < 0.05) == is_significant
+    assert (result.difference.low <= 0 <= result.difference.high) != is_significant
 
 
-def test_who_comes_first_changes_the_sign_alone():
-    references, one, other = made_up(30, 0.3, 0.25)
-    there, back = compare_systems(one, other, references), compare_systems(other, one, references)
-    assert there.p_value == back.p_value
-    assert there.difference.value == -back.difference.value
-    assert (there.difference.low, there.difference.high) == (
-        -back.difference.high,
-        -back.difference.low,
+def test_swapping_systems_changes_only_the_sign():
+    references, one, other = make_systems(30, 0.3, 0.25)
+    forward = compare_systems(one, other, references)
+    backward = compare_systems(other, one, references)
+    assert forward.p_value == backward.p_value
+    assert forward.difference.value == -backward.difference.value
+    assert (forward.difference.low, forward.difference.high) == (
+        -backward.difference.high,
+        -backward.difference.low,
     )
-    assert there.baseline == back.system
+    assert forward.baseline == backward.system
 
 
-def test_a_system_is_not_better_than_itself():
-    references, one = made_up(10, 0.3)
-    found = compare_systems(one, one, references)
-    assert found.p_value == 1
-    assert found.difference.low == found.difference.high == 0
+def test_system_compared_with_itself_has_p_value_1():
+    references, one = make_systems(10, 0.3)
+    result = compare_systems(one, one, references)
+    assert result.p_value == 1
+    assert result.difference.low == result.difference.high == 0
 
 
-def test_the_seed_decides():
-    references, one, other = made_up(20, 0.3, 0.25)
+def test_same_seed_gives_same_comparison():
+    references, one, other = make_systems(20, 0.3, 0.25)
     assert compare_systems(one, other, references) == compare_systems(one, other, references)
     assert compare_systems(one, other, references, seed=1) != compare_systems(
         one, other, references, seed=2
     )
 
 
-def test_chance_alone_is_seldom_significant():
-    """Of equal systems one in ten may seem better at p < 0.05: either of the two may be ahead."""
-    seen = [
+def test_equal_systems_are_rarely_significant():
+    """One comparison in ten is expected at p < 0.05: either of the two systems may be ahead."""
+    significant = [
         compare_systems(one, other, references, resamples=100).p_value < 0.05
-        for references, one, other in (made_up(30, 0.3, 0.3, seed=k) for k in range(60))
+        for references, one, other in (make_systems(30, 0.3, 0.3, seed=k) for k in range(60))
     ]
-    assert sum(seen) <= 15
+    assert sum(significant) <= 15
 
 
-def test_what_cannot_be_compared():
+def test_invalid_arguments_are_rejected():
     with pytest.raises(UserError, match=r"as many references as hypotheses \(1\), got 2"):
         compare_systems(["a", "b"], ["a"], ["a", "b"])
     with pytest.raises(UserError, match="at least 40 resamples, got 5"):

@@ -1,4 +1,4 @@
-"""Caption measures against the figures that the COCO caption evaluation gives, and their bounds."""
+"""Caption metrics against values of the COCO caption evaluation, and their bounds."""
 
 import random
 import time
@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workings.errors import UserError
-from workings.metrics import captions
 from workings.metrics.bootstrap import compare_systems
 from workings.metrics.captions import (
     PUNCTUATION,
     caption_bleu_metric,
+    cider_metric,
+    exact_match_metric,
+    rouge_metric,
     score_captions,
     tokenize_caption,
 )
@@ -37,35 +39,35 @@ REFERENCES = [
 WORDS = [f"w{k}" for k in range(40)]
 
 
-def made_up(images, seed):
-    """Sentences of which some words are frequent, and captions that are one of them spoilt."""
-    dice = random.Random(seed).random  # noqa: S311 - the same in every version of Python
+def make_captions(images, seed):
+    """Return captions with errors, and references in which some words are frequent."""
+    draw = random.Random(seed).random  # noqa: S311 - the same in every version of Python
 
     def word():
-        return WORDS[int(len(WORDS) * dice() ** 3)]
+        return WORDS[int(len(WORDS) * draw() ** 3)]
 
     hypotheses, references = [], []
     for _ in range(images):
-        count = 1 + int(5 * dice())
-        about = [word() for _ in range(2 + int(14 * dice()))]
+        count = 1 + int(5 * draw())
+        words = [word() for _ in range(2 + int(14 * draw()))]
         refs = [
-            " ".join(w if dice() < 0.7 else word() for w in about[: 1 + int(len(about) * dice())])
+            " ".join(w if draw() < 0.7 else word() for w in words[: 1 + int(len(words) * draw())])
             for _ in range(count)
         ]
-        spoilt = [w if dice() < 0.6 else word() for w in about]
-        hypotheses.append(refs[0] if dice() < 0.1 else " ".join(spoilt))
+        corrupted = [w if draw() < 0.6 else word() for w in words]
+        hypotheses.append(refs[0] if draw() < 0.1 else " ".join(corrupted))
         references.append(refs)
     return hypotheses, references
 
 
-def nothing_in_common():
-    _, references = made_up(50, 9)
+def make_captions_without_matches():
+    _, references = make_captions(50, 9)
     return ["w39 w39"] * 50, references
 
 
-# BLEU-1 to BLEU-4, CIDEr-D and ROUGE-L by pycocoevalcap 1.2: by its scorers Bleu, Cider and Rouge,
-# given these words as they are, without its tokenizer.
-KNOWN = [
+# BLEU-1 to BLEU-4, CIDEr-D and ROUGE-L by the scorers Bleu, Cider and Rouge of pycocoevalcap 1.2,
+# applied to these words without its tokenizer.
+COCO_SCORES = [
     (
         (HYPOTHESES, REFERENCES),
         [0.8367346938604748, 0.7512053279120668, 0.6499241876296373, 0.5734616475643177],
@@ -73,19 +75,19 @@ KNOWN = [
         0.7362592576048268,
     ),
     (
-        made_up(200, 7),
+        make_captions(200, 7),
         [0.5742331288340036, 0.41311462348343553, 0.30351242635672415, 0.23065323760406556],
         1.5331173741564936,
         0.6189180873920961,
     ),
     (
-        made_up(60, 8),
+        make_captions(60, 8),
         [0.5374015748020917, 0.3825519109432266, 0.2810354165821472, 0.20372903387143956],
         1.3439078773364903,
         0.5631922555377908,
     ),
     (
-        nothing_in_common(),
+        make_captions_without_matches(),
         [0.005168513344813628, 2.3114294363120582e-10, 3.022564940084993e-09, 1.0930074971057e-08],
         0.007592547236903438,
         0.002975609756097561,
@@ -93,27 +95,23 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "bleu", "cider", "rouge"), KNOWN)
-def test_figures_are_those_of_the_coco_evaluation(texts, bleu, cider, rouge):
-    found = score_captions(*texts)
-    assert [figure / 100 for figure in found.bleu] == pytest.approx(bleu, rel=1e-9)
-    assert found.cider / 100 == pytest.approx(cider, rel=1e-12)
-    assert found.rouge / 100 == pytest.approx(rouge, rel=1e-12)
+@pytest.mark.parametrize(("texts", "bleu", "cider", "rouge"), COCO_SCORES)
+def test_scores_equal_coco_evaluation(texts, bleu, cider, rouge):
+    scores = score_captions(*texts)
+    assert [score / 100 for score in scores.bleu] == pytest.approx(bleu, rel=1e-9)
+    assert scores.cider / 100 == pytest.approx(cider, rel=1e-12)
+    assert scores.rouge / 100 == pytest.approx(rouge, rel=1e-12)
 
 
-@pytest.mark.parametrize(("texts", "bleu", "cider", "rouge"), KNOWN)
-def test_a_measure_by_itself_is_that_of_the_set(texts, bleu, cider, rouge):
-    found = score_captions(*texts)
+@pytest.mark.parametrize(("texts", "bleu", "cider", "rouge"), COCO_SCORES)
+def test_single_metrics_equal_score_captions(texts, bleu, cider, rouge):
+    scores = score_captions(*texts)
     for n in range(1, 5):
-        assert caption_bleu_metric(n).collect_statistics(*texts).score().score == found.bleu[n - 1]
-    assert captions.cider_metric().collect_statistics(*texts).score().score == pytest.approx(
-        found.cider
-    )
-    assert captions.rouge_metric().collect_statistics(*texts).score().score == pytest.approx(
-        found.rouge
-    )
-    assert captions.exact_match_metric().collect_statistics(*texts).score().score == pytest.approx(
-        found.exact_match
+        assert caption_bleu_metric(n).collect_statistics(*texts).score().score == scores.bleu[n - 1]
+    assert cider_metric().collect_statistics(*texts).score().score == pytest.approx(scores.cider)
+    assert rouge_metric().collect_statistics(*texts).score().score == pytest.approx(scores.rouge)
+    assert exact_match_metric().collect_statistics(*texts).score().score == pytest.approx(
+        scores.exact_match
     )
 
 
@@ -123,48 +121,48 @@ IMAGES = st.lists(
 )
 
 
-def figures(images):
-    found = score_captions(*zip(*images, strict=True))
-    return np.array([*found.bleu, found.cider, found.rouge, found.exact_match])
+def compute_scores(images):
+    scores = score_captions(*zip(*images, strict=True))
+    return np.array([*scores.bleu, scores.cider, scores.rouge, scores.exact_match])
 
 
 @given(IMAGES, st.randoms())
-def test_figures_keep_their_bounds_whatever_the_order(images, dice):
-    found = figures(images)
-    assert (found >= 0).all()
-    assert (found <= np.array([100, 100, 100, 100, 1000, 100, 100]) * (1 + 1e-12)).all()
-    shuffled = [(text, dice.sample(refs, len(refs))) for text, refs in images]
-    dice.shuffle(shuffled)
-    assert figures(shuffled) == pytest.approx(found)
+def test_scores_stay_in_bounds_and_ignore_order(images, rng):
+    scores = compute_scores(images)
+    assert (scores >= 0).all()
+    assert (scores <= np.array([100, 100, 100, 100, 1000, 100, 100]) * (1 + 1e-12)).all()
+    shuffled = [(text, rng.sample(refs, len(refs))) for text, refs in images]
+    rng.shuffle(shuffled)
+    assert compute_scores(shuffled) == pytest.approx(scores)
 
 
 @given(st.integers(2, 6), st.integers(4, 9))
-def test_what_a_reference_says_is_perfect(images, length):
+def test_caption_equal_to_reference_is_perfect(images, length):
     texts = [" ".join(f"w{i}x{j}" for j in range(length)) for i in range(images)]
     expected = [100, 100, 100, 100, 1000, 100, 100]
-    assert figures([(text, [text]) for text in texts]) == pytest.approx(expected)
+    assert compute_scores([(text, [text]) for text in texts]) == pytest.approx(expected)
 
 
 @given(IMAGES)
-def test_another_reference_is_never_worse_for_the_words_found(images):
-    """BLEU's brevity and CIDEr's mean may suffer; ROUGE-L and exact match take the best."""
+def test_additional_reference_never_lowers_rouge_or_exact_match(images):
+    """BLEU's brevity penalty and CIDEr's mean may get worse; these two take the best reference."""
     more = [(text, [*refs, text]) for text, refs in images]
-    assert (figures(more)[-2:] >= figures(images)[-2:]).all()
+    assert (compute_scores(more)[-2:] >= compute_scores(images)[-2:]).all()
 
 
-def test_silence_is_worth_nothing():
-    found = score_captions(["", "..."], [["a dog"], ["a cat", "the cat"]])
-    assert max(found.bleu) < 1e-3
-    assert (found.cider, found.rouge, found.exact_match) == (0, 0, 0)
+def test_empty_captions_score_zero():
+    scores = score_captions(["", "..."], [["a dog"], ["a cat", "the cat"]])
+    assert max(scores.bleu) < 1e-3
+    assert (scores.cider, scores.rouge, scores.exact_match) == (0, 0, 0)
     assert score_captions(["a dog", "a cat"], ["", ""]).rouge == 0
 
 
-def test_one_image_has_no_cider():
-    found = score_captions(["a dog"], [["A dog!"]])
-    assert found.cider is None
-    assert found.exact_match == 100
-    with pytest.raises(UserError, match="two images or more"):
-        captions.cider_metric().collect_statistics(["a dog"], [["a dog"]])
+def test_single_image_has_no_cider():
+    scores = score_captions(["a dog"], [["A dog!"]])
+    assert scores.cider is None
+    assert scores.exact_match == 100
+    with pytest.raises(UserError, match="at least two images"):
+        cider_metric().collect_statistics(["a dog"], [["a dog"]])
 
 
 @pytest.mark.parametrize(
@@ -179,57 +177,59 @@ def test_one_image_has_no_cider():
         (" \n\t", ""),
     ],
 )
-def test_words(text, words):
+def test_tokenize_caption(text, words):
     assert tokenize_caption(text) == words.split()
 
 
 @given(st.text())
-def test_words_cut_once_are_cut(text):
+def test_tokenize_caption_is_idempotent(text):
     words = tokenize_caption(text)
     assert tokenize_caption(" ".join(words)) == words
     assert not PUNCTUATION & set(words)
 
 
-def test_the_signature_tells_how():
-    found = score_captions(HYPOTHESES, [refs[:1] for refs in REFERENCES])
-    assert found.signature.startswith("nrefs:1|case:lc|tok:words,clitics-apart,no-punctuation|len:")
-    measured = caption_bleu_metric(2).collect_statistics(HYPOTHESES, REFERENCES)
-    assert measured.signature.startswith("BLEU-2, nrefs:var|")
+def test_signature_states_references_and_tokenization():
+    scores = score_captions(HYPOTHESES, [refs[:1] for refs in REFERENCES])
+    assert scores.signature.startswith(
+        "nrefs:1|case:lc|tok:words,clitics-apart,no-punctuation|len:"
+    )
+    statistics = caption_bleu_metric(2).collect_statistics(HYPOTHESES, REFERENCES)
+    assert statistics.signature.startswith("BLEU-2, nrefs:var|")
 
 
 @pytest.mark.parametrize(
-    "measure",
+    "metric",
     [
         caption_bleu_metric(1),
         caption_bleu_metric(),
-        captions.rouge_metric(),
-        captions.exact_match_metric(),
+        rouge_metric(),
+        exact_match_metric(),
     ],
 )
-def test_resampled_counts_are_captions_scored_again(measure):
-    worse, references = made_up(12, 3)
+def test_resampled_scores_equal_scores_of_resampled_captions(metric):
+    worse, references = make_captions(12, 3)
     better = [references[k][0] if k % 2 else text for k, text in enumerate(worse)]
-    found = compare_systems(worse, better, references, metric=measure, resamples=40, seed=3)
-    dice = np.random.default_rng(3)
+    result = compare_systems(worse, better, references, metric=metric, resamples=40, seed=3)
+    rng = np.random.default_rng(3)
     scores = []
     for _ in range(40):
-        drawn = dice.integers(12, size=12)
-        again = measure.collect_statistics(
-            [better[i] for i in drawn], [references[i] for i in drawn]
+        sample = rng.integers(12, size=12)
+        statistics = metric.collect_statistics(
+            [better[i] for i in sample], [references[i] for i in sample]
         )
-        scores.append(again.score().score)
-    assert [found.system.low, found.system.high] == pytest.approx(sorted(scores)[1:-1:37])
-    assert found.difference.value > 0
+        scores.append(statistics.score().score)
+    assert [result.system.low, result.system.high] == pytest.approx(sorted(scores)[1:-1:37])
+    assert result.difference.value > 0
 
 
-def test_bleu_of_five_words_is_not_asked_for():
-    with pytest.raises(UserError, match="1 to 4 words in a row, got 5"):
+def test_bleu_order_above_4_is_rejected():
+    with pytest.raises(UserError, match="order 1 to 4, got 5"):
         caption_bleu_metric(5)
 
 
-def test_a_test_set_is_scored_while_one_waits():
-    hypotheses, references = made_up(1000, 1)
+def test_scoring_a_test_set_takes_seconds():
+    hypotheses, references = make_captions(1000, 1)
     references = [[*refs, *refs, *refs, *refs, *refs][:5] for refs in references]
     start = time.process_time()
     score_captions(hypotheses, references)
-    assert time.process_time() - start < 10  # a second, on a machine that is not busy
+    assert time.process_time() - start < 10  # about one second on an idle machine

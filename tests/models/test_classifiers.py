@@ -1,48 +1,16 @@
-"""The notes' classifiers to the digit, and what the better forms promise."""
-
-from pathlib import Path
+"""Classifiers: padding, pooling, n-grams and sizes."""
 
 import numpy as np
 import pytest
 import torch
 
 from workings.errors import UserError
-from workings.models.classifiers import CLASSIFIERS, NgramClassifier, build_classifier
-from workings.models.summary import summarize
+from workings.models.classifiers import NgramClassifier, build_classifier
 from workings.recipes import (
     CLASSIFIER_KINDS,
     NgramConfig,
     parse_classifier_config,
-    read_recipe,
 )
-
-RECIPES = Path(__file__).parents[2] / "recipes"
-
-# Parameters, and mult-adds in millions where the notes print them.
-NOTES = {
-    "rnn": (2_572_546, None),
-    "lstm": (2_758_786, None),
-    "perceptron": (68_228_482, 68.23),
-    "conv": (4_641_538, 35.38),
-    "conv-max": (2_806_402, 27.58),
-}
-
-
-@pytest.mark.parametrize("name", NOTES)
-def test_the_notes_layer_tables(name):
-    recipe = read_recipe(RECIPES / f"imdb-{name}-notes.toml")
-    model = build_classifier(recipe.model, recipe.tokenizer.vocab_size, 2)
-    table = summarize(model, 500)
-    parameters, mult_adds = NOTES[name]
-    assert table.parameters == sum(row.parameters for row in table.rows) == parameters
-    if mult_adds is not None:
-        assert round(table.mult_adds / 1e6, 2) == mult_adds
-    if name == "conv-max":
-        shapes = {row.kind: row.shape for row in table.rows}
-        assert shapes["Conv1d"] == (-1, 128, 53)
-        sizes = (table.input_mb, table.activations_mb, table.parameters_mb, table.total_mb)
-        assert [round(mb, 2) for mb in sizes] == [0.12, 0.70, 10.71, 11.53]
-
 
 SMALL = {
     "recurrent": {"d_model": 8, "hidden_size": 6, "bidirectional": True},
@@ -52,7 +20,7 @@ SMALL = {
 }
 
 
-def test_a_kind_needs_no_sizes(monkeypatch):
+def test_a_kind_without_sizes(monkeypatch):
     class New(NgramConfig):
         kind = "new"
         sizes = {}  # noqa: RUF012
@@ -69,34 +37,34 @@ def test_padding_changes_nothing(kind):
     model = build_classifier({"kind": kind, **SMALL[kind]}, 30, 3).eval()
     ids, lengths = torch.randint(3, 30, (4, 12)), torch.tensor([12, 7, 3, 1])
     changed = torch.where(torch.arange(12) < lengths.unsqueeze(1), ids, 0)
-    scores = model(ids, lengths)
-    torch.testing.assert_close(scores, model(changed, lengths))
-    assert scores.std(0).min() > 1e-4  # texts are told apart at all
+    logits = model(ids, lengths)
+    torch.testing.assert_close(logits, model(changed, lengths))
+    assert logits.std(0).min() > 1e-4  # logits differ between texts
     if kind in ("recurrent", "transformer"):
         alone = model(ids[1:2, :7], lengths[1:2])
-        torch.testing.assert_close(alone, scores[1:2])
+        torch.testing.assert_close(alone, logits[1:2])
 
 
-def test_a_mean_knows_neither_places_nor_padding():
+def test_mean_pooling_ignores_order_and_padding():
     torch.manual_seed(0)
     table = {"kind": "perceptron", "d_model": 4, "pooling": "mean", "hidden_sizes": [5, 3]}
     model = build_classifier(table, 30, 3).eval()
     assert model.fixed_length is None
     ids = torch.randint(3, 30, (1, 12))
-    scores = model(ids, torch.tensor([12]))
-    torch.testing.assert_close(model(ids.flip(1), torch.tensor([12])), scores)
+    logits = model(ids, torch.tensor([12]))
+    torch.testing.assert_close(model(ids.flip(1), torch.tensor([12])), logits)
     padded = torch.cat([ids, torch.zeros(1, 5, dtype=torch.long)], 1)
-    torch.testing.assert_close(model(padded, torch.tensor([12])), scores)
-    by_hand = model.embedding(ids)[0].mean(0)
+    torch.testing.assert_close(model(padded, torch.tensor([12])), logits)
+    expected = model.embedding(ids)[0].mean(0)
     for layer in model.layers:
-        by_hand = torch.relu(layer(by_hand))
-    torch.testing.assert_close(model.head(by_hand), scores[0])
-    assert not torch.allclose(model(padded[:, 5:], torch.tensor([7])), scores)
+        expected = torch.relu(layer(expected))
+    torch.testing.assert_close(model.head(expected), logits[0])
+    assert not torch.allclose(model(padded[:, 5:], torch.tensor([7])), logits)
 
 
 @pytest.mark.parametrize("pooling", ["max", "flatten"])
-@pytest.mark.parametrize("shortest", [7, 6])  # 7 is what two convolutions see at the least
-def test_a_convolution_reads_no_padding_however_long_the_texts(pooling, shortest):
+@pytest.mark.parametrize("shortest", [7, 6])  # two convolutions need 7 positions
+def test_a_convolution_gives_padding_no_gradient(pooling, shortest):
     torch.manual_seed(0)
     table = {"kind": "convolution", **SMALL["convolution"], "pooling": pooling, "length": 12}
     model = build_classifier(table, 30, 3)
@@ -109,15 +77,14 @@ def test_a_convolution_reads_no_padding_however_long_the_texts(pooling, shortest
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_a_text_of_nothing_has_scores(kind):
+def test_an_empty_text_has_finite_logits(kind):
     model = build_classifier({"kind": kind, **SMALL[kind]}, 30, 3).eval()
     length = model.fixed_length or 1
-    scores = model(torch.zeros(2, length, dtype=torch.long), torch.tensor([0, 0]))
-    assert scores.isfinite().all()
+    logits = model(torch.zeros(2, length, dtype=torch.long), torch.tensor([0, 0]))
+    assert logits.isfinite().all()
 
 
-def test_every_kind_has_a_configuration_and_a_class():
-    assert set(CLASSIFIER_KINDS) == set(CLASSIFIERS)
+def test_unknown_kinds_and_keys_suggest_the_closest():
     with pytest.raises(UserError, match=r"model\.kind = 'recurent': did you mean 'recurrent'"):
         build_classifier({"kind": "recurent"}, 10, 2)
     with pytest.raises(
@@ -126,51 +93,49 @@ def test_every_kind_has_a_configuration_and_a_class():
         build_classifier({"kind": "recurrent", "hiden_size": 3}, 10, 2)
 
 
-def test_ngrams_lean_as_naive_bayes_counts_them():
+def test_ngram_ratios_are_those_of_naive_bayes():
     texts, labels = [[5, 6], [5, 7], [8, 6], [8, 7]], [0, 0, 1, 1]
     model = NgramClassifier(10, 2, max_n=2, min_count=1)
     model.prepare(texts, labels)
     five, six = model.featurize([5])[0], model.featurize([6])[0]
-    # Of 8 kinds of n-gram, each class has 6 with a count; one is added to each count.
+    # There are 8 n-grams, 6 occurrences in each class, and add-one smoothing.
     assert model.ratios[five, 0].item() == pytest.approx(np.log((3 / 14) / (1 / 14)))
     assert model.ratios[six].tolist() == pytest.approx([0.0, 0.0])
     assert model.ratios[five, 0].item() == pytest.approx(-model.ratios[five, 1].item())
-    assert len(model.featurize([5, 6])) == 3  # two words and a pair
-    assert len(model.featurize([6, 5])) == 2  # this pair was never counted
-    assert len(model.featurize([5, 5, 5])) == 1  # however often
+    assert len(model.featurize([5, 6])) == 3  # two tokens and a pair
+    assert len(model.featurize([6, 5])) == 2  # this pair is unknown
+    assert len(model.featurize([5, 5, 5])) == 1  # repetitions count once
 
 
-def test_ngrams_come_back_from_a_file():
+def test_ngrams_are_restored_from_a_state_dict():
     model = NgramClassifier(10, 2, min_count=1)
     model.prepare([[5, 6], [8, 7]], [0, 1])
     torch.nn.init.normal_(model.weights)
-    again = NgramClassifier(10, 2, min_count=1)
-    again.load_state_dict(model.state_dict())
+    restored = NgramClassifier(10, 2, min_count=1)
+    restored.load_state_dict(model.state_dict())
     ids = torch.from_numpy(model.featurize([5, 6])).unsqueeze(0)
-    torch.testing.assert_close(again(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
+    torch.testing.assert_close(restored(ids, torch.tensor([3])), model(ids, torch.tensor([3])))
     with pytest.raises(UserError, match="would not fit"):
         NgramClassifier(10_000, 2, max_n=9)
 
 
-def test_too_few_texts_for_ngrams_are_told_by_their_number():
+def test_too_few_texts_for_ngrams_are_refused():
     model = NgramClassifier(10, 2, min_count=2)
     with pytest.raises(UserError, match="too few texts to learn from, 2 with 4 tokens"):
         model.prepare([[5, 6], [8, 7]], [0, 1])
 
 
 @pytest.mark.parametrize("kind", CLASSIFIER_KINDS)
-def test_the_dial_makes_a_model_larger_and_gives_way_to_what_is_said(kind):
+def test_sizes_grow_and_explicit_settings_win(kind):
     sizes = CLASSIFIER_KINDS[kind].sizes
-    small, medium, large = (
-        build_classifier({"kind": kind, "size": size}, 50, 3) for size in sizes
-    )
-    if kind != "ngrams":  # whose parameters come with its data
+    small, medium, large = (build_classifier({"kind": kind, "size": size}, 50, 3) for size in sizes)
+    if kind != "ngrams":  # its parameters depend on the data
         counts = [sum(p.numel() for p in m.parameters()) for m in (small, medium, large)]
         assert counts[0] < counts[1] < counts[2]
     key, value = next(iter(sizes["small"].items()))
-    said = parse_classifier_config({"kind": kind, "size": "large", key: value})
+    config = parse_classifier_config({"kind": kind, "size": "large", key: value})
     assert (
-        getattr(said, key)
+        getattr(config, key)
         == parse_classifier_config({"kind": kind, "size": "small"}).__dict__[key]
     )
     with pytest.raises(UserError, match="size"):

@@ -1,6 +1,8 @@
-"""The report is the contract's, for every kind, and says what is wrong in the lecture notes."""
+"""Reports: the JSON contract, every kind of problem, and the findings in the lecture notes."""
 
 import json
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workings import Problem
+from workings.problems.numbers import transpose_rows
+from workings.problems.sheets.rounded_solution import nest_claims
 
 LECTURES = Path(__file__).parents[2] / "lectures"
 Matrix = np.ndarray
@@ -20,24 +24,24 @@ def m(rows: int, columns: int) -> Matrix:
     return np.round(RNG.normal(size=(rows, columns)), 1)
 
 
-def written(matrix: Matrix) -> list[list[str]]:
+def format_cells(matrix: Matrix) -> list[list[str]]:
     return [["-inf" if v == -np.inf else f"{v:.3f}" for v in row] for row in matrix]
 
 
-def first_of(**fields: Any) -> dict[str, Any]:
+def check_first(**fields: Any) -> dict[str, Any]:
     report = json.loads(Problem(**fields).check().to_json())
     first: dict[str, Any] = report["first"]
     return first
 
 
-def names(first: dict[str, Any]) -> list[str]:
+def cause_names(first: dict[str, Any]) -> list[str]:
     return [cause["name"] for cause in first["causes"]]
 
 
 # -- the report ------------------------------------------------------------------------------------
 
 
-def test_the_report_is_the_contracts() -> None:
+def test_report_json() -> None:
     claim = {"scores": [[1, 0], [0, 5]], "weights": [["0.731", "0.269"], ["0.0067", "?"]]}
     problem = Problem(title="t", X=[[1, 0], [0, 2]], scale="none", claim=claim)
     data = json.loads(problem.check().to_json("a/slide.toml"))
@@ -81,7 +85,7 @@ def test_the_report_is_the_contracts() -> None:
     assert "\n" not in problem.check().to_json()
 
 
-def test_nothing_wrong_has_no_first() -> None:
+def test_correct_claim_has_no_first() -> None:
     report = Problem(X=[[1, 0]], scale="none", claim={"scores": [[1]]}).check()
     data = json.loads(report.to_json())
     assert (data["verdict"], data["first"]) == ("right", None)
@@ -90,7 +94,7 @@ def test_nothing_wrong_has_no_first() -> None:
     assert json.loads(Problem(X=[[1]]).check().to_json())["steps"] == []
 
 
-def test_carried_is_there_only_where_the_inputs_were_off() -> None:
+def test_carried_value_only_if_inputs_are_wrong() -> None:
     claim = {"Q": [[2], [3]], "scores": [[7, "?"], ["?", "?"]]}
     report = Problem(X=[[1], [3]], scale="none", claim=claim).check()
     first, second = report.wrong_cells
@@ -103,27 +107,29 @@ def test_carried_is_there_only_where_the_inputs_were_off() -> None:
     assert data["carried"] == 2.0
 
 
-def test_infinities_are_strings() -> None:
-    first = first_of(X=[[1], [1]], scale="none", mask="causal", claim={"masked": [[1, 7], [1, 1]]})
+def test_infinities_are_strings_in_json() -> None:
+    first = check_first(
+        X=[[1], [1]], scale="none", mask="causal", claim={"masked": [[1, 7], [1, 1]]}
+    )
     assert (first["claimed"], first["expected"], first["cell"]) == ("7", "-inf", [0, 1])
-    first = first_of(X=[[1], [1]], scale="none", claim={"masked": [[1, "-inf"], [1, 1]]})
+    first = check_first(X=[[1], [1]], scale="none", claim={"masked": [[1, "-inf"], [1, 1]]})
     assert (first["claimed"], first["expected"]) == ("-inf", 1.0)
 
 
-def test_first_is_by_step_head_row_and_column_of_the_file() -> None:
+def test_first_is_by_step_head_row_and_column() -> None:
     x = [[1, 0, 2, 0], [0, 1, 0, 3]]  # rows
     wrong = {"mixed": [[9, 9], [9, 9]], "scores": [[0, 0], [0, 9]]}
     claim = {"head": {"1": {"mixed": wrong["mixed"]}, "2": wrong}}
-    first = first_of(X=x, heads=2, scale="none", claim=claim)
+    first = check_first(X=x, heads=2, scale="none", claim=claim)
     assert (first["step"], first["head"], first["cell"]) == ("scores", 2, [0, 0])
     claim = {"head": {"2": {"scores": [[9, 9], [9, 9]]}, "1": {"scores": [[1, 9], [9, 1]]}}}
-    first = first_of(X=x, heads=2, scale="none", claim=claim)
+    first = check_first(X=x, heads=2, scale="none", claim=claim)
     assert (first["step"], first["head"], first["cell"]) == ("scores", 1, [0, 1])
 
 
-def test_in_columns_cells_are_those_of_the_file() -> None:
-    # Two tokens of width three, as columns. Row by row, (0, 1) is the first wrong cell on paper,
-    # though token 0 has a wrong number, too.
+def test_column_vectors_keep_cells_of_the_file() -> None:
+    # Two tokens of width three, as columns. In row order (0, 1) is the first wrong cell, although
+    # token 0 has a wrong number, too.
     x = [[1, 2], [3, 4], [5, 6]]
     claim = {"Q": [[1, 9], [3, 4], [9, 6]]}
     report = Problem(X=x, vectors="columns", claim=claim).check()
@@ -133,7 +139,7 @@ def test_in_columns_cells_are_those_of_the_file() -> None:
     assert json.loads(report.to_json())["steps"][0]["cells"][2] == ["wrong", "right"]
 
 
-def test_a_step_is_as_bad_as_its_worst_cell() -> None:
+def test_verdict_of_step_is_that_of_worst_cell() -> None:
     def verdict(*cells: Any) -> str:
         x = [[1, 1], [2, 2], ["0.1234", "0.1234"]]
         claim = {"mean": [[cell] for cell in cells]}
@@ -146,7 +152,7 @@ def test_a_step_is_as_bad_as_its_worst_cell() -> None:
     assert verdict("?", "?", "?") == "blank"
 
 
-def test_reprints_and_times_are_told_apart() -> None:
+def test_repeated_claims_and_time_steps_in_json() -> None:
     claim = {"Q": [[1]], "again": [{"Q": [[2]]}]}
     data = json.loads(Problem(X=[[1]], claim=claim).check().to_json())
     assert [step.get("again") for step in data["steps"]] == [None, 1]
@@ -177,28 +183,27 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def claims_of(problem: Problem) -> dict[str, Any]:
-    """Claim every step of a problem, to three decimals."""
-    claim: dict[str, Any] = {}
+def make_claims(problem: Problem) -> dict[str, Any]:
+    """Return claims for every step of a problem, to three decimals."""
     solution = problem.solve()
-    for key in solution.keys():  # noqa: SIM118
-        *place, name = key.split(".")
-        if name.isdigit():
-            *place, name = *place[:-1], str(problem.kind.part_name), name, place[-1]
-        table = claim
-        for part in place:
-            table = table.setdefault(part, {})
-        table[name] = written(solution[key])
-    return claim
+    claims = {key: format_cells(solution[key]) for key in solution.keys()}  # noqa: SIM118
+    return nest_claims(problem, claims)
+
+
+@cache
+def solve_and_claim(kind: str) -> tuple[list[str], dict[str, Any]]:
+    problem = Problem(kind=kind, **KINDS[kind])
+    return problem.solve().keys(), make_claims(problem)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_checked(kind: str) -> None:
     fields = {"kind": kind, **KINDS[kind]}
-    claim = claims_of(Problem(**fields))
+    keys, claims = solve_and_claim(kind)
+    claim = deepcopy(claims)
     report = Problem(**fields, claim=claim).check()
     assert report.counts["wrong"] == report.counts["follows"] == report.counts["blank"] == 0
-    assert [one.step.key for one in report.steps] == list(Problem(**fields).solve().keys())
+    assert [checked.step.key for checked in report.steps] == keys
     last = report.steps[-1]
     table = claim
     for part in last.step.name.split(".")[:-1]:
@@ -213,87 +218,107 @@ def test_every_kind_is_checked(kind: str) -> None:
     assert [cause.name for cause in first.causes] == ["arithmetic-slip"]
 
 
-def _planted(kind: str, key: str, wrong: Matrix, **fields: Any) -> list[str]:
+def find_cause_names(kind: str, key: str, wrong: Matrix, **fields: Any) -> list[str]:
     name, _, part = key.partition(".")
-    table = {name: written(wrong)}
+    table = {name: format_cells(wrong)}
     claim = {"t": {part: table}} if part else table
-    return names(first_of(kind=kind, **{**KINDS[kind], **fields}, claim=claim))
+    return cause_names(check_first(kind=kind, **{**KINDS[kind], **fields}, claim=claim))
 
 
-def test_weights_of_other_kinds_are_mixed_up_too() -> None:
+def test_wrong_weights_of_other_kinds_are_named() -> None:
     given = KINDS["rnn"]
     x, w, b = given["X"][:1], given["W_xh"], given["b"]
-    assert _planted("rnn", "sum.1", x @ w.T + b) == ["weight-transposed"]
-    assert _planted("rnn", "sum.1", x @ given["W_hh"] + b) == ["wrong-weight"]
-    assert _planted("rnn", "h.1", np.tanh(x @ w.T + b)) == ["weight-transposed"]
+    assert find_cause_names("rnn", "sum.1", x @ w.T + b) == ["weight-transposed"]
+    assert find_cause_names("rnn", "sum.1", x @ given["W_hh"] + b) == ["wrong-weight"]
+    assert find_cause_names("rnn", "h.1", np.tanh(x @ w.T + b)) == ["weight-transposed"]
     given = KINDS["lstm"]
     x, w, b = given["X"][:1], given["W_x"], given["b"]
     sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
     swapped = sigmoid(x @ w[:, 2:4] + b[:, :2])
-    assert _planted("lstm", "i.1", swapped) == ["wrong-weight"]
-    gate = sigmoid(x @ w[:, 2:4] + b[:, 2:4])  # all of the forget gate's
-    assert _planted("lstm", "i.1", gate) == ["wrong-weight"]
+    assert find_cause_names("lstm", "i.1", swapped) == ["wrong-weight"]
+    gate = sigmoid(x @ w[:, 2:4] + b[:, 2:4])  # all weights of the forget gate
+    assert find_cause_names("lstm", "i.1", gate) == ["wrong-weight"]
     given = KINDS["additive"]
     s, states = given["s"], given["H"]
     hidden = np.tanh(s @ given["W_h"] + states @ given["W_h"])
-    assert _planted("additive", "hidden", hidden) == ["wrong-weight"]
+    assert find_cause_names("additive", "hidden", hidden) == ["wrong-weight"]
     hidden = np.tanh(s + states @ given["W_h"])
-    assert _planted("additive", "hidden", hidden) == ["not-projected"]
+    assert find_cause_names("additive", "hidden", hidden) == ["not-projected"]
     scores = given["v"] @ np.tanh(s @ given["W_s"] + states @ given["W_h"]).T
-    assert _planted("additive", "weights", np.exp(scores)) == ["exp-not-normalised"]
+    assert find_cause_names("additive", "weights", np.exp(scores)) == ["exp-not-normalised"]
     given = KINDS["feed_forward"]
     hidden = given["X"] @ given["W_1"].T + given["b_1"]
-    assert _planted("feed_forward", "hidden", hidden) == ["weight-transposed"]
-    assert _planted("feed_forward", "hidden", given["X"]) == ["not-projected"]
+    assert find_cause_names("feed_forward", "hidden", hidden) == ["weight-transposed"]
+    assert find_cause_names("feed_forward", "hidden", given["X"]) == ["not-projected"]
 
 
-def test_the_attention_in_a_block_knows_the_catalogue() -> None:
+def test_attention_mistakes_in_block_are_named() -> None:
     fields = {"kind": "block", **KINDS["block"], "W_O": m(2, 2)}
     problem = Problem(**fields)
     exact = problem.solve()
-    scores = {"scores": written(exact["attention.scores"])}
+    scores = {"scores": format_cells(exact["attention.scores"])}
     claim = {"attention": {**scores, "scaled": scores["scores"]}}
-    assert names(first_of(**fields, claim=claim)) == ["not-scaled", "copied-from-another-step"]
+    assert cause_names(check_first(**fields, claim=claim)) == [
+        "not-scaled",
+        "copied-from-another-step",
+    ]
     output = exact["attention.mixed"] @ fields["W_O"].T
-    claim = {"attention": {"output": written(output)}}
-    assert names(first_of(**fields, claim=claim)) == ["output-projection-transposed"]
+    claim = {"attention": {"output": format_cells(output)}}
+    assert cause_names(check_first(**fields, claim=claim)) == ["output-projection-transposed"]
 
 
-# -- whatever somebody writes ----------------------------------------------------------------------
+# -- arbitrary claims ------------------------------------------------------------------------------
 
-CELLS = ["?", "-inf", "inf", 0, 1, -7, -10_000, "0.5", "-2.50", "1/3", "1e300", "-7e-300", "0,1"]
+ARBITRARY_CELLS = [
+    "?",
+    "-inf",
+    "inf",
+    0,
+    1,
+    -7,
+    -10_000,
+    "0.5",
+    "-2.50",
+    "1/3",
+    "1e300",
+    "-7e-300",
+    "0,1",
+]
 
 
 @settings(max_examples=60)
 @given(kind=st.sampled_from(sorted(KINDS)), columns=st.booleans(), seed=st.integers(0, 2**32 - 1))
-def test_no_claim_is_too_wild(kind: str, columns: bool, seed: int) -> None:
+def test_any_claim_gives_valid_json(kind: str, columns: bool, seed: int) -> None:
     fields = {"kind": kind, **KINDS[kind]}
-    claim = claims_of(Problem(**fields))
-    _make_wild(claim, np.random.default_rng(seed), columns)
+    claim = deepcopy(solve_and_claim(kind)[1])
+    replace_cells(claim, np.random.default_rng(seed), columns)
     if columns:
-        turned = {k: v.T if isinstance(v, np.ndarray) else v for k, v in fields.items()}
-        fields = {**turned, "vectors": "columns"}
+        transposed = {k: v.T if isinstance(v, np.ndarray) else v for k, v in fields.items()}
+        fields = {**transposed, "vectors": "columns"}
     report = Problem(**fields, claim=claim).check()
     assert json.loads(report.to_json(), parse_constant=pytest.fail)["version"] == 1
-    for found in report.wrong_cells:
-        json.dumps(found.to_dict(), allow_nan=False)
-        assert found.causes
+    for wrong_cell in report.wrong_cells:
+        json.dumps(wrong_cell.to_dict(), allow_nan=False)
+        assert wrong_cell.causes
 
 
-def _make_wild(table: dict[str, Any], rng: np.random.Generator, columns: bool) -> None:
-    """Put anything in the place of some numbers, and turn the matrices over for columns."""
+def replace_cells(table: dict[str, Any], rng: np.random.Generator, columns: bool) -> None:
+    """Replace some numbers with arbitrary cells; transpose the matrices for column vectors."""
     for name, value in table.items():
         if isinstance(value, dict):
-            _make_wild(value, rng, columns)
+            replace_cells(value, rng, columns)
             continue
-        rows = [list(column) for column in zip(*value, strict=True)] if columns else value
+        rows = transpose_rows(value) if columns else value
         table[name] = [
-            [CELLS[rng.integers(len(CELLS))] if rng.random() < 0.2 else cell for cell in row]
+            [
+                ARBITRARY_CELLS[rng.integers(len(ARBITRARY_CELLS))] if rng.random() < 0.2 else cell
+                for cell in row
+            ]
             for row in rows
         ]
 
 
-# -- the notes -------------------------------------------------------------------------------------
+# -- the lecture notes -----------------------------------------------------------------------------
 
 # file: wrong cells, and the first of each step that has any: step, cell, claimed, causes
 NOTES: dict[str, tuple[int, list[tuple[str, tuple[int, int], str, set[str]]]]] = {
@@ -333,22 +358,22 @@ NOTES: dict[str, tuple[int, list[tuple[str, tuple[int, int], str, set[str]]]]] =
 }
 
 
-def test_all_of_the_notes_are_here() -> None:
+def test_every_lecture_file_is_tested() -> None:
     assert {path.stem for path in LECTURES.glob("*.toml")} == set(NOTES)
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_what_is_wrong_in_the_notes(name: str) -> None:
+def test_findings_in_lecture_notes(name: str) -> None:
     report = Problem.load(LECTURES / f"{name}.toml").check()
     wrong, findings = NOTES[name]
     assert report.counts["wrong"] == wrong
     assert [
-        (found.step, found.cell, found.claimed, {cause.name for cause in found.causes})
-        for found in report.wrong_cells
+        (cell.step, cell.cell, cell.claimed, {cause.name for cause in cell.causes})
+        for cell in report.wrong_cells
     ] == findings
 
 
-def test_what_follows_in_the_notes() -> None:
+def test_carried_errors_in_lecture_notes() -> None:
     report = Problem.load(LECTURES / "L2-self.toml").check()
     assert report["weights"][1] == ["wrong", "follows", "follows"]
     assert report["mixed"][1] == ["right", "follows", "follows"]
@@ -358,4 +383,4 @@ def test_what_follows_in_the_notes() -> None:
     cross = Problem.load(LECTURES / "L0-cross.toml").check()
     assert cross.first is not None
     assert cross.first.reprint == 1
-    assert cross.counts["follows"] == 0  # mixed is right though V is not: it was not used
+    assert cross.counts["follows"] == 0  # mixed does not use the wrong V

@@ -1,4 +1,4 @@
-"""Cells: what is a number, how precisely it was written, and what is not one."""
+"""Parsing of cells: values, written precision and errors."""
 
 import math
 from decimal import Decimal
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workings.errors import UserError
-from workings.problems.numbers import Number, quote_value, read_number
+from workings.errors import UserError, safe_repr
+from workings.problems.numbers import Number, read_number, transpose_rows
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from workings.problems.numbers import Number, quote_value, read_number
         ("1.", 1.0, 0),
         (".5", 0.5, 1),
         ("+2", 2.0, 0),
-        ("−3.5", -3.5, 1),  # the minus sign of a typeset page
+        ("−3.5", -3.5, 1),  # a typographic minus sign
         (" 1.20 ", 1.2, 2),
         ("1/2", 0.5, None),
         ("-3 / 4", -0.75, None),
@@ -42,29 +42,31 @@ from workings.problems.numbers import Number, quote_value, read_number
         ("0", 0.0, 0),
         ("0.000", 0.0, 3),
         ("-0", 0.0, 0),
-        ("5e-324", 5e-324, 324),  # the least number a float can hold
+        ("5e-324", 5e-324, 324),  # the smallest positive float
     ],
 )
-def test_reads_value_and_places(cell: object, value: float, places: int | None) -> None:
+def test_read_number_returns_value_and_places(
+    cell: object, value: float, places: int | None
+) -> None:
     number = read_number(cell, "X")
     assert number is not None
     assert number.value == value
     assert number.places == places
 
 
-def test_blank() -> None:
+def test_question_mark_is_blank() -> None:
     assert read_number("?", "X") is None
     assert read_number(" ? ", "X") is None
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"),
+    ("text", "expected"),
     [("3", True), ("3.0", False), ("3e0", False), ("1/2", False), ("-inf", False)],
 )
-def test_whole(text: str, whole: bool) -> None:
+def test_is_integer(text: str, expected: bool) -> None:
     number = read_number(text, "X")
     assert number is not None
-    assert number.is_integer is whole
+    assert number.is_integer is expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_whole(text: str, whole: bool) -> None:
         "1e-999999999999999999999", "0e-99999", "0e99999", "9" * 61, 10**100, "1" + " " * 99 + "1",
     ],
 )  # fmt: skip
-def test_what_is_no_number(cell: object) -> None:
+def test_invalid_cell_is_rejected(cell: object) -> None:
     with pytest.raises(UserError) as error:
         read_number(cell, "given.X")
     message = str(error.value)
@@ -86,32 +88,32 @@ def test_what_is_no_number(cell: object) -> None:
     assert len(message) < 200
 
 
-def test_numbers_that_python_itself_cannot_write() -> None:
+def test_huge_integer_is_rejected() -> None:
     for cell in (10**5000, -(10**5000), "9" * 5000):
         with pytest.raises(UserError, match="a number has at most 60 characters"):
             read_number(cell, "X")
 
 
-def test_a_long_run_of_spaces_takes_no_time() -> None:
+def test_long_run_of_spaces_is_rejected_quickly() -> None:
     with pytest.raises(UserError):
         read_number("1" + " " * 1_000_000 + "x", "X")
 
 
 @given(st.decimals(-(10**9), 10**9, places=6, allow_nan=False))
-def test_decimals_come_back(number: Decimal) -> None:
+def test_decimals_round_trip(number: Decimal) -> None:
     read = read_number(format(number, "f"), "X")
     assert read == Number(format(number, "f"), float(number), 6)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_floats_come_back(number: float) -> None:
+def test_floats_round_trip(number: float) -> None:
     read = read_number(number, "X")
     assert read is not None
     assert read.value == number
 
 
 @given(st.fractions(max_denominator=10**6).filter(lambda f: f.denominator != 1))
-def test_fractions_come_back(number: object) -> None:
+def test_fractions_round_trip(number: object) -> None:
     read = read_number(str(number), "X")
     assert read is not None
     assert read.value == float(number)  # type: ignore[arg-type]
@@ -119,7 +121,7 @@ def test_fractions_come_back(number: object) -> None:
 
 
 @given(st.text(max_size=80) | st.text("0123456789.,/e+-− ×^{}10inf∞?", max_size=30))
-def test_any_text_is_a_number_a_blank_or_an_error(text: str) -> None:
+def test_any_text_is_number_blank_or_user_error(text: str) -> None:
     try:
         number = read_number(text, "X")
     except UserError as error:
@@ -128,12 +130,18 @@ def test_any_text_is_a_number_a_blank_or_an_error(text: str) -> None:
         assert number is None or not math.isnan(number.value)
 
 
-def test_shown_is_short_and_on_one_line() -> None:
+def test_errors_quote_any_value_briefly_on_one_line() -> None:
     nested: list[object] = []
     for _ in range(100_000):
         nested = [nested]
     for value in ("x" * 10**6, "a\nb\u2028c\x1b[31m", nested, 10**5000, "\ud800"):
-        text = quote_value(value)
+        text = safe_repr(value, 30)
         assert len(text) < 250
         assert text.isprintable()
         text.encode()
+
+
+def test_transpose_rows() -> None:
+    assert transpose_rows([["a", "b", "c"]]) == [["a"], ["b"], ["c"]]
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        transpose_rows([[1, 2], [3]])

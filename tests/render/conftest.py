@@ -1,4 +1,4 @@
-"""Pages to look at, made by hand: a view knows nothing of problems."""
+"""Worked problems built by hand, for the tests of every format."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from workings.problems.notation import Notation, format_decimal
 from workings.problems.worked_problem import Cell, MistakeSummary, Panel, WorkedProblem
 
-NASTY = [
+HOSTILE_TEXTS = [
     "<script>alert(1)</script>",
     '" onmouseover="alert(1)',
     "\\input{/etc/passwd} $x_1^2$ ~%#&",
@@ -16,7 +16,7 @@ NASTY = [
 ]
 
 
-def numbered(count: int) -> list[str]:
+def numbers(count: int) -> list[str]:
     return [str(k + 1) for k in range(count)]
 
 
@@ -33,7 +33,7 @@ def matrix(name: str, values: list[list[float]], formula: object = None, **field
         ]
         for row in values
     ]
-    names = {"row_names": numbered(len(values)), "column_names": numbered(len(values[0]))}
+    names = {"row_names": numbers(len(values)), "column_names": numbers(len(values[0]))}
     return Panel(name, formula, cells, **{**names, **fields})  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ def solution() -> WorkedProblem:
 
 @pytest.fixture
 def report() -> WorkedProblem:
-    """A judged page with every mark; the first wrong cell is scores[1][2]."""
+    """A report with every mark; the first wrong cell is scores[1][2]."""
 
     def cell(text: str, mark: str, note: str = "") -> Cell:
         return Cell(text, None if text == "?" else float(text), mark, note)
@@ -92,37 +92,36 @@ def report() -> WorkedProblem:
             [cell("0.06", "right"), cell("0.468", "rounded")],
             [cell("0.000007", "follows"), cell("3", "wrong", "should be 0.88")],
         ],
-        numbered(2),
-        numbered(2),
+        numbers(2),
+        numbers(2),
         verdict="wrong",
     )
-    finding = MistakeSummary(
+    mistake = MistakeSummary(
         "scores, row 2, column 3",
         "18",
         "12",
         lambda n: n.equals(n.product(n.number(2), n.number(6)), n.number(12)),
         [("arithmetic-slip", "1/1", "no rule gives 18"), ("sign-lost", "1/1", "a <b> sign & more")],
     )
-    return WorkedProblem("A report", [], [scores, weights], "wrong", "5 right, 1 wrong", finding)
+    return WorkedProblem("A report", [], [scores, weights], "wrong", "5 right, 1 wrong", mistake)
 
 
 @pytest.fixture
-def nasty(report: WorkedProblem) -> WorkedProblem:
-    """Text from somebody who means harm, wherever text can stand."""
-    evil = NASTY[0] + NASTY[1] + NASTY[2] + NASTY[3]
-    count = len(NASTY)
-    values = [[float(i - j) for j in range(count)] for i in range(count)]
-    panel = matrix("scores", values, scores_formula, row_names=NASTY, column_names=NASTY)
-    odd = replace(panel.cells[0][0], text=evil, value=None, note=evil)
-    cells = [[odd, *panel.cells[0][1:]], *panel.cells[1:]]
-    step = replace(panel, name=evil, cells=cells, verdict=evil)
-    finding = MistakeSummary(evil, evil, evil, None, [(evil, evil, evil)])
-    return WorkedProblem(evil, [replace(panel, name=evil)], [step], evil, evil, finding)
+def hostile() -> WorkedProblem:
+    """A report with hostile text in every place that has text."""
+    names, text = HOSTILE_TEXTS, "".join(HOSTILE_TEXTS[:4])
+    values = [[float(i - j) for j in range(len(names))] for i in range(len(names))]
+    panel = matrix("scores", values, scores_formula, row_names=names, column_names=names)
+    cell = replace(panel.cells[0][0], text=text, value=None, note=text)
+    cells = [[cell, *panel.cells[0][1:]], *panel.cells[1:]]
+    step = replace(panel, name=text, cells=cells, verdict=text)
+    mistake = MistakeSummary(text, text, text, None, [(text, text, text)])
+    return WorkedProblem(text, [replace(panel, name=text)], [step], text, text, mistake)
 
 
 @pytest.fixture
 def large() -> WorkedProblem:
-    """Forty by forty, with the first wrong cell in the middle of it."""
+    """A report on a 40 × 40 matrix with its first wrong cell near the middle."""
     panel = matrix("scores", [[i + j / 8 for j in range(40)] for i in range(40)], scores_formula)
     cells = [list(row) for row in panel.cells]
     cells[21][22] = Cell("77", 77.0, "wrong", "should be 23.75")

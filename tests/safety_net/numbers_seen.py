@@ -42,11 +42,11 @@ def _main() -> Any:
 
 def command(words: list[str], expect: tuple[int, ...] = (0,), **places: Any) -> str:
     """Run a verb; return what it prints."""
-    out, told = io.StringIO(), io.StringIO()
+    out, expected_answer = io.StringIO(), io.StringIO()
     argv = [_filled(word, {k: str(v) for k, v in places.items()}) for word in words]
-    with redirect_stdout(out), redirect_stderr(told):
+    with redirect_stdout(out), redirect_stderr(expected_answer):
         status = _main()(argv)
-    assert status in expect, f"{argv}: exit status {status}\n{told.getvalue()}"
+    assert status in expect, f"{argv}: exit status {status}\n{expected_answer.getvalue()}"
     return out.getvalue()
 
 
@@ -58,7 +58,7 @@ def _filled(word: str, places: dict[str, str]) -> str:
 
 def printed_numbers(text: str) -> list[float]:
     """Every number of a text that stands by itself."""
-    return [_number(found) for found in NUMBER.findall(text)]
+    return [_number(gathered_numbers) for gathered_numbers in NUMBER.findall(text)]
 
 
 def _number(text: str) -> float:
@@ -94,12 +94,15 @@ def checked() -> dict[str, Any]:
 
 def made(folder: Path) -> dict[str, Any]:
     """A sheet of every kind, with its key; and the marks of students."""
-    found: dict[str, Any] = {}
+    gathered_numbers: dict[str, Any] = {}
     for kind, (size, count) in names.KINDS.items():
         sheet = folder / kind
         making = {"kind": kind, "size": size, "count": count, "out": sheet}
         command([*names.MAKE, *names.MAKE_INTO], **making)
-        found[kind] = {**_sheet(sheet), "marks": _marks(sheet, folder / f"{kind}-answers")}
+        gathered_numbers[kind] = {
+            **_sheet(sheet),
+            "marks": _marks(sheet, folder / f"{kind}-answers"),
+        }
     for kind in names.FAULTY_KINDS:
         sheet = folder / f"{kind}-faulty"
         making = {"kind": kind, "size": names.KINDS[kind][0], "count": 2, "out": sheet}
@@ -108,8 +111,8 @@ def made(folder: Path) -> dict[str, Any]:
         carried = folder / f"{kind}-carried"
         shutil.copytree(sheet, carried / "carries on")
         marks = _graded(folder / kind, carried)
-        found[f"{kind}, to find the error"] = {**_sheet(sheet), "marks": marks}
-    return found
+        gathered_numbers[f"{kind}, to find the error"] = {**_sheet(sheet), "marks": marks}
+    return gathered_numbers
 
 
 def _sheet(folder: Path) -> dict[str, Any]:
@@ -127,11 +130,11 @@ def _marks(sheet: Path, answers: Path) -> list[dict[str, str]]:
     for student in ("right", "slip", "blank"):
         (answers / student).mkdir(parents=True)
     for blank in sorted(sheet.glob(names.PROBLEM_FILES)):
-        asked = blank.read_text(encoding="utf-8")
+        ask_page = blank.read_text(encoding="utf-8")
         key = (sheet / names.KEY_FOLDER / blank.name).read_text(encoding="utf-8")
         (answers / "right" / blank.name).write_text(key, encoding="utf-8")
-        (answers / "slip" / blank.name).write_text(_slipped(key, asked), encoding="utf-8")
-        (answers / "blank" / blank.name).write_text(asked, encoding="utf-8")
+        (answers / "slip" / blank.name).write_text(_slipped(key, ask_page), encoding="utf-8")
+        (answers / "blank" / blank.name).write_text(ask_page, encoding="utf-8")
     return _graded(sheet, answers)
 
 
@@ -140,9 +143,9 @@ def _graded(sheet: Path, answers: Path) -> list[dict[str, str]]:
     return [without_prose(row) for row in table]
 
 
-def _slipped(key: str, asked: str) -> str:
+def _slipped(key: str, ask_page: str) -> str:
     """The key with the last cell of its first step off by one."""
-    headers = [line for line in key.splitlines() if line.startswith("[") and line not in asked]
+    headers = [line for line in key.splitlines() if line.startswith("[") and line not in ask_page]
     at = key.index(headers[0])
     end = at + re.search(r"\]\]", key[at:]).start()  # type: ignore[union-attr]
     *_, cell = re.finditer(r"-?\d+(?:\.\d+)?", key[at:end])
@@ -206,10 +209,10 @@ def _nested_last(recipe: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def logged(runs: dict[str, Path]) -> dict[str, Any]:
     """What every training measured."""
-    found: dict[str, Any] = {}
+    gathered_numbers: dict[str, Any] = {}
     for name, run in runs.items():
         lines = (run / names.LOG_FILE).read_text(encoding="utf-8").splitlines()
-        found[name] = [
+        gathered_numbers[name] = [
             {
                 k: v
                 for k, v in json.loads(line).items()
@@ -217,22 +220,22 @@ def logged(runs: dict[str, Path]) -> dict[str, Any]:
             }
             for line in lines
         ]
-    return found
+    return gathered_numbers
 
 
 def printed(runs: dict[str, Path], folder: Path) -> dict[str, Any]:
     """The numbers that verbs print about runs, and the layer tables of the recipes."""
-    found: dict[str, Any] = {
+    gathered_numbers: dict[str, Any] = {
         name: printed_numbers(command(words, **runs)) for name, words in names.PRINTED.items()
     }
     for name, words in names.WRITTEN.items():
         file = folder / f"{name}.json"
         command(words, out=file, **runs)
-        found[name] = numbers_in(json.loads(file.read_text(encoding="utf-8")))
+        gathered_numbers[name] = numbers_in(json.loads(file.read_text(encoding="utf-8")))
     recipes = sorted((ROOT / "recipes").glob("*.toml"))
     layers = (printed_numbers(command(names.SUMMARY, recipe=recipe)) for recipe in recipes)
-    found["layers of the recipes"] = sorted(layers)  # whatever a recipe's file is called
-    return found
+    gathered_numbers["layers of the recipes"] = sorted(layers)  # whatever a recipe's file is called
+    return gathered_numbers
 
 
 # -- other programs' formats ---------------------------------------------------------------------
@@ -292,17 +295,19 @@ def vocabulary(value: Any, letters: set[str]) -> list[str] | None:
     inside = value.values() if isinstance(value, dict) else value
     if isinstance(value, dict | list):
         for one in inside:
-            if (found := vocabulary(one, letters)) is not None:
-                return found
+            if (gathered_numbers := vocabulary(one, letters)) is not None:
+                return gathered_numbers
     return None
 
 
 def letters_as_numbers(run: Path, text: str, size: int) -> list[int]:
     """A text in the numbers that a run's own files give its letters; specials come before them."""
     for file in sorted(run.rglob("*.json")):
-        found = vocabulary(json.loads(file.read_text(encoding="utf-8")), set(text))
-        if found is not None:
-            return [size - len(found) + found.index(letter) for letter in text]
+        gathered_numbers = vocabulary(json.loads(file.read_text(encoding="utf-8")), set(text))
+        if gathered_numbers is not None:
+            return [
+                size - len(gathered_numbers) + gathered_numbers.index(letter) for letter in text
+            ]
     raise AssertionError(f"{run}: no vocabulary with {text!r}")
 
 
@@ -312,21 +317,21 @@ def exported(runs: dict[str, Path], page: Any, folder: Path) -> dict[str, Any]:
     command(names.EXPORT, run=runs["language-gpt"], form=names.GPT2, out=gpt2)
     size = json.loads((gpt2 / "config.json").read_text(encoding="utf-8"))["vocab_size"]
     ids = letters_as_numbers(runs["language-gpt"], names.PROMPT, size)
-    found: dict[str, Any] = {"gpt2": gpt2_logits(gpt2, ids).tolist()}
+    gathered_numbers: dict[str, Any] = {"gpt2": gpt2_logits(gpt2, ids).tolist()}
     translator = runs["translate-transformer"]
     command(names.EXPORT, run=translator, form=names.MARIAN, out=marian)
     from safetensors.numpy import load_file
 
     tensors = load_file(marian / "model.safetensors")
-    found["marian"] = [
+    gathered_numbers["marian"] = [
         [list(t.shape), float(np.abs(t).sum()), float((t.ravel() * _ramp(t.size)).sum())]
         for _, t in sorted(tensors.items())
     ]
     command(names.EXPORT, run=translator, form=names.CTRANSLATE2, out=engine)
     source, target = names.SENTENCE.split(), translation(page).split()
-    found["ctranslate2"] = _by_engine(engine, source, ["chat", "rouge", "un"])
-    found["ctranslate2, of its own"] = _by_engine(engine, source, target)
-    return found
+    gathered_numbers["ctranslate2"] = _by_engine(engine, source, ["chat", "rouge", "un"])
+    gathered_numbers["ctranslate2, of its own"] = _by_engine(engine, source, target)
+    return gathered_numbers
 
 
 def _ramp(size: int) -> np.ndarray:
@@ -366,12 +371,12 @@ def client(runs: dict[str, Path]) -> Any:
     """The page's server, without a socket."""
     from starlette.testclient import TestClient
 
-    shelf = getattr(import_module(names.SHELF_MODULE), names.SHELF)([*runs.values()])
-    app = getattr(import_module(names.WEB_MODULE), names.WEB_FACTORY)(shelf)
+    run_registry = getattr(import_module(names.SHELF_MODULE), names.SHELF)([*runs.values()])
+    app = getattr(import_module(names.WEB_MODULE), names.WEB_FACTORY)(run_registry)
     return TestClient(app, base_url="http://localhost")
 
 
-def asked(page: Any, path: str, body: Any = None) -> Any:
+def ask_page(page: Any, path: str, body: Any = None) -> Any:
     """Ask the page something."""
     answer = page.get(path) if body is None else page.post(path, json=body)
     assert answer.status_code == 200, f"{path}: {answer.text}"
@@ -380,32 +385,32 @@ def asked(page: Any, path: str, body: Any = None) -> Any:
 
 def answered(page: Any) -> dict[str, Any]:
     """Every number in the page's answers."""
-    found: dict[str, Any] = {}
+    gathered_numbers: dict[str, Any] = {}
     for file in LECTURES:
-        table = asked(page, names.LECTURE.format(name=file.stem))
-        found[f"lecture {file.stem}"] = numbers_in(table)
+        table = ask_page(page, names.LECTURE.format(name=file.stem))
+        gathered_numbers[f"lecture {file.stem}"] = numbers_in(table)
         for name, (path, body) in names.OF_A_LECTURE.items():
             filled = {k: table if v == "{table}" else v for k, v in body.items()}
-            found[f"{name} {file.stem}"] = numbers_in(asked(page, path, filled))
+            gathered_numbers[f"{name} {file.stem}"] = numbers_in(ask_page(page, path, filled))
     for name, (path, body) in names.ASKED.items():
-        found[name] = numbers_in(asked(page, path, body))
-    return found
+        gathered_numbers[name] = numbers_in(ask_page(page, path, body))
+    return gathered_numbers
 
 
 def next_token(page: Any) -> list[float]:
     """How likely a run finds the next token, the likeliest first, as the page has it."""
-    bars = asked(page, *names.ASKED["look language"])[names.LIKELY["bars"]]
+    bars = ask_page(page, *names.ASKED["look language"])[names.LIKELY["bars"]]
     return [bar[names.LIKELY["share"]] for bar in bars]
 
 
 def translation(page: Any) -> str:
     """What a run translates a sentence into, as the page has it."""
-    return asked(page, *names.ASKED["look translate"])[names.WRITTEN_PART][names.WRITTEN_TEXT]
+    return ask_page(page, *names.ASKED["look translate"])[names.WRITTEN_PART][names.WRITTEN_TEXT]
 
 
 def log_probability(page: Any) -> float:
     """How likely the run itself finds its translation."""
-    note = asked(page, *names.ASKED["look translate"])[names.WRITTEN_PART][names.WRITTEN_NOTE]
+    note = ask_page(page, *names.ASKED["look translate"])[names.WRITTEN_PART][names.WRITTEN_NOTE]
     return printed_numbers(note)[0]
 
 

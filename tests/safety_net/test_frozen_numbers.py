@@ -73,11 +73,11 @@ def exact(old: float, new: float) -> bool:
     return math.isclose(old, new, rel_tol=1e-11, abs_tol=0.0 if old else 1e-14)
 
 
-def expect_frozen(subject: str, found: Any, near: Any) -> None:
+def expect_frozen(subject: str, current: Any, near: Any) -> None:
     frozen = json.loads((FROZEN / f"{subject}.json").read_text(encoding="utf-8"))
-    told = [*differences(frozen, seen.rounded(found, 15), near, Renaming())]
-    more = f"\n… and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-    assert not told, f"{subject}:\n" + "\n".join(told[:MOST_TOLD]) + more
+    message = [*differences(frozen, seen.rounded(current, 15), near, Renaming())]
+    more = f"\n… and {len(message) - MOST_TOLD} more" if len(message) > MOST_TOLD else ""
+    assert not message, f"{subject}:\n" + "\n".join(message[:MOST_TOLD]) + more
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +112,12 @@ def test_what_verbs_print_about_runs(runs: dict[str, Path], tmp_path: Path) -> N
 
 
 def test_exported_models(runs: dict[str, Path], page: Any, tmp_path: Path) -> None:
-    found = seen.exported(runs, page, tmp_path)
-    expect_frozen("export", found, within(1e-4, 1e-4))
-    shares = sorted(seen.softmax(np.array(found["gpt2"]))[-1], reverse=True)
+    current = seen.exported(runs, page, tmp_path)
+    expect_frozen("export", current, within(1e-4, 1e-4))
+    shares = sorted(seen.softmax(np.array(current["gpt2"]))[-1], reverse=True)
     own = seen.next_token(page)
     assert shares[: len(own)] == pytest.approx(own, abs=1e-4)
-    assert sum(found["ctranslate2, of its own"]) == pytest.approx(
+    assert sum(current["ctranslate2, of its own"]) == pytest.approx(
         seen.log_probability(page), abs=1e-3
     )
 
@@ -130,10 +130,10 @@ def test_the_net_has_no_holes() -> None:
     """A number, a name or a length that differs is seen."""
     old = {"step": "Q", "cells": [["right", "wrong"], ["right", "1.50"]], "x": [1.0, 2]}
 
-    def told(new: Any) -> list[str]:
+    def message(new: Any) -> list[str]:
         return [*differences(old, new, exact, Renaming())]
 
-    assert not told({"stage": "queries", "marks": [["ok", "no"], ["ok", "1.5"]], "y": [1.0, 2]})
+    assert not message({"stage": "queries", "marks": [["ok", "no"], ["ok", "1.5"]], "y": [1.0, 2]})
     for cells, numbers in (
         ([["ok", "no"], ["ok", "1.51"]], [1.0, 2]),
         ([["ok", "no"], ["no", "1.50"]], [1.0, 2]),
@@ -141,7 +141,7 @@ def test_the_net_has_no_holes() -> None:
         ([["ok", "no"], ["ok", "1.50"]], [1.0, 2.0000001]),
         ([["ok", "no"], ["ok", "1.50"]], [1.0]),
     ):
-        assert told({"step": "Q", "cells": cells, "x": numbers})
+        assert message({"step": "Q", "cells": cells, "x": numbers})
 
 
 def test_every_kind_of_sheet_and_every_task_is_in_the_net() -> None:

@@ -248,17 +248,17 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "make lstm": ("/api/make", {"kind": "lstm", "tokens": 2, "width": 2, "count": 1, "seed": 7}),
     "read": ("/api/read", {"text": r"\begin{bmatrix} 1 & 2 \\ 3 & 4.50 \end{bmatrix}"}),
     "open": ("/api/open", {"text": "$X = [[1, 0], [0, 2]]$\n\n$scores = [[1, 0], [0, 5]]$"}),
-    "look language": ("/api/look", _GPT),
-    "look off": ("/api/look", {**_GPT, "off": [_HEAD]}),
-    "look classify": ("/api/look", {"run": "classify-transformer", "text": "fig iron plum"}),
-    "look translate": ("/api/look", {"run": "translate-transformer", "text": SENTENCE}),
-    "look caption": ("/api/look", {"run": "caption-attention", "scene": 3}),
-    "look map": ("/api/look/map", {**_GPT, **_HEAD}),
-    "look working": ("/api/look/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
-    "look complete": ("/api/look/complete", {**_GPT, "tokens": 5}),
-    "look explain": ("/api/look/explain", {"run": "classify-transformer", "text": "fig iron"}),
-    "look cells": ("/api/look/cells", {"run": "language-lstm", "text": PROMPT}),
-    "look positions": ("/api/look/positions", {"run": "language-gpt"}),
+    "look language": ("/api/inspect", _GPT),
+    "look off": ("/api/inspect", {**_GPT, "ablated_heads": [_HEAD]}),
+    "look classify": ("/api/inspect", {"run": "classify-transformer", "text": "fig iron plum"}),
+    "look translate": ("/api/inspect", {"run": "translate-transformer", "text": SENTENCE}),
+    "look caption": ("/api/inspect", {"run": "caption-attention", "scene": 3}),
+    "look map": ("/api/inspect/map", {**_GPT, **_HEAD}),
+    "look working": ("/api/inspect/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
+    "look complete": ("/api/inspect/complete", {**_GPT, "max_new_tokens": 5}),
+    "look explain": ("/api/inspect/explain", {"run": "classify-transformer", "text": "fig iron"}),
+    "look cells": ("/api/inspect/cells", {"run": "language-lstm", "text": PROMPT}),
+    "look positions": ("/api/inspect/positions", {"run": "language-gpt"}),
     "compare": (
         "/api/compare",
         {"first": _GPT, "second": {**_GPT, "run": "language-rotary"}, **_HEAD},
@@ -267,7 +267,7 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "runs": ("/api/runs", None),
 }
 # What is read of the answers about runs.
-LIKELY = {"bars": "bars", "share": "share"}
-WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "written", "text", "note"
+LIKELY = {"bars": "bars", "share": "probability"}
+WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "generation", "text", "note"
 PACKED = {"numbers"}  # base64 of two bytes a number
 NUMBERS_AMONG_WORDS = {"note"}

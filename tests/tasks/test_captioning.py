@@ -16,7 +16,7 @@ from workings.models.captioning import ImageBatch
 from workings.recipes import build_recipe
 from workings.tasks import captioning
 from workings.tasks.captioning import Captioning
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 pytest.importorskip("PIL")
 
@@ -38,14 +38,14 @@ def test_it_learns_colors_and_sides(squares_run):
 
 def test_scheduled_sampling_learns(squares, tmp_path):
     recipe = toys.squares_recipe(squares, "--scheduled_sampling.rate", "0.5")
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert toys.result(tmp_path / "run")["test_exact"] > 66
 
 
 @pytest.mark.parametrize("overrides", [("--model.kind", "transformer"), ("--model.encoder", "vgg")])
 def test_all_kinds_train(squares, tmp_path, overrides):
     recipe = toys.squares_recipe(squares, *overrides, "--train.epochs", "1")
-    task = train(recipe, tmp_path / "run", mode="quiet")
+    task = train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert np.isfinite(task.evaluate_on()["test_loss"])
 
 
@@ -162,7 +162,7 @@ def test_a_captioner_without_attention_has_no_weights(squares):
     pixels = task.pixels["test"][0]
     found = next(task.caption([pixels]))[0]
     assert caption_attention(task, pixels, found, "it").weights is None
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="this captioner has no attention"):
         caption_attention(task, pixels, found, "it", heads=[1])
 
 

@@ -9,7 +9,7 @@ import toys
 from workings.errors import UserError
 from workings.recipes import ClassificationRecipe, build_recipe
 from workings.tasks.classification import Classification, read_texts
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 
 def test_it_learns_and_predicts(texts_run):
@@ -24,7 +24,7 @@ def test_it_learns_and_predicts(texts_run):
 
 def test_the_trained_task_and_the_loaded_one_predict_the_same(tmp_path):
     data = toys.write_texts(tmp_path / "texts.jsonl")
-    trained = train(toys.texts_recipe(data, "--seed", "7"), tmp_path / "run", mode="quiet")
+    trained = train_recipe(toys.texts_recipe(data, "--seed", "7"), tmp_path / "run", mode="quiet")
     loaded = load(tmp_path / "run")
     torch.testing.assert_close(loaded.predict(["iron tin"]), trained.predict(["iron tin"]))
     tested = [e.text for e in trained.examples["test"]]
@@ -47,7 +47,7 @@ def test_all_kinds_of_models_learn(tmp_path, model):
     data = {"set": str(toys.write_texts(tmp_path / "texts.jsonl"))}
     options = {"epochs": 6, "batch_size": 16, "learning_rate": 0.03}
     recipe = build_recipe({"data": data, "model": model, "train": options})
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert toys.result(tmp_path / "run")["test_accuracy"] > 0.9
 
 
@@ -71,7 +71,7 @@ def test_texts_in_training_and_test_are_counted_and_left_out(tmp_path):
         "\n".join(json.dumps({"text": text, "label": label}) for text, label in test)
     )
     recipe = toys.texts_recipe(folder, "--data.validation", "0", "--train.epochs", "20")
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     result = toys.result(tmp_path / "run")
     assert result["test_overlap"] == 1
     assert result["test_accuracy"] == 0.75

@@ -29,7 +29,7 @@ from workings.tasks.translation import (
     detokenize,
     split_long_text,
 )
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_it_learns_the_language(pairs_run, task):
 )  # fmt: skip
 def test_all_kinds_train_and_resume(few_pairs, tmp_path, overrides):
     run = tmp_path / "run"
-    train(toys.pairs_recipe(few_pairs, "--train.epochs", "2", *overrides), run, mode="quiet")
+    train_recipe(toys.pairs_recipe(few_pairs, "--train.epochs", "2", *overrides), run, mode="quiet")
     before = toys.weights(run)
     shutil.rmtree(toys.newest_checkpoint(run))
     assert isinstance(resume(run, mode="quiet"), Translation)
@@ -127,7 +127,7 @@ def test_test_pairs_in_the_training_data_are_counted(pairs, tmp_path, capsys):
     for split, pairs_of_split in files.items():
         (tmp_path / f"{split}.tsv").write_text("\n".join([header, *pairs_of_split]) + "\n")
     run = tmp_path / "run"
-    train(toys.pairs_recipe(tmp_path, "--train.epochs", "1"), run, mode="quiet")
+    train_recipe(toys.pairs_recipe(tmp_path, "--train.epochs", "1"), run, mode="quiet")
     learned = {(p.source, p.target) for p in load(run).load_train_pairs()}
     count = sum(tuple(line.split("\t")) in learned for line in files["test"])
     assert 20 < count <= 30
@@ -147,7 +147,7 @@ def test_test_pairs_in_the_training_data_are_counted(pairs, tmp_path, capsys):
 def test_changed_training_data_are_refused(few_pairs, tmp_path):
     data, run = tmp_path / "pairs.tsv", tmp_path / "run"
     data.write_text(few_pairs.read_text())
-    train(toys.pairs_recipe(data, "--train.epochs", "1"), run, mode="quiet")
+    train_recipe(toys.pairs_recipe(data, "--train.epochs", "1"), run, mode="quiet")
     assert load(run).load_train_pairs()
     data.write_text(few_pairs.read_text() + "ten ten ten ten ten ten\tdix dix dix dix dix dix\n")
     with pytest.raises(UserError, match="not what this run was trained on"):
@@ -314,7 +314,7 @@ def write_agreements(path):
 def test_attention_finds_the_reversed_adjectives_of_bahdanau_figure_3(tmp_path):
     data = write_agreements(tmp_path / "pairs.tsv")
     recipe = toys.pairs_recipe(data, "--train.epochs", "14")
-    task = train(recipe, tmp_path / "run", mode="quiet")
+    task = train_recipe(recipe, tmp_path / "run", mode="quiet")
     found = compute_alignment(task, FIGURE_3)
     rows, columns = ([word.strip() for word in side] for side in (found.rows, found.columns))
     assert rows[:7] == ["le", "accord", "sur", "la", "zone", "économique", "européenne"]
@@ -331,7 +331,7 @@ def test_attention_finds_the_reversed_adjectives_of_bahdanau_figure_3(tmp_path):
 @pytest.mark.slow
 def test_attention_finds_adjectives_that_follow_their_nouns(tmp_path):
     recipe = Path(__file__).parents[2] / "recipes" / "emoji-french.toml"
-    task = train(read_recipe(recipe), tmp_path / "run", mode="quiet")
+    task = train_recipe(read_recipe(recipe), tmp_path / "run", mode="quiet")
     reordered = {
         "red heart": ("cœur", "rouge"),
         "green heart": ("cœur", "vert"),

@@ -8,7 +8,7 @@ import toys
 
 from workings.cli import main
 from workings.recipes import build_recipe
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def two_runs(tmp_path_factory):
                 "keep_checkpoints": 3,
             },
         }
-        train(build_recipe(table), folder / name, mode="quiet")
+        train_recipe(build_recipe(table), folder / name, mode="quiet")
     return folder
 
 

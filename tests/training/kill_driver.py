@@ -20,9 +20,9 @@ CALLS = ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")
 def main(recipe_file: str, folder: str, rounds: str, kills: str) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     from workings.recipes import read_recipe
-    from workings.training.runs import train
+    from workings.training.runs import train_recipe
 
-    train(read_recipe(recipe_file), Path(folder) / "whole", mode="quiet")
+    train_recipe(read_recipe(recipe_file), Path(folder) / "whole", mode="quiet")
     counts = {
         f"{kind}-{seed}": kill_repeatedly(
             recipe_file, Path(folder) / f"{kind}-{seed}", kind, seed, int(kills)
@@ -56,7 +56,7 @@ def kill_repeatedly(recipe_file: str, folder: Path, kind: str, seed: int, max_ki
 def attempt(recipe_file: str, folder: Path, deadly_call: int) -> None:
     """Train or resume in a forked process, which is killed at the given call, if any."""
     from workings.recipes import read_recipe
-    from workings.training.runs import resume, train
+    from workings.training.runs import resume, train_recipe
 
     if deadly_call:
         die_at(deadly_call)
@@ -64,7 +64,7 @@ def attempt(recipe_file: str, folder: Path, deadly_call: int) -> None:
         if (folder / "config.toml").is_file():
             resume(folder, mode="quiet")
         else:
-            train(read_recipe(recipe_file), folder, mode="quiet")
+            train_recipe(read_recipe(recipe_file), folder, mode="quiet")
     except BaseException:
         import traceback
 

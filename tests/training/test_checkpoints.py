@@ -21,7 +21,7 @@ from workings.storage import (
     write_json,
 )
 from workings.training.checkpoints import flatten_state, select_rank_rows
-from workings.training.runs import load, resume, train
+from workings.training.runs import load, resume, train_recipe
 
 # -- corrupt checkpoints ---------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ def test_best_weights_with_tied_embeddings_are_restored(tmp_path, average):
         "model": {"kind": "transformer", "d_model": 8, "layers": 1, "heads": 2},
         "train": {"epochs": 2, "batch_size": 2, "average": average, "ema_decay": 0.5},
     }
-    train(build_recipe(table), tmp_path / "run", mode="quiet")
+    train_recipe(build_recipe(table), tmp_path / "run", mode="quiet")
     before = weights(tmp_path / "run")
     (tmp_path / "run" / "model.safetensors").unlink()
     resume(tmp_path / "run", mode="quiet")

@@ -24,7 +24,7 @@ from workings.render.comparison import (
 from workings.tasks.baselines import BASELINES
 from workings.training import compare
 from workings.training.compare import _evaluate_baselines, _train_run, compare_recipes, diff_runs
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 # -- recipes ---------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ def test_a_run_on_data_with_a_relative_path_is_recognized(texts, tmp_path, monke
     monkeypatch.chdir(texts.parent)
     recipe = toys.texts_recipe(texts.name, "--train.epochs", "1")
     folder, messages = tmp_path / "run", []
-    train(recipe, folder, mode="quiet")
+    train_recipe(recipe, folder, mode="quiet")
     assert _train_run(recipe, "recipe.toml", [], folder, None, messages.append)["name"] == "run"
     assert messages == [f"{folder}: trained already"]
 
@@ -164,9 +164,9 @@ def test_a_run_on_data_with_a_relative_path_is_recognized(texts, tmp_path, monke
 
 def test_another_learning_rate_gives_another_run(texts, tmp_path, capsys):
     recipe = toys.texts_recipe(texts, "--train.learning_rate", "1e-4")
-    train(recipe, tmp_path / "one", mode="quiet")
+    train_recipe(recipe, tmp_path / "one", mode="quiet")
     other = replace(recipe, train=replace(recipe.train, learning_rate=0.02))
-    train(other, tmp_path / "two", mode="quiet")
+    train_recipe(other, tmp_path / "two", mode="quiet")
     diff = diff_runs(tmp_path / "one", tmp_path / "two")
     assert diff["configuration"] == {"train.learning_rate": [1e-4, 0.02]}
     assert diff["curves"]["train_loss"]["first_epoch"] == 1
@@ -183,11 +183,11 @@ def test_another_learning_rate_gives_another_run(texts, tmp_path, capsys):
 
 def test_values_are_printed_as_in_a_recipe(texts, tmp_path):
     recipe = toys.texts_recipe(texts, "--train.epochs", "1", "--train.clip_norm", "none")
-    train(recipe, tmp_path / "one", mode="quiet")
+    train_recipe(recipe, tmp_path / "one", mode="quiet")
     lines = texts.read_text().splitlines()
     texts.write_text("\n".join(lines[3:]))
     other = toys.texts_recipe(texts, "--train.epochs", "1", "--model.bidirectional", "true")
-    train(other, tmp_path / "two", mode="quiet")
+    train_recipe(other, tmp_path / "two", mode="quiet")
     texts.write_text("\n".join(lines))
     printed = render_run_diff_text(diff_runs(tmp_path / "one", tmp_path / "two"))
     assert re.search(r"model\.bidirectional +– +true\n", printed)
@@ -209,7 +209,7 @@ def test_an_imported_run_is_compared(corpus_run, tmp_path, capsys):
     overrides += ["--model.activation", "gelu-tanh", "--tokenizer.kind", "byte-pair"]
     overrides += ["--tokenizer.vocab_size", "270", "--train.epochs", "1", "--data.sample", "0"]
     trained, imported = tmp_path / "trained", tmp_path / "imported"
-    train(toys.corpus_recipe(text, *overrides), trained, mode="quiet")
+    train_recipe(toys.corpus_recipe(text, *overrides), trained, mode="quiet")
     assert main(["export", str(trained), "--to", "gpt2", "--out", str(tmp_path / "gpt2")]) == 0
     assert main(["import", str(tmp_path / "gpt2"), "--out", str(imported)]) == 0
     assert not (imported / "result.json").exists()

@@ -385,7 +385,7 @@ def test_a_restart_does_not_resume_the_run_of_another_launch(tmp_path, tables):
     ("overrides", "message"),
     [
         (["--train.epoch", "3"], "did you mean --train.epochs"),
-        (["--data.set", "nowhere.csv"], "neither a file nor a named"),
+        (["--data.set", "nowhere.csv"], "neither a file nor a named dataset"),
         (
             ["--train.learning_rate", "1e38", "--train.clip_norm", "none"]
             + ["--train.optimizer", "sgd"],

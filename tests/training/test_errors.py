@@ -23,7 +23,7 @@ from workings.tasks.captioning import Captioning
 from workings.training.checkpoints import Checkpoints
 from workings.training.errors import check_trainable
 from workings.training.logging import Log
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
 resource = pytest.importorskip("resource", reason="only Unix limits the memory of a process")
@@ -66,7 +66,7 @@ def test_out_of_memory(tmp_path):
     model = {"kind": "transformer", "layers": 1, "d_ff": 4096}
     data = {"set": str(tmp_path / "short.jsonl")}
     recipe = build_recipe({"data": data, "model": model, "train": {"epochs": 1}})
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     (tmp_path / "long.toml").write_text(
         f'[data]\nset = "{tmp_path / "long.jsonl"}"\n'
         '[model]\nkind = "transformer"\nlayers = 1\nd_ff = 4096\n[train]\nbatch_size = 200\n'

@@ -11,7 +11,7 @@ import toys
 
 from workings.render.training_report import confusion_matrix_html
 from workings.training.report import write_report
-from workings.training.runs import load, train
+from workings.training.runs import load, train_recipe
 
 
 class Page(HTMLParser):
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 def test_a_report_is_complete_and_loads_nothing(texts, tmp_path, kind):
     overrides = ["--title", "Fruit <or> metal?", "--train.epochs", "2", "--model.kind", kind]
     recipe = toys.texts_recipe(texts, *overrides, "--train.learning_rate", "1e-4")
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     page = Page((tmp_path / "run" / "report.html").read_text())
     assert not page.active
     text = " ".join(page.words)
@@ -56,7 +56,7 @@ def test_a_report_is_complete_and_loads_nothing(texts, tmp_path, kind):
 def test_the_report_of_a_captioner(squares_run):
     report = (squares_run / "report.html").read_text()
     assert "120 pictures of" in report
-    assert "150 pictures; none left out" in (squares_run / "environment.json").read_text()
+    assert "150 images; none left out" in (squares_run / "environment.json").read_text()
     assert report.count("References:") == 6
 
 
@@ -77,7 +77,7 @@ def test_the_samples_of_a_language_model(corpus_run, tmp_path):
 
 def test_the_confusion_matrix_counts_the_predictions(texts, tmp_path):
     recipe = toys.texts_recipe(texts, "--train.learning_rate", "1e-4")
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     page = (tmp_path / "run" / "report.html").read_text()
     table = re.search(r'<table class="confusion">.*?</table>', page).group()
     counts = [int(n) for n in re.findall(r'<span class="v \w+">(\d+)</span>', table)]
@@ -94,7 +94,7 @@ def test_the_confusion_matrix_of_many_classes(classes):
     counts = [[3 if i == j else 1 for j in range(classes)] for i in range(classes)]
     page = confusion_matrix_html([f"class {k}" for k in range(classes)], counts)
     head, *rows = re.findall(r"<tr>.*?</tr>", page)
-    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "found"
+    assert re.search(r"<th[^>]*>(.*?)</th>", head).group(1) == "recall"
     share = f"{300 / (classes + 2):.1f} %"
     assert all(
         re.search(r"<td>(.*?)</td>", row).group(1).endswith(f"{share}</span>") for row in rows

@@ -27,7 +27,7 @@ from workings.storage import (
 )
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
-from workings.training.runs import load, load_as, read_run_recipe, resume, train
+from workings.training.runs import load, load_as, read_run_recipe, resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt
 
 
@@ -63,7 +63,7 @@ def test_files_of_a_run(texts_run):
 @pytest.mark.parametrize("clip", ["none", "0.5"])
 def test_the_recipe_of_a_run_is_the_one_it_was_trained_with(texts, tmp_path, clip):
     recipe = toys.texts_recipe(texts, "--train.epochs", "1", "--train.clip_norm", clip)
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert read_recipe(tmp_path / "run" / "config.toml") == recipe
 
 
@@ -80,7 +80,7 @@ def test_unusable_data_are_refused_and_leave_no_folder(tmp_path, content, messag
     path = tmp_path / "bad.jsonl"
     path.write_text(content)
     with pytest.raises(UserError, match=message):
-        train(toys.texts_recipe(path), tmp_path / "run", mode="quiet")
+        train_recipe(toys.texts_recipe(path), tmp_path / "run", mode="quiet")
     assert not (tmp_path / "run").exists()
 
 
@@ -88,7 +88,7 @@ def test_a_folder_with_files_is_refused(texts, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="not empty"):
-        train(toys.texts_recipe(texts), tmp_path / "run", mode="quiet")
+        train_recipe(toys.texts_recipe(texts), tmp_path / "run", mode="quiet")
     with pytest.raises(UserError, match="not a run"):
         load(tmp_path)
 
@@ -97,13 +97,13 @@ def test_a_folder_with_files_is_refused(texts, tmp_path):
 def test_a_file_instead_of_a_folder_is_refused(texts, tmp_path, out):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(UserError, match=r"thesis\.txt is a file: --out needs a folder"):
-        train(toys.texts_recipe(texts), tmp_path / out, mode="quiet")
+        train_recipe(toys.texts_recipe(texts), tmp_path / out, mode="quiet")
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 
 
 def test_data_are_found_from_another_folder(texts, tmp_path, monkeypatch):
     monkeypatch.chdir(texts.parent)
-    train(toys.texts_recipe(texts.name, "--train.epochs", "1"), "run", mode="quiet")
+    train_recipe(toys.texts_recipe(texts.name, "--train.epochs", "1"), "run", mode="quiet")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert resume(texts.parent / "run", mode="quiet").recipe.data.set == str(texts)
@@ -114,7 +114,7 @@ def test_pairs_in_two_files_are_found_from_another_folder(few_pairs, tmp_path, m
     monkeypatch.chdir(tmp_path)
     for suffix, sentences in zip(("en", "fr"), zip(*lines, strict=True), strict=True):
         (tmp_path / f"some.{suffix}").write_text("\n".join(sentences) + "\n")
-    train(toys.pairs_recipe("some", "--train.epochs", "1"), "run", mode="quiet")
+    train_recipe(toys.pairs_recipe("some", "--train.epochs", "1"), "run", mode="quiet")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert load(tmp_path / "run").load_train_pairs()
@@ -280,7 +280,7 @@ def test_named_pipes_are_not_waited_for(run, name):
 @pytest.mark.parametrize("patience", ["none", "1"])
 def test_resume_of_a_finished_run_writes_its_report_again(texts, tmp_path, capsys, patience):
     recipe, run = toys.texts_recipe(texts, "--train.patience", patience), tmp_path / "run"
-    train(recipe, run)
+    train_recipe(recipe, run)
     assert "all epochs are done" not in capsys.readouterr().err
     before = toys.weights(run)
     (run / "report.html").unlink()
@@ -327,7 +327,7 @@ def test_a_changed_recipe_is_not_resumed(run):
 
 
 def test_changed_data_are_not_resumed(texts, tmp_path):
-    train(toys.texts_recipe(texts, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
+    train_recipe(toys.texts_recipe(texts, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
     texts.write_text("\n".join(texts.read_text().splitlines()[3:]))
     with pytest.raises(UserError, match=r"started with: data\.train was \d+, is \d+; "):
         resume(tmp_path / "run", mode="quiet")
@@ -381,7 +381,7 @@ def test_changed_data_are_neither_evaluated_nor_repeated(tmp_path, capsys):
     names, run = tmp_path / "names.csv", str(tmp_path / "run")
     write_names(names)
     columns = ("--data.text", "name", "--data.label", "kind", "--train.epochs", "1")
-    train(toys.texts_recipe(names, *columns), run, mode="quiet")
+    train_recipe(toys.texts_recipe(names, *columns), run, mode="quiet")
     assert main(["predict", run, str(names)]) == 0  # reads the recipe's column
     assert len(capsys.readouterr().out.splitlines()) == 96
     assert main(["predict", run, "nosuch.csv"]) == 2
@@ -404,10 +404,10 @@ def test_changed_data_are_neither_evaluated_nor_repeated(tmp_path, capsys):
 def test_an_extended_run_ends_like_a_longer_one(texts, tmp_path, average):
     constant = ["--train.schedule", "constant", "--train.average", average, "--train.epochs"]
     run, extended, whole = tmp_path / "run", tmp_path / "new" / "extended", tmp_path / "whole"
-    train(toys.texts_recipe(texts, *constant, "2"), run, mode="quiet")
+    train_recipe(toys.texts_recipe(texts, *constant, "2"), run, mode="quiet")
     before = read_files(run)
     resume(run, mode="quiet", epochs=4, out=extended)
-    train(toys.texts_recipe(texts, *constant, "4"), whole, mode="quiet")
+    train_recipe(toys.texts_recipe(texts, *constant, "4"), whole, mode="quiet")
     found, expected = (read_tensors(folder / "model.safetensors") for folder in (extended, whole))
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert read_epochs(extended) == read_epochs(whole)
@@ -419,7 +419,7 @@ def test_an_extended_run_ends_like_a_longer_one(texts, tmp_path, average):
 def test_a_decaying_learning_rate_continues_on_the_longer_schedule(texts, tmp_path, capsys):
     """After two of two epochs the rate is 0; after two of four it is half way down."""
     linear = ["--train.schedule", "linear", "--train.epochs", "2"]
-    train(toys.texts_recipe(texts, *linear), tmp_path / "run", mode="quiet")
+    train_recipe(toys.texts_recipe(texts, *linear), tmp_path / "run", mode="quiet")
     command = ["resume", str(tmp_path / "run"), "--epochs", "4", "--quiet"]
     assert main(command) == 0
     assert toys.weights(tmp_path / "run") != toys.weights(tmp_path / "run-extended")
@@ -446,7 +446,7 @@ def test_an_extended_run_that_was_stopped_resumes(texts_run, tmp_path, monkeypat
 
 def test_a_run_whose_patience_ran_out_is_not_extended(texts, tmp_path):
     overrides = ("--train.epochs", "9", "--train.patience", "1", "--train.learning_rate", "0.3")
-    train(toys.texts_recipe(texts, *overrides), tmp_path / "run", mode="quiet")
+    train_recipe(toys.texts_recipe(texts, *overrides), tmp_path / "run", mode="quiet")
     assert len(read_epochs(tmp_path / "run")) < 10  # with the test's record
     with pytest.raises(UserError, match="no improvement for 1 epochs"):
         resume(tmp_path / "run", mode="quiet", epochs=20, out=tmp_path / "extended")
@@ -480,7 +480,7 @@ def test_repeating_an_extended_run_notes_its_schedule(texts_run, tmp_path, capsy
     ("arguments", "message"),
     [
         (["--epochs", "3"], "has 3 epochs already: more are needed"),
-        (["--out", "run-elsewhere"], "--epochs N"),
+        (["--out", "run-elsewhere"], "--out needs --epochs N"),
     ],
 )
 def test_invalid_extensions_are_refused(run, tmp_path, capsys, monkeypatch, arguments, message):
@@ -497,7 +497,7 @@ def test_weights_of_an_epoch_without_checkpoint_are_not_extended(
     """A run that was killed between writing weights and checkpoint has such weights."""
     run, extended = tmp_path / "run", tmp_path / "extended"
     overrides = ["--train.epochs", "2", "--train.average", average]
-    train(toys.texts_recipe(texts, *overrides), run, mode="quiet")
+    train_recipe(toys.texts_recipe(texts, *overrides), run, mode="quiet")
     best = read_tensors(run / "model.safetensors")
     run_id = table_checksum(read_json(run / "environment.json")["files"])
     zeros = {name: torch.zeros_like(t) for name, t in best.items()}

@@ -24,7 +24,7 @@ from workings.tasks.translation import Translation
 from workings.training import trainer as trainer_module
 from workings.training.logging import Log
 from workings.training.optimizers import learning_rate_at
-from workings.training.runs import resume, train
+from workings.training.runs import resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt, keep_freed_memory
 
 
@@ -41,10 +41,10 @@ def stop_at(patch, step):
 
 def check_resumes_exactly(recipe, folder, step):
     """A training that is stopped and resumed ends with the weights and log of a whole one."""
-    train(recipe, folder / "whole", mode="quiet")
+    train_recipe(recipe, folder / "whole", mode="quiet")
     with pytest.MonkeyPatch.context() as patch, pytest.raises(TrainingInterrupt):
         stop_at(patch, step)
-        train(recipe, folder / "stopped", mode="quiet")
+        train_recipe(recipe, folder / "stopped", mode="quiet")
     resume(folder / "stopped", mode="quiet")
     assert toys.weights(folder / "whole") == toys.weights(folder / "stopped")
     assert toys.log_without_times(folder / "whole") == toys.log_without_times(folder / "stopped")
@@ -148,7 +148,7 @@ def test_equal_metrics_are_compared_by_the_loss(texts_run):
 
 def test_without_validation_data_the_last_weights_are_saved(few_pairs, tmp_path):
     recipe = toys.pairs_recipe(few_pairs, "--data.validation", "0", "--train.epochs", "3")
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert toys.result(tmp_path / "run")["best_epoch"] == 3
 
 
@@ -156,9 +156,9 @@ def test_bfloat16_learns_where_the_device_supports_it(texts, tmp_path):
     recipe = toys.texts_recipe(texts, "--train.precision", "bfloat16")
     if not torch.cpu._is_avx512_bf16_supported():
         with pytest.raises(UserError, match="float32"):
-            train(recipe, tmp_path / "run", mode="quiet")
+            train_recipe(recipe, tmp_path / "run", mode="quiet")
         return
-    train(recipe, tmp_path / "run", mode="quiet")
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert toys.result(tmp_path / "run")["test_accuracy"] > 0.9
 
 
@@ -167,9 +167,9 @@ def test_a_compiled_model_learns_the_same(texts, tmp_path):
     recipe = toys.texts_recipe(texts, "--model.dropout", "0", "--train.epochs", "1")
     small = parse_classifier_config({"kind": "transformer", "size": "small"})
     recipe = replace(recipe, model=small)
-    plain = train(recipe, tmp_path / "plain", mode="quiet")
+    plain = train_recipe(recipe, tmp_path / "plain", mode="quiet")
     recipe = replace(recipe, train=replace(recipe.train, compile=True))
-    compiled = train(recipe, tmp_path / "compiled", mode="quiet")
+    compiled = train_recipe(recipe, tmp_path / "compiled", mode="quiet")
     texts = ["iron tin", "fig"]
     torch.testing.assert_close(compiled.predict(texts), plain.predict(texts), atol=1e-3, rtol=1e-3)
 
@@ -201,7 +201,7 @@ def test_a_signal_during_the_last_evaluation_stops_before_the_test(texts, tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr(Classification, "evaluate", interrupted)
         with pytest.raises(TrainingInterrupt):
-            train(recipe, tmp_path / "run", mode="quiet")
+            train_recipe(recipe, tmp_path / "run", mode="quiet")
     assert not (tmp_path / "run" / "result.json").exists()
     assert resume(tmp_path / "run", mode="quiet").data_info["train"]
     assert (tmp_path / "run" / "result.json").exists()

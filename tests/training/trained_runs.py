@@ -3,7 +3,7 @@
 import pytest
 import toys
 
-from workings.training.runs import train
+from workings.training.runs import train_recipe
 
 
 @pytest.fixture(scope="session")
@@ -11,7 +11,7 @@ def texts_run(tmp_path_factory):
     """A classifier of fruit and metal."""
     folder = tmp_path_factory.mktemp("texts")
     recipe = toys.texts_recipe(toys.write_texts(folder / "texts.jsonl"))
-    train(recipe, folder / "run", mode="quiet")
+    train_recipe(recipe, folder / "run", mode="quiet")
     return folder / "run"
 
 
@@ -23,7 +23,7 @@ def corpus_run(tmp_path_factory):
     longer = ("--train.epochs", "8", "--data.eval_every", "30", "--seed", "3")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        train(toys.corpus_recipe(text, *longer), folder / "run", mode="quiet")
+        train_recipe(toys.corpus_recipe(text, *longer), folder / "run", mode="quiet")
     return folder / "run"
 
 
@@ -43,7 +43,7 @@ def few_pairs(tmp_path_factory):
 def pairs_run(pairs, tmp_path_factory):
     """A translator that has learned to reverse the words."""
     folder = tmp_path_factory.mktemp("runs") / "reversed"
-    train(toys.pairs_recipe(pairs), folder, mode="quiet")
+    train_recipe(toys.pairs_recipe(pairs), folder, mode="quiet")
     return folder
 
 
@@ -58,5 +58,5 @@ def squares(tmp_path_factory):
 def squares_run(squares, tmp_path_factory):
     """A captioner that has learned colors and sides."""
     folder = tmp_path_factory.mktemp("runs") / "squares"
-    train(toys.squares_recipe(squares), folder, mode="quiet")
+    train_recipe(toys.squares_recipe(squares), folder, mode="quiet")
     return folder

@@ -1,13 +1,13 @@
-"""A server for the tests, the application itself or one on a port; and a browser."""
+"""Shared by all tests of the page: trained runs, one server, test clients, one browser."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import visits
-from small_runs import small_runs
+from pages import OpenPage, PagePool, open_pages
+from small_runs import train_small_runs, write_new_run
 from starlette.testclient import TestClient
 
 from workings.web.app import build_secured_app
@@ -28,7 +28,7 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Debian's chromium, driven by Playwright; where there is none, its tests are skipped."""
+    """Chromium, driven by Playwright; without it, browser tests are skipped."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: make test")
     path = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if path is None:
@@ -39,51 +39,70 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Open the workbench; at the end nothing has gone wrong in it, and nothing has left."""
-    with visits(browser, address) as opened:
-        yield opened
+@pytest.fixture(scope="session")
+def page_pool(browser: Any) -> PagePool:
+    """Pages that tests reuse."""
+    return PagePool(browser)
 
 
 @pytest.fixture
-def open_file(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Open a file of this test's folder."""
-    with visits(browser, tmp_path.as_uri(), "main") as opened:
-        yield opened
+def visit(page_pool: PagePool, address: str) -> Iterator[OpenPage]:
+    """Open the workbench; the test fails on any error, warning or request to another server."""
+    with open_pages(page_pool, address) as open_page:
+        yield open_page
+
+
+@pytest.fixture
+def open_file(page_pool: PagePool, tmp_path: Path) -> Iterator[OpenPage]:
+    """Open a file of the test's folder, under the same conditions."""
+    with open_pages(page_pool, tmp_path.as_uri(), "main") as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Small runs of every kind by name, trained for a step or two."""
+    return train_small_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def address(runs: dict[str, Path]) -> Iterator[str]:
+    """The address of a server with all runs and, before `lstm`, the run `toy`."""
+    folders = [*runs.values()]
+    toy = write_new_run(folders[0].with_name("toy"))
+    folders.insert(folders.index(runs["lstm"]), toy)
+    with serve_in_background(folders) as address:
+        yield address
+
+
+@pytest.fixture
+def toy(runs: dict[str, Path], address: str) -> Path:
+    """The folder of the run `toy` of the server, reset to the beginning of its training."""
+    folder = runs["gpt"].with_name("toy")
+    for file in folder.iterdir():
+        if file.name != "config.toml":
+            file.unlink()
+    return folder
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
-    """The application behind its door, without a socket; what it raises is raised here."""
+    """A client of the secured application without runs; server errors are raised in the test."""
     with TestClient(build_secured_app(AccessPolicy(80)), base_url="http://localhost") as client:  # type: ignore[arg-type]
         yield client
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Small runs of every kind, by name, trained for a step or two."""
-    return small_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="session")
-def looking(runs: dict[str, Path]) -> Iterator[TestClient]:
-    """The application with these runs."""
+def runs_client(runs: dict[str, Path]) -> Iterator[TestClient]:
+    """A client of the secured application with the small runs."""
     app = build_secured_app(AccessPolicy(80), RunRegistry([*runs.values()]))
     with TestClient(app, base_url="http://localhost") as client:  # type: ignore[arg-type]
         yield client
 
 
-@pytest.fixture(scope="session")
-def address() -> Iterator[str]:
-    """A server on a free port of this machine."""
-    with serve_in_background() as address:
-        yield address
-
-
 @pytest.fixture
 def table() -> dict[str, Any]:
-    """A masked problem in two heads, with a claim that is wrong in one place."""
+    """A masked problem with two heads and no claims."""
     return {
         "title": "Two words",
         "tokens": ["the", "cat"],

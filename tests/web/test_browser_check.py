@@ -1,36 +1,35 @@
-"""The screen Check in a real browser: mistakes found, named and corrected; sheets answered."""
+"""The screen Check in a browser: findings, corrections, pasted slides, problem sheets."""
 
-from pages import Open, cell, lecture, numbers, shown
+from pages import OpenPage, choose_lecture, format_matrix, locate_cell, read_matrix
 
 from workings import Problem
 from workings.problems.sheets import make_sheet
 
 
-def test_a_planted_mistake_is_found_and_named(visit: Open) -> None:
+def test_mistake_is_found_and_named(visit: OpenPage) -> None:
     problem = Problem(X=[[1, 2], [3, 1]])
-    right = problem.solve()
-    weights = [[f"{v:.3f}" for v in row] for row in right["weights"]]
+    weights = [[f"{v:.3f}" for v in row] for row in problem.solve()["weights"]]
     claims = {
         "scores": "5,5;5,10",
         "scaled": "5,5;5,10",
         "weights": ";".join(map(",".join, weights)),
     }
-    said = "&".join(f"claim.{key}={cells}" for key, cells in claims.items())
-    page = visit(f"#check?given.X=1,2;3,1&{said}")
+    query = "&".join(f"claim.{key}={cells}" for key, cells in claims.items())
+    page = visit(f"#check?given.X=1,2;3,1&{query}")
     page.wait_for_selector(".finding")
     assert page.locator(".finding code").first.inner_text() == "not-scaled"
     assert page.locator(".finding .goto").first.inner_text() == "scaled, row 1, column 1"
     assert page.evaluate("document.activeElement.closest('figure').dataset.key") == "scaled"
-    assert page.locator(".finding .gives td.same").count() == 4
+    assert page.locator(".finding .cause-matrix td.same").count() == 4
     assert page.locator("figure[data-key=scaled] .wrong").count() == 4
     assert "Wrong" in page.locator(".verdict").inner_text()
 
 
-def test_what_follows_from_a_mistake_has_an_arrow_and_a_correction_ends_it(visit: Open) -> None:
+def test_carried_error_has_an_arrow_until_corrected(visit: OpenPage) -> None:
     page = visit("#check")
-    lecture(page, "L2-self", ".finding")
+    choose_lecture(page, "L2-self", ".finding")
     page.wait_for_selector(
-        '.judged .lines g[data-from="scores"][data-to="weights"]', state="attached"
+        '.checked-steps .lines g[data-from="scores"][data-to="weights"]', state="attached"
     )
     assert page.locator("figure[data-key=weights] td .follows").count() == 2
     assert page.evaluate("document.activeElement.textContent").startswith("18")
@@ -39,10 +38,10 @@ def test_what_follows_from_a_mistake_has_an_arrow_and_a_correction_ends_it(visit
     page.wait_for_function(
         "() => document.querySelector('.finding .goto').textContent.startsWith('weights')"
     )
-    assert page.locator('.judged .lines g[data-from="scores"]').count() == 0
+    assert page.locator('.checked-steps .lines g[data-from="scores"]').count() == 0
 
 
-def test_a_slide_is_pasted_and_checked(visit: Open) -> None:
+def test_pasted_slide_is_checked(visit: OpenPage) -> None:
     page = visit("#check")
     page.get_by_role("button", name="Paste a solution…").click()
     page.get_by_role("textbox", name="Paste a worked solution").fill(
@@ -53,36 +52,37 @@ def test_a_slide_is_pasted_and_checked(visit: Open) -> None:
     assert page.locator(".finding .goto").inner_text() == "scores, row 2, column 2"
 
 
-def test_a_sheet_is_made_and_answered_with_hints(visit: Open) -> None:
+def test_sheet_is_answered_with_hints(visit: OpenPage) -> None:
     problem = make_sheet("masked", (3, 3), 3, 1).exercises[0].problem
     page = visit("#check")
-    lecture(page, "L2-self", ".finding")  # whose steps have the same sizes and other formulas
-    page.get_by_role("button", name="Make a sheet").click()
-    page.get_by_role("button", name="Make the sheet").click()
+    choose_lecture(page, "L2-self", ".finding")  # its steps have the same sizes but other formulas
+    page.get_by_role("button", name="Problem sheet").click()
+    page.get_by_role("button", name="Create sheet").click()
     page.wait_for_selector("figure[data-key=masked]")
-    assert shown(page, "X") == numbers(problem, "X")
-    assert shown(page, "W_K") == numbers(problem, "W_K")
-    headings = [one.get_attribute("alttext") for one in page.locator(".judged h2 math").all()]
+    assert read_matrix(page, "X") == format_matrix(problem, "X")
+    assert read_matrix(page, "W_K") == format_matrix(problem, "W_K")
+    formulas = page.locator(".checked-steps h2 math").all()
+    headings = [formula.get_attribute("alttext") for formula in formulas]
     assert headings[-2:] == ["weights = softmax(masked)", "mixed = weights V"]
     assert page.get_by_text("exact", exact=True).first.is_hidden()
     hints = page.locator(".hints").first
-    for wanted in ("A hint for Q", "Another hint for Q", "Another hint for Q"):
-        page.get_by_role("button", name=wanted, exact=True).click()
-        page.wait_for_timeout(50)
-    page.get_by_role("button", name="Hints for the next number of Q").wait_for()
+    for count, name in enumerate(("Hint: Q", "Next hint: Q", "Next hint: Q"), start=1):
+        page.get_by_role("button", name=name, exact=True).click()
+        hints.locator("math").nth(count - 1).wait_for()
+    page.get_by_role("button", name="Hints for the next number: Q").wait_for()
     assert hints.locator("math").nth(2).get_attribute("alttext") == problem.solve().cell("Q", 1, 1)
-    cell(page, "Q", 0, 0).focus()
+    locate_cell(page, "Q", 0, 0).focus()
     page.keyboard.type("99")
     page.keyboard.press("Enter")
     page.wait_for_selector(".finding")
     assert page.locator(".finding code").first.inner_text() == "arithmetic-slip"
-    assert " is " not in page.locator(".causes").first.inner_text()  # which would be the answer
-    cell(page, "Q", 0, 0).focus()
+    assert " is " not in page.locator(".causes").first.inner_text()  # practice gives no answer away
+    locate_cell(page, "Q", 0, 0).focus()
     for row in problem.solve()["Q"]:
         for value in row:
             page.keyboard.type(f"{value:g}")
             page.keyboard.press("Tab" if value is not row[-1] else "Enter")
         page.keyboard.press("Home")
     page.wait_for_function(
-        "() => document.querySelector('.judged .chip').textContent.endsWith('right')"
+        "() => document.querySelector('.checked-steps .chip').textContent.endsWith('right')"
     )

@@ -1,4 +1,4 @@
-"""Requests that nobody would think of, and many at once."""
+"""Generated requests, and many clients at once."""
 
 import time
 from collections.abc import Callable
@@ -31,29 +31,31 @@ schema = schemathesis.openapi.from_asgi(
 @pytest.mark.slow
 @schema.parametrize()
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_request_is_our_fault(case: Any) -> None:
+def test_generated_requests_cause_no_server_error(case: Any) -> None:
     expect_answer(case)
 
 
 @pytest.mark.slow
-def test_no_question_to_a_run_is_our_fault(runs: dict[str, Path]) -> None:
+def test_generated_requests_to_runs_cause_no_server_error(runs: dict[str, Path]) -> None:
     app = build_secured_app(
         AccessPolicy(80, ("localhost", "testserver")), RunRegistry([runs[name] for name in NAMES])
     )
-    whole = schemathesis.openapi.from_asgi("/api/openapi.json", app)
-    for found in whole.include(path_regex="^/api/(look|compare$|permute)").get_all_operations():
+    api = schemathesis.openapi.from_asgi("/api/openapi.json", app)
+    for operation in api.include(
+        path_regex="^/api/(inspect|compare$|permute)"
+    ).get_all_operations():
 
-        @given(case=found.ok().as_strategy(), name=st.sampled_from(NAMES))
+        @given(case=operation.ok().as_strategy(), name=st.sampled_from(NAMES))
         @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-        def ask(case: Any, name: str) -> None:
+        def send(case: Any, name: str) -> None:
             case.body = with_run(case.body, name)
             expect_answer(case)
 
-        ask()
+        send()
 
 
 def with_run(body: Any, name: str) -> Any:
-    """Have a question ask a run that is there."""
+    """Return a body that names a registered run."""
     if not isinstance(body, dict):
         return body
     sides = {key: with_run(body[key], name) for key in ("first", "second") if key in body}
@@ -61,7 +63,7 @@ def with_run(body: Any, name: str) -> Any:
 
 
 def expect_answer(case: Any) -> None:
-    """A request is answered, or refused in a line."""
+    """Assert that a request is answered or rejected with a one-line error."""
     response = case.call()
     assert response.status_code < 500, response.text
     if response.status_code >= 400:
@@ -69,56 +71,56 @@ def expect_answer(case: Any) -> None:
 
 
 def megabytes() -> float:
-    """How much memory this process has in use; 0 where nobody tells."""
+    """Return the resident memory of this process; 0 if the system does not provide it."""
     return int(MEMORY.read_text().split()[1]) * 4096 / 1e6 if MEMORY.exists() else 0.0
 
 
 @pytest.mark.slow
-def test_many_at_once_get_right_answers(runs: dict[str, Path]) -> None:
-    """Half of them work problems, half ask a run, and a text is being written all the while."""
+def test_many_clients_get_right_answers(runs: dict[str, Path]) -> None:
+    """Half of the clients solve problems, half inspect a run, while a text is generated."""
     given = [{"X": [[str(k), "1"], ["2", "0"]]} for k in range(CLIENTS)]
-    wanted = [Problem(given=one).solve()["mixed"].tolist() for one in given]
-    words = [" ".join(some) for some in product(("fig", "iron", "tin", "plum"), repeat=3)]
+    expected = [Problem(given=one).solve()["mixed"].tolist() for one in given]
+    words = [" ".join(triple) for triple in product(("fig", "iron", "tin", "plum"), repeat=3)]
     classes: Any = load(runs["fruit"])
-    likely = [float(chances.max()) for chances in classes.predict(words)]
+    probabilities = [float(p.max()) for p in classes.predict(words)]
     wrong: list[str] = []
     answers = [0] * CLIENTS
-    meanwhile: list[int] = []  # problems that were worked while a text was written
+    solved_meanwhile: list[int] = []  # problems solved while a text was generated
     end = time.monotonic() + SECONDS
 
     def work(client: httpx2.Client, k: int) -> None:
-        told = client.post("/api/work", json={"table": {"given": given[k]}})
-        values = told.json()["steps"][-1]["values"] if told.status_code == 200 else []
-        if [[float(v) for v in row] for row in values] != wanted[k]:
-            wrong.append(told.text)
+        response = client.post("/api/work", json={"table": {"given": given[k]}})
+        values = response.json()["steps"][-1]["values"] if response.status_code == 200 else []
+        if [[float(v) for v in row] for row in values] != expected[k]:
+            wrong.append(response.text)
         answers[k] += 1
 
-    def look(client: httpx2.Client, k: int) -> None:
-        told = client.post("/api/look", json={"run": "fruit", "text": words[k]})
-        if told.status_code == 429:  # so many may wait; the next may ask again
+    def inspect(client: httpx2.Client, k: int) -> None:
+        response = client.post("/api/inspect", json={"run": "fruit", "text": words[k]})
+        if response.status_code == 429:  # the queue is full
             return
-        share = told.json()["bars"][0]["share"] if told.status_code == 200 else 0.0
-        if share != pytest.approx(likely[k], abs=1e-5):
-            wrong.append(told.text)
+        bars = response.json()["bars"] if response.status_code == 200 else [{"probability": 0.0}]
+        if bars[0]["probability"] != pytest.approx(probabilities[k], abs=1e-5):
+            wrong.append(response.text)
         answers[k] += 1
 
-    def write(client: httpx2.Client, _: int) -> None:
+    def complete(client: httpx2.Client, _: int) -> None:
         before = sum(answers[::2])
-        told = client.post("/api/look/complete", json={"run": "gpt", "text": "She", "tokens": 200})
-        if told.status_code == 200:
-            meanwhile.append(sum(answers[::2]) - before)
+        response = client.post(
+            "/api/inspect/complete", json={"run": "gpt", "text": "She", "max_new_tokens": 200}
+        )
+        if response.status_code == 200:
+            solved_meanwhile.append(sum(answers[::2]) - before)
 
-    def until_the_end(ask: Callable[[httpx2.Client, int], None], k: int) -> None:
-        # Plain HTTP: what fifty clients would read about certificates costs more than all they ask.
+    def repeat(send: Callable[[httpx2.Client, int], None], k: int) -> None:
+        # verify=False: loading certificates for fifty clients costs more than all requests.
         with httpx2.Client(base_url=address, timeout=60, verify=False) as client:
             while time.monotonic() < end:
-                ask(client, k)
+                send(client, k)
 
     with serve_in_background([runs["gpt"], runs["fruit"]]) as address:
-        clients = [
-            Thread(target=until_the_end, args=((work, look)[k % 2], k)) for k in range(CLIENTS)
-        ]
-        clients.append(Thread(target=until_the_end, args=(write, 0)))
+        clients = [Thread(target=repeat, args=((work, inspect)[k % 2], k)) for k in range(CLIENTS)]
+        clients.append(Thread(target=repeat, args=(complete, 0)))
         for client in clients:
             client.start()
         time.sleep(SECONDS / 4)
@@ -128,6 +130,6 @@ def test_many_at_once_get_right_answers(runs: dict[str, Path]) -> None:
         after = megabytes()
     assert wrong == []
     assert min(answers) > 0
-    assert meanwhile
-    assert min(meanwhile) > 0  # nobody's problem waits for a text
+    assert solved_meanwhile
+    assert min(solved_meanwhile) > 0  # problems do not wait for the text
     assert after - before < 40

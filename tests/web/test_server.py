@@ -1,30 +1,30 @@
-"""The port that the page is served on."""
+"""The socket of the server."""
 
 import asyncio
 import socket
 
-from pages import awaited
+from pages import run_async
 
 from workings.web.server import _open_socket
 
 
-def test_an_answer_goes_at_once() -> None:
-    """What is accepted does not wait for more to send: in a browser that was 40 ms an answer."""
+def test_accepted_connections_have_tcp_nodelay() -> None:
+    """Without it, each response waits 40 ms for an acknowledgement of the browser."""
 
-    async def accepted() -> int:
-        waits: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    async def read_option() -> int:
+        option: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-        def arrived(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def on_connection(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             sock = writer.get_extra_info("socket")
-            waits.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            option.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
         listening = _open_socket("127.0.0.1", 0)
-        async with await asyncio.start_server(arrived, sock=listening):
-            _, there = await asyncio.open_connection(*listening.getsockname())
-            found = await waits
-            there.close()
-            await there.wait_closed()
-            return found
+        async with await asyncio.start_server(on_connection, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            nodelay = await option
+            writer.close()
+            await writer.wait_closed()
+            return nodelay
 
-    assert awaited(accepted()) != 0
+    assert run_async(read_option()) != 0

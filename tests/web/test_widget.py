@@ -1,4 +1,4 @@
-"""The widget: what a notebook is sent, and what Python answers when somebody points at a cell."""
+"""The widget: the state that a notebook gets, and the workings of requested cells."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("anywidget", reason='no anywidget: pip install "workings[notebook]"')
 
 from workings import Problem, UserError, widget
-from workings.interpret.attention_maps import AttentionMaps, HeadMap
+from workings.interpret.results import AttentionMaps, HeadMap
 from workings.web.widget import Widget
 
 PROBLEM = Problem(
@@ -19,36 +19,36 @@ PROBLEM = Problem(
 
 
 @pytest.mark.parametrize(
-    ("thing", "component"),
+    ("result", "component"),
     [(PROBLEM, "solution"), (PROBLEM.solve(), "solution"), (PROBLEM.check(), "report")],
 )
-def test_it_is_told_what_its_component_shows(thing: Any, component: str) -> None:
-    shown = widget(thing)
-    state = shown.get_state()
-    assert state["shown"] == component
+def test_state_has_data_of_component(result: Any, component: str) -> None:
+    view = widget(result)
+    state = view.get_state()
+    assert state["component"] == component
     assert state["title"] == "Two words"
-    assert state["told"]["steps"]
-    assert state["asked"] is state["working"] is None
+    assert state["data"]["steps"]
+    assert state["requested_cell"] is state["working"] is None
     assert "export default" in state["_esm"]
-    data, _ = shown._repr_mimebundle_()
-    assert "<table" in data["text/html"]  # for whoever reads the notebook elsewhere
+    data, _ = view._repr_mimebundle_()
+    assert "<table" in data["text/html"]  # for viewers without widgets
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-def test_every_cell_is_answered_as_python_derives_it() -> None:
-    shown, solution = widget(PROBLEM), PROBLEM.solve()
+def test_working_of_every_cell() -> None:
+    view, solution = widget(PROBLEM), PROBLEM.solve()
     for key in solution.keys():  # noqa: SIM118
         rows, columns = solution[key].shape
         for row in range(rows):
             for column in range(columns):
-                shown.set_state({"asked": {"key": key, "row": row, "column": column}})
-                answer = shown.working
+                view.set_state({"requested_cell": {"key": key, "row": row, "column": column}})
+                answer = view.working
                 assert (answer["key"], answer["row"], answer["column"]) == (key, row, column)
                 assert answer["working"]["text"] == solution.cell(key, row + 1, column + 1)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested_cell",
     [
         None,
         {},
@@ -60,43 +60,45 @@ def test_every_cell_is_answered_as_python_derives_it() -> None:
         {"key": ["scores"], "row": 0, "column": 0},
     ],
 )
-def test_what_is_no_cell_has_no_working(asked: Any) -> None:
-    shown = widget(PROBLEM)
-    shown.asked = {"key": "scores", "row": 0, "column": 0}
-    shown.asked = asked
-    assert shown.working is None
+def test_invalid_cell_has_no_working(requested_cell: Any) -> None:
+    view = widget(PROBLEM)
+    view.requested_cell = {"key": "scores", "row": 0, "column": 0}
+    view.requested_cell = requested_cell
+    assert view.working is None
 
 
-def test_maps_of_heads_have_a_component() -> None:
+def test_attention_maps() -> None:
     tokens = ["the", "cat"]
-    shown = widget(
+    view = widget(
         AttentionMaps("", tokens, tokens, [HeadMap("layer 1, head 1", [[1, 0], [0.5, 0.5]])])
     )
-    assert shown.shown == "maps"
-    texts = shown.told["maps"][0]["texts"]
+    assert view.component == "maps"
+    texts = view.data["maps"][0]["texts"]
     assert [[text and float(text) for text in row] for row in texts] == [[1, ""], [0.5, 0.5]]
-    shown.asked = {"key": "weights", "row": 0, "column": 0}
-    assert shown.working is None
+    view.requested_cell = {"key": "weights", "row": 0, "column": 0}
+    assert view.working is None
 
 
-def test_what_has_no_component_is_refused() -> None:
+def test_result_without_component_is_an_error() -> None:
     with pytest.raises(UserError, match="a widget shows a problem"):
         widget("a text")
     with pytest.raises(UserError, match="at most 64 rows"):
         widget(Problem(X=[[1, 2]] * 65))
 
 
-def test_the_style_leaks_into_no_notebook() -> None:
+def test_css_is_scoped() -> None:
     rules = re.sub(r"/\*.*?\*/", "", Widget._css, flags=re.DOTALL)
     rules = re.sub(r"@media[^{]*\{|@page[^{]*\{", "", rules)
     selectors = [
-        one.strip() for found in re.findall(r"([^{}]+)\{", rules) for one in found.split(",")
+        selector.strip()
+        for group in re.findall(r"([^{}]+)\{", rules)
+        for selector in group.split(",")
     ]
     assert len(selectors) > 200
-    assert [one for one in selectors if not re.match(r"\.(workings|bench)\b", one)] == []
+    assert [s for s in selectors if not re.match(r"\.(workings|bench)\b", s)] == []
 
 
-def test_without_anywidget_a_line_says_what_to_install() -> None:
+def test_without_anywidget_error_names_the_extra() -> None:
     program = "import sys; sys.modules['anywidget'] = None\nimport workings\nworkings.widget"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""The command line: a file a verb, and no logic. `--help` imports neither torch nor numpy."""
+"""The command line: one module per verb, without logic. `--help` imports no torch or numpy."""
 
 import argparse
 import io
@@ -17,7 +17,7 @@ from workings.cli.torchrun import (
 from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
 from workings.plain_text import escape_control
 
-# Each is a module here with HELP, add_arguments(parser) and run(arguments) -> exit status.
+# Each is a module of this package with HELP, add_arguments(parser) and run(arguments) -> status.
 VERBS = (
     "solve",
     "check",
@@ -52,21 +52,18 @@ Sequence models, from RNN to Transformer, that show their workings.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; return the exit status: 2 for a mistake of the user's."""
-    for stream in (
-        sys.stdout,
-        sys.stderr,
-    ):  # brackets and arrows, whatever the terminal's code page
+    """Run one verb; return the exit status: 2 for a user error."""
+    for stream in (sys.stdout, sys.stderr):  # the code page of the terminal may lack our symbols
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    given = sys.argv[1:] if argv is None else argv
+    argv = sys.argv[1:] if argv is None else argv
     try:
         with report_on_local_rank_zero():
-            _check_verb(given)
+            _check_verb(argv)
     except UserError as error:
         return _report_error(error)
     parser = _build_parser()
-    arguments, changes = parser.parse_known_args(given)
+    arguments, changes = parser.parse_known_args(argv)
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
     arguments.changes, arguments.status = changes, 0
@@ -77,10 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader (head, less) has gone: what was found stays found
+    except BrokenPipeError:  # the reader (head, less) has closed the pipe; the status stays
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        found: int = arguments.status
-        return found
+        return int(arguments.status)
     except ModuleNotFoundError as missing:
         if arguments.debug or install_hint(missing) is None:
             raise
@@ -95,18 +91,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_verb(argv: Sequence[str]) -> None:
-    """Refuse a wrong verb in a line; argparse would list them all."""
+    """Raise a one-line error for an unknown verb; argparse would list all verbs."""
     if argv and not argv[0].startswith("-") and argv[0] not in VERBS:
         raise UserError(f"{truncate(argv[0])}: no such verb: {did_you_mean(argv[0], VERBS)}")
 
 
 def _report_error(error: UserError | OSError) -> int:
-    """Tell what was wrong, unless another process does."""
+    """Print an error, unless another process prints it; return the exit status."""
     if isinstance(error, ErrorOnOtherRank):
         wait_for_termination()
-    told = f"workings: {escape_control(_format_error(error))}"
-    sys.stderr.write(f"{told}\n")
-    write_torchelastic_error(told)
+    message = f"workings: {escape_control(_format_error(error))}"
+    sys.stderr.write(f"{message}\n")
+    write_torchelastic_error(message)
     return 2
 
 
@@ -117,18 +113,18 @@ def _format_error(error: Exception) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose epilog may be a function: what is long to write is written when asked for."""
+    """A parser that accepts changes of a recipe, and an epilog that is a function."""
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Take the changes of a recipe out, lest argparse take their values for a RECIPE."""
+        """Parse without the changes of a recipe: argparse would take their values for a RECIPE."""
         changes: list[str] = []
         if args is not None and self.get_default("takes_changes"):
             args, changes = self._split_changes(args)
-        known, strange = super().parse_known_args(args, namespace)
-        return known, [*strange, *changes]
+        known, unknown = super().parse_known_args(args, namespace)
+        return known, [*unknown, *changes]
 
     def _split_changes(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-        """What the verb itself takes, and `--key=VALUE` of a recipe, however it was written."""
+        """Return the arguments of the verb, and the changes of a recipe as `--key=VALUE`."""
         own: list[str] = []
         changes: list[str] = []
         rest = list(argv)
@@ -143,11 +139,11 @@ class _Parser(argparse.ArgumentParser):
         return [*own, *rest], changes
 
     def _has_option(self, flag: str) -> bool:
-        """Whether this is an option, perhaps shortened, of the verb itself."""
+        """Return True if this is an option of the verb, perhaps abbreviated."""
         return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
-        if os.environ.get("LOCAL_RANK", "0") != "0":  # the first of torchrun's processes tells
+        if os.environ.get("LOCAL_RANK", "0") != "0":  # local rank 0 prints the error
             wait_for_termination()
         super().error(message)
 
@@ -159,11 +155,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _build_parser() -> argparse.ArgumentParser:
     common = _Parser(add_help=False)
-    for_all = common.add_argument_group("for every verb")
-    for_all.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    for_all.add_argument(
-        "--threads", type=int, metavar="N", help="how many threads to compute with"
-    )
+    group = common.add_argument_group("for every verb")
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    group.add_argument("--threads", type=int, metavar="N", help="number of compute threads")
     parser = _Parser(prog="workings", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"workings {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)

@@ -1,32 +1,30 @@
-"""Show where the attention heads of a trained model look while it reads a text."""
+"""Show the attention weights of a trained model on a text."""
 
 import argparse
 
 from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options
 
-HELP = "show where attention heads look"
+HELP = "show attention weights"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
-    parser.add_argument("text", metavar="TEXT", help="a text, or - for standard input")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
+    parser.add_argument("text", metavar="TEXT", help="text, or - for standard input")
     add_layer_and_head_options(parser, "all")
-    parser.add_argument("--format", choices=FIGURE_FORMATS, help="default: as --out ends, or text")
+    parser.add_argument(
+        "--format", choices=FIGURE_FORMATS, help="default: by the suffix of --out, or text"
+    )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and show."""
-    import sys
-
-    from workings.cli.output import write_result
+    """Compute the attention maps and write them."""
+    from workings.cli.output import read_text_argument, write_result
     from workings.interpret.attention_maps import compute_attention_maps
     from workings.training.runs import load
 
-    task, text = load(arguments.run_folder), arguments.text
-    if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
-    found = compute_attention_maps(task, text, layers=arguments.layer, heads=arguments.head)
-    write_result(found, arguments.format, arguments.out)
+    task, text = load(arguments.run_folder), read_text_argument(arguments.text)
+    maps = compute_attention_maps(task, text, layers=arguments.layer, heads=arguments.head)
+    write_result(maps, arguments.format, arguments.out)
     return 0

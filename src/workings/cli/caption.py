@@ -1,4 +1,4 @@
-"""Describe pictures by a trained captioner, and show where it looked for each word."""
+"""Caption pictures with a trained captioner, and show the attention of each word."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,32 +6,32 @@ from typing import Any
 
 from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
 
-HELP = "describe pictures"
+HELP = "caption pictures"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
-    parser.add_argument("pictures", metavar="PICTURE", nargs="*", help="files of pictures")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
+    parser.add_argument("pictures", metavar="PICTURE", nargs="*", help="picture files")
     parser.add_argument(
         "--test",
         type=int,
         metavar="N",
         action="append",
         default=[],
-        help="the Nth of the run's own test pictures, from 1; may be given several times",
+        help="the Nth test picture of the run, from 1; may be given several times",
     )
-    add_search_options(parser, "caption")
-    parser.add_argument("--show", action="store_true", help="draw where it looked for each word")
+    add_search_options(parser)
+    parser.add_argument("--show", action="store_true", help="draw the attention of each word")
     add_layer_and_head_options(parser, "the mean of all")
     parser.add_argument(
-        "--format", choices=FIGURE_FORMATS, help="of what --show draws: as --out ends"
+        "--format", choices=FIGURE_FORMATS, help="of --show (default: by the suffix of --out)"
     )
-    parser.add_argument("--out", metavar="FILE", help="write what --show draws to a file")
+    parser.add_argument("--out", metavar="FILE", help="write the figure of --show to a file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Describe, a picture a line; several with their names."""
+    """Print one caption per line; with several pictures, also their names."""
     import sys
     from itertools import tee
 
@@ -42,37 +42,39 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.tasks.captioning import Captioning
     from workings.training.runs import load_as
 
-    check_show_options(arguments, ("layer", "head", "format", "out"), "the picture")
+    check_show_options(arguments, ("layer", "head", "format", "out"))
     task = load_as(Captioning, arguments.run_folder)
-    how, sampling = resolve_search(task.recipe.search, arguments)
-    refused: list[str] = []
+    search, sampling = resolve_search(task.recipe.search, arguments)
+    errors: list[str] = []
     count = len(arguments.pictures) + len(arguments.test)
     if not count:
-        raise UserError("which pictures? Name files, or --test N for one of the run's own")
+        raise UserError("no pictures: name files, or --test N for a test picture of the run")
     if arguments.show and count > 1:
-        raise UserError(f"--show draws one picture, and {count} were given")
-    named, seen = tee(_read_pictures(task, arguments, refused if count > 1 else None))
-    captions = task.caption((pixels for _, pixels in seen), how, sampling)
-    for (name, pixels), found in zip(named, captions, strict=True):
+        raise UserError(f"--show draws one picture; {count} were given")
+    pictures, inputs = tee(_read_pictures(task, arguments, errors if count > 1 else None))
+    captions = task.caption((pixels for _, pixels in inputs), search, sampling)
+    for (name, pixels), candidates in zip(pictures, captions, strict=True):
         if arguments.show:
             layers, heads = arguments.layer, arguments.head
-            told = caption_attention(task, pixels, found[0], name, layers=layers, heads=heads)
-            write_result(told, arguments.format, arguments.out)
+            attention = caption_attention(
+                task, pixels, candidates[0], name, layers=layers, heads=heads
+            )
+            write_result(attention, arguments.format, arguments.out)
             continue
-        for one in found[: arguments.n_best or 1]:
-            score = "" if arguments.n_best is None else f"{one.score:.4f}\t"
+        for caption in candidates[: arguments.n_best or 1]:
+            score = "" if arguments.n_best is None else f"{caption.score:.4f}\t"
             label = f"{escape_control(name)}\t" if count > 1 else ""
-            sys.stdout.write(f"{label}{score}{to_single_line(one.text)}\n")
+            sys.stdout.write(f"{label}{score}{to_single_line(caption.text)}\n")
         sys.stdout.flush()
-    for why in refused:
-        sys.stderr.write(f"workings: {escape_control(why)}\n")
-    return 2 if refused else 0
+    for error in errors:
+        sys.stderr.write(f"workings: {escape_control(error)}\n")
+    return 2 if errors else 0
 
 
 def _read_pictures(
     task: Any, arguments: argparse.Namespace, errors: list[str] | None
 ) -> Iterator[tuple[str, Any]]:
-    """The pictures that were asked for, with their names; among others, one may be refused."""
+    """Yield names and pixels; an unreadable picture goes to `errors`, or is raised if None."""
     from pathlib import Path
 
     from workings.data.captions import read_image
@@ -87,8 +89,8 @@ def _read_pictures(
             errors.append(str(error))
     if not arguments.test:
         return
-    held = task.load_test_set()
-    pictures, pixels = held.images["test"], held.pixels["test"]
+    test_set = task.load_test_set()
+    pictures, pixels = test_set.images["test"], test_set.pixels["test"]
     for number in arguments.test:
         if not 1 <= number <= len(pictures):
             raise UserError(f"--test {number}: there are {len(pictures):,} test pictures")

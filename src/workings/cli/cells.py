@@ -1,6 +1,6 @@
 """Find the cells of a trained language model that track a property of the text.
 
-Cells are chosen on one half of a text and scored on the other. docs/cells.md says how.
+Cells are chosen on one half of a text and scored on the other; see docs/cells.md.
 """
 
 import argparse
@@ -9,12 +9,12 @@ HELP = "find cells that track quotes, comments, depth, …"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
-        "--text", metavar="FILE", help="a file or a named text (default: what the run held out)"
+        "--text", metavar="FILE", help="file or named text (default: the run's held-out text)"
     )
-    parser.add_argument("--kind", metavar="KIND", help="prose, python or c (default: as it looks)")
+    parser.add_argument("--kind", metavar="KIND", help="prose, python or c (default: detected)")
     parser.add_argument(
         "--property",
         metavar="NAME",
@@ -27,23 +27,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=REGEX",
         action="append",
         default=[],
-        help="a property of your own: inside of what a regular expression matches",
+        help="a property of your own: inside the matches of a regular expression",
     )
-    parser.add_argument("--top", type=int, default=3, metavar="N", help="cells for each (3)")
     parser.add_argument(
-        "--characters", type=int, default=200_000, metavar="N", help="to read (200,000)"
+        "--top", type=int, default=3, metavar="N", help="cells per property (default: 3)"
+    )
+    parser.add_argument(
+        "--characters",
+        type=int,
+        default=200_000,
+        metavar="N",
+        help="length of the text to read (default: 200,000)",
     )
     parser.add_argument(
         "--format",
         choices=("text", "html", "json"),
         default="text",
-        help="default: text; json has the figures and nothing of the text",
+        help="default: text; json has the numbers without the text",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look for cells, and show them."""
+    """Find the cells and write them."""
     from workings.cli.output import write_result
     from workings.interpret.activations import select_passage
     from workings.interpret.neurons import find_neurons
@@ -52,15 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.training.runs import load_as
 
     task = load_as(LanguageModeling, arguments.run_folder)
-    before, text = select_passage(task.recipe, arguments.text, arguments.characters)
-    found = find_neurons(
+    preceding_text, text = select_passage(task.recipe, arguments.text, arguments.characters)
+    search = find_neurons(
         task.model,
         task.tokenizer,
         text,
         select_properties(text, arguments.kind, arguments.property, arguments.pattern),
-        preceding_text=before,
+        preceding_text=preceding_text,
         top=arguments.top,
         window=task.recipe.data.context_length,
     )
-    write_result(found, arguments.format, arguments.out)
+    write_result(search, arguments.format, arguments.out)
     return 0

@@ -1,16 +1,16 @@
-"""Train several recipes on the same data and put them side by side, with two baselines.
+"""Train several recipes on the same data and compare them with two baselines.
 
-What an earlier comparison in the same folder has trained already is not trained again.
+Runs that an earlier comparison has trained in the same folder are reused.
 """
 
 import argparse
 
-HELP = "train several recipes and put them side by side"
+HELP = "train several recipes and compare them"
 CHANGES = True  # --section.key VALUE changes all of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Add the arguments of the verb."""
     parser.add_argument("recipes", metavar="RECIPE", nargs="+", help="recipes (TOML)")
     parser.add_argument(
         "--out", metavar="FOLDER", default="runs/compare", help="default: runs/compare"
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare, print the table, and say where the pictures are."""
+    """Train, print the table and the paths of the figures."""
     import sys
     from pathlib import Path
 
@@ -26,18 +26,18 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.render.comparison import curves_chart, render_runs_page, render_runs_text
     from workings.training.compare import compare_recipes
 
-    def say(text: str) -> None:
+    def log(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
     out = Path(arguments.out)
-    compared = compare_recipes(
-        arguments.recipes, arguments.changes, out, threads=arguments.threads, log=say
+    comparison = compare_recipes(
+        arguments.recipes, arguments.changes, out, threads=arguments.threads, log=log
     )
-    chart = curves_chart(compared)
+    chart = curves_chart(comparison)
     for name in ("curves.svg", "curves.png"):
         chart.save(out / name)
-    write_text(out / "compare.html", render_runs_page(compared))
+    write_text(out / "compare.html", render_runs_page(comparison))
     sys.stdout.write(
-        f"{render_runs_text(compared)}\n{out / 'compare.html'}, curves.svg, curves.png\n"
+        f"{render_runs_text(comparison)}\n{out / 'compare.html'}, curves.svg, curves.png\n"
     )
     return 0

@@ -1,19 +1,19 @@
-"""Tell two runs apart: configuration, environment, curves, and the predictions that changed."""
+"""Compare two runs: configuration, environment, curves and changed predictions."""
 
 import argparse
 
-HELP = "tell two runs apart"
+HELP = "compare two runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("one", metavar="RUN", help="the folder of a run")
-    parser.add_argument("other", metavar="RUN", help="the folder of another")
+    """Add the arguments of the verb."""
+    parser.add_argument("first", metavar="RUN", help="folder of a run")
+    parser.add_argument("second", metavar="RUN", help="folder of another run")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare, and print; the exit status is 1 where their results differ."""
+    """Print the differences; return 1 if the results differ."""
     import json
     import sys
     from pathlib import Path
@@ -22,10 +22,10 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.render.comparison import render_run_diff_text
     from workings.training.compare import diff_runs
 
-    found = diff_runs(Path(arguments.one), Path(arguments.other))
+    differences = diff_runs(Path(arguments.first), Path(arguments.second))
     if arguments.json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(differences) + "\n")
     else:
-        lines = (escape_control(line) for line in render_run_diff_text(found).splitlines())
+        lines = (escape_control(line) for line in render_run_diff_text(differences).splitlines())
         sys.stdout.write("\n".join(lines) + "\n")
-    return int(bool(found["results"]))
+    return int(bool(differences["results"]))

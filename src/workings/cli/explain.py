@@ -1,17 +1,17 @@
-"""Say which words decided what a trained model makes of a text.
+"""Attribute the prediction of a trained classifier to input tokens.
 
-By occlusion (leave a word out), gradient (× input) and, where the model has any, attention.
+Methods: occlusion (leave a token out), gradient × input and, if the model has it, attention.
 """
 
 import argparse
 
-HELP = "say which words decided"
+HELP = "attribute the prediction to input tokens"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
-    parser.add_argument("text", metavar="TEXT", help="a text, or - for standard input")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
+    parser.add_argument("text", metavar="TEXT", help="text, or - for standard input")
     parser.add_argument(
         "--method",
         metavar="METHOD",
@@ -25,23 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain, and show."""
-    import sys
-
-    from workings.cli.output import write_result
+    """Compute the attribution and write it."""
+    from workings.cli.output import read_text_argument, write_result
     from workings.errors import UserError
     from workings.interpret.attribution import explain
     from workings.io import existing_path
     from workings.tasks.classification import Classification
     from workings.training.runs import load_as
 
-    text = arguments.text
-    if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
-    elif (path := existing_path(text)) and path.is_file():
+    text = read_text_argument(arguments.text)
+    if (path := existing_path(arguments.text)) and path.is_file():
         raise UserError(
             f"{text} is a file: explain takes a text, or - for standard input; "
-            f"workings predict {arguments.run_folder} {text} reads it"
+            f"workings predict {arguments.run_folder} {text} reads files"
         )
     task = load_as(Classification, arguments.run_folder)
     write_result(explain(task, text, methods=arguments.method), arguments.format, arguments.out)

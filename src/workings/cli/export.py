@@ -1,24 +1,24 @@
-"""Write a trained language model or translator in another program's format."""
+"""Export a trained language model or translator to another program's format."""
 
 import argparse
 
-HELP = "write a language model or translator in another program's format"
+HELP = "export a language model or translator to another format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "--to",
         required=True,
         metavar="FORMAT",
-        help="ctranslate2; or as Hugging Face keeps it: gpt2, of a translator marian",
+        help="ctranslate2, or a format of Hugging Face: gpt2, or marian for a translator",
     )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="a new folder for it")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="new folder for the model")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Load the run and write it."""
+    """Load the run and export its model."""
     import sys
     from pathlib import Path
 
@@ -36,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif isinstance(task, LanguageModeling):
         notes = export_language_model(task.model, task.tokenizer, arguments.to, folder)
     else:
-        raise UserError(f"{arguments.run_folder}: no language model, and no translator")
+        raise UserError(
+            f"{arguments.run_folder}: only language models and translators can be exported"
+        )
     for note in notes:
         sys.stderr.write(f"workings: note: {note}\n")
     sys.stdout.write(escape_control(f"{folder}: {arguments.run_folder}, for {arguments.to}") + "\n")

@@ -1,29 +1,33 @@
-"""Show how far back the loss of language models reaches, side by side.
+"""Show how gradients vanish or explode over time in language models.
 
-‖∂loss_t/∂h_(t−k)‖ against k, for recipes with fresh weights and for trained runs, with the spectral
-radius of the recurrent matrices.
+Plots ‖∂loss_t/∂h_(t−k)‖ against k, for untrained recipes and trained runs, with the spectral radius
+of the recurrent matrices.
 """
 
 import argparse
 
 from workings.cli.output import FIGURE_FORMATS
 
-HELP = "show how far back gradients reach"
+HELP = "show gradient norms over time"
 CHANGES = True  # --section.key VALUE changes all recipes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Add the arguments of the verb."""
     parser.add_argument(
-        "models", metavar="RECIPE", nargs="+", help="recipes (TOML), or the folders of runs"
+        "models", metavar="RECIPE", nargs="+", help="recipes (TOML) or folders of runs"
     )
-    parser.add_argument("--max-lag", type=int, default=100, metavar="K", help="tokens (100)")
-    parser.add_argument("--format", choices=FIGURE_FORMATS, help="default: as --out ends, or text")
+    parser.add_argument(
+        "--max-lag", type=int, default=100, metavar="K", help="largest k, in tokens (default: 100)"
+    )
+    parser.add_argument(
+        "--format", choices=FIGURE_FORMATS, help="default: by the suffix of --out, or text"
+    )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Follow gradients back, and show how large they are."""
+    """Measure the gradient norms and write them."""
     from workings.cli.output import write_result
     from workings.interpret.gradients import measure_gradients
     from workings.tasks.language_modeling import LanguageModeling

@@ -1,65 +1,71 @@
-"""Write out what one attention head of a trained model does with a text, as a worked problem.
+"""Show one attention head of a trained model on a text as a worked problem.
 
-With --cell, one number: its largest terms, what the others come to, and the same number as the
-model itself has it.
+With --cell, one number: its largest terms, the sum of the rest, and the value that the model itself
+computes.
 """
 
 import argparse
 
-HELP = "write an attention head out as a worked problem"
+HELP = "show an attention head as a worked problem"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
-        "text", metavar="TEXT", help="a text (a translator's source), or - for standard input"
+        "text", metavar="TEXT", help="text (for a translator the source), or - for standard input"
     )
-    for what in ("layer", "head"):
+    for name in ("layer", "head"):
         parser.add_argument(
-            f"--{what}", type=int, default=1, metavar="N", help=f"the {what}, from 1 (default: 1)"
+            f"--{name}", type=int, default=1, metavar="N", help=f"{name}, from 1 (default: 1)"
         )
     parser.add_argument(
         "--part",
         metavar="PART",
-        help="of a translator: encoder, decoder or cross (default: cross)",
+        help="for a translator: encoder, decoder or cross (default: cross)",
     )
-    parser.add_argument("--target", metavar="TEXT", help="a translation (default: the model's own)")
+    parser.add_argument("--target", metavar="TEXT", help="translation (default: the model's)")
     parser.add_argument(
         "--cell",
         metavar="STEP,ROW,COLUMN",
-        help="derive one cell, counted from 1: weights,3,5 (steps: Q, K, V, scores, scaled, "
+        help="derive one cell, counted from 1, like weights,3,5 (steps: Q, K, V, scores, scaled, "
         "masked, weights, mixed)",
     )
     parser.add_argument(
-        "--top", type=int, default=5, metavar="K", help="largest terms of a cell (default: 5)"
+        "--top",
+        type=int,
+        default=5,
+        metavar="K",
+        help="number of largest terms of a cell (default: 5)",
     )
     parser.add_argument(
         "--decimals", type=int, default=4, metavar="N", help="decimals to show (default: 4)"
     )
     parser.add_argument(
-        "--projected", action="store_true", help="start from Q, K and V, not from X and weights"
+        "--projected",
+        action="store_true",
+        help="start from Q, K and V instead of X and its projections",
     )
-    parser.add_argument("--problem", metavar="FILE", help="save it for workings solve and check")
     parser.add_argument(
-        "--format", choices=("text", "html", "json"), help="default: as --out ends, or text"
+        "--problem", metavar="FILE", help="save the head as a problem for workings solve and check"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "html", "json"),
+        help="default: by the suffix of --out, or text",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the head, and show it, or a cell of it, or save it."""
-    import sys
-
-    from workings.cli.output import write_output, write_result
+    """Read the head; write it or one of its cells, or save it as a problem."""
+    from workings.cli.output import read_text_argument, write_output, write_result
     from workings.cli.solve import parse_cell
     from workings.interpret.heads import read_head
     from workings.training.runs import load
 
     cell = None if arguments.cell is None else parse_cell(arguments.cell)
-    task, text = load(arguments.run_folder), arguments.text
-    if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+    task, text = load(arguments.run_folder), read_text_argument(arguments.text)
     head = read_head(
         task,
         text,

@@ -1,17 +1,16 @@
-"""Make a run of a model in Hugging Face's layout: config.json, model.safetensors, its tokenizer."""
+"""Import a GPT-2 or Marian model from Hugging Face's format as a run."""
 
 import argparse
 
-# ruff: noqa: N999 (the verb is called so)
+# ruff: noqa: N999 (the module is named after the verb)
 
-
-HELP = "make a run of a GPT-2 or a Marian translator in Hugging Face's layout"
+HELP = "import a GPT-2 or Marian model from Hugging Face's format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("folder", metavar="FOLDER", help="what save_pretrained wrote")
-    parser.add_argument("--out", required=True, metavar="RUN", help="the run's folder, a new one")
+    """Add the arguments of the verb."""
+    parser.add_argument("folder", metavar="FOLDER", help="folder written by save_pretrained")
+    parser.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,5 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.plain_text import escape_control
 
     import_model(Path(arguments.folder), Path(arguments.out))
-    sys.stdout.write(escape_control(f"{arguments.out}: a run, of {arguments.folder}") + "\n")
+    sys.stdout.write(
+        escape_control(f"{arguments.out}: a run, imported from {arguments.folder}") + "\n"
+    )
     return 0

@@ -1,16 +1,16 @@
-"""Make a problem sheet with its key: problem files, HTML, LaTeX, a notebook, a Moodle quiz.
+"""Make a problem sheet with its answer key: problem files, HTML, LaTeX, a notebook, a Moodle quiz.
 
-The numbers are pleasant to work by hand, the same seed gives the same sheet, and the usual mistakes
-lead to different numbers, so that a wrong answer tells what went wrong.
+The numbers are easy to compute by hand, and the same seed gives the same sheet. Each common mistake
+gives different numbers, so that a wrong answer identifies its mistake.
 """
 
 import argparse
 
-HELP = "make a problem sheet with its key"
+HELP = "make a problem sheet with its answer key"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Add the arguments of the verb."""
     parser.add_argument(
         "--kind",
         required=True,
@@ -21,15 +21,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", required=True, metavar="TOKENSxWIDTH", help="like 3x4: 3 tokens of width 4"
     )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the sheet goes")
-    parser.add_argument("--count", type=int, default=10, metavar="N", help="problems (default: 10)")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder for the sheet")
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="another seed, another sheet (default: 1)"
+        "--count", type=int, default=10, metavar="N", help="number of problems (default: 10)"
     )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
     parser.add_argument(
-        "--mistakes", action="store_true", help="plant one mistake a problem: a sheet to find them"
+        "--mistakes",
+        action="store_true",
+        help="plant one mistake per problem, for students to find",
     )
-    parser.add_argument("--title", default="", metavar="TEXT", help="default: the kind's name")
+    parser.add_argument("--title", default="", metavar="TEXT", help="default: the name of the kind")
     parser.add_argument(
         "--decimals", type=int, default=3, metavar="N", help="decimals to round to (default: 3)"
     )
@@ -37,17 +39,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vectors",
         default="rows",
         metavar="rows|columns",
-        help="is a token a row or a column (default: rows)",
+        help="whether tokens are rows or columns (default: rows)",
     )
     parser.add_argument(
         "--d-k",
         type=int,
         metavar="N",
-        help="width of a query (default: one that tells mistakes of scaling apart)",
+        help="width of a query (default: one that makes scaling mistakes visible)",
     )
     parser.add_argument("--heads", type=int, metavar="N", help="default: 2 for multi-head")
     parser.add_argument(
-        "--context", type=int, metavar="N", help="tokens asked in cross-attention (default: as X)"
+        "--context",
+        type=int,
+        metavar="N",
+        help="context tokens of cross-attention (default: as many as X has)",
     )
     parser.add_argument(
         "--hidden-size", type=int, metavar="N", help="hidden units of rnn, lstm, feed_forward, …"
@@ -58,11 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the sheet and say where it is."""
+    """Make the sheet and print its folder."""
     import sys
 
     from workings.plain_text import escape_control
     from workings.problems.sheets import make_sheet
+    from workings.render.sheets import write_sheet
 
     sheet = make_sheet(
         arguments.kind,
@@ -76,13 +82,13 @@ def run(arguments: argparse.Namespace) -> int:
         d_k=arguments.d_k,
         heads=arguments.heads,
         context=arguments.context,
-        hidden=arguments.hidden_size,
+        hidden_size=arguments.hidden_size,
         scale=arguments.scale,
     )
-    sheet.write(arguments.out)
+    write_sheet(sheet, arguments.out)
     for note in sheet.notes:
         sys.stderr.write(f"workings: note: {escape_control(note)}\n")
     count = len(sheet.exercises)
-    told = f"{arguments.out}: {count} problem{'s' if count > 1 else ''}; the answers are in key/"
-    sys.stdout.write(escape_control(told) + "\n")
+    problems = f"{count} problem{'s' if count > 1 else ''}"
+    sys.stdout.write(escape_control(f"{arguments.out}: {problems}; answers in key/") + "\n")
     return 0

@@ -1,20 +1,23 @@
-"""Say what a trained model makes of texts: a JSON object a line."""
+"""Predict the classes of texts with a trained classifier; print one JSON object per line."""
 
 import argparse
 
-HELP = "say what a trained model makes of texts"
+HELP = "predict the classes of texts"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
-        "texts", metavar="TEXT", nargs="+", help="a text, a file, or - (a text a line)"
+        "texts",
+        metavar="TEXT",
+        nargs="+",
+        help="text, file with one text per line, or - for standard input",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Predict, a batch at a time, as the texts come in."""
+    """Print predictions batch by batch while the texts are read."""
     import json
     import sys
 

@@ -1,34 +1,35 @@
-"""Go on with a training that was stopped."""
+"""Resume a training from its newest checkpoint."""
 
 import argparse
 
 from workings.cli.train import add_log_options
 
-HELP = "go on with a training that was stopped"
+HELP = "resume a training"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("run_folder", metavar="RUN", help="the folder of the run")
+    """Add the arguments of the verb."""
+    parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "--parallelism",
         choices=("ddp", "fsdp"),
-        help="with torchrun: how the processes hold the weights, if not as the recipe says",
+        help="with torchrun: ddp or fsdp (default: the recipe's)",
     )
     parser.add_argument(
-        "--epochs", type=int, metavar="N", help="train for so many in all, in another folder"
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="extend the training to N epochs in total, in another folder",
     )
+    parser.add_argument("--out", metavar="RUN", help="folder for --epochs (default: RUN-extended)")
     parser.add_argument(
-        "--out", metavar="RUN", help="that folder (default: the run's name and -extended)"
-    )
-    parser.add_argument(
-        "--record", metavar="FILE", help="write the result and the curves here, too"
+        "--record", metavar="FILE", help="also write the result and the curves to a file"
     )
     add_log_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Go on from the newest checkpoint."""
+    """Resume from the newest checkpoint."""
     from pathlib import Path
 
     from workings.cli.torchrun import report_on_local_rank_zero
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder, epochs, out = Path(arguments.run_folder), arguments.epochs, arguments.out
     with report_on_local_rank_zero():
         if out is not None and epochs is None:
-            raise UserError("--out is for a longer training: --epochs N beside it")
+            raise UserError("--out needs --epochs N")
         if arguments.threads is None:
             restore_threads(folder)
     if epochs is not None:
@@ -50,6 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.record:
             write_record(out or folder, Path(arguments.record))
-    except TrainingInterrupt as stopped:
-        return stopped.exit_status
+    except TrainingInterrupt as interrupt:
+        return interrupt.exit_status
     return 0

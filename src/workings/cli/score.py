@@ -1,4 +1,4 @@
-"""Score translators on the same sentences: by length of the source, and whether it is luck."""
+"""Score translators on the same sentences: by source length, with significance tests."""
 
 import argparse
 
@@ -8,19 +8,23 @@ HELP = "score translators on the same sentences"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Add the arguments of the verb."""
     parser.add_argument(
-        "runs", metavar="RUN", nargs="+", help="folders of runs; the first is beaten"
+        "runs", metavar="RUN", nargs="+", help="folders of runs; the first is the baseline"
     )
     parser.add_argument(
-        "--data", metavar="DATA", help="other pairs (default: what the first run held out)"
+        "--data",
+        metavar="DATA",
+        help="other sentence pairs (default: the test data of the first run)",
     )
-    parser.add_argument("--format", choices=FIGURE_FORMATS, help="default: as --out ends, or text")
-    parser.add_argument("--out", metavar="FILE", help="draw it, or write it, to a file, too")
+    parser.add_argument(
+        "--format", choices=FIGURE_FORMATS, help="default: by the suffix of --out, or text"
+    )
+    parser.add_argument("--out", metavar="FILE", help="also write the result to a file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Translate, score, and show."""
+    """Translate, score and write the comparison."""
     from pathlib import Path
 
     from workings.cli.output import check_parent_folder, choose_format, write_result
@@ -30,15 +34,15 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.training.runs import load_as
 
     check_parent_folder(arguments.out)
-    form = choose_format(arguments.format, arguments.out)
+    file_format = choose_format(arguments.format, arguments.out)
     names = [Path(run).name or str(run) for run in arguments.runs]
-    if len(set(names)) < len(names):  # a/model and b/model, say
+    if len(set(names)) < len(names):  # like a/model and b/model
         names = [str(Path(run)) for run in arguments.runs]
     if len({Path(run).resolve() for run in arguments.runs}) < len(names):
-        raise UserError("a run is named twice: it cannot be better than itself")
+        raise UserError("the same run is given twice")
     tasks = dict(zip(names, (load_as(Translation, r) for r in arguments.runs), strict=True))
-    judged = compare_translators(tasks, arguments.data)
-    write_result(judged, form, arguments.out)
+    comparison = compare_translators(tasks, arguments.data)
+    write_result(comparison, file_format, arguments.out)
     if arguments.out is not None:
-        write_result(judged, "text", None)
+        write_result(comparison, "text", None)
     return 0

@@ -1,27 +1,25 @@
-"""Open the workbench: a page on this machine to work and check problems, and to look into runs.
+"""Serve the workbench: a page to solve and check problems, and to inspect and compare runs.
 
-It answers to this machine alone. With --host others can reach it, by a link with a token.
+It listens on this machine only. With --host, others can open it with a link that has a token.
 """
 
 import argparse
 import os
 import sys
 
-HELP = "open the workbench, a page to work, check and look inside"
+HELP = "serve the workbench: solve, check, inspect and compare in a browser"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
+    """Add the arguments of the verb."""
     parser.add_argument(
-        "runs", metavar="RUN", nargs="*", help="folders of runs to look into (without: none)"
+        "runs", metavar="RUN", nargs="*", help="folders of runs to inspect (default: none)"
     )
     parser.add_argument(
-        "--port", type=int, default=8642, metavar="N", help="default: 8642; 0: any that is free"
+        "--port", type=int, default=8642, metavar="N", help="default: 8642; 0: any free port"
     )
-    parser.add_argument(
-        "--host", metavar="NAME", help="an address to be reached at by others (a token is needed)"
-    )
-    parser.add_argument("--no-open", action="store_true", help="print the link, open no browser")
+    parser.add_argument("--host", metavar="NAME", help="address for access by others, with a token")
+    parser.add_argument("--no-open", action="store_true", help="do not open a browser")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.plain_text import escape_control
     from workings.web.server import serve
 
-    def ready(link: str) -> None:
+    def on_ready(link: str) -> None:
         sys.stdout.write(f"the workbench is at {escape_control(link)} (Ctrl-C ends it)\n")
         sys.stdout.flush()
         if not arguments.no_open and _has_display():
@@ -37,12 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
 
             webbrowser.open(link)
 
-    serve(arguments.host, arguments.port, ready, arguments.runs)
+    serve(arguments.host, arguments.port, on_ready, arguments.runs)
     return 0
 
 
 def _has_display() -> bool:
-    """Say whether there is a desktop: elsewhere a browser would take the terminal over."""
+    """Return True if there is a desktop; without one, a text browser would take the terminal."""
     return sys.platform in ("win32", "darwin") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

@@ -1,13 +1,13 @@
-"""Work a problem step by step."""
+"""Solve a problem step by step."""
 
 import argparse
 
-HELP = "work a problem step by step"
+HELP = "solve a problem step by step"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("file", metavar="FILE", help="a problem file (TOML)")
+    """Add the arguments of the verb."""
+    parser.add_argument("file", metavar="FILE", help="problem file (TOML)")
     parser.add_argument(
         "--decimals", type=int, default=3, metavar="N", help="decimals to show (default: 3)"
     )
@@ -17,13 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cell",
         metavar="STEP,ROW,COLUMN",
-        help="write one cell's working out, counted from 1: scores,2,3 (a head's: scores.1,2,3)",
+        help="show one cell's computation, counted from 1: scores,2,3 (head 1: scores.1,2,3)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Solve, and show."""
+    """Solve the problem and write the solution or one cell."""
     from workings.cli.output import supports_color, terminal_width, write_output
     from workings.errors import UserError
     from workings.problems import Problem
@@ -35,9 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             raise UserError("--cell writes text, latex or html, not json")
         kind = {"latex": LatexNotation, "html": MathMLNotation}.get(arguments.format, TextNotation)
-        written = solution.cell(step, row, column, kind(arguments.decimals))
+        working = solution.cell(step, row, column, kind(arguments.decimals))
         write_output(
-            f"<math>{written}</math>" if kind is MathMLNotation else written, arguments.out
+            f"<math>{working}</math>" if kind is MathMLNotation else working, arguments.out
         )
     elif arguments.format == "text":
         color = arguments.out is None and supports_color()
@@ -46,17 +46,19 @@ def run(arguments: argparse.Namespace) -> int:
         from workings.web.standalone_page import page
 
         write_output(page(solution), arguments.out)
+    elif arguments.format == "latex":
+        write_output(solution.latex(), arguments.out)
     else:
-        write_output(getattr(solution, arguments.format)(), arguments.out)
+        write_output(solution.to_json(), arguments.out)
     return 0
 
 
 def parse_cell(text: str) -> tuple[str, int, int]:
-    """Read what was given as --cell."""
+    """Return the step, row and column of --cell."""
     from workings.errors import UserError
 
-    step, *place = text.split(",")
-    if len(place) != 2 or not all(part.strip().isdecimal() for part in place):
+    step, *indices = text.split(",")
+    if len(indices) != 2 or not all(index.strip().isdecimal() for index in indices):
         raise UserError(f"--cell {text!r}: expected STEP,ROW,COLUMN like scores,2,3")
-    row, column = (int(part) for part in place)
+    row, column = (int(index) for index in indices)
     return step, row, column

@@ -2,21 +2,23 @@
 
 import argparse
 
-SENTENCE_LENGTH = 20  # tokens, as a translator or a captioner is shown with
+SENTENCE_LENGTH = 20  # tokens assumed for translators and captioners
 HELP = "print a model layer by layer"
 CHANGES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("recipe", metavar="RECIPE", help="a recipe (TOML)")
+    """Add the arguments of the verb."""
+    parser.add_argument("recipe", metavar="RECIPE", help="recipe (TOML)")
     parser.add_argument(
         "--vocabulary",
         type=int,
         metavar="N",
-        help="tokens (default: the recipe's tokenizer.vocab_size)",
+        help="vocabulary size (default: the recipe's tokenizer.vocab_size)",
     )
-    parser.add_argument("--classes", type=int, default=2, metavar="N", help="default: 2")
+    parser.add_argument(
+        "--classes", type=int, default=2, metavar="N", help="number of classes (default: 2)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         read_recipe,
     )
 
-    recipe = read_recipe(arguments.recipe, arguments.changes)  # what is wrong is told before torch
+    recipe = read_recipe(
+        arguments.recipe, arguments.changes
+    )  # errors come before torch is imported
 
     from workings.models.captioning import build_captioner
     from workings.models.classifiers import build_classifier
@@ -58,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         translator = build_translator(recipe.model, vocabulary, vocabulary)
         summary = summarize(translator, SENTENCE_LENGTH, recipe.train.batch_size // SENTENCE_LENGTH)
     else:
-        raise UserError(f"there is no table of layers for the task {recipe.task!r}")
+        raise UserError(f"no layer table for the task {recipe.task!r}")
     sys.stdout.write(layer_table(summary) + "\n")
     if arguments.vocabulary is None:
         classes = (
@@ -69,5 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             "(--vocabulary, --classes)\n"
         )
     if recipe.model.kind == "ngrams":
-        sys.stderr.write("workings: note: n-grams are counted in the data: see a run's report\n")
+        sys.stderr.write(
+            "workings: note: n-grams are counted in the data; see the report of a run\n"
+        )
     return 0

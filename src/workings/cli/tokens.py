@@ -1,18 +1,18 @@
-"""Show how texts become numbers: standardised, cut into tokens, numbered, and made into vectors."""
+"""Show how texts are vectorized: normalized, tokenized, mapped to ids and embedded."""
 
 import argparse
 
-HELP = "show how texts become numbers"
+HELP = "show how texts are tokenized and embedded"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("texts", metavar="TEXT", nargs="+", help="a text")
+    """Add the arguments of the verb."""
+    parser.add_argument("texts", metavar="TEXT", nargs="+", help="text")
     parser.add_argument(
         "--run",
         dest="run_folder",
         metavar="RUN",
-        help="with a run's tokenizer and vectors (default: a word tokenizer made from the texts)",
+        help="use a run's tokenizer and embeddings (default: a word tokenizer trained on TEXT)",
     )
 
 
@@ -24,8 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.render.tables import render_vectorized_texts
 
     if arguments.run_folder:
-        shown = vectorize_with_run(arguments.run_folder, arguments.texts)
+        texts = vectorize_with_run(arguments.run_folder, arguments.texts)
     else:
-        shown = vectorize_texts(arguments.texts)
-    sys.stdout.write(render_vectorized_texts(shown) + "\n")
+        texts = vectorize_texts(arguments.texts)
+    sys.stdout.write(render_vectorized_texts(texts) + "\n")
     return 0

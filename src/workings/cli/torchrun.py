@@ -1,4 +1,4 @@
-"""What several processes under torchrun find wrong, one of them says."""
+"""Errors under torchrun: one process per machine prints what all of them raise."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from workings.errors import ErrorOnOtherRank, UserError
 
-TERMINATION_TIMEOUT = 10.0  # seconds; torchrun ends the others as soon as one has failed
+TERMINATION_TIMEOUT = 10.0  # seconds; torchrun ends the other processes when one fails
 
 
 @contextmanager
 def report_on_local_rank_zero() -> Iterator[None]:
-    """Do what goes wrong for all processes alike: the first on each machine tells."""
+    """Turn errors that all processes raise into `ErrorOnOtherRank`, except on local rank 0."""
     try:
         yield
     except (UserError, OSError) as error:
@@ -23,13 +23,13 @@ def report_on_local_rank_zero() -> Iterator[None]:
 
 
 def wait_for_termination() -> None:
-    """Wait to be ended while another process speaks; come back where none did."""
+    """Wait until torchrun ends this process; return after a timeout if it does not."""
     if "LOCAL_RANK" in os.environ:
         time.sleep(TERMINATION_TIMEOUT / 2 if _is_local_rank_zero() else TERMINATION_TIMEOUT)
 
 
 def write_torchelastic_error(text: str) -> None:
-    """Have torchrun's summary say what went wrong."""
+    """Write the error file from which torchrun prints its summary."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path is not None:
         extra = {"py_callstack": text, "timestamp": str(int(time.time()))}

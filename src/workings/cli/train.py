@@ -11,14 +11,14 @@ CHANGES = True  # --section.key VALUE changes the recipe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="a recipe (TOML)")
+    """Add the arguments of the verb."""
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="recipe (TOML)")
     parser.add_argument(
-        "--repeat", metavar="RUN", help="train a run's recipe again, with as many threads"
+        "--repeat", metavar="RUN", help="repeat a run: its recipe, with the same number of threads"
     )
-    parser.add_argument("--out", metavar="RUN", help="the run's folder (default: runs/NAME)")
+    parser.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME)")
     parser.add_argument(
-        "--record", metavar="FILE", help="write the result and the curves here, too"
+        "--record", metavar="FILE", help="also write the result and the curves to a file"
     )
     add_log_options(parser)
     parser.usage = (
@@ -30,34 +30,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Let the user say how much is told."""
+    """Add --quiet and --json."""
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument(
-        "--quiet", dest="mode", action="store_const", const="quiet", help="say nothing"
+        "--quiet", dest="mode", action="store_const", const="quiet", help="print nothing"
     )
     modes.add_argument(
-        "--json", dest="mode", action="store_const", const="json", help="print the log, as JSON"
+        "--json", dest="mode", action="store_const", const="json", help="print the log as JSON"
     )
     parser.set_defaults(mode="progress")
 
 
 def keys_help() -> str:
-    """List every key of a recipe with its help."""
+    """Return the help of all keys of a recipe."""
     from workings.config import describe
     from workings.recipes.registry import RECIPES
 
     lines = ["keys of a recipe, each --section.key on the command line:"]
-    told: set[Field] = set()
+    listed: set[Field] = set()
     for task, (recipe, kinds) in RECIPES.items():
         fields = [f for f in describe(recipe) if f.key != "model"]
         lines.append(f"with task = {task}:")
-        lines += [_format_field(f) for f in fields if f not in told and f.key != "task"]
+        lines += [_format_field(f) for f in fields if f not in listed and f.key != "task"]
         lines.append(f"  {'model.kind':<22} {', '.join(kinds)}")
-        lines.append(f"  {'model.size':<22} small, medium or large: sets what is not set by itself")
+        lines.append(f"  {'model.size':<22} small, medium or large: defaults of the other keys")
         for kind, config in kinds.items():
             lines.append(f"with task = {task} and model.kind = {kind}:")
             lines += [_format_field(f) for f in describe(config, "model.")]
-        told |= set(fields)
+        listed |= set(fields)
     return "\n".join(lines)
 
 
@@ -67,7 +67,7 @@ def _format_field(field: "Field") -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train."""
+    """Train a recipe, or repeat a run."""
     import sys
     from pathlib import Path
 
@@ -76,30 +76,30 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.plain_text import escape_control
     from workings.recipes import read_recipe
 
-    like = None if arguments.repeat is None else Path(arguments.repeat)
+    repeated = None if arguments.repeat is None else Path(arguments.repeat)
     path = None if arguments.recipe is None else Path(arguments.recipe)
     with report_on_local_rank_zero():
-        if (path is None) == (like is None):
+        if (path is None) == (repeated is None):
             raise UserError("workings train needs a RECIPE, or --repeat RUN")
-        if path is not None:  # what is wrong with it is told before torch is there
+        if path is not None:  # errors come before torch is imported
             recipe, name = read_recipe(path, arguments.changes), path.stem
 
-    from workings.training.runs import restore_environment, train, write_record
+    from workings.training.runs import restore_environment, train_recipe, write_record
     from workings.training.trainer import TrainingInterrupt
 
-    if like is not None:
+    if repeated is not None:
         with report_on_local_rank_zero():
-            for changed in restore_environment(like):
+            for change in restore_environment(repeated):
                 sys.stderr.write(
-                    f"workings: note: {escape_control(changed)}: the weights may differ\n"
+                    f"workings: note: {escape_control(change)}: the weights may differ\n"
                 )
-            recipe = read_recipe(like / "config.toml", arguments.changes)
-        name = f"{like.name}-again"
+            recipe = read_recipe(repeated / "config.toml", arguments.changes)
+        name = f"{repeated.name}-repeat"
     out = arguments.out or Path("runs") / name
     try:
-        train(recipe, out, mode=arguments.mode, repeat_of=like)
+        train_recipe(recipe, out, mode=arguments.mode, repeat_of=repeated)
         if arguments.record:
             write_record(Path(out), Path(arguments.record))
-    except TrainingInterrupt as stopped:
-        return stopped.exit_status
+    except TrainingInterrupt as interrupt:
+        return interrupt.exit_status
     return 0

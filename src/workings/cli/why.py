@@ -1,27 +1,27 @@
-"""Ask a question about sequence models, and have an experiment answer it.
+"""Answer a question about sequence models with an experiment.
 
-Without a name, lists the questions. An experiment takes seconds to a minute, prints what it found,
-and leaves a picture.
+Without a name, lists the questions. An experiment takes up to a minute, prints its result and
+writes a figure.
 """
 
 import argparse
 
-HELP = "answer a question by an experiment"
+HELP = "answer a question with an experiment"
 FIGURE_SUFFIXES = ("svg", "png", "html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the verb takes."""
-    parser.add_argument("question", metavar="NAME", nargs="?", help="default: list them all")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all that is drawn (1)")
+    """Add the arguments of the verb."""
+    parser.add_argument("question", metavar="NAME", nargs="?", help="question (default: list all)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
     parser.add_argument(
-        "--out", metavar="FILE", help="the picture: .svg, .png or .html (why-NAME.svg)"
+        "--out", metavar="FILE", help="figure: .svg, .png or .html (default: why-NAME.svg)"
     )
-    parser.add_argument("--json", action="store_true", help="print figures as JSON instead")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the questions, or answer one."""
+    """List the questions, or run the experiment of one."""
     import json
     from pathlib import Path
 
@@ -41,12 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     out = arguments.out or f"why-{name}.svg"
     if Path(out).suffix.lower().removeprefix(".") not in FIGURE_SUFFIXES:
-        raise UserError(f"--out {out}: a picture ends in .svg, .png or .html")
+        raise UserError(f"--out {out}: expected a suffix .svg, .png or .html")
     check_parent_folder(out)
-    found = ask(name, arguments.seed)
-    write_result(found, "json" if arguments.json else "text", None)
+    finding = ask(name, arguments.seed)
+    write_result(finding, "json" if arguments.json else "text", None)
     if arguments.out or not arguments.json:
-        write_result(found, None, out)
+        write_result(finding, None, out)
     if not arguments.json:
-        write_output(f"\nThe picture: {out}", None)
+        write_output(f"\nThe figure: {out}", None)
     return 0

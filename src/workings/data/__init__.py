@@ -1,6 +1,6 @@
-"""Data: readers, tokenizers, sets by name, pairs to translate, splits and batches.
+"""Datasets, readers, tokenizers, splits and batches.
 
-Names load when first asked for: only batches need torch.
+Names are imported on first use, so that only batches need torch.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from workings.lazy import import_attribute
 if TYPE_CHECKING:
     from workings.data.archives import unpack
     from workings.data.batching import make_batches, make_pair_batches, pad
+    from workings.data.cache import cache_folder
     from workings.data.captions import (
         CaptionDataset,
         CaptionedImage,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         read_image,
     )
     from workings.data.datasets import (
-        cache_folder,
         list_datasets,
         load_dataset,
         load_emoji_languages,
@@ -64,7 +64,7 @@ _LAZY_MODULES = {
     "Tokenizer": "tokenizers.base",
     "WordTokenizer": "tokenizers.words",
     "basic_english": "tokenizers.words",
-    "cache_folder": "datasets",
+    "cache_folder": "cache",
     "find_text_overlap": "splits",
     "hold_out": "splits",
     "list_caption_datasets": "captions",

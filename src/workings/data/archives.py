@@ -1,11 +1,9 @@
-"""Archives, opened with care: nothing leaves its folder, and nothing swells without bound."""
+"""Safe reading of archives: no path leaves its folder, and sizes are limited."""
 
 import io
 import lzma
-import shutil
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from workings.data import readers as limits
+from workings.data import readers
 from workings.data.readers import open_maybe_gzip
 from workings.errors import UserError, safe_repr, truncate
+from workings.io import atomic_folder
 
 MAX_UNPACKED_BYTES = 4 * 2**30
-"""Bytes that an archive may hold when unpacked."""
 MAX_MEMBERS = 500_000
-"""Files and folders that it may hold."""
+"""Limit of files and folders in an archive."""
 
 _CHUNK_BYTES = 2**18
 _CORRUPTION_ERRORS = (
@@ -38,8 +36,113 @@ _CORRUPTION_ERRORS = (
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 
 
+def unpack(
+    archive: str | Path,
+    folder: str | Path,
+    *,
+    max_bytes: int = MAX_UNPACKED_BYTES,
+    max_members: int = MAX_MEMBERS,
+) -> Path:
+    """Unpack an archive into a new folder, which appears only when it is complete."""
+    folder = Path(folder)
+    if folder.exists():
+        raise UserError(f"{folder} exists already: give a new folder")
+    with atomic_folder(folder, unique=True) as part:
+        for member in iter_members(archive, max_bytes=max_bytes, max_members=max_members):
+            target = part / member.name
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    member.copy(file)
+            except FileExistsError:
+                raise UserError(
+                    f"{archive}: {safe_repr(member.name)} is in the archive twice: not unpacked"
+                ) from None
+            except OSError as error:
+                raise UserError(f"{archive}: {safe_repr(member.name)}: {error.strerror}") from None
+    return folder
+
+
+def iter_members(
+    archive: str | Path, *, max_bytes: int = MAX_UNPACKED_BYTES, max_members: int = MAX_MEMBERS
+) -> Iterator["ArchiveMember"]:
+    """Yield the files of a tar, tar.gz or zip archive; read each before the next one.
+
+    The type is detected from the first bytes. Raises UserError for a path that leaves the archive,
+    a link or a device, and if there are more bytes or members than allowed.
+    """
+    archive = Path(archive)
+    budget = _Budget(archive, max_bytes, max_members)
+    with open_maybe_gzip(archive) as stream:
+        is_zip = stream.read(4) in _ZIP_MAGIC
+    with _corruption_as_user_error(archive):
+        yield from _iter_zip(archive, budget) if is_zip else _iter_tar(archive, budget)
+
+
+class ArchiveMember:
+    """A file of an archive, which can be read until the next one is requested."""
+
+    def __init__(self, name: str, stream: io.BufferedIOBase, budget: "_Budget") -> None:
+        self.name, self._stream, self._budget = name, stream, budget
+
+    def _chunks(self) -> Iterator[bytes]:
+        with _corruption_as_user_error(self._budget.archive):
+            while chunk := self._stream.read(_CHUNK_BYTES):
+                self._budget.count_bytes(len(chunk))
+                yield chunk
+
+    def read(self) -> bytes:
+        """Return the content."""
+        return b"".join(self._chunks())
+
+    def copy(self, to: io.BufferedIOBase) -> None:
+        """Write the content to a file, chunk by chunk."""
+        for chunk in self._chunks():
+            to.write(chunk)
+
+
+class ZipReader:
+    """Random access to the files of a zip archive."""
+
+    def __init__(self, archive: Path, *, max_members: int = MAX_MEMBERS) -> None:
+        self.archive = archive
+        with open_maybe_gzip(archive) as stream:
+            if stream.read(4) not in _ZIP_MAGIC:
+                raise UserError(f"{archive}: not a zip archive")
+        with _corruption_as_user_error(archive):
+            self._file = zipfile.ZipFile(archive)
+            self.entries = dict(
+                _iter_zip_entries(self._file, _Budget(archive, MAX_UNPACKED_BYTES, max_members))
+            )
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file; it has at most the size that its entry states."""
+        with _corruption_as_user_error(self.archive):
+            return self._file.read(self.entries[name])
+
+    def close(self) -> None:
+        """Close the archive."""
+        self._file.close()
+
+
+def check_member_name(name: str, archive: str | Path = "archive") -> str:
+    r"""Return a member's path, or raise UserError if it would leave the folder on any system.
+
+    >>> check_member_name("aclImdb/train/pos/0_9.txt")
+    'aclImdb/train/pos/0_9.txt'
+    >>> check_member_name("../evil.txt")
+    Traceback (most recent call last):
+    workings.errors.UserError: archive: the path '../evil.txt' leaves the folder: not unpacked
+    """
+    path = PurePosixPath(name)
+    has_separators = set(name) & set("\\:\0")  # of folders and drives on other systems
+    if path.is_absolute() or ".." in path.parts or has_separators or name.startswith("~"):
+        raise UserError(f"{archive}: the path {safe_repr(name)} leaves the folder: not unpacked")
+    return str(path)
+
+
 class _Budget:
-    """What is left of an archive's limits; real bytes are counted, since headers may lie."""
+    """The remaining bytes and members of an archive; actual bytes count, as headers may lie."""
 
     def __init__(self, archive: Path, max_bytes: int, max_members: int) -> None:
         self.archive, self.max_bytes, self.max_members = archive, max_bytes, max_members
@@ -53,61 +156,21 @@ class _Budget:
     def count_bytes(self, count: int) -> None:
         self.bytes_left -= count
         if self.bytes_left < 0:
-            raise UserError(
-                f"{self.archive}: holds more than {self.max_bytes:,} bytes: not unpacked"
-            )
-
-
-class ArchiveMember:
-    """A file of an archive, to be read while the archive stands at it."""
-
-    def __init__(self, name: str, stream: io.BufferedIOBase, budget: _Budget) -> None:
-        self.name, self._stream, self._budget = name, stream, budget
-
-    def _chunks(self) -> Iterator[bytes]:
-        with _corruption_as_user_error(self._budget.archive):
-            while chunk := self._stream.read(_CHUNK_BYTES):
-                self._budget.count_bytes(len(chunk))
-                yield chunk
-
-    def read(self) -> bytes:
-        """Give its whole content."""
-        return b"".join(self._chunks())
-
-    def copy(self, to: io.BufferedIOBase) -> None:
-        """Write its content to a file, piece by piece."""
-        for chunk in self._chunks():
-            to.write(chunk)
-
-
-def iter_members(
-    archive: str | Path, *, max_bytes: int = MAX_UNPACKED_BYTES, max_members: int = MAX_MEMBERS
-) -> Iterator[ArchiveMember]:
-    """Go over the files of a tar.gz, tar or zip archive, each to be read when it comes up.
-
-    An archive with a path that leaves it, a link, a device, or more bytes or files than allowed is
-    refused. What it is is told by its first bytes, not by its name.
-    """
-    archive = Path(archive)
-    budget = _Budget(archive, max_bytes, max_members)
-    with open_maybe_gzip(archive) as stream:
-        is_zip = stream.read(4) in _ZIP_MAGIC
-    with _corruption_as_user_error(archive):
-        yield from _iter_zip(archive, budget) if is_zip else _iter_tar(archive, budget)
+            raise UserError(f"{self.archive}: more than {self.max_bytes:,} bytes: not unpacked")
 
 
 @contextmanager
 def _corruption_as_user_error(archive: Path) -> Iterator[None]:
-    """Say in one way what the libraries say in many."""
+    """Raise UserError for the many exceptions that the libraries raise for damaged archives."""
     try:
         yield
     except UserError:
         raise
     except (*_CORRUPTION_ERRORS, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's own, and not what a decompressor says of its input
-        told = truncate(str(error) or type(error).__name__, 100)
-        raise UserError(f"{archive}: a damaged archive: {told}") from None
+            raise  # from the operating system, not from a decompressor
+        reason = truncate(str(error) or type(error).__name__, 100)
+        raise UserError(f"{archive}: a damaged archive: {reason}") from None
 
 
 def _iter_tar(archive: Path, budget: _Budget) -> Iterator[ArchiveMember]:
@@ -118,12 +181,12 @@ def _iter_tar(archive: Path, budget: _Budget) -> Iterator[ArchiveMember]:
             raise UserError(f"{archive}: neither a tar.gz nor a zip archive") from None
         with tar:
             while info := tar.next():
-                tar.members.clear()  # type: ignore[attr-defined]  # no list of what went by
+                tar.members.clear()  # type: ignore[attr-defined]  # keeps memory constant
                 budget.count_member()
                 name = check_member_name(info.name, archive)
                 if info.isdir():
                     continue
-                if info.issparse():  # a few bytes that stand for as many as they like
+                if info.issparse():  # a few bytes may expand to any number
                     raise UserError(f"{archive}: {safe_repr(info.name)} is sparse: not unpacked")
                 content = tar.extractfile(info) if info.isreg() else None
                 if content is None:
@@ -135,10 +198,10 @@ def _iter_tar(archive: Path, budget: _Budget) -> Iterator[ArchiveMember]:
 
 
 def _iter_zip(archive: Path, budget: _Budget) -> Iterator[ArchiveMember]:
-    # What is packed is in the members' own streams, so that the rule for gzip is applied here.
-    most = limits.FREE_EXPANSION_BYTES + limits.MAX_EXPANSION_RATIO * archive.stat().st_size
-    if most < budget.max_bytes:
-        budget = _Budget(archive, most, budget.max_members)
+    # Members are compressed one by one, so `open_maybe_gzip` does not limit their expansion.
+    max_bytes = readers.FREE_EXPANSION_BYTES + readers.MAX_EXPANSION_RATIO * archive.stat().st_size
+    if max_bytes < budget.max_bytes:
+        budget = _Budget(archive, max_bytes, budget.max_members)
     with zipfile.ZipFile(archive) as file:
         for name, info in _iter_zip_entries(file, budget):
             with file.open(info) as stream:
@@ -153,81 +216,9 @@ def _iter_zip_entries(
         name = check_member_name(info.filename, budget.archive)
         if info.is_dir():
             continue
-        kind = info.external_attr >> 28  # the file type of Unix, where there is one
-        if kind not in (0, 8):
-            told = f"{safe_repr(info.filename)} is a link or a device: not unpacked"
-            raise UserError(f"{budget.archive}: {told}")
-        yield name, info
-
-
-class ZipReader:
-    """The files of a zip archive, read in place and in any order."""
-
-    def __init__(self, archive: Path, *, max_members: int = MAX_MEMBERS) -> None:
-        self.archive = archive
-        with open_maybe_gzip(archive) as stream:
-            if stream.read(4) not in _ZIP_MAGIC:
-                raise UserError(f"{archive}: not a zip archive")
-        with _corruption_as_user_error(archive):
-            self._file = zipfile.ZipFile(archive)
-            self.entries = dict(
-                _iter_zip_entries(self._file, _Budget(archive, MAX_UNPACKED_BYTES, max_members))
+        unix_file_type = info.external_attr >> 28
+        if unix_file_type not in (0, 8):  # not given, or a regular file
+            raise UserError(
+                f"{budget.archive}: {safe_repr(info.filename)} is a link or a device: not unpacked"
             )
-
-    def read(self, name: str) -> bytes:
-        """Give the content of one, which has no more bytes than its entry says."""
-        with _corruption_as_user_error(self.archive):
-            return self._file.read(self.entries[name])
-
-    def close(self) -> None:
-        """Let the archive go."""
-        self._file.close()
-
-
-def check_member_name(name: str, archive: str | Path = "archive") -> str:
-    r"""Check that a path stays in its folder, on every system.
-
-    >>> check_member_name("aclImdb/train/pos/0_9.txt")
-    'aclImdb/train/pos/0_9.txt'
-    >>> check_member_name("../evil.txt")
-    Traceback (most recent call last):
-    workings.errors.UserError: archive: '../evil.txt' would leave its folder: not unpacked
-    """
-    path = PurePosixPath(name)
-    strange = set(name) & set("\\:\0")  # separators and drives elsewhere
-    if path.is_absolute() or ".." in path.parts or strange or name.startswith("~"):
-        raise UserError(f"{archive}: {safe_repr(name)} would leave its folder: not unpacked")
-    return str(path)
-
-
-def unpack(
-    archive: str | Path,
-    folder: str | Path,
-    *,
-    max_bytes: int = MAX_UNPACKED_BYTES,
-    max_members: int = MAX_MEMBERS,
-) -> Path:
-    """Unpack an archive into a new folder, which appears only when it is complete."""
-    folder = Path(folder)
-    if folder.exists():
-        raise UserError(f"{folder}: already there")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
-    try:
-        for member in iter_members(archive, max_bytes=max_bytes, max_members=max_members):
-            target = part / member.name
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("xb") as file:
-                    member.copy(file)
-            except FileExistsError:
-                told = f"holds {safe_repr(member.name)} twice"
-                raise UserError(f"{archive}: {told}: not unpacked") from None
-            except OSError as error:
-                raise UserError(f"{archive}: {safe_repr(member.name)}: {error.strerror}") from None
-        part.chmod(0o755)  # mkdtemp's is for its owner alone
-        part.rename(folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    return folder
+        yield name, info

@@ -1,8 +1,8 @@
-"""Batches of examples of like length, and their padding.
+"""Batches of examples of similar length, and padding.
 
-A batch is as long as its longest text: with lengths mixed at random one long review makes the whole
-batch long, and sorting alone would show the model the same batches every epoch. So: shuffle, sort
-within pools of a few dozen batches, cut, and shuffle the batches.
+A batch is as long as its longest text. If lengths were mixed at random, one long review would make
+the whole batch long; if examples were sorted, every epoch would have the same batches. So examples
+are shuffled, sorted within pools of a few dozen batches, cut into batches, and these are shuffled.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ def make_batches(
     pool: int = 50,
     shuffle: bool = True,
 ) -> list[list[int]]:
-    """Group examples, given by their lengths, into batches of indices: each exactly once.
+    """Group examples, given by their lengths, into batches of indices; each occurs exactly once.
 
-    `size` is the number of examples in a batch (one batch may be smaller); `tokens` bounds what a
-    batch comes to with its padding, and an example longer than that stands alone. Both may be
-    given. `pool` counts the batches that are sorted by length together: 1 leaves lengths mixed.
-    The seed and the epoch settle everything, so that a run is resumed in the middle of an epoch.
-    `shuffle=False` sorts everything, shortest first: the fastest way to go over a test set once.
+    `batch_size` is the number of examples per batch (one batch may be smaller); `max_tokens` limits
+    a batch's size including padding, and a longer example is a batch of its own. Both may be given.
+    `pool` is the number of batches that are sorted by length together; with 1, lengths stay mixed.
+    The seed and the epoch determine the batches, so a run can be resumed within an epoch.
+    `shuffle=False` sorts all examples, shortest first, which is fastest for a test set.
 
     >>> make_batches([5, 2, 9, 1, 5, 2], batch_size=2, seed=0, shuffle=False)
     [[3, 1], [5, 0], [4, 2]]
@@ -42,7 +42,7 @@ def make_batches(
     [[3, 1, 5], [0, 4], [2]]
     """
     if batch_size is None and max_tokens is None:
-        raise UserError("give the batches a size, or a number of tokens")
+        raise UserError("expected batch_size, max_tokens or both")
     sizes = np.asarray(lengths, dtype=np.int64)
     return _make_batches(sizes, (sizes,), batch_size, max_tokens, seed, epoch, pool, shuffle)
 
@@ -57,20 +57,21 @@ def make_pair_batches(
     pool: int = 50,
     shuffle: bool = True,
 ) -> list[list[int]]:
-    """Group pairs into batches of indices, each exactly once, of like length on both sides.
+    """Group pairs into batches of indices, of similar length on both sides.
 
-    `tokens` bounds what either side of a batch comes to with its padding; a pair longer than that
-    stands alone. The rest is as in `batches`.
+    `max_tokens` limits the size of either side of a batch including padding; a longer pair is a
+    batch of its own. For the other parameters see `make_batches`.
 
-    >>> make_pair_batches([5, 2, 9, 1, 5, 2], [4, 3, 7, 2, 6, 3], max_tokens=12, seed=0, shuffle=False)
+    >>> sources, targets = [5, 2, 9, 1, 5, 2], [4, 3, 7, 2, 6, 3]
+    >>> make_pair_batches(sources, targets, max_tokens=12, seed=0, shuffle=False)
     [[3, 1, 5], [0, 4], [2]]
     """
     sources = np.asarray(source_lengths, dtype=np.int64)
     targets = np.asarray(target_lengths, dtype=np.int64)
     if len(sources) != len(targets):
         raise UserError(f"{len(sources):,} sources, but {len(targets):,} targets")
-    # The larger of a batch's matrices is as wide as the longest side in it. Sorting by that, and
-    # then by the target, pads 7 % of Multi30k; by the target and then the source, 11 %.
+    # The larger matrix of a batch is as wide as its longest side. Sorting by that, and then by the
+    # target, pads 7% of Multi30k; by the target and then the source, 11%.
     sizes = np.maximum(sources, targets)
     return _make_batches(sizes, (targets, sizes), None, max_tokens, seed, epoch, pool, shuffle)
 
@@ -85,39 +86,34 @@ def _make_batches(
     pool: int,
     shuffle: bool,
 ) -> list[list[int]]:
-    """Sort by lengths, the last of them first, within pools; cut by size and tokens; shuffle."""
-    for name, value in (("size", batch_size), ("tokens", max_tokens), ("pool", pool)):
+    """Shuffle, sort within pools (the last key is the primary one), cut, and shuffle batches."""
+    for name, value in (("batch_size", batch_size), ("max_tokens", max_tokens), ("pool", pool)):
         if value is not None and value < 1:
-            raise UserError(f"{name} = {value}: it must be at least 1")
+            raise UserError(f"{name} = {value}: expected at least 1")
     if not shuffle:
         return _cut_batches(np.lexsort(sort_keys), padded_lengths, batch_size, max_tokens)
-    # The stream of this older generator is frozen: every numpy gives the same batches.
-    draw = np.random.RandomState(np.random.MT19937(np.random.SeedSequence([seed, epoch])))
-    order = draw.permutation(len(padded_lengths))
-    step = pool * _typical_batch_size(padded_lengths, batch_size, max_tokens)
-    found: list[list[int]] = []
-    for first in range(0, len(order), step):
-        some = order[first : first + step]
+    # The stream of this legacy generator is frozen: it is the same in every numpy version.
+    rng = np.random.RandomState(np.random.MT19937(np.random.SeedSequence([seed, epoch])))
+    order = rng.permutation(len(padded_lengths))
+    pool_size = pool * _typical_batch_size(padded_lengths, batch_size, max_tokens)
+    batches: list[list[int]] = []
+    for start in range(0, len(order), pool_size):
+        indices = order[start : start + pool_size]
         if pool > 1:
-            some = some[np.lexsort([length[some] for length in sort_keys])]
-        found += _cut_batches(some, padded_lengths, batch_size, max_tokens)
-    return [found[i] for i in draw.permutation(len(found))]
+            indices = indices[np.lexsort([lengths[indices] for lengths in sort_keys])]
+        batches += _cut_batches(indices, padded_lengths, batch_size, max_tokens)
+    return [batches[i] for i in rng.permutation(len(batches))]
 
 
 def _typical_batch_size(
     padded_lengths: npt.NDArray[np.int64], batch_size: int | None, max_tokens: int | None
 ) -> int:
-    """How many examples a batch usually has: pools are made of whole batches."""
-    mean = max(float(padded_lengths.mean()), 1.0) if len(padded_lengths) else 1.0
-    by_tokens = len(padded_lengths) if max_tokens is None else max(int(max_tokens / mean), 1)
-    return max(
-        by_tokens
-        if batch_size is None
-        else min(batch_size, by_tokens)
-        if max_tokens
-        else batch_size,
-        1,
-    )
+    """Return how many examples of mean length a batch has."""
+    sizes = [] if batch_size is None else [batch_size]
+    if max_tokens is not None:
+        mean = max(float(padded_lengths.mean()), 1.0) if len(padded_lengths) else 1.0
+        sizes.append(max(int(max_tokens / mean), 1))
+    return min(sizes)
 
 
 def _cut_batches(
@@ -130,20 +126,18 @@ def _cut_batches(
     if max_tokens is None:
         assert batch_size is not None
         return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
-    found: list[list[int]] = []
-    longest = 0
+    batches: list[list[int]] = []
+    max_length = 0
     for index in indices:
-        longest = max(longest, int(padded_lengths[index]))
-        last = found[-1] if found else []
-        full = (len(last) + 1) * longest > max_tokens or (
-            batch_size is not None and len(last) == batch_size
-        )
-        if not last or full:
-            found.append([index])
-            longest = int(padded_lengths[index])
+        max_length = max(max_length, int(padded_lengths[index]))
+        batch = batches[-1] if batches else []
+        is_full = (len(batch) + 1) * max_length > max_tokens or len(batch) == batch_size
+        if not batch or is_full:
+            batches.append([index])
+            max_length = int(padded_lengths[index])
         else:
-            last.append(index)
-    return found
+            batch.append(index)
+    return batches
 
 
 def pad(
@@ -154,31 +148,32 @@ def pad(
     max_length: int | None = None,
     pad_left: bool = False,
 ) -> tuple[Int[Tensor, "batch time"], Int[Tensor, " batch"]]:
-    """Put sequences into one matrix, `value` after their ends (or in `front`), with their lengths.
+    """Return sequences padded with `value` as one matrix, and their lengths.
 
-    The matrix is as wide as the longest sequence, and never narrower than one. `longest` cuts
-    sequences off there; `length` cuts or pads each to exactly that: the notes' way, with 500.
+    The matrix is as wide as the longest sequence, and at least 1. `max_length` truncates sequences;
+    `length` truncates or pads them all to one length. `pad_left` pads before the sequence.
 
-    >>> ids, sort_keys = pad([[7, 8, 9], [5]])
+    >>> ids, lengths = pad([[7, 8, 9], [5]])
     >>> ids
     tensor([[7, 8, 9],
             [5, 0, 0]])
-    >>> sort_keys
+    >>> lengths
     tensor([3, 1])
     >>> pad([[7, 8, 9], [5]], length=2)[0]
     tensor([[7, 8],
             [5, 0]])
     """
     if not sequences:
-        raise UserError("no sequences to pad: a batch has at least one")
-    for name, bound in (("length", length), ("longest", max_length)):
-        if bound is not None and bound < 1:
-            raise UserError(f"{name} = {bound}: it must be at least 1")
-    most = min(b for b in (length, max_length, max(map(len, sequences))) if b is not None)
-    counts = [min(len(sequence), most) for sequence in sequences]
-    width = max(length or most, 1)
-    # Rows are filled in numpy, where an assignment costs a seventh of torch's.
+        raise UserError("no sequences to pad: expected at least one")
+    for name, limit in (("length", length), ("max_length", max_length)):
+        if limit is not None and limit < 1:
+            raise UserError(f"{name} = {limit}: expected at least 1")
+    longest = max(map(len, sequences))
+    limit = min(n for n in (length, max_length, longest) if n is not None)
+    lengths = [min(len(sequence), limit) for sequence in sequences]
+    width = max(length or limit, 1)
+    # Rows are filled in numpy, where an assignment takes a seventh of torch's time.
     ids = np.full((len(sequences), width), value, dtype=np.int64)
-    for row, sequence, count in zip(ids, sequences, counts, strict=True):
+    for row, sequence, count in zip(ids, sequences, lengths, strict=True):
         row[width - count if pad_left else 0 :][:count] = sequence[:count]
-    return torch.from_numpy(ids), torch.tensor(counts)
+    return torch.from_numpy(ids), torch.tensor(lengths)

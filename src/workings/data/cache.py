@@ -1,107 +1,123 @@
-"""Numbers that took long to make, in files of the user's cache that are mapped into memory."""
+"""The user's cache folder, and arrays in it that are computed once and then memory-mapped."""
 
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from workings.data.datasets import cache_folder
 from workings.data.tokenizers.base import Tokenizer
 from workings.errors import UserError
-from workings.io import file_lock
+from workings.io import atomic_write, file_lock
 
-DIGEST_BYTES = 32  # bytes at the end of a file: the SHA-256 of what stands before
+if TYPE_CHECKING:  # numpy is imported in functions: readers of named datasets do not need it
+    import numpy as np
+    from numpy.typing import NDArray
+
+TokenIds: TypeAlias = "NDArray[np.uint16] | NDArray[np.uint32]"
+
+DIGEST_BYTES = 32
+"""A cached file ends with the SHA-256 of its content."""
+
+
+def cache_folder() -> Path:
+    """Return the folder in which the operating system expects this program's cached files."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "workings" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "workings"
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    # The XDG standard says that a relative path must be ignored.
+    base = Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache"
+    return base / "workings"
+
+
+def dataset_folders(name: str) -> list[Path]:
+    """Return where a dataset may be: under WORKINGS_DATA, if that is set, and in the cache."""
+    folders = [cache_folder() / "data" / name]
+    if data := os.environ.get("WORKINGS_DATA"):
+        folders.insert(0, Path(data) / name)
+    return folders
 
 
 def open_cached_array(
-    category: str, key: str, dtype: str, make_chunks: Callable[[], Iterable[NDArray[Any]]]
-) -> tuple[NDArray[Any], str]:
-    """Map the file of this key, of numbers of a kind; make it first, a piece after the other.
+    category: str, key: str, dtype: str, make_chunks: Callable[[], "Iterable[NDArray[Any]]"]
+) -> "tuple[NDArray[Any], str]":
+    """Memory-map the cached array of a key, and return it with the SHA-256 of its bytes.
 
-    The SHA-256 of its bytes comes with it.
-
-    What was made before is not again, unless the file has been damaged since. It appears when it is
-    whole, and its arrays cannot be written to. `room` is a folder of the cache.
+    The array is written first if there is no file for the key, or a damaged one, from the chunks
+    that `make_chunks` returns. The file is in the folder `category` of the cache. The array is
+    read-only.
     """
     folder = cache_folder() / category
-    path = (
-        folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.{dtype}"
-    )
+    name = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    path = folder / f"{name}.{dtype}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}: {category} are kept there") from None
-    with file_lock(folder / f".{path.stem}.lock"):
-        found = _open_verified(path, dtype)
-        if found is None:
+        raise UserError(f"{folder}: {error.strerror}: cannot cache {category} there") from None
+    with file_lock(folder / f".{name}.lock"):
+        array = _open_verified(path, dtype)
+        if array is None:
             _write_chunks(path, make_chunks(), category)
-            found = _open_verified(path, dtype)
-    if found is None:  # a file system without locks, and two at once
-        raise UserError(f"{path}: it was changed while it was written: once more")
-    return found
+            array = _open_verified(path, dtype)
+    if array is None:  # possible on a file system without locks
+        raise UserError(f"{path}: another process changed the file: try again")
+    return array
 
 
-def _open_verified(path: Path, dtype: str) -> tuple[NDArray[Any], str] | None:
-    """Map a file whose numbers are those that were written; None: it has to be written."""
+def _open_verified(path: Path, dtype: str) -> "tuple[NDArray[Any], str] | None":
+    """Memory-map a file and return its content and digest; None if it is missing or damaged."""
+    import numpy as np
+
     if not path.is_file() or path.stat().st_size < DIGEST_BYTES:
         return None
     raw = np.memmap(path, dtype=np.uint8, mode="r")
-    numbers, digest = raw[:-DIGEST_BYTES], raw[-DIGEST_BYTES:]
-    if (
-        len(numbers) % np.dtype(dtype).itemsize
-        or hashlib.sha256(numbers.data).digest() != digest.tobytes()
-    ):
+    content, digest = raw[:-DIGEST_BYTES], raw[-DIGEST_BYTES:].tobytes()
+    is_whole = len(content) % np.dtype(dtype).itemsize == 0
+    if not is_whole or hashlib.sha256(content.data).digest() != digest:
         return None
-    return numbers.view(dtype), digest.tobytes().hex()
+    return content.view(dtype), digest.hex()
 
 
-def _write_chunks(path: Path, chunks: Iterable[NDArray[Any]], category: str) -> None:
-    part = path.with_name(f"{path.name}.part")
+def _write_chunks(path: Path, chunks: "Iterable[NDArray[Any]]", category: str) -> None:
     digest = hashlib.sha256()
     try:
-        with part.open("wb") as file:
-            for piece in chunks:
-                raw = piece.tobytes()
+        with atomic_write(path) as file:
+            for chunk in chunks:
+                raw = chunk.tobytes()
                 digest.update(raw)
                 file.write(raw)
             file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
-        why = error.strerror or error
-        raise UserError(f"{path}: {why}: {category} need room there") from None
-    finally:
-        part.unlink(missing_ok=True)
-
-
-TokenIds = NDArray[np.uint16] | NDArray[np.uint32]
+        reason = error.strerror or error
+        raise UserError(f"{path}: {reason}: cannot cache {category} there") from None
 
 
 def encode_cached(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> TokenIds:
-    """Encode pieces of text into a file of the user's cache, and map it.
+    """Return the token ids of a text given in chunks, memory-mapped from the user's cache.
 
-    What was encoded before, the same text (by its checksum) by the same tokenizer, is not again.
+    They are encoded once for each checksum of the text and tokenizer.
     """
-    kind = "uint16" if len(tokenizer) <= 2**16 else "uint32"
-    table = json.dumps(tokenizer.to_dict(), sort_keys=True)
+    import numpy as np
 
-    def encoded() -> Iterable[NDArray[np.unsignedinteger]]:
-        return (np.asarray(tokenizer.encode(text), dtype=kind) for text in texts)
+    dtype = "uint16" if len(tokenizer) <= 2**16 else "uint32"
+    settings = json.dumps(tokenizer.to_dict(), sort_keys=True)
 
-    ids, _ = open_cached_array("tokens", f"{checksum}\0{table}", kind, encoded)
+    def encode_chunks() -> "Iterable[NDArray[np.unsignedinteger]]":
+        return (np.asarray(tokenizer.encode(text), dtype=dtype) for text in texts)
+
+    ids, _ = open_cached_array("tokens", f"{checksum}\0{settings}", dtype, encode_chunks)
     if not len(ids):
-        raise UserError("the text is empty: there is nothing to learn from")
+        raise UserError("the text is empty: there is nothing to train on")
     return ids
 
 
 def compute_text_checksum(texts: Iterable[str]) -> tuple[str, int]:
-    """The SHA-256 of a text given in pieces, and how many characters it has."""
+    """Return the SHA-256 of a text given in chunks, and its number of characters."""
     digest, count = hashlib.sha256(), 0
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass"))

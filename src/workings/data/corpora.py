@@ -1,27 +1,26 @@
-"""Texts to learn a language from: named ones, files, and Python's own source and prose."""
+"""Texts to train language models on: named corpora, files, and Python's own source code."""
 
 import ast
 import hashlib
-import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from workings.data.datasets import cache_folder
-from workings.data.download import Mirror, download
+from workings.data.cache import dataset_folders
+from workings.data.download import Mirror, locate_file
 from workings.data.readers import read_text_chunks
 from workings.errors import UserError, did_you_mean
-from workings.io import file_lock
 
-CHUNK_CHARACTERS = 1 << 20  # characters read at a time
-MAX_BUILTIN_CHARACTERS = 4_000_000  # characters: enough to learn from, and soon read
+CHUNK_CHARACTERS = 1 << 20
+MAX_BUILTIN_CHARACTERS = 4_000_000
+"""Limit of the texts from Python's standard library: enough to train on, and quick to read."""
 
 
 @dataclass(frozen=True)
 class CorpusSpec:
-    """A text by name: the file that holds it, and where it can be had, if it can."""
+    """A corpus: its file, and its mirrors if it can be downloaded."""
 
     file: str
     mirrors: tuple[Mirror, ...] = ()
@@ -44,7 +43,7 @@ CORPORA = {
 
 
 def list_corpora() -> tuple[str, ...]:
-    """Name the texts that `pieces` knows.
+    """Return the names of the corpora that `read_corpus` knows.
 
     >>> list_corpora()
     ('hello', 'linux-kernel', 'python-prose', 'python-source', 'tinyshakespeare', 'war-and-peace')
@@ -53,72 +52,54 @@ def list_corpora() -> tuple[str, ...]:
 
 
 def read_corpus(name: str) -> Iterator[str]:
-    """Read a text a piece at a time, of whole lines if they are short: it may exceed memory."""
-    some = (
-        BUILTIN_CORPORA[name]()
-        if name in BUILTIN_CORPORA
-        else read_text_chunks(_locate_corpus(name))
-    )
-    waiting: list[str] = []
+    """Read a corpus or file in chunks, since it may be larger than memory.
+
+    Chunks end at the end of a line, unless lines are very long.
+    """
+    if name in BUILTIN_CORPORA:
+        lines = BUILTIN_CORPORA[name]()
+    else:
+        lines = read_text_chunks(_locate_corpus(name))
+    chunk: list[str] = []
     length = 0
-    for line in some:
-        waiting.append(line)
+    for line in lines:
+        chunk.append(line)
         length += len(line)
         if length >= CHUNK_CHARACTERS:
-            yield "".join(waiting)
-            waiting, length = [], 0
-    if waiting:
-        yield "".join(waiting)
+            yield "".join(chunk)
+            chunk, length = [], 0
+    if chunk:
+        yield "".join(chunk)
 
 
 def _locate_corpus(name: str) -> Path:
-    """Find a text's file: as it is called, under WORKINGS_DATA, in the cache, or download it."""
+    """Return the path of a file, or of a named corpus, which is downloaded if necessary."""
     if name not in CORPORA:
         path = Path(name)
         if not path.is_file():
-            raise UserError(
-                f"{name}: neither a file nor a named text: {did_you_mean(name, list_corpora())}"
-            )
+            suggestion = did_you_mean(name, list_corpora())
+            raise UserError(f"{name}: neither a file nor a named corpus: {suggestion}")
         return path
-    chosen = CORPORA[name]
-    kept = cache_folder() / "text"
-    given = os.environ.get("WORKINGS_DATA")
-    folders = [Path(given) / "text", kept] if given else [kept]
-    for folder in folders:
-        for end in ("", ".gz"):
-            if (folder / f"{chosen.file}{end}").is_file():
-                return folder / f"{chosen.file}{end}"
-    advice = f"put {chosen.file} into {kept}, or set WORKINGS_DATA to a folder with text/ in it"
-    if not chosen.mirrors:
-        raise UserError(f"{name}: not on this machine\n{advice}")
-    try:
-        kept.mkdir(parents=True, exist_ok=True)
-        with file_lock(kept / ".lock"):
-            return download(chosen.mirrors, kept / chosen.file)
-    except UserError as error:
-        raise UserError(f"{name}: {error}\n{advice}") from None
+    spec = CORPORA[name]
+    folders = dataset_folders("text")
+    hint = f"put {spec.file} into {folders[-1]}, or set WORKINGS_DATA to a folder with text/ in it"
+    return locate_file(name, spec.file, folders, spec.mirrors, hint=hint)
 
 
 def _read_python_source() -> Iterator[str]:
-    """The standard library's modules, up to a limit."""
+    """Yield the lines of the standard library's modules, up to the limit."""
     for text in _limit_characters(_iter_stdlib_sources()):
         yield from text.splitlines(keepends=True)
 
 
 def _read_python_prose() -> Iterator[str]:
-    """What the standard library's modules say of themselves: their documentation strings."""
+    """Yield the lines of the standard library's docstrings, up to the limit."""
     for text in _collect_docstrings():
         yield from f"{text.strip()}\n\n".splitlines(keepends=True)
 
 
-@cache
-def _collect_docstrings() -> tuple[str, ...]:
-    """Parsed once: it takes seconds, and a text is read three times before it is learned from."""
-    return tuple(_limit_characters(_iter_docstrings()))
-
-
 def _repeat_hello() -> Iterator[str]:
-    """The notes' toy: four letters, of which the l is followed by two different ones."""
+    """Yield the toy corpus of the lectures: in "hello", l is followed by two different letters."""
     yield "hello" * 200
 
 
@@ -129,14 +110,20 @@ BUILTIN_CORPORA = {
 }
 
 
-def _iter_stdlib_sources() -> Iterator[str]:
-    """The sources, in an order that has nothing to do with their names: the end is like the rest.
+@cache
+def _collect_docstrings() -> tuple[str, ...]:
+    """Return the docstrings; cached, since parsing takes seconds and training reads them often."""
+    return tuple(_limit_characters(_iter_docstrings()))
 
-    Without tests, tables of characters, and what other people have installed.
+
+def _iter_stdlib_sources() -> Iterator[str]:
+    """Yield the modules' sources in an order by hash, so that the end is like the rest.
+
+    Tests, tables of characters and installed packages are left out.
     """
     library = Path(sysconfig.get_paths()["stdlib"])
-    found = (*library.glob("*.py"), *library.glob("[a-z]*/*.py"))
-    for path in sorted(found, key=lambda p: _hash_name(p.relative_to(library).as_posix())):
+    paths = (*library.glob("*.py"), *library.glob("[a-z]*/*.py"))
+    for path in sorted(paths, key=lambda p: _hash_name(p.relative_to(library).as_posix())):
         if path.parent.name in ("test", "site-packages", "encodings", "pydoc_data", "lib2to3"):
             continue
         try:
@@ -157,14 +144,15 @@ def _iter_docstrings() -> Iterator[str]:
             continue
         for node in ast.walk(tree):
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-            if isinstance(node, kinds) and (said := ast.get_docstring(node)):
-                yield said
+            if isinstance(node, kinds) and (docstring := ast.get_docstring(node)):
+                yield docstring
 
 
 def _limit_characters(texts: Iterable[str]) -> Iterator[str]:
-    left = MAX_BUILTIN_CHARACTERS
+    """Yield texts until `MAX_BUILTIN_CHARACTERS`; the last one is cut off there."""
+    remaining = MAX_BUILTIN_CHARACTERS
     for text in texts:
-        if left <= 0:
+        if remaining <= 0:
             return
-        yield text[:left]
-        left -= len(text)
+        yield text[:remaining]
+        remaining -= len(text)

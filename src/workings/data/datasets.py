@@ -1,131 +1,213 @@
-"""A set that needs no download: which language is this? From the names of emoji.
-
-The `emoji` package carries the name of every emoji in fourteen languages: some 25,000 short, real
-strings. An emoji is wholly in train, in validation or in test, together with those that differ from
-it in gender or direction only: a model cannot answer "männer mit hasenohren" by having learnt
-"frauen mit hasenohren". Skin tones are left out: they would repeat every name five times. So is a
-name that stands in several languages ("shorts" is English, German and Portuguese), since it has no
-right answer. Names are lower-cased, because only English ones have capitals.
-"""
+"""Labeled texts: named datasets, downloaded or built in, and the user's files and folders."""
 
 import gzip
 import json
-import os
 import re
-import sys
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from workings.data.archives import iter_members
-from workings.data.download import Mirror, ProgressCallback, download, matches_any_mirror
+from workings.data.cache import dataset_folders
+from workings.data.download import Mirror, ProgressCallback, locate_file
 from workings.data.readers import Example, decode_utf8, read_examples
-from workings.data.splits import Splits, hash_to_unit_interval, hold_out
-from workings.errors import UserError, did_you_mean, truncate
-from workings.io import check_inside, file_lock
-
-LANGUAGES = {
-    "ar": "Arabic",
-    "de": "German",
-    "en": "English",
-    "es": "Spanish",
-    "fa": "Persian",
-    "fr": "French",
-    "id": "Indonesian",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "pt": "Portuguese",
-    "ru": "Russian",
-    "tr": "Turkish",
-    "zh": "Chinese",
-}
-
-SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
-_GENDER_AND_DIRECTION = str.maketrans(
-    {
-        "\N{ZERO WIDTH JOINER}": None,
-        "\N{VARIATION SELECTOR-16}": None,
-        "\N{FEMALE SIGN}": None,
-        "\N{MALE SIGN}": None,
-        "\N{BLACK RIGHTWARDS ARROW}": None,
-        "\N{MAN}": "\N{ADULT}",
-        "\N{WOMAN}": "\N{ADULT}",
-    }
+from workings.data.splits import (
+    Splits,
+    check_split_fractions,
+    hash_to_unit_interval,
+    hold_out,
+    hold_out_missing_splits,
 )
-FULLY_QUALIFIED = 2  # the package's word for an emoji as one should write it
+from workings.errors import UserError, did_you_mean, truncate
+from workings.io import atomic_write, check_inside, file_lock
+
+SPLITS = ("train", "validation", "test")
+_VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 
 
-def load_emoji_languages() -> Splits:
-    """Make the set: names of emoji, each with the language that it is in.
+def list_datasets() -> tuple[str, ...]:
+    """Return the names of the datasets that `load_dataset` knows.
 
-    >>> splits = load_emoji_languages()
-    >>> len(splits.labels), Example("erstauntes gesicht", "German") in splits.train
-    (14, True)
+    >>> list_datasets()
+    ('emoji-languages', 'imdb', 'rt-polarity')
     """
-    parts: tuple[list[Example], list[Example], list[Example]] = ([], [], [])
-    for character, example in _collect_emoji_names():
-        drawn = hash_to_unit_interval(emoji_family(character))
-        parts[0 if drawn < 0.8 else 1 if drawn < 0.9 else 2].append(example)
-    return Splits("emoji-languages", *(tuple(part) for part in parts))
+    return tuple(sorted([*BUILTIN_DATASETS, *DATASETS]))
 
 
-def _collect_emoji_names() -> list[tuple[str, Example]]:
-    """Every emoji with its name in every language, one emoji after the other."""
-    package = import_emoji("emoji-languages")
-    package.config.load_language(list(LANGUAGES))
-    found: list[tuple[str, str, str]] = []
-    languages: defaultdict[str, set[str]] = defaultdict(set)
-    for character, data in sorted(package.EMOJI_DATA.items()):
-        if data["status"] > FULLY_QUALIFIED or SKIN_TONES & set(character):
+def load_dataset(
+    data: str | Path,
+    *,
+    validation: float = 0.1,
+    test: float = 0.1,
+    seed: int = 0,
+    format: str | None = None,  # noqa: A002 - the usual name
+    text: str = "text",
+    label: str | None = "label",
+    allow_download: bool = True,
+    progress: ProgressCallback | None = None,
+) -> Splits:
+    """Load a named dataset, a file or a folder, and hold out the splits that it does not have.
+
+    A folder has `train` and maybe `test` and `validation`, as files or sub-folders; or it has one
+    sub-folder per class. Missing splits are fractions of the training examples, held out label by
+    label; no text is in two splits, and the same `seed` holds out the same texts. A path that is
+    equal to the name of a dataset is written `./imdb`.
+    """
+    check_split_fractions(validation, test)
+    name = str(data)
+    if name in BUILTIN_DATASETS:
+        return BUILTIN_DATASETS[name]()
+    if name in DATASETS:
+        folder = locate_dataset(name, allow_download=allow_download, progress=progress)
+        splits = _read_named_splits(DATASETS[name], folder)
+    else:
+        path = Path(data)
+        if not path.exists():
+            suggestion = did_you_mean(name, list_datasets())
+            raise UserError(f"{name}: neither a file nor a named dataset: {suggestion}")
+        splits = {
+            split: tuple(
+                read_examples(
+                    split_path,
+                    format=format if split_path.is_file() else None,
+                    text=text,
+                    label=label,
+                )
+            )
+            for split, split_path in find_split_paths(path).items()
+        }
+
+    def hold_out_examples(
+        train: Sequence[Example], fractions: Mapping[str, float]
+    ) -> dict[str, list[Example]]:
+        held, rest = {}, list(train)
+        if "test" in fractions:
+            rest, held["test"] = hold_out(rest, fractions["test"], seed=seed)
+        if "validation" in fractions:
+            # The fraction is of all examples, some of which may be in test already.
+            fraction = fractions["validation"] * len(train) / len(rest) if rest else 0.0
+            rest, held["validation"] = hold_out(rest, fraction, seed=seed + 1)
+        return {"train": rest, **held}
+
+    complete = hold_out_missing_splits(splits, validation, test, hold_out_examples)
+    return Splits(name, *(tuple(complete[split]) for split in SPLITS))
+
+
+def _read_named_splits(spec: "DatasetSpec", folder: Path) -> dict[str, tuple[Example, ...]]:
+    """Read the splits of a downloaded dataset; one that is not split is all `train`."""
+    splits = {}
+    for split in spec.splits:
+        path = _find_split_file(folder, split)
+        assert path is not None
+        splits[split if split in SPLITS else "train"] = tuple(
+            read_examples(path, label_names=spec.labels)
+        )
+    return splits
+
+
+def find_split_paths(path: Path) -> dict[str, Path]:
+    """Return the splits of a folder; a file, or a folder of classes, is all `train`."""
+    if path.is_file():
+        return {"train": path}
+    paths: dict[str, Path] = {}
+    for split_path in sorted(path.iterdir()):
+        split = normalize_split_name(split_path.name.partition(".")[0])
+        if split not in SPLITS:
             continue
-        for code, language in LANGUAGES.items():
-            if code in data and (name := clean_emoji_name(data[code])):
-                found.append((character, name, language))
-                languages[name].add(language)
-    unique = {(n, l): (c, n, l) for c, n, l in reversed(found) if len(languages[n]) == 1}
-    return [(c, Example(n, l)) for c, n, l in reversed(unique.values())]
+        check_inside(split_path, path)
+        if split_path.is_dir() and not any(p.is_dir() for p in split_path.iterdir()):
+            continue  # a class whose name is that of a split
+        if split in paths:
+            both = f"{truncate(paths[split].name)} and {truncate(split_path.name)}"
+            raise UserError(f"{path}: both {both} are there: expected one {split} split")
+        paths[split] = split_path
+    return paths if "train" in paths else {"train": path}
 
 
-def clean_emoji_name(name: str) -> str:
-    """Write an emoji's name as people would.
+def normalize_split_name(name: str) -> str:
+    """Return "validation" for all its usual names, and other names unchanged.
 
-    >>> clean_emoji_name(":grinning_face_with_big_eyes:")
-    'grinning face with big eyes'
+    >>> normalize_split_name("dev"), normalize_split_name("train")
+    ('validation', 'train')
     """
-    bare = unicodedata.normalize("NFC", name.strip(":").replace("_", " ").lower())
-    return " ".join(bare.split())
+    return "validation" if name in _VALIDATION_NAMES else name
 
 
-def emoji_family(character: str) -> str:
-    """Name what an emoji has in common with its variants of gender and direction.
-
-    >>> emoji_family("👨‍🚀") == emoji_family("👩‍🚀") == emoji_family("🧑‍🚀") != emoji_family("👩‍🏫")
-    True
-    """
-    return character.translate(_GENDER_AND_DIRECTION)
-
-
-def import_emoji(dataset: str) -> ModuleType:
-    """Import the package that the set of this name is made from."""
+def locate_dataset(
+    name: str, *, allow_download: bool = True, progress: ProgressCallback | None = None
+) -> Path:
+    """Return the folder of a named dataset; download it if it is not on this machine."""
+    if name not in DATASETS:
+        raise UserError(f"{name}: no dataset of this name: {did_you_mean(name, DATASETS)}")
+    spec = DATASETS[name]
+    folders = dataset_folders(name)
+    for folder in folders:
+        if _is_complete(spec, folder):
+            return folder
+    cache = folders[-1]
     try:
-        import emoji
-    except ModuleNotFoundError:
-        raise UserError(f'{dataset} needs emoji: pip install "workings[data]"') from None
-    return emoji
+        cache.mkdir(parents=True, exist_ok=True)
+        with file_lock(cache / ".lock"):
+            if not _is_complete(spec, cache):  # another process may have prepared it meanwhile
+                _prepare_dataset(spec, folders, allow_download, progress)
+    except OSError as error:
+        hint = _manual_download_hint(spec, cache)
+        raise UserError(f"{cache}: {error.strerror}\n{hint}") from None
+    return cache
+
+
+def _prepare_dataset(
+    spec: "DatasetSpec",
+    folders: Sequence[Path],
+    allow_download: bool,
+    progress: ProgressCallback | None,
+) -> None:
+    """Write the splits into the cache, from the archive in one of the folders or a download."""
+    cache = folders[-1]
+    was_there = (cache / spec.archive).exists()
+    archive = locate_file(
+        spec.name,
+        spec.archive,
+        folders,
+        spec.mirrors,
+        hint=_manual_download_hint(spec, cache),
+        verify=True,
+        allow_download=allow_download,
+        progress=progress,
+    )
+    spec.prepare(archive, cache)
+    if archive.parent == cache and not was_there:
+        archive.unlink()
+
+
+def _is_complete(spec: "DatasetSpec", folder: Path) -> bool:
+    return all(_find_split_file(folder, split) for split in spec.splits)
+
+
+def _find_split_file(folder: Path, split: str) -> Path | None:
+    paths = (folder / f"{split}{suffix}" for suffix in (".jsonl.gz", ".jsonl"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _manual_download_hint(spec: "DatasetSpec", cache: Path) -> str:
+    files = " and ".join(f"{split}.jsonl.gz" for split in spec.splits)
+    return (
+        f"put {spec.archive}, from {spec.homepage}, into {cache}\n"
+        f"or set WORKINGS_DATA to a folder with {spec.name}/ that has {files} "
+        f"(one JSON object per line, with text and label)"
+    )
 
 
 PrepareFunction = Callable[[Path, Path], None]
-_SENTIMENT_LABELS = {"0": "negative", "1": "positive"}
 
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A published set: its home, its archive there, and its files once they are prepared."""
+    """A published dataset: its home page, its archive, and its splits."""
 
     name: str
     description: str
@@ -134,67 +216,62 @@ class DatasetSpec:
     archive: str
     mirrors: tuple[Mirror, ...]
     prepare: PrepareFunction
-    """Writes the parts into a folder, `PART.jsonl.gz` each, from the archive."""
+    """Writes `SPLIT.jsonl.gz` for each split into a folder, from the archive."""
     labels: Mapping[str, str]
-    """The names of the labels, by how the files write them."""
+    """The names of the labels, by their values in the files."""
 
 
 def _prepare_imdb(archive: Path, folder: Path) -> None:
     reviews: dict[str, dict[tuple[str, int], dict[str, Any]]] = {"train": {}, "test": {}}
     for member in iter_members(archive):
-        found = re.fullmatch(r"aclImdb/(train|test)/(neg|pos)/(\d+)_(\d+)\.txt", member.name)
-        if found:
-            part, side, number, rating = found.groups()
+        match = re.fullmatch(r"aclImdb/(train|test)/(neg|pos)/(\d+)_(\d+)\.txt", member.name)
+        if match:
+            split, side, number, rating = match.groups()
             text = decode_utf8(member.read(), f"{archive}: {member.name}")
-            reviews[part][side, int(number)] = {
+            reviews[split][side, int(number)] = {
                 "id": f"{side}/{number}_{rating}",
                 "label": int(side == "pos"),
                 "rating": int(rating),
                 "text": text,
             }
-    for part, records in reviews.items():
-        _write_jsonl_gz(
-            folder / f"{part}.jsonl.gz", (records[key] for key in sorted(records)), archive
-        )
+    for split, records in reviews.items():
+        path = folder / f"{split}.jsonl.gz"
+        _write_jsonl_gz(path, (records[key] for key in sorted(records)), archive)
 
 
 def _prepare_rt_polarity(archive: Path, folder: Path) -> None:
-    sides = {}
+    lines_by_side = {}
     for member in iter_members(archive):
         side = member.name.rpartition(".")[2]
         if member.name.rpartition("/")[2] in ("rt-polarity.pos", "rt-polarity.neg"):
-            sides[side] = member.read().decode("cp1252", "replace").splitlines()
+            lines_by_side[side] = member.read().decode("cp1252", "replace").splitlines()
     records = (
         {"label": int(side == "pos"), "text": line.strip()}
         for side in ("pos", "neg")
-        for line in sides.get(side, ())
+        for line in lines_by_side.get(side, ())
         if line.strip()
     )
     _write_jsonl_gz(folder / "mr.jsonl.gz", records, archive)
 
 
 def _write_jsonl_gz(path: Path, records: Iterable[dict[str, Any]], archive: Path) -> None:
-    """Write JSON lines, gzip'd, the same bytes whenever it is done."""
-    part = path.with_name(f"{path.name}.part")
-    count = 0
-    with part.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-        for line in _encode_json_lines(records):
-            packed.write(line)
-            count += 1
-    if not count:
-        part.unlink()
-        raise UserError(f"{archive}: holds nothing for {path.name}")
-    part.replace(path)
+    """Write gzipped JSON lines, without a time stamp: the same records give the same bytes."""
+    is_empty = True
+    with (
+        atomic_write(path) as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed,
+    ):
+        for record in records:
+            compressed.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            is_empty = False
+        if is_empty:
+            raise UserError(f"{archive}: the archive has no texts for {path.name}")
 
 
-def _encode_json_lines(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    for record in records:
-        yield json.dumps(record, ensure_ascii=False).encode() + b"\n"
-
-
+_SENTIMENT_LABELS = {"0": "negative", "1": "positive"}
 DATASETS = {
-    s.name: s
-    for s in (
+    spec.name: spec
+    for spec in (
         DatasetSpec(
             name="imdb",
             description="50,000 film reviews, positive or negative, half of them for the test",
@@ -202,7 +279,7 @@ DATASETS = {
             splits=("train", "test"),
             archive="aclImdb_v1.tar.gz",
             mirrors=(
-                # The home publishes no digest; two widely used libraries state this one.
+                # The home page publishes no digest; two widely used libraries state this one.
                 Mirror(
                     "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
                     size=84_125_825,
@@ -219,7 +296,7 @@ DATASETS = {
             splits=("mr",),
             archive="rt-polaritydata.tar.gz",
             mirrors=(
-                # The archive's home publishes no digest: these are the ones that users of the two
+                # The home page publishes no digest: these are the ones that users of the two
                 # copies have published, an MD5 of the first and a SHA-256 of the second.
                 Mirror(
                     "https://www.cs.cornell.edu/people/pabo/movie-review-data/rt-polaritydata.tar.gz",
@@ -239,198 +316,108 @@ DATASETS = {
 }
 
 
+# The emoji package has the name of every emoji in fourteen languages: about 25,000 short texts.
+# An emoji is in one split only, together with its variants of gender and direction: a model cannot
+# classify "männer mit hasenohren" because it has seen "frauen mit hasenohren". Skin tones are left
+# out, which would repeat every name five times, and so are names that several languages share
+# ("shorts" is English, German and Portuguese), which have no correct label. Names are lowercased,
+# because only the English ones have capitals.
+LANGUAGES = {
+    "ar": "Arabic",
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fa": "Persian",
+    "fr": "French",
+    "id": "Indonesian",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "pt": "Portuguese",
+    "ru": "Russian",
+    "tr": "Turkish",
+    "zh": "Chinese",
+}
+SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
+FULLY_QUALIFIED = 2  # the package's status of an emoji in its recommended form
+_GENDER_AND_DIRECTION = str.maketrans(
+    {
+        "\N{ZERO WIDTH JOINER}": None,
+        "\N{VARIATION SELECTOR-16}": None,
+        "\N{FEMALE SIGN}": None,
+        "\N{MALE SIGN}": None,
+        "\N{BLACK RIGHTWARDS ARROW}": None,
+        "\N{MAN}": "\N{ADULT}",
+        "\N{WOMAN}": "\N{ADULT}",
+    }
+)
+
+
+def load_emoji_languages() -> Splits:
+    """Build the dataset of emoji names, labeled with their language.
+
+    >>> splits = load_emoji_languages()
+    >>> len(splits.labels), Example("erstauntes gesicht", "German") in splits.train
+    (14, True)
+    """
+    train: list[Example] = []
+    validation: list[Example] = []
+    test: list[Example] = []
+    for character, example in _collect_emoji_names():
+        fraction = hash_to_unit_interval(emoji_family(character))
+        split = train if fraction < 0.8 else validation if fraction < 0.9 else test
+        split.append(example)
+    return Splits("emoji-languages", tuple(train), tuple(validation), tuple(test))
+
+
 BUILTIN_DATASETS: dict[str, Callable[[], Splits]] = {"emoji-languages": load_emoji_languages}
 
-_VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 
-
-def list_datasets() -> tuple[str, ...]:
-    """Name the sets that `load_set` knows.
-
-    >>> list_datasets()
-    ('emoji-languages', 'imdb', 'rt-polarity')
-    """
-    return tuple(sorted([*BUILTIN_DATASETS, *DATASETS]))
-
-
-def load_dataset(
-    data: str | Path,
-    *,
-    validation: float = 0.1,
-    test: float = 0.1,
-    seed: int = 0,
-    format: str | None = None,  # noqa: A002 - the word that people look for
-    text: str = "text",
-    label: str | None = "label",
-    allow_download: bool = True,
-    progress: ProgressCallback | None = None,
-) -> Splits:
-    """Load a named set, a file, or a folder, and hold out what it does not hold out itself.
-
-    A folder may have `train` and `test` (and `validation`) as files or sub-folders; or it is a
-    class a sub-folder. Shares of the training examples are held out, label by label and never a
-    text on both sides, for the parts that are not there; the same `seed` holds out the same texts.
-    A path that is spelt like a named set is written `./imdb`.
-    """
-    if min(validation, test) < 0 or validation + test >= 1:
-        raise UserError(f"validation = {validation}, test = {test}: nothing is left to train on")
-    if str(data) in BUILTIN_DATASETS:
-        return BUILTIN_DATASETS[str(data)]()
-    if str(data) in DATASETS:
-        chosen = DATASETS[str(data)]
-        folder = locate_dataset(chosen.name, allow_download=allow_download, progress=progress)
-        parts = {part: _read_named_split(chosen, folder, part) for part in chosen.splits}
-        return _make_splits(chosen.name, parts, validation, test, seed)
-    path = Path(data)
-    if not path.exists():
-        known = list_datasets()
-        raise UserError(f"{data}: neither a file nor a named set: {did_you_mean(str(data), known)}")
-    parts = {
-        part: tuple(
-            read_examples(place, format=format if place.is_file() else None, text=text, label=label)
-        )
-        for part, place in find_split_paths(path).items()
-    }
-    return _make_splits(str(data), parts, validation, test, seed)
-
-
-def _make_splits(
-    name: str,
-    examples_by_split: Mapping[str, tuple[Example, ...]],
-    validation: float,
-    test: float,
-    seed: int,
-) -> Splits:
-    train: list[Example] = list(
-        examples_by_split["train"]
-        if "train" in examples_by_split
-        else next(iter(examples_by_split.values()))
-    )
-    tested: list[Example] = list(examples_by_split.get("test", ()))
-    valid: list[Example] = list(examples_by_split.get("validation", ()))
-    whole = len(train)
-    if "test" not in examples_by_split:
-        train, tested = hold_out(train, test, seed=seed)
-    if "validation" not in examples_by_split:
-        # A share of the whole, which the test examples may have left already.
-        share = validation * whole / len(train) if len(train) else 0.0
-        train, valid = hold_out(train, share, seed=seed + 1)
-    return Splits(name, tuple(train), tuple(valid), tuple(tested))
-
-
-def _read_named_split(spec: DatasetSpec, folder: Path, split: str) -> tuple[Example, ...]:
-    place = _find_split_file(folder, split)
-    assert place is not None
-    return tuple(read_examples(place, label_names=spec.labels))
-
-
-def find_split_paths(path: Path) -> dict[str, Path]:
-    """Find the parts that a folder holds; a file, or a folder of classes, is all `train`."""
-    if path.is_file():
-        return {"train": path}
-    found: dict[str, Path] = {}
-    for place in sorted(path.iterdir()):
-        part = normalize_split_name(place.name.partition(".")[0])
-        if part not in ("train", "validation", "test"):
+def _collect_emoji_names() -> list[tuple[str, Example]]:
+    """Return every emoji with its name in every language, in the order of the emoji."""
+    package = import_emoji("emoji-languages")
+    package.config.load_language(list(LANGUAGES))
+    names: list[tuple[str, str, str]] = []
+    languages_by_name: defaultdict[str, set[str]] = defaultdict(set)
+    for character, data in sorted(package.EMOJI_DATA.items()):
+        if data["status"] > FULLY_QUALIFIED or SKIN_TONES & set(character):
             continue
-        check_inside(place, path)
-        if place.is_dir() and not any(p.is_dir() for p in place.iterdir()):
-            continue  # a class that happens to have such a name
-        if part in found:
-            both = f"{truncate(found[part].name)} and {truncate(place.name)}"
-            raise UserError(f"{path}: both {both}: which one?")
-        found[part] = place
-    return found if "train" in found else {"train": path}
+        for code, language in LANGUAGES.items():
+            if code in data and (name := clean_emoji_name(data[code])):
+                names.append((character, name, language))
+                languages_by_name[name].add(language)
+    # Of emoji with the same name the first one remains.
+    unique = {
+        (name, language): (character, Example(name, language))
+        for character, name, language in reversed(names)
+        if len(languages_by_name[name]) == 1
+    }
+    return list(reversed(unique.values()))
 
 
-def normalize_split_name(stem: str) -> str:
-    """Tell the part of a set that files of this name hold; validation has many names.
+def clean_emoji_name(name: str) -> str:
+    """Return an emoji's name as text.
 
-    >>> normalize_split_name("dev"), normalize_split_name("train")
-    ('validation', 'train')
+    >>> clean_emoji_name(":grinning_face_with_big_eyes:")
+    'grinning face with big eyes'
     """
-    return "validation" if stem in _VALIDATION_NAMES else stem
+    words = unicodedata.normalize("NFC", name.strip(":").replace("_", " ").lower())
+    return " ".join(words.split())
 
 
-def locate_dataset(
-    name: str, *, allow_download: bool = True, progress: ProgressCallback | None = None
-) -> Path:
-    """Find the folder of a named set, downloading it first where need be and `fetch` allows."""
-    if name not in DATASETS:
-        raise UserError(f"{name}: no named set that is downloaded: {did_you_mean(name, DATASETS)}")
-    chosen = DATASETS[name]
-    places = dataset_folders(name)
-    cache = places[-1]
-    for place in places:
-        if _is_complete(chosen, place):
-            return place
+def emoji_family(character: str) -> str:
+    """Return a key that is the same for an emoji's variants of gender and direction.
+
+    >>> emoji_family("👨‍🚀") == emoji_family("👩‍🚀") == emoji_family("🧑‍🚀") != emoji_family("👩‍🏫")
+    True
+    """
+    return character.translate(_GENDER_AND_DIRECTION)
+
+
+def import_emoji(dataset: str) -> ModuleType:
+    """Import the emoji package, which the dataset needs."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with file_lock(cache / ".lock"):
-            if not _is_complete(chosen, cache):  # else another process was faster
-                _prepare_dataset(chosen, cache, places, allow_download, progress)
-    except OSError as error:
-        raise UserError(
-            f"{cache}: {error.strerror}\n{_manual_download_hint(chosen, cache)}"
-        ) from None
-    return cache
-
-
-def dataset_folders(name: str) -> list[Path]:
-    """List where a named set may be: under WORKINGS_DATA, if that is set, and in the cache."""
-    given = os.environ.get("WORKINGS_DATA")
-    return [*([Path(given) / name] if given else []), cache_folder() / "data" / name]
-
-
-def _prepare_dataset(
-    spec: DatasetSpec,
-    cache: Path,
-    folders: list[Path],
-    allow_download: bool,
-    progress: ProgressCallback | None,
-) -> None:
-    """Prepare a set from its archive: one that somebody put there, or else a fresh one."""
-    for place in folders:
-        if matches_any_mirror(place / spec.archive, spec.mirrors):
-            spec.prepare(place / spec.archive, cache)
-            return
-    if not allow_download:
-        raise UserError(f"{spec.name}: not on this machine\n{_manual_download_hint(spec, cache)}")
-    try:
-        archive = download(spec.mirrors, cache / spec.archive, progress=progress)
-    except UserError as error:
-        raise UserError(f"{spec.name}: {error}\n{_manual_download_hint(spec, cache)}") from None
-    spec.prepare(archive, cache)
-    archive.unlink()  # its texts now stand beside it
-
-
-def _is_complete(spec: DatasetSpec, folder: Path) -> bool:
-    return all(_find_split_file(folder, part) for part in spec.splits)
-
-
-def _find_split_file(folder: Path, split: str) -> Path | None:
-    return next(
-        (p for end in (".jsonl.gz", ".jsonl") if (p := folder / f"{split}{end}").is_file()), None
-    )
-
-
-def _manual_download_hint(spec: DatasetSpec, cache: Path) -> str:
-    files = " and ".join(f"{part}.jsonl.gz" for part in spec.splits)
-    return (
-        f"put {spec.archive}, from {spec.homepage}, into {cache}\n"
-        f"or set WORKINGS_DATA to a folder with {spec.name}/ in it that holds {files} "
-        f"(a JSON object a line: text, label)"
-    )
-
-
-def cache_folder() -> Path:
-    """Where the system wants programs to keep what they can get again."""
-    if sys.platform == "win32":
-        given = os.environ.get("LOCALAPPDATA")
-        return (Path(given) if given else Path.home() / "AppData" / "Local") / "workings" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "workings"
-    given = os.environ.get("XDG_CACHE_HOME")
-    # The standard says that a relative path is to be ignored.
-    base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
-    return base / "workings"
+        import emoji
+    except ModuleNotFoundError:
+        raise UserError(f'{dataset} needs emoji: pip install "workings[data]"') from None
+    return emoji

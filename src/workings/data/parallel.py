@@ -1,27 +1,22 @@
-"""Pairs that need no download: the names of emoji in one language, and in another.
-
-An emoji is wholly in train, in validation or in test, together with those that differ from it in
-gender, direction or skin tone only. Names with a skin tone are in train alone: five more copies of
-a person would count it six times in a score. Flags are left out: a country's name is known or it is
-not, and English does not say "flag".
-"""
+"""Sentence pairs: named datasets, built in or downloaded, and the user's files and folders."""
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workings.data.cache import dataset_folders
 from workings.data.datasets import (
     FULLY_QUALIFIED,
     LANGUAGES,
     SKIN_TONES,
+    SPLITS,
     clean_emoji_name,
-    dataset_folders,
     emoji_family,
     import_emoji,
     normalize_split_name,
 )
-from workings.data.download import Mirror, ProgressCallback, download
+from workings.data.download import Mirror, ProgressCallback, locate_file
 from workings.data.parallel_files import (
     SentencePair,
     find_parallel_splits,
@@ -37,81 +32,221 @@ from workings.data.parallel_splits import (
     filter_pairs,
     hold_out_pairs,
     pair_keys,
-    split_size,
 )
+from workings.data.splits import check_split_fractions, hold_out_missing_splits, split_size
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
+
+__all__ = [
+    "FilterStats",
+    "PairSplits",
+    "SentencePair",
+    "list_parallel_datasets",
+    "load_pair_split",
+    "load_pairs",
+    "load_test_pairs",
+]
 
 EMOJI_NAMES = "emoji-names"
 
-_FLAG = re.compile("[\U0001f1e6-\U0001f1ff\U000e0020-\U000e007f]")
-_REMOVE_SKIN_TONES = str.maketrans(dict.fromkeys(SKIN_TONES))
-_SKIN_TONE_NAME = re.compile(r" (?:medium-light|medium-dark|light|medium|dark) skin tone")
 
-GroupKeys = tuple[Hashable, ...]
+def list_parallel_datasets() -> tuple[str, ...]:
+    """Return the names of the datasets that `load_pairs` knows.
+
+    >>> list_parallel_datasets()
+    ('emoji-names', 'eng-fra', 'multi30k')
+    """
+    return tuple(sorted([EMOJI_NAMES, *PARALLEL_DATASETS]))
 
 
-def load_emoji_names(
-    source: str = "en",
-    target: str = "fr",
+def load_pairs(
+    data: str | Path,
     *,
+    source: str,
+    target: str,
     validation: float = 0.05,
     test: float = 0.05,
+    max_length: int = 100,
+    ratio: float = 3.0,
     seed: int = 0,
-) -> dict[str, list[SentencePair]]:
-    """Make the set: names of emoji in two languages, in parts.
+    allow_download: bool = True,
+    progress: ProgressCallback | None = None,
+) -> PairSplits:
+    """Load a named dataset, files or a folder; hold out missing splits, and filter train.
 
-    >>> parts = load_emoji_names("en", "fr")
-    >>> SentencePair("grinning face", "visage rieur") in sum(parts.values(), [])
-    True
+    `source` and `target` are languages of a named dataset; or columns (or keys) of a TSV, CSV or
+    JSONL file, by name, or by number from 1 if it has no header; or the suffixes of two parallel
+    files: "folder/train" with "de" and "en" is `folder/train.de` and `folder/train.en`, gzipped or
+    not. A folder has `train.*`, and may have `validation.*` and `test*.*`.
+
+    Pairs are left out of train if a side is empty or has more than `max_length` words, or if the
+    longer side has more than `ratio` times the words of the shorter one (which counts as three
+    words at least). The same `seed` holds out the same pairs, and no sentence of either language is
+    in two splits.
     """
-    plain, toned = _collect_name_pairs(source, target)
-    counts = (split_size(share, len(plain)) for share in (test, validation))
-    train, tested, valid = hold_out_pairs([*plain], *counts, seed=seed, keys=[*plain.values()])
-    held = {key for pair in (*tested, *valid) for key in plain[pair]}
-    train += [pair for pair, keys in toned.items() if held.isdisjoint(keys)]
-    return {"train": train, "validation": valid, "test": tested}
+    _check_options(source, target, validation, test, max_length, ratio)
+    name = str(data)
+    if name == EMOJI_NAMES:
+        splits = load_emoji_names(source, target, validation=validation, test=test, seed=seed)
+    elif name in PARALLEL_DATASETS:
+        spec = PARALLEL_DATASETS[name]
+        splits = {
+            split: spec.read(
+                split, source, target, allow_download=allow_download, progress=progress
+            )
+            for split in SPLITS
+            if split in spec.splits
+        }
+    else:
+        splits = _read_path(Path(data), source, target)
+
+    def hold_out(
+        train: Sequence[SentencePair], fractions: Mapping[str, float]
+    ) -> dict[str, list[SentencePair]]:
+        return _hold_out_splits(name, train, fractions, seed)
+
+    complete = hold_out_missing_splits(splits, validation, test, hold_out)
+    train, stats = filter_pairs(complete["train"], max_length, ratio)
+    if not train:
+        raise UserError(f"{truncate(name, 300)}: no pair is left to train on: {stats.describe()}")
+    return PairSplits(
+        name, tuple(train), tuple(complete["validation"]), tuple(complete["test"]), stats
+    )
 
 
-def _collect_name_pairs(
-    source: str, target: str
-) -> tuple[dict[SentencePair, GroupKeys], dict[SentencePair, GroupKeys]]:
-    """Every pair of names, without a skin tone and with one, with what it shares with others."""
-    for language in (source, target):
-        if language not in LANGUAGES:
-            told = f"no language {safe_repr(language)}: {did_you_mean(language, LANGUAGES)}"
-            raise UserError(f"{EMOJI_NAMES}: {told}")
-    package = import_emoji(EMOJI_NAMES)
-    package.config.load_language(["en", source, target])
-    found: tuple[dict[SentencePair, GroupKeys], dict[SentencePair, GroupKeys]] = ({}, {})
-    for character, data in sorted(package.EMOJI_DATA.items()):
-        if data["status"] > FULLY_QUALIFIED or _FLAG.search(character):
-            continue
-        pair = SentencePair(
-            clean_emoji_name(data.get(source, "")), clean_emoji_name(data.get(target, ""))
+def load_pair_split(
+    data: str | Path,
+    split: str,
+    *,
+    source: str,
+    target: str,
+    allow_download: bool = True,
+    progress: ProgressCallback | None = None,
+) -> tuple[SentencePair, ...]:
+    """Load one split, unfiltered: of a named dataset, or two parallel files of a folder.
+
+    `load_pair_split("multi30k", "test_2017_flickr", source="en", target="de")` is another test set.
+    """
+    name = str(data)
+    if name in PARALLEL_DATASETS:
+        spec = PARALLEL_DATASETS[name]
+        return tuple(
+            spec.read(split, source, target, allow_download=allow_download, progress=progress)
         )
-        if pair.source and pair.target:
-            bare = emoji_family(character.translate(_REMOVE_SKIN_TONES))
-            # Couples of two tones are spelt otherwise than those of none: their names tell.
-            name = _SKIN_TONE_NAME.sub("", clean_emoji_name(data["en"]))
-            some = found[bool(SKIN_TONES & set(character))]
-            some[pair] = (*some.get(pair, ()), *pair_keys(pair), ("family", bare), ("name", name))
-    return found
+    if not Path(data).is_dir():
+        suggestion = did_you_mean(name, PARALLEL_DATASETS)
+        raise UserError(
+            f"{truncate(name, 300)}: neither a folder nor a named dataset: {suggestion}"
+        )
+    return tuple(read_parallel_prefix(Path(data) / split, source, target))
+
+
+def load_test_pairs(
+    data: str | Path, *, source: str, target: str, allow_download: bool = True
+) -> tuple[SentencePair, ...]:
+    """Load pairs to test a translator on, unfiltered.
+
+    These are the test split of a named dataset or another one ("multi30k/test_2017_flickr"), the
+    test split of a folder, or all pairs of a file or of two parallel files.
+    """
+    name, _, split = str(data).partition("/")
+    is_path = split and find_side(Path(data), source)  # a folder with the name of a dataset
+    if name in PARALLEL_DATASETS and not is_path:
+        split = split or ("test" if "test" in PARALLEL_DATASETS[name].splits else "")
+        if split:
+            return load_pair_split(
+                name, split, source=source, target=target, allow_download=allow_download
+            )
+    if str(data) in list_parallel_datasets():  # hold out what a recipe with default settings would
+        return load_pairs(data, source=source, target=target, allow_download=allow_download).test
+    splits = _read_path(Path(data), source, target)
+    if "test" not in splits:
+        _check_is_not_training_folder(Path(data), source, target)
+    return tuple(splits.get("test", splits["train"]))
+
+
+def _check_options(
+    source: str, target: str, validation: float, test: float, max_length: int, ratio: float
+) -> None:
+    if source == target:
+        raise UserError(f"source and target are both {safe_repr(source)}: they must differ")
+    check_split_fractions(validation, test)
+    for name, value in (("max_length", max_length), ("ratio", ratio)):
+        if not value >= 1:
+            raise UserError(f"{name} = {value}: expected at least 1")
+
+
+def _read_path(path: Path, source: str, target: str) -> dict[str, list[SentencePair]]:
+    """Read the splits of a folder, or all pairs of a file or of two parallel files as train."""
+    sides = find_side(path, source), find_side(path, target)
+    if path.is_dir() and not all(sides):  # parallel files take precedence over a folder
+        return {
+            split: list(pairs)
+            for split, pairs in find_parallel_splits(path, source, target).items()
+        }
+    if any(sides):
+        return {"train": list(read_parallel_prefix(path, source, target))}
+    if path.is_file():
+        _check_not_one_side(path, source, target)
+        return {"train": list(read_columns(path, source, target))}
+    suggestion = did_you_mean(str(path), list_parallel_datasets())
+    files = truncate(f"{path.name}.{source} and {path.name}.{target}")
+    raise UserError(
+        f"{truncate(str(path), 300)}: no such file or folder, no {files}, and no named dataset: "
+        f"{suggestion}"
+    )
+
+
+def _check_is_not_training_folder(path: Path, source: str, target: str) -> None:
+    """Raise UserError for a folder that has a training split, but no test split."""
+    if not path.is_dir() or find_side(path, source) or find_side(path, target):
+        return
+    splits = {normalize_split_name(stem) for stem in list_parallel_stems(path, source, target)}
+    if not splits or "train" in splits:
+        files = truncate(f"test.{source} and test.{target}")
+        raise UserError(f"{truncate(str(path), 300)}: no test split: expected {files}, or test.tsv")
+
+
+def _check_not_one_side(path: Path, source: str, target: str) -> None:
+    """Raise UserError for a path of one of two parallel files."""
+    name = str(path).removesuffix(".gz")
+    for suffix in (source, target):
+        if name.endswith(f".{suffix}"):
+            prefix = name.removesuffix(f".{suffix}")
+            message = f"one of two parallel files: give {prefix}"
+            raise UserError(f"{truncate(str(path), 300)}: {truncate(message, 300)}")
+
+
+def _hold_out_splits(
+    name: str, train: Sequence[SentencePair], fractions: Mapping[str, float], seed: int
+) -> dict[str, list[SentencePair]]:
+    if len(train) <= len(fractions):
+        pairs = "one pair" if len(train) == 1 else f"{len(train)} pairs"
+        raise UserError(
+            f"{truncate(name, 300)}: only {pairs}: nothing is left to train on beside "
+            + " and ".join(fractions)
+        )
+    counts = [split_size(fraction, len(train)) for fraction in fractions.values()]
+    try:
+        rest, *held = hold_out_pairs(train, *counts, seed=seed)
+    except UserError as error:
+        raise UserError(f"{truncate(name, 300)}: {error}") from None
+    return {"train": rest, **dict(zip(fractions, held, strict=True))}
 
 
 @dataclass(frozen=True)
 class ParallelDatasetSpec:
-    """A published set of pairs: its home, its languages, its files there."""
+    """A published parallel corpus: its home page, languages, splits and files."""
 
     name: str
     description: str
     homepage: str
     languages: tuple[str, ...]
     splits: Mapping[str, str]
-    """The files of train, validation and test, as far as the set has them, and of further parts."""
+    """The file of each split, without its language: train, validation, test, and further ones."""
     file_per_language: bool = True
-    """A file a language, which its ending tells; else the languages are columns of one file."""
+    """Whether each language has a file, with its code as suffix; else languages are columns."""
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
-    """Where a file is to be had, if it can be downloaded as it is."""
+    """The mirror of each file that can be downloaded."""
 
     def read(
         self,
@@ -122,55 +257,48 @@ class ParallelDatasetSpec:
         allow_download: bool = True,
         progress: ProgressCallback | None = None,
     ) -> list[SentencePair]:
-        """Read a part in two languages, downloading it first where need be and `fetch` allows."""
+        """Read a split in two languages; download it if it is not on this machine."""
         for language in (source, target):
             if language not in self.languages:
-                raise UserError(
-                    f"{self.name}: no language {safe_repr(language)}: {did_you_mean(language, self.languages)}"
-                )
+                suggestion = did_you_mean(language, self.languages)
+                raise UserError(f"{self.name}: no language {safe_repr(language)}: {suggestion}")
         if split not in self.splits:
-            raise UserError(
-                f"{self.name}: no part {safe_repr(split)}: {did_you_mean(split, self.splits)}"
-            )
+            suggestion = did_you_mean(split, self.splits)
+            raise UserError(f"{self.name}: no split {safe_repr(split)}: {suggestion}")
         stem = self.splits[split]
         if self.file_per_language:
-            one, other = (
+            source_path, target_path = (
                 self._locate_file(f"{stem}.{language}", allow_download, progress)
                 for language in (source, target)
             )
-            return list(read_parallel(one, other))
+            return list(read_parallel(source_path, target_path))
         columns = (str(self.languages.index(language) + 1) for language in (source, target))
         return list(read_columns(self._locate_file(stem, allow_download, progress), *columns))
 
     def _locate_file(
         self, file: str, allow_download: bool, progress: ProgressCallback | None
     ) -> Path:
-        """Find a file: under WORKINGS_DATA, in the cache, or download it."""
         folders = dataset_folders(self.name)
-        for folder in folders:
-            for end in (".gz", ""):
-                if (folder / f"{file}{end}").is_file():
-                    return folder / f"{file}{end}"
-        if self.mirrors and file not in self.mirrors:
-            raise UserError(f"{self.name}: there is no {file}: not every part has every language")
-        kept = folders[-1]
-        advice = (
-            f"put {file}, gzip'd or not, from {self.homepage}, into {kept}\n"
-            f"or set WORKINGS_DATA to a folder with {self.name}/ in it that holds {file}"
+        hint = (
+            f"put {file}, gzipped or not, from {self.homepage}, into {folders[-1]}\n"
+            f"or set WORKINGS_DATA to a folder with {self.name}/ that has {file}"
         )
-        mirror = self.mirrors.get(file)
-        if mirror is None or not allow_download:
-            raise UserError(f"{self.name}: {file} is not on this machine\n{advice}")
-        try:
-            return download([mirror], kept / f"{file}.gz", progress=progress)
-        except UserError as error:
-            raise UserError(f"{self.name}: {error}\n{advice}") from None
-        except OSError as error:
-            raise UserError(f"{kept}: {error.strerror}\n{advice}") from None
+        if self.mirrors and file not in self.mirrors:
+            hint = "not every split is published in every language"
+        return locate_file(
+            self.name,
+            file,
+            folders,
+            [self.mirrors[file]] if file in self.mirrors else [],
+            hint=hint,
+            download_as=f"{file}.gz",
+            allow_download=allow_download,
+            progress=progress,
+        )
 
 
 _MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-# The home publishes no digests; these are the ones that torchtext stated for these addresses.
+# The home page publishes no digests; torchtext stated these for these addresses.
 _MULTI30K_FILES = (
     ("test_2016_flickr.cs", 22_572, "3104872229daa1bef3b401d44dd2220b"),
     ("test_2016_flickr.de", 22_890, "efd67d314d98489b716b145475101932"),
@@ -193,18 +321,18 @@ _MULTI30K_FILES = (
 )
 
 PARALLEL_DATASETS = {
-    s.name: s
-    for s in (
+    spec.name: spec
+    for spec in (
         ParallelDatasetSpec(
             name="multi30k",
-            description="31,014 descriptions of photographs in four languages, and three tests of them",
+            description="31,014 descriptions of photographs in four languages, and three test sets",
             homepage="https://github.com/multi30k/dataset (data/task1/raw)",
             languages=("cs", "de", "en", "fr"),
             splits={
                 "train": "train",
                 "validation": "val",
                 "test": "test_2016_flickr",
-                "test_2017_flickr": "test_2017_flickr",  # these two without Czech
+                "test_2017_flickr": "test_2017_flickr",  # these two have no Czech
                 "test_2017_mscoco": "test_2017_mscoco",
             },
             mirrors={
@@ -214,8 +342,8 @@ PARALLEL_DATASETS = {
         ),
         ParallelDatasetSpec(
             name="eng-fra",
-            description="167,130 short English sentences and French ones, by volunteers",
-            # It grows there from month to month, so that no digest holds for long.
+            description="167,130 short English sentences with French translations, by volunteers",
+            # It grows from month to month, so there is no lasting digest.
             homepage="https://www.manythings.org/anki/ (fra-eng.zip)",
             languages=("en", "fr"),
             splits={"train": "fra.txt"},
@@ -225,192 +353,69 @@ PARALLEL_DATASETS = {
 }
 
 
-__all__ = [
-    "FilterStats",
-    "PairSplits",
-    "SentencePair",
-    "list_parallel_datasets",
-    "load_pair_split",
-    "load_pairs",
-    "load_test_pairs",
-]
+# Names of emoji in two languages. An emoji is in one split only, together with its variants of
+# gender, direction and skin tone. Names with a skin tone are in train only: five copies of a person
+# would count six times in a score. Flags are left out: the name of a country cannot be inferred,
+# and English names do not say "flag".
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff\U000e0020-\U000e007f]")
+_REMOVE_SKIN_TONES = str.maketrans(dict.fromkeys(SKIN_TONES))
+_SKIN_TONE_NAME = re.compile(r" (?:medium-light|medium-dark|light|medium|dark) skin tone")
+
+GroupKeys = tuple[Hashable, ...]
 
 
-def list_parallel_datasets() -> tuple[str, ...]:
-    """Name the sets that `load_pairs` knows.
-
-    >>> list_parallel_datasets()
-    ('emoji-names', 'eng-fra', 'multi30k')
-    """
-    return tuple(sorted([EMOJI_NAMES, *PARALLEL_DATASETS]))
-
-
-def load_pairs(
-    data: str | Path,
+def load_emoji_names(
+    source: str = "en",
+    target: str = "fr",
     *,
-    source: str,
-    target: str,
     validation: float = 0.05,
     test: float = 0.05,
-    max_length: int = 100,
-    ratio: float = 3.0,
     seed: int = 0,
-    allow_download: bool = True,
-    progress: ProgressCallback | None = None,
-) -> PairSplits:
-    """Load a named set, files or a folder; hold out what is not held out, and clean train alone.
+) -> dict[str, list[SentencePair]]:
+    """Build the dataset of emoji names in two languages, by split.
 
-    `source` and `target` are languages of a named set; columns (or keys) of a TSV, CSV or JSONL
-    file, by name, or by number from 1 where it has no header; or else the endings of two parallel
-    files: "folder/train" with "de" and "en" is `folder/train.de` and `folder/train.en`, gzip'd or
-    not. A folder has `train.*`, and may have `validation.*` and `test*.*`. From train are left out:
-    empty sides, sides of more than `longest` words, and pairs of which one side has more than
-    `ratio` times the other's words, of which it has three at least. The same `seed` holds out the
-    same pairs, and no sentence of either language stands on both sides.
+    >>> splits = load_emoji_names("en", "fr")
+    >>> SentencePair("grinning face", "visage rieur") in sum(splits.values(), [])
+    True
     """
-    _check_options(source, target, validation, test, max_length, ratio)
-    name = str(data)
-    if name == EMOJI_NAMES:
-        parts = load_emoji_names(source, target, validation=validation, test=test, seed=seed)
-    elif name in PARALLEL_DATASETS:
-        chosen = PARALLEL_DATASETS[name]
-        parts = {
-            part: chosen.read(
-                part, source, target, allow_download=allow_download, progress=progress
+    plain, toned = _collect_name_pairs(source, target)
+    counts = (split_size(fraction, len(plain)) for fraction in (test, validation))
+    train, test_pairs, validation_pairs = hold_out_pairs(
+        [*plain], *counts, seed=seed, keys=[*plain.values()]
+    )
+    held_out_keys = {key for pair in (*test_pairs, *validation_pairs) for key in plain[pair]}
+    train += [pair for pair, keys in toned.items() if held_out_keys.isdisjoint(keys)]
+    return {"train": train, "validation": validation_pairs, "test": test_pairs}
+
+
+def _collect_name_pairs(
+    source: str, target: str
+) -> tuple[dict[SentencePair, GroupKeys], dict[SentencePair, GroupKeys]]:
+    """Return the pairs of names without and with a skin tone, and the keys that group them."""
+    for language in (source, target):
+        if language not in LANGUAGES:
+            suggestion = did_you_mean(language, LANGUAGES)
+            raise UserError(f"{EMOJI_NAMES}: no language {safe_repr(language)}: {suggestion}")
+    package = import_emoji(EMOJI_NAMES)
+    package.config.load_language(["en", source, target])
+    plain: dict[SentencePair, GroupKeys] = {}
+    toned: dict[SentencePair, GroupKeys] = {}
+    for character, data in sorted(package.EMOJI_DATA.items()):
+        if data["status"] > FULLY_QUALIFIED or _FLAG.search(character):
+            continue
+        pair = SentencePair(
+            clean_emoji_name(data.get(source, "")), clean_emoji_name(data.get(target, ""))
+        )
+        if pair.source and pair.target:
+            family = emoji_family(character.translate(_REMOVE_SKIN_TONES))
+            # Couples with two skin tones consist of other characters than those without: their
+            # names show that they belong together.
+            name = _SKIN_TONE_NAME.sub("", clean_emoji_name(data["en"]))
+            keys = toned if SKIN_TONES & set(character) else plain
+            keys[pair] = (
+                *keys.get(pair, ()),
+                *pair_keys(pair),
+                ("family", family),
+                ("name", name),
             )
-            for part in ("train", "validation", "test")
-            if part in chosen.splits
-        }
-    else:
-        parts = _read_path(Path(data), source, target)
-    held = _hold_out_missing_splits(name, parts, validation, test, seed)
-    train, cleaned = filter_pairs(held["train"], max_length, ratio)
-    if not train:
-        raise UserError(f"{truncate(name, 300)}: no pair is left to train on: {cleaned.describe()}")
-    return PairSplits(name, tuple(train), tuple(held["validation"]), tuple(held["test"]), cleaned)
-
-
-def load_pair_split(
-    data: str | Path,
-    split: str,
-    *,
-    source: str,
-    target: str,
-    allow_download: bool = True,
-    progress: ProgressCallback | None = None,
-) -> tuple[SentencePair, ...]:
-    """Load one part, as it stands: of a named set, or two parallel files of a folder.
-
-    `load_part("multi30k", "test_2017_flickr", source="en", target="de")` is another test.
-    """
-    if str(data) in PARALLEL_DATASETS:
-        chosen = PARALLEL_DATASETS[str(data)]
-        return tuple(
-            chosen.read(split, source, target, allow_download=allow_download, progress=progress)
-        )
-    if not Path(data).is_dir():
-        known = did_you_mean(str(data), PARALLEL_DATASETS)
-        raise UserError(f"{truncate(str(data), 300)}: neither a folder nor a named set: {known}")
-    return tuple(read_parallel_prefix(Path(data) / split, source, target))
-
-
-def load_test_pairs(
-    data: str | Path, *, source: str, target: str, allow_download: bool = True
-) -> tuple[SentencePair, ...]:
-    """Load what a translator is tested on, nothing left out.
-
-    A named set's test part, or another part of it ("multi30k/test_2017_flickr"); that of a folder;
-    or all pairs of a file, or of two that begin so.
-    """
-    name, _, part = str(data).partition("/")
-    of_a_folder = part and find_side(Path(data), source)  # one that is called as the set is
-    if (
-        name in PARALLEL_DATASETS
-        and (part or "test" in PARALLEL_DATASETS[name].splits)
-        and not of_a_folder
-    ):
-        return load_pair_split(
-            name, part or "test", source=source, target=target, allow_download=allow_download
-        )
-    if str(data) in list_parallel_datasets():  # what a recipe that says no more would hold out
-        return load_pairs(data, source=source, target=target, allow_download=allow_download).test
-    parts = _read_path(Path(data), source, target)
-    if "test" not in parts:
-        _check_has_test_split(Path(data), source, target)
-    return tuple(parts.get("test", parts["train"]))
-
-
-def _check_options(
-    source: str, target: str, validation: float, test: float, max_length: int, ratio: float
-) -> None:
-    if source == target:
-        raise UserError(f"source and target are both {safe_repr(source)}: they must be two")
-    if not (min(validation, test) >= 0 and validation + test < 1):
-        raise UserError(f"validation = {validation}, test = {test}: nothing is left to train on")
-    for name, value in (("max_length", max_length), ("ratio", ratio)):
-        if not value >= 1:
-            raise UserError(f"{name} = {value}: it must be at least 1")
-
-
-def _read_path(path: Path, source: str, target: str) -> dict[str, list[SentencePair]]:
-    """Read what a path leads to: a file with columns, a folder, or two files that begin so."""
-    sides = find_side(path, source), find_side(path, target)
-    if path.is_dir() and not all(sides):  # what bears the very name comes first
-        return {
-            part: list(some) for part, some in find_parallel_splits(path, source, target).items()
-        }
-    if any(sides):
-        return {"train": list(read_parallel_prefix(path, source, target))}
-    if path.is_file():
-        _check_not_one_side(path, source, target)
-        return {"train": list(read_columns(path, source, target))}
-    known = did_you_mean(str(path), list_parallel_datasets())
-    both = truncate(f"{path.name}.{source} and {path.name}.{target}")
-    told = f"no file, no folder, no {both}, and no named set: {known}"
-    raise UserError(f"{truncate(str(path), 300)}: {told}")
-
-
-def _check_has_test_split(path: Path, source: str, target: str) -> None:
-    """Refuse a folder that has a part to train on, but none to test on."""
-    if not path.is_dir() or find_side(path, source) or find_side(path, target):
-        return
-    found = {normalize_split_name(stem) for stem in list_parallel_stems(path, source, target)}
-    if not found or "train" in found:
-        both = truncate(f"test.{source} and test.{target}")
-        raise UserError(
-            f"{truncate(str(path), 300)}: nothing to test on: no {both}, and no test.tsv"
-        )
-
-
-def _check_not_one_side(path: Path, source: str, target: str) -> None:
-    bare = str(path).removesuffix(".gz")
-    for ending in (source, target):
-        if bare.endswith(f".{ending}"):
-            told = f"one side of two: give {bare.removesuffix(f'.{ending}')}"
-            raise UserError(f"{truncate(str(path), 300)}: {truncate(told, 300)}")
-
-
-def _hold_out_missing_splits(
-    name: str,
-    pairs_by_split: Mapping[str, Sequence[SentencePair]],
-    validation: float,
-    test: float,
-    seed: int,
-) -> dict[str, Sequence[SentencePair]]:
-    """Hold out of train the parts that are not there: shares of the whole of it."""
-    shares = {"test": test, "validation": validation}
-    missing = [part for part, share in shares.items() if share and part not in pairs_by_split]
-    whole = len(pairs_by_split["train"])
-    if whole <= len(missing):
-        only = "one pair only" if whole == 1 else f"{whole} pairs only"
-        beside = " and ".join(missing)
-        raise UserError(
-            f"{truncate(name, 300)}: {only}: nothing is left to train on beside {beside}"
-        )
-    counts = (split_size(shares[part], whole) for part in missing)
-    try:
-        train, *held = hold_out_pairs(pairs_by_split["train"], *counts, seed=seed)
-    except UserError as error:
-        raise UserError(f"{truncate(name, 300)}: {error}") from None
-    empty: dict[str, Sequence[SentencePair]] = {"validation": (), "test": ()}
-    return {**empty, **pairs_by_split, "train": train, **dict(zip(missing, held, strict=True))}
+    return plain, toned

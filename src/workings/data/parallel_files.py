@@ -1,4 +1,4 @@
-"""Pairs out of files: two parallel ones, a sentence a line, or two columns of one."""
+"""Readers of sentence pairs: two parallel files with one sentence per line, or two columns."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from workings.data.datasets import find_split_paths, normalize_split_name
+from workings.data.datasets import SPLITS, find_split_paths, normalize_split_name
 from workings.data.readers import (
     detect_format_by_name,
     get_text,
@@ -18,12 +18,12 @@ from workings.errors import UserError, truncate
 from workings.io import check_inside
 
 _LINE_BREAKS = re.compile(r"[^\S\r\n]*[\r\n]\s*")
-_NO_HEADER_HINT = '; if that is no header, give it one, or train by numbers: source = "1"'
+_NO_HEADER_HINT = '; if the file has no header, give columns by number: source = "1"'
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A sentence, and what it is in the other language."""
+    """A sentence and its translation."""
 
     source: str
     target: str
@@ -32,19 +32,20 @@ class SentencePair:
 def read_columns(path: Path, source: str, target: str) -> Iterator[SentencePair]:
     """Read two columns of a TSV or CSV file, or two keys of JSON lines.
 
-    Columns that are asked for by number, from 1, are those of a file without a header.
+    Columns given by number, from 1, are those of a file without a header.
     """
-    form = detect_format_by_name(path.name)
-    if form is None:
+    file_format = detect_format_by_name(path.name)
+    if file_format is None:
         raise UserError(
-            f"{source_name(path)}: its name tells no format: expected .tsv, .csv or .jsonl"
+            f"{source_name(path)}: unknown file name suffix: expected .tsv, .csv or .jsonl"
         )
-    form = "tsv" if form == "text" else form  # a line of plain text holds no pair, but a tab may
-    numbered = form != "jsonl" and _is_number(source) and _is_number(target)
-    advice = "" if numbered or form == "jsonl" else _NO_HEADER_HINT
-    for row in read_records(path, format=form, numbered_columns=numbered):
-        one, other = (get_text(row, column, advice) for column in (source, target))
-        yield SentencePair(_to_single_line(one), _to_single_line(other))
+    if file_format == "text":
+        file_format = "tsv"  # lines of plain text are pairs if a tab separates the sentences
+    is_numbered = file_format != "jsonl" and _is_number(source) and _is_number(target)
+    hint = "" if is_numbered or file_format == "jsonl" else _NO_HEADER_HINT
+    for record in read_records(path, format=file_format, numbered_columns=is_numbered):
+        texts = (get_text(record, column, hint) for column in (source, target))
+        yield SentencePair(*map(_to_single_line, texts))
 
 
 def _is_number(column: str) -> bool:
@@ -52,49 +53,48 @@ def _is_number(column: str) -> bool:
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[SentencePair]:
-    """Read two files whose lines belong together, the first with the first and so on."""
-    sides = read_lines(source), read_lines(target)
+    """Read two files in which equal line numbers are translations of each other."""
     counts = [0, 0]
-    for both in zip_longest(*sides):
-        counts = [number + (line is not None) for number, line in zip(counts, both, strict=True)]
+    for lines in zip_longest(read_lines(source), read_lines(target)):
+        counts = [n + (line is not None) for n, line in zip(counts, lines, strict=True)]
         if counts[0] == counts[1]:
-            (_, one), (_, other) = both
-            yield SentencePair(_to_single_line(one), _to_single_line(other))
+            (_, source_line), (_, target_line) = lines
+            yield SentencePair(_to_single_line(source_line), _to_single_line(target_line))
     if not all(counts):
         empty = target if counts[0] else source
-        raise UserError(f"{source_name(empty)}: empty: no sentences in it")
+        raise UserError(f"{source_name(empty)}: empty: no sentences")
     if counts[0] != counts[1]:
-        shorter, longer = sorted(zip(counts, (source, target), strict=True), key=lambda s: s[0])
+        (fewer, shorter), (more, longer) = sorted(zip(counts, (source, target), strict=True))
         raise UserError(
-            f"{source_name(longer[1])} has {longer[0]:,} lines, {source_name(shorter[1])} {shorter[0]:,}: "
-            f"line {shorter[0] + 1:,} has no partner"
+            f"{source_name(longer)} has {more:,} lines, {source_name(shorter)} has {fewer:,}: "
+            f"line {fewer + 1:,} has no translation"
         )
 
 
 def _to_single_line(text: str) -> str:
-    """Put a sentence onto one line; what it has inside it otherwise keeps."""
+    """Strip a sentence, and replace line breaks in it by spaces."""
     text = text.strip()
     return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text
 
 
 def find_side(prefix: Path, suffix: str) -> Path | None:
-    """Find one of two parallel files, gzip'd or not.
+    """Return the path of `PREFIX.SUFFIX`, gzipped or not, or None if there is no such file.
 
     >>> find_side(Path("nowhere/train"), "de") is None
     True
     """
-    places = (prefix.parent / f"{prefix.name}.{suffix}{packed}" for packed in ("", ".gz"))
-    return next((place for place in places if place.is_file()), None)
+    paths = (prefix.parent / f"{prefix.name}.{suffix}{gz}" for gz in ("", ".gz"))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def read_parallel_prefix(prefix: Path, source: str, target: str) -> Iterator[SentencePair]:
-    """Read `PREFIX.SOURCE` and `PREFIX.TARGET`, or say which of the two is missing."""
-    places = {ending: find_side(prefix, ending) for ending in (source, target)}
-    one, other = places.values()
-    if one is None or other is None:
-        missing = " and ".join(f"{prefix.name}.{e}" for e, place in places.items() if not place)
-        raise UserError(f"{truncate(str(prefix.parent), 300)}: no {truncate(missing)} in it")
-    return read_parallel(one, other)
+    """Read `PREFIX.SOURCE` and `PREFIX.TARGET`; raise UserError if one is missing."""
+    paths = {suffix: find_side(prefix, suffix) for suffix in (source, target)}
+    source_path, target_path = paths.values()
+    if source_path is None or target_path is None:
+        missing = " and ".join(f"{prefix.name}.{s}" for s, path in paths.items() if not path)
+        raise UserError(f"{truncate(str(prefix.parent), 300)}: no {truncate(missing)} there")
+    return read_parallel(source_path, target_path)
 
 
 def find_parallel_splits(
@@ -102,68 +102,72 @@ def find_parallel_splits(
 ) -> dict[str, Iterator[SentencePair]]:
     """Find train, validation and test in a folder: parallel files, or files with columns.
 
-    Where several parts begin with "test" and none is called just so, the first by name is taken.
+    If no file is named "test", the first by name that begins with "test" is taken.
     """
     stems = list_parallel_stems(folder, source, target)
-    found: dict[str, str] = {}
+    stem_of: dict[str, str] = {}
     for stem in stems:
-        part = normalize_split_name(stem)
-        if part == "validation" and part in found:
-            raise UserError(f"{folder}: both {found[part]}.* and {truncate(stem)}.*: which one?")
-        if part in ("train", "validation", "test"):
-            found[part] = stem
+        split = normalize_split_name(stem)
+        if split == "validation" and split in stem_of:
+            raise UserError(
+                f"{folder}: both {stem_of[split]}.* and {truncate(stem)}.* are there: "
+                "expected one validation split"
+            )
+        if split in SPLITS:
+            stem_of[split] = stem
         elif stem.startswith("test"):
-            found.setdefault("test", stem)
-    if "train" not in found and len(stems) == 1:
-        found = {"train": stems[0]}
-    if "train" in found:
-        parts = {
-            p: read_parallel_prefix(folder / stem, source, target) for p, stem in found.items()
+            stem_of.setdefault("test", stem)
+    if "train" not in stem_of and len(stems) == 1:
+        stem_of = {"train": stems[0]}
+    if "train" in stem_of:
+        splits = {
+            split: read_parallel_prefix(folder / stem, source, target)
+            for split, stem in stem_of.items()
         }
-        missing = {"validation", "test"} - set(parts)
-        return parts | _find_column_splits(folder, source, target, missing)
-    places = find_split_paths(folder)
-    if not places["train"].is_file():
-        both = truncate(f"train.{source} and train.{target}")
-        raise UserError(f"{folder}: expected {both} in it, or train.tsv, train.csv or train.jsonl")
-    return {part: read_columns(place, source, target) for part, place in places.items()}
+        missing = {"validation", "test"} - set(splits)
+        return splits | _find_column_splits(folder, source, target, missing)
+    paths = find_split_paths(folder)
+    if not paths["train"].is_file():
+        files = truncate(f"train.{source} and train.{target}")
+        raise UserError(f"{folder}: expected {files}, or train.tsv, train.csv or train.jsonl")
+    return {split: read_columns(path, source, target) for split, path in paths.items()}
 
 
 def _find_column_splits(
     folder: Path, source: str, target: str, missing: set[str]
 ) -> dict[str, Iterator[SentencePair]]:
-    """Find parts that are files with columns, and refuse one side of two: it would be passed over.
+    """Find missing splits that are files with columns; refuse one of two parallel files.
 
-    What else there is, the names of the pictures say, has nothing to do with the pairs.
+    Other files, for example the names of images, are ignored.
     """
-    found: dict[str, Iterator[SentencePair]] = {}
-    for place in sorted(folder.iterdir()):
-        stem, _, ending = place.name.removesuffix(".gz").partition(".")
-        part = "test" if stem.startswith("test") else normalize_split_name(stem)
-        if part not in missing or not place.is_file():
+    splits: dict[str, Iterator[SentencePair]] = {}
+    for path in sorted(folder.iterdir()):
+        stem, _, suffix = path.name.removesuffix(".gz").partition(".")
+        split = "test" if stem.startswith("test") else normalize_split_name(stem)
+        if split not in missing or not path.is_file():
             continue
-        if ending in (source, target):
-            other = target if ending == source else source
+        if suffix in (source, target):
+            other = target if suffix == source else source
             raise UserError(
-                f"{folder}: {truncate(place.name)}, but no {truncate(f'{stem}.{other}')}"
+                f"{folder}: {truncate(path.name)} is there, but no {truncate(f'{stem}.{other}')}"
             )
-        if ending in ("tsv", "csv", "jsonl") and normalize_split_name(stem) == part:
-            if part in found:
-                raise UserError(f"{folder}: more than one file for {part}: which one?")
-            check_inside(place, folder)
-            found[part] = read_columns(place, source, target)
-    return found
+        if suffix in ("tsv", "csv", "jsonl") and normalize_split_name(stem) == split:
+            if split in splits:
+                raise UserError(f"{folder}: more than one file for {split}: expected one")
+            check_inside(path, folder)
+            splits[split] = read_columns(path, source, target)
+    return splits
 
 
 def list_parallel_stems(folder: Path, source: str, target: str) -> list[str]:
-    """Name the files of a folder, without their endings, that are there in both languages."""
-    found: dict[str, None] = {}
-    for place in sorted(folder.iterdir()):
-        bare = place.name.removesuffix(".gz")
-        stem = bare.removesuffix(f".{source}")
-        other = find_side(folder / stem, target) if stem and stem != bare else None
-        if other and place.is_file():
-            check_inside(place, folder)
+    """Return the names, without suffix, of the files that are there in both languages."""
+    stems: dict[str, None] = {}
+    for path in sorted(folder.iterdir()):
+        name = path.name.removesuffix(".gz")
+        stem = name.removesuffix(f".{source}")
+        other = find_side(folder / stem, target) if stem and stem != name else None
+        if other and path.is_file():
+            check_inside(path, folder)
             check_inside(other, folder)
-            found[stem] = None
-    return list(found)
+            stems[stem] = None
+    return list(stems)

@@ -1,42 +1,345 @@
-"""Numbered lines of text out of a file or stream, gzip'd or not."""
+"""Readers of text files and streams, gzipped or not: lines, records and labeled examples."""
 
 import csv
 import gzip
 import io
 import json
 import math
-import re
 import zlib
 from codecs import getincrementaldecoder
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, cast
 
+from workings.data.unicode import find_surrogate
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
-from workings.io import check_inside
+from workings.io import check_inside, parse_json_object
 
+T = TypeVar("T")
 PathOrStream = str | Path | BinaryIO | io.BufferedIOBase
 
+FILE_FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
 MAX_LINE_BYTES = 64 * 2**20
-"""Bytes in a line, and in a text of a folder; a line is held in memory, a file never is."""
+"""Limit of a line, and of a text file in a folder. Lines are held in memory, files are not."""
 CHUNK_BYTES = 2**20
-"""Bytes of a very long line that are read at a time, where a text need not come in lines."""
+"""Longer lines are read in chunks by `read_text_chunks`."""
 FREE_EXPANSION_BYTES = 256 * 2**20
-"""Bytes that a gzip'd file may hold, however small it is."""
+"""Every gzipped file may hold this many bytes, however small it is."""
 MAX_EXPANSION_RATIO = 100
-"""Bytes that a gzip'd file may hold for each of its own beyond that. Prose reaches four."""
+"""Beyond that, a gzipped file may hold this many bytes per byte of its own. Prose reaches 4."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _UTF_16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_FORMAT_BY_SUFFIX = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".txt": "text",
+    ".text": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text and its label, if it has one."""
+
+    text: str
+    label: str | None = None
+
+
+class Record(NamedTuple):
+    """The fields of a record by name, and its location in the file, for error messages."""
+
+    location: str
+    fields: dict[str, Any]
+
+
+def read_examples(
+    source: PathOrStream,
+    *,
+    format: str | None = None,  # noqa: A002 - the usual name
+    text: str = "text",
+    label: str | None = "label",
+    columns: Sequence[str] | None = None,
+    label_names: Mapping[str, str] | None = None,
+) -> Iterator[Example]:
+    r"""Read examples; `text` and `label` are the columns (or keys) that hold them.
+
+    The format is detected from the file name unless it is given. `label=None` reads texts only.
+    `columns` names the columns of a CSV or TSV file without a header, and `label_names` renames
+    labels: `{"0": "negative"}`. A plain text file has one text per line and no labels; a folder has
+    one sub-folder per label, `folder/LABEL/*.txt`.
+
+    >>> import io
+    >>> file = io.BytesIO(b'text,label\n"Good, very good.",positive\nBad.,negative\n')
+    >>> for example in read_examples(file, format="csv"):
+    ...     print(example)
+    Example(text='Good, very good.', label='positive')
+    Example(text='Bad.', label='negative')
+    """
+    detected = detect_format(source, format)
+    if detected in ("text", "folder"):
+        text, label = "text", (label and "label") if detected == "folder" else None
+    return _to_examples(
+        read_records(source, format=detected, columns=columns), text, label, label_names or {}
+    )
+
+
+def _to_examples(
+    records: Iterator[Record], text: str, label: str | None, label_names: Mapping[str, str]
+) -> Iterator[Example]:
+    for record in records:
+        content = get_text(record, text)
+        if label is None:
+            yield Example(content)
+        else:
+            value = _get_label(record, label)
+            yield Example(content, label_names.get(value, value))
+
+
+def read_records(
+    source: PathOrStream,
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: Sequence[str] | None = None,
+    numbered_columns: bool = False,
+) -> Iterator[Record]:
+    r"""Read records with all their fields.
+
+    `columns` names the columns of a CSV or TSV file without a header; with `numbered_columns` they
+    are named by their numbers, from "1".
+
+    >>> import io
+    >>> pairs = io.BytesIO("bread\tpain\nwine\tvin\n".encode())
+    >>> [record.fields["fr"] for record in read_records(pairs, format="tsv", columns=("en", "fr"))]
+    ['pain', 'vin']
+    """
+    detected = detect_format(source, format)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        if path.is_dir() and detected != "folder":
+            raise UserError(f"{path} is a folder: expected a {detected} file")
+        if detected == "folder" and not path.is_dir():
+            raise UserError(f"{path} is a file: expected a folder")
+    if columns is not None and detected not in ("csv", "tsv"):
+        raise UserError(f"columns are for csv and tsv files, not for {detected}")
+    if detected == "csv":
+        records = _read_csv(source, columns, numbered_columns)
+    elif detected == "tsv":
+        records = _read_tsv(source, columns, numbered_columns)
+    elif detected == "jsonl":
+        records = _read_jsonl(source)
+    elif detected == "text":
+        records = _read_plain_text(source)
+    else:
+        records = _read_class_folder(source)
+    return _require_records(records, source)
+
+
+def _require_records(records: Iterator[Record], source: PathOrStream) -> Iterator[Record]:
+    """Yield all records; raise UserError if there is none."""
+    record = None
+    for record in records:
+        yield record
+    if record is None:
+        raise UserError(f"{source_name(source)}: empty: no examples")
+
+
+def detect_format(source: PathOrStream, format: str | None = None) -> str:  # noqa: A002
+    """Return the given format, or the one that the file name implies.
+
+    >>> detect_format("reviews.tsv.gz")
+    'tsv'
+    """
+    if format is not None:
+        if format not in FILE_FORMATS:
+            raise UserError(f"format = {format!r}: {did_you_mean(format, FILE_FORMATS)}")
+        return format
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        return "folder"
+    name = source_name(source)
+    detected = detect_format_by_name(name)
+    if detected is None:
+        formats = ", ".join(FILE_FORMATS)
+        raise UserError(f"{name}: unknown file name suffix: give the format, one of {formats}")
+    return detected
+
+
+def detect_format_by_name(name: str) -> str | None:
+    """Return the format that a file name's suffix implies, or None.
+
+    >>> detect_format_by_name("reviews.JSONL.gz"), detect_format_by_name("reviews.de")
+    ('jsonl', None)
+    """
+    path = Path(name.lower())
+    return _FORMAT_BY_SUFFIX.get(
+        path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    )
+
+
+def get_text(record: Record, column: str, hint: str = "") -> str:
+    """Return the text of a column; raise UserError with the column names and a hint otherwise.
+
+    >>> get_text(Record("a.csv, line 2", {"en": "bread"}), "en")
+    'bread'
+    """
+    value = record.fields.get(column)
+    if not isinstance(value, str):
+        value = _get_field(record, column, hint)
+        raise UserError(f"{record.location}: {column!r} is not text but {_short_json(value)}")
+    return value
+
+
+def _get_field(record: Record, column: str, hint: str = "") -> Any:
+    if column not in record.fields:
+        columns = truncate(", ".join(islice(record.fields, 20)), 200) or "none"
+        raise UserError(f"{record.location}: no column {column!r}: the columns are {columns}{hint}")
+    return record.fields[column]
+
+
+def _get_label(record: Record, column: str) -> str:
+    """Return a label: text, or a number or boolean of JSON written as text."""
+    value = _get_field(record, column)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    if not isinstance(value, str):
+        raise UserError(f"{record.location}: {column!r} is not a label but {_short_json(value)}")
+    if not value.strip():
+        raise UserError(f"{record.location}: {column!r} is empty: every example needs a label")
+    return value.strip()
+
+
+def _short_json(value: Any) -> str:
+    try:
+        return f"{json.dumps(value):.40}"
+    except RecursionError:
+        return "a deeply nested value"
+
+
+def _read_csv(
+    source: PathOrStream, columns: Sequence[str] | None, numbered_columns: bool
+) -> Iterator[Record]:
+    name = source_name(source)
+    # This limit is global in the csv module; it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    lines = (line for _, line in read_lines(source))
+    first = next(lines, None)
+    if first is None:
+        return
+    # Spreadsheets separate by semicolons where the comma is the decimal separator.
+    delimiter = ";" if ";" in first and "," not in first else ","
+    reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+    header = list(columns) if columns is not None else None
+    start = 1
+    try:
+        for values in reader:
+            location = f"{name}, line {start}"
+            start = reader.line_num + 1
+            if not values:
+                continue
+            if header is None:
+                header = _make_header(values, numbered_columns, location)
+                if not numbered_columns:
+                    continue
+            yield _make_record(header, values, location)
+    except csv.Error as error:
+        # An unclosed quote extends the record to the end of the file: name the record's first line.
+        raise UserError(f"{name}, line {start}: not CSV: {error}") from None
+
+
+def _read_tsv(
+    source: PathOrStream, columns: Sequence[str] | None, numbered_columns: bool
+) -> Iterator[Record]:
+    """Split lines at tabs. Quotes have no meaning: corpora in this format have unpaired ones."""
+    name, header = source_name(source), list(columns) if columns is not None else None
+    for number, line in read_lines(source):
+        if not (line := line.rstrip("\r\n")):
+            continue
+        location, values = f"{name}, line {number}", line.split("\t")
+        if header is None:
+            header = _make_header(values, numbered_columns, location)
+            if not numbered_columns:
+                continue
+        yield _make_record(header, values, location)
+
+
+def _make_header(values: list[str], numbered_columns: bool, location: str) -> list[str]:
+    """Return the column names: numbers from 1, or the fields of the first line."""
+    if numbered_columns:
+        return [str(i) for i in range(1, len(values) + 1)]
+    names = [value.strip() for value in values]
+    if len(set(names)) < len(names):
+        duplicate = next(name for name, count in Counter(names).items() if count > 1)
+        raise UserError(f"{location}: the header has the column {safe_repr(duplicate)} twice")
+    return names
+
+
+def _make_record(header: list[str], values: list[str], location: str) -> Record:
+    if len(values) != len(header):
+        raise UserError(f"{location}: {len(values)} fields, but {len(header)} columns")
+    return Record(location, dict(zip(header, values, strict=True)))
+
+
+def _read_jsonl(source: PathOrStream) -> Iterator[Record]:
+    name = source_name(source)
+    for number, line in read_lines(source):
+        if not line.strip():
+            continue
+        location = f"{name}, line {number}"
+        fields = parse_json_object(line, location)
+        if "\\u" in line:  # only an escape can be an unpaired surrogate
+            for key, value in fields.items():
+                if isinstance(value, str) and (surrogate := find_surrogate(value)):
+                    raise UserError(
+                        f"{location}: {safe_repr(key)} has an unpaired surrogate: {surrogate}"
+                    )
+        yield Record(location, fields)
+
+
+def _read_plain_text(source: PathOrStream) -> Iterator[Record]:
+    """Read one text per line; empty lines are empty texts, so that line numbers are kept."""
+    name = source_name(source)
+    for number, line in read_lines(source):
+        yield Record(f"{name}, line {number}", {"text": line.rstrip("\r\n")})
+
+
+def _read_class_folder(source: PathOrStream) -> Iterator[Record]:
+    if not isinstance(source, str | Path):
+        raise UserError(f"{source_name(source)}: expected the path of a folder, got a stream")
+    folder = Path(source)
+    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not classes:
+        raise UserError(f"{folder}: expected a sub-folder for each class: {folder}/LABEL/*.txt")
+    for class_folder in classes:
+        check_inside(class_folder, folder)
+        if find_surrogate(class_folder.name):
+            raise UserError(
+                f"{source_name(class_folder)}: the folder name is not UTF-8: rename it to the label"
+            )
+        files = sorted(p for p in class_folder.iterdir() if p.name.endswith((".txt", ".txt.gz")))
+        if not files:
+            raise UserError(f"{source_name(class_folder)}: no texts: expected *.txt files")
+        for file in files:
+            check_inside(file, folder)
+            # Editors end a file with a newline that is not part of the text.
+            text = read_full_text(file).rstrip("\r\n")
+            yield Record(source_name(file), {"text": text, "label": class_folder.name})
 
 
 def source_name(source: PathOrStream) -> str:
-    """What an error calls the source.
+    """Return the name of a file or stream for error messages.
 
     >>> source_name("reviews.csv")
     'reviews.csv'
@@ -46,10 +349,9 @@ def source_name(source: PathOrStream) -> str:
 
 
 def read_lines(source: PathOrStream) -> Iterator[tuple[int, str]]:
-    r"""Read line after line, counted from 1, without a byte order mark, each with its ending.
+    r"""Read lines with their line endings, numbered from 1, without a byte order mark.
 
-    Lines end where files end them, at a newline: other marks that Unicode takes for a line's end
-    may stand inside a review, and do.
+    Lines end at a newline only: other line separators of Unicode occur inside texts.
 
     >>> list(read_lines(io.BytesIO(b"one\ntwo\x85\n")))
     Traceback (most recent call last):
@@ -64,18 +366,40 @@ def read_lines(source: PathOrStream) -> Iterator[tuple[int, str]]:
             number += 1
             if len(raw) > MAX_LINE_BYTES:
                 raise UserError(f"{name}, line {number}: longer than {MAX_LINE_BYTES:,} bytes")
-            try:  # here rather than in `decoded`: a call a line is what reading costs
+            try:  # inlined from `decode_utf8`: a function call per line would dominate the time
                 line = raw.decode("utf-8")
             except UnicodeDecodeError:
                 line = decode_utf8(raw, f"{name}, line {number}", is_first_line=number == 1)
             if number == 1:
                 line = line.removeprefix("\ufeff")
-            if line:  # else the mark was all there is
+            if line:  # empty if the byte order mark is the whole file
                 yield number, line
 
 
+class ItemsUntilError(Generic[T]):
+    """An iterable that ends at a UserError, which is raised by `raise_error` afterwards.
+
+    A consumer that reads ahead in batches can so process all items before the error.
+    """
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = items
+        self._error: UserError | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        try:
+            yield from self._items
+        except UserError as error:
+            self._error = error
+
+    def raise_error(self) -> None:
+        """Raise the error at which the iteration ended, if there was one."""
+        if self._error is not None:
+            raise self._error
+
+
 def read_text_chunks(source: PathOrStream) -> Iterator[str]:
-    r"""Read a text in lines, or, where a line is very long, in parts of one.
+    r"""Read a text in lines; very long lines are split into chunks.
 
     >>> list(read_text_chunks(io.BytesIO(b"one\ntwo")))
     ['one\n', 'two']
@@ -88,11 +412,11 @@ def read_text_chunks(source: PathOrStream) -> Iterator[str]:
             try:
                 text = decoder.decode(raw, final=not raw)
             except UnicodeDecodeError as error:
-                at = f"{name}, line {number}"
+                location = f"{name}, line {number}"
                 if number == 1:
-                    decode_utf8(raw, at, is_first_line=True)  # which tells more
+                    decode_utf8(raw, location, is_first_line=True)  # its message is more specific
                 byte = error.object[error.start]
-                raise UserError(f"{at}: not UTF-8: byte 0x{byte:02x}") from None
+                raise UserError(f"{location}: not UTF-8: byte 0x{byte:02x}") from None
             if not raw:
                 return
             yield text.removeprefix("\ufeff") if number == 1 else text
@@ -100,29 +424,28 @@ def read_text_chunks(source: PathOrStream) -> Iterator[str]:
 
 
 def read_full_text(source: PathOrStream) -> str:
-    """Read everything as one text, without a byte order mark."""
+    """Read a file as one text, without a byte order mark."""
     name = source_name(source)
     with open_maybe_gzip(source) as stream:
         raw = stream.read(MAX_LINE_BYTES + 1)
     if len(raw) > MAX_LINE_BYTES:
-        raise UserError(f"{name}: longer than {MAX_LINE_BYTES:,} bytes: not one text")
+        raise UserError(f"{name}: longer than {MAX_LINE_BYTES:,} bytes: too long for one text")
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         number = raw.removeprefix(_BOM).count(b"\n", 0, error.start) + 1
         line = raw.split(b"\n")[number - 1]
-        return decode_utf8(
-            line, f"{name}, line {number}", is_first_line=number == 1
-        )  # says what is wrong
+        # Decoding the line raises the error message.
+        return decode_utf8(line, f"{name}, line {number}", is_first_line=number == 1)
 
 
 def decode_utf8(raw: bytes, location: str, *, is_first_line: bool = False) -> str:
-    """Read bytes as UTF-8, or say where they are not."""
+    """Decode UTF-8; raise UserError with location and column of an invalid byte."""
     try:
         return (raw.removeprefix(_BOM) if is_first_line else raw).decode("utf-8")
     except UnicodeDecodeError as error:
         if is_first_line and raw.startswith(_UTF_16_BOMS):
-            raise UserError(f"{location}: UTF-16: save it as UTF-8") from None
+            raise UserError(f"{location}: the file is UTF-16: save it as UTF-8") from None
         column = len(error.object[: error.start].decode("utf-8")) + 1
         byte = error.object[error.start]
         raise UserError(f"{location}: not UTF-8: byte 0x{byte:02x} in column {column}") from None
@@ -130,7 +453,7 @@ def decode_utf8(raw: bytes, location: str, *, is_first_line: bool = False) -> st
 
 @contextmanager
 def open_maybe_gzip(source: PathOrStream) -> Iterator[io.BufferedReader]:
-    """Open what may be gzip'd, which its first bytes tell and its name may not."""
+    """Open a file or stream, and decompress it if its first bytes are gzip's."""
     name = source_name(source)
     if not isinstance(source, str | Path):
         yield _decompress(cast(io.BufferedIOBase, source), name)
@@ -146,18 +469,17 @@ def open_maybe_gzip(source: PathOrStream) -> Iterator[io.BufferedReader]:
 
 
 def _decompress(stream: io.BufferedIOBase, name: str) -> io.BufferedReader:
-    seen = (
-        stream
-        if isinstance(stream, io.BufferedReader)
-        else io.BufferedReader(_CountingReader(stream))
-    )
-    if seen.peek(2)[:2] != _GZIP_MAGIC:
-        return seen
-    return io.BufferedReader(_GzipReader(seen, name), 2**18)
+    if isinstance(stream, io.BufferedReader):
+        buffered = stream
+    else:
+        buffered = io.BufferedReader(_CountingReader(stream))
+    if buffered.peek(2)[:2] != _GZIP_MAGIC:
+        return buffered
+    return io.BufferedReader(_GzipReader(buffered, name), 2**18)
 
 
 class _CountingReader(io.RawIOBase):
-    """Lends a stream to a reader that would otherwise close it, and counts what is read."""
+    """A raw stream that reads another one, counts bytes, and does not close it."""
 
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
@@ -178,348 +500,24 @@ class _CountingReader(io.RawIOBase):
 
 
 class _GzipReader(_CountingReader):
-    """What a gzip'd stream holds, up to the stated limits."""
+    """The decompressed content of a gzipped stream, up to the limits on expansion."""
 
     def __init__(self, stream: io.BufferedIOBase, name: str) -> None:
-        self._packed = _CountingReader(stream)
-        super().__init__(gzip.GzipFile(fileobj=self._packed, mode="rb"))
+        self._compressed = _CountingReader(stream)
+        super().__init__(gzip.GzipFile(fileobj=self._compressed, mode="rb"))
         self._name = name
 
     def read(self, size: int = -1, /) -> bytes:
         try:
             data = super().read(size)
         except EOFError:
-            raise UserError(f"{self._name}: the gzip'd file is cut short") from None
+            raise UserError(f"{self._name}: the gzipped file is truncated") from None
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{self._name}: the gzip'd file is damaged: {error}") from None
-        limit = FREE_EXPANSION_BYTES + MAX_EXPANSION_RATIO * self._packed.count
+            raise UserError(f"{self._name}: the gzipped file is damaged: {error}") from None
+        limit = FREE_EXPANSION_BYTES + MAX_EXPANSION_RATIO * self._compressed.count
         if self.count > limit:
             raise UserError(
-                f"{self._name}: holds more than {limit:,} bytes, {MAX_EXPANSION_RATIO} times its size: "
-                "unpack it first if that is right"
+                f"{self._name}: decompresses to more than {limit:,} bytes, over "
+                f"{MAX_EXPANSION_RATIO} times its size: decompress it first if that is intended"
             )
         return data
-
-
-FILE_FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_FORMAT_BY_SUFFIX = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".txt": "text",
-    ".text": "text",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A text, and the label that somebody gave it."""
-
-    text: str
-    label: str | None = None
-
-
-class Record(NamedTuple):
-    """A record of a file, its fields by name, and where it stands, for errors."""
-
-    location: str
-    fields: dict[str, Any]
-
-
-def read_examples(
-    source: PathOrStream,
-    *,
-    format: str | None = None,  # noqa: A002 - the word that people look for
-    text: str = "text",
-    label: str | None = "label",
-    columns: Sequence[str] | None = None,
-    label_names: Mapping[str, str] | None = None,
-) -> Iterator[Example]:
-    r"""Read examples; `text` and `label` name the columns (or keys) that hold them.
-
-    The format is told by the name's ending where it is not given. `label=None` reads texts alone.
-    `columns` names the columns of a CSV or TSV file that has no header, and `names` renames labels:
-    `{"0": "negative"}`. Plain text has a text a line and no labels; in a folder,
-    `folder/LABEL/*.txt`, the sub-folders are the labels.
-
-    >>> import io
-    >>> file = io.BytesIO(b'text,label\n"Good, very good.",positive\nBad.,negative\n')
-    >>> for example in read_examples(file, format="csv"):
-    ...     print(example)
-    Example(text='Good, very good.', label='positive')
-    Example(text='Bad.', label='negative')
-    """
-    chosen = detect_format(source, format)
-    if chosen in ("text", "folder"):
-        text, label = "text", (label and "label") if chosen == "folder" else None
-    return _to_examples(
-        read_records(source, format=chosen, columns=columns), text, label, label_names or {}
-    )
-
-
-def _to_examples(
-    records: Iterator[Record], text: str, label: str | None, label_names: Mapping[str, str]
-) -> Iterator[Example]:
-    for row in records:
-        content = get_text(row, text)
-        if label is None:
-            yield Example(content)
-        else:
-            given = _get_label(row, label)
-            yield Example(content, label_names.get(given, given))
-
-
-def get_text(record: Record, name: str, hint: str = "") -> str:
-    """Take the text of a column, or say that it is none, with advice on what columns there are.
-
-    >>> get_text(Record("a.csv, line 2", {"en": "bread"}), "en")
-    'bread'
-    """
-    content = record.fields.get(name)
-    if not isinstance(content, str):
-        _get_field(record, name, hint)  # which complains, if the column is not there at all
-        raise UserError(f"{record.location}: {name!r} is not text but {_short_json(content)}")
-    return content
-
-
-def _get_field(record: Record, name: str, hint: str = "") -> Any:
-    if name not in record.fields:
-        there = truncate(", ".join(islice(record.fields, 20)), 200) or "none"
-        raise UserError(f"{record.location}: no column {name!r}: there are {there}{hint}")
-    return record.fields[name]
-
-
-def _get_label(record: Record, column: str) -> str:
-    """Make a label of what JSON or CSV holds: text, a number, true or false."""
-    value = record.fields[column] if column in record.fields else _get_field(record, column)
-    where = record.location
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return str(value)
-    if not isinstance(value, str):
-        raise UserError(f"{where}: {column!r} is not a label but {_short_json(value)}")
-    if not value.strip():
-        raise UserError(f"{where}: {column!r} is empty: every example needs a label")
-    return value.strip()
-
-
-def _short_json(value: Any) -> str:
-    try:
-        return f"{json.dumps(value):.40}"
-    except RecursionError:
-        return "something deep"
-
-
-def detect_format(source: PathOrStream, format: str | None = None) -> str:  # noqa: A002
-    """Tell a source's format: as given, or else by its name.
-
-    >>> detect_format("reviews.tsv.gz")
-    'tsv'
-    """
-    name = source_name(source)
-    if format is not None:
-        if format not in FILE_FORMATS:
-            raise UserError(f"format = {format!r}: {did_you_mean(format, FILE_FORMATS)}")
-        return format
-    if isinstance(source, str | Path) and Path(source).is_dir():
-        return "folder"
-    guess = detect_format_by_name(name)
-    if guess is None:
-        raise UserError(f"{name}: its name tells no format: give one of {', '.join(FILE_FORMATS)}")
-    return guess
-
-
-def detect_format_by_name(name: str) -> str | None:
-    """Tell a format by a name's ending, if that tells one.
-
-    >>> detect_format_by_name("reviews.JSONL.gz"), detect_format_by_name("reviews.de")
-    ('jsonl', None)
-    """
-    path = Path(name.lower())
-    return _FORMAT_BY_SUFFIX.get(
-        path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    )
-
-
-def read_records(
-    source: PathOrStream,
-    *,
-    format: str | None = None,  # noqa: A002
-    columns: Sequence[str] | None = None,
-    numbered_columns: bool = False,
-) -> Iterator[Record]:
-    r"""Read records with all their fields, for those who want more than a text and a label.
-
-    A CSV or TSV file without a header has its columns named by `columns`, or by their numbers,
-    from "1", where it is `numbered`.
-
-    >>> import io
-    >>> pairs = io.BytesIO("bread\tpain\nwine\tvin\n".encode())
-    >>> [record.fields["fr"] for record in read_records(pairs, format="tsv", columns=("en", "fr"))]
-    ['pain', 'vin']
-    """
-    chosen = detect_format(source, format)
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if not path.exists():
-            raise UserError(f"{path}: no such file")
-        if path.is_dir() != (chosen == "folder"):
-            raise UserError(f"{path}: {'a' if path.is_dir() else 'no'} folder: not {chosen}")
-    if columns is not None and chosen not in ("csv", "tsv"):
-        raise UserError(f"columns are named in csv and tsv files, not in {chosen}")
-    if chosen == "csv":
-        return _require_records(_read_csv(source, columns, numbered_columns), source)
-    if chosen == "tsv":
-        return _require_records(_read_tsv(source, columns, numbered_columns), source)
-    if chosen == "jsonl":
-        return _require_records(_read_jsonl(source), source)
-    return _require_records(
-        _read_plain_text(source) if chosen == "text" else _read_class_folder(source), source
-    )
-
-
-def _require_records(records: Iterator[Record], source: PathOrStream) -> Iterator[Record]:
-    """Pass rows on, and complain where there is none."""
-    row = None
-    for row in records:
-        yield row
-    if row is None:
-        raise UserError(f"{source_name(source)}: empty: no examples in it")
-
-
-def _read_csv(
-    source: PathOrStream, columns: Sequence[str] | None, numbered_columns: bool
-) -> Iterator[Record]:
-    name = source_name(source)
-    # The limit is the csv module's own, for the whole process: it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    rest = read_lines(source)
-    first = next((line for _, line in rest), None)
-    if first is None:
-        return
-    # Spreadsheets write semicolons wherever the comma is the decimal mark.
-    delimiter = ";" if ";" in first and "," not in first else ","
-    reader = csv.reader(_chain_lines(first, rest), delimiter=delimiter, strict=True)
-    header = list(columns) if columns is not None else None
-    start = 1
-    try:
-        for values in reader:
-            where = f"{name}, line {start}"
-            start = reader.line_num + 1
-            if not values:
-                continue
-            if header is None:
-                header = (
-                    _number_columns(values) if numbered_columns else _check_header(values, where)
-                )
-                if not numbered_columns:
-                    continue
-            yield _make_record(header, values, where)
-    except csv.Error as error:
-        # An opening quote that nothing closes swallows the rest: the record's first line is named.
-        raise UserError(f"{name}, line {start}: not CSV: {error}") from None
-
-
-def _chain_lines(first: str, rest: Iterator[tuple[int, str]]) -> Iterator[str]:
-    yield first
-    for _, line in rest:
-        yield line
-
-
-def _read_tsv(
-    source: PathOrStream, columns: Sequence[str] | None, numbered_columns: bool
-) -> Iterator[Record]:
-    """Split lines at tabs. A quotation mark is one: corpora in this form hold unpaired ones."""
-    name, header = source_name(source), list(columns) if columns is not None else None
-    for number, line in read_lines(source):
-        if not (line := line.rstrip("\r\n")):
-            continue
-        where, values = f"{name}, line {number}", line.split("\t")
-        if header is None:
-            header = _number_columns(values) if numbered_columns else _check_header(values, where)
-            if not numbered_columns:
-                continue
-        yield _make_record(header, values, where)
-
-
-def _number_columns(values: list[str]) -> list[str]:
-    return [str(i) for i in range(1, len(values) + 1)]
-
-
-def _check_header(values: list[str], location: str) -> list[str]:
-    names = [value.strip() for value in values]
-    if len(set(names)) < len(names):
-        twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise UserError(f"{location}: the header names {safe_repr(twice)} twice")
-    return names
-
-
-def _make_record(header: list[str], values: list[str], location: str) -> Record:
-    if len(values) != len(header):
-        raise UserError(f"{location}: {len(values)} fields, but {len(header)} columns")
-    return Record(location, dict(zip(header, values, strict=True)))
-
-
-def _read_jsonl(source: PathOrStream) -> Iterator[Record]:
-    name = source_name(source)
-    for number, line in read_lines(source):
-        if not line.strip():
-            continue
-        where = f"{name}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: not JSON: {truncate(str(error))}") from None
-        if not isinstance(record, dict):
-            raise UserError(f"{where}: not a JSON object, one a line, but {_short_json(record)}")
-        if "\\u" in line:  # only an escape can smuggle in half a character
-            _check_no_surrogates(record, where)
-        yield Record(where, record)
-
-
-def _check_no_surrogates(record: dict[str, Any], location: str) -> None:
-    for key, value in record.items():
-        if isinstance(value, str):
-            try:
-                value.encode("utf-8")
-            except UnicodeEncodeError as error:
-                half = f"\\u{ord(value[error.start]):04x}"
-                raise UserError(
-                    f"{location}: {safe_repr(key)} holds half a character: {half}"
-                ) from None
-
-
-def _read_plain_text(source: PathOrStream) -> Iterator[Record]:
-    """Take each line for a text, an empty line for an empty one, so that none shifts."""
-    name = source_name(source)
-    for number, line in read_lines(source):
-        yield Record(f"{name}, line {number}", {"text": line.rstrip("\r\n")})
-
-
-def _read_class_folder(source: PathOrStream) -> Iterator[Record]:
-    if not isinstance(source, str | Path):
-        raise UserError(f"{source_name(source)}: a folder is read by its path")
-    folder = Path(source)
-    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    if not classes:
-        raise UserError(f"{folder}: expected a sub-folder for each class: {folder}/LABEL/*.txt")
-    for place in classes:
-        check_inside(place, folder)
-        if not place.name.isascii() and _SURROGATE.search(place.name):
-            raise UserError(f"{source_name(place)}: its name is not UTF-8: no name for a class")
-        files = sorted(p for p in place.iterdir() if p.name.endswith((".txt", ".txt.gz")))
-        if not files:
-            raise UserError(f"{source_name(place)}: a class without texts: expected *.txt in it")
-        for file in files:
-            check_inside(file, folder)
-            # Editors end a file with a newline that is no part of the text.
-            yield Record(
-                source_name(file),
-                {"text": read_full_text(file).rstrip("\r\n"), "label": place.name},
-            )

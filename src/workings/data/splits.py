@@ -1,17 +1,20 @@
-"""Train, validation and test: held out by the text itself, so that no text is on two sides."""
+"""Splits into train, validation and test, by a hash of the text: no text is in two of them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
+from typing import TypeVar
 
 from workings.data.readers import Example
 from workings.errors import UserError
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Splits:
-    """A set of examples, taken apart. Choices are made on `validation`, never on `test`."""
+    """Examples to train on, to validate on (and choose by), and to test on."""
 
     name: str
     train: tuple[Example, ...]
@@ -20,14 +23,14 @@ class Splits:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that the training examples have, in the order of the alphabet."""
+        """The labels of the training examples, in alphabetical order."""
         return tuple(sorted({e.label for e in self.train if e.label is not None}))
 
     @property
     def checksum(self) -> str:
-        """The SHA-256 of every text and label, part by part, in order."""
-        parts = (self.train, self.validation, self.test)
-        return compute_checksum(((e.text, e.label or "") for e in part) for part in parts)
+        """The SHA-256 of all texts and labels in their order."""
+        splits = (self.train, self.validation, self.test)
+        return compute_checksum(((e.text, e.label or "") for e in split) for split in splits)
 
     def __repr__(self) -> str:
         counts = (len(self.train), len(self.validation), len(self.test))
@@ -35,65 +38,100 @@ class Splits:
 
 
 def compute_checksum(splits: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Compute the SHA-256 of parts that are made of two texts each, in order."""
+    """Return the SHA-256 of splits that consist of pairs of texts, in their order."""
     digest = sha256()
-    for part in splits:
-        for both in part:
-            for given in both:
-                raw = given.encode("utf-8", "surrogatepass")
+    for split in splits:
+        for pair in split:
+            for text in pair:
+                raw = text.encode("utf-8", "surrogatepass")
                 digest.update(len(raw).to_bytes(8) + raw)
-        digest.update(b"\xff" * 8)  # longer than any text: the end of a part
+        digest.update(b"\xff" * 8)  # end of a split: no text has this length
     return digest.hexdigest()
 
 
 def hash_to_unit_interval(text: str, salt: str = "") -> float:
-    """Draw a number from [0, 1) for a text: always the same one for the same text and salt.
+    """Return a number in [0, 1) that depends on the text and the salt only.
 
-    >>> round(hash_to_unit_interval("We are learning AI"), 4), hash_to_unit_interval("a") == hash_to_unit_interval("a", salt="1")
-    (0.772, False)
+    >>> round(hash_to_unit_interval("We are learning AI"), 4)
+    0.772
+    >>> hash_to_unit_interval("a") == hash_to_unit_interval("a", salt="1")
+    False
     """
-    # Broken texts may hold halves of characters: they, too, have a number.
+    # Texts may have unpaired surrogates.
     raw = f"{salt}\0{text}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=8).digest()[:6]) / 2**48
+
+
+def check_split_fractions(validation: float, test: float) -> None:
+    """Raise UserError unless both fractions are at least 0 and leave something to train on."""
+    if not (min(validation, test) >= 0 and validation + test < 1):
+        raise UserError(
+            f"validation = {validation}, test = {test}: nothing is left to train on: "
+            "expected fractions of at least 0 with a sum below 1"
+        )
+
+
+def split_size(fraction: float, total: int) -> int:
+    """Return the size of a split: at least 1, unless the fraction is 0."""
+    return max(1, round(fraction * total)) if fraction else 0
+
+
+def hold_out_missing_splits(
+    splits: Mapping[str, Sequence[T]],
+    validation: float,
+    test: float,
+    hold_out: Callable[[Sequence[T], Mapping[str, float]], Mapping[str, Sequence[T]]],
+) -> dict[str, list[T]]:
+    """Return the splits, with those of test and validation that are missing held out of train.
+
+    `hold_out(train, fractions)` is called with the fractions of the missing splits, relative to
+    `train`, and returns these splits and what is left of `train`.
+    """
+    fractions = {"test": test, "validation": validation}
+    missing = {name: f for name, f in fractions.items() if f and name not in splits}
+    complete: dict[str, Sequence[T]] = {"train": (), "validation": (), "test": (), **splits}
+    if missing:
+        complete |= hold_out(complete["train"], missing)
+    return {name: list(items) for name, items in complete.items()}
 
 
 def hold_out(
     examples: Sequence[Example], fraction: float, *, seed: int = 0
 ) -> tuple[list[Example], list[Example]]:
-    """Keep most examples and hold out a share of every label: (kept, held out), in their order.
+    """Hold out a fraction of the examples of every label: (the rest, held out), in their order.
 
-    Which ones is a matter of their texts and the seed alone, not of their order. Copies of a text
-    go together, even where their labels differ, so a label's share may be off by a few copies.
+    The choice depends on the texts and the seed, not on the order. Copies of a text stay together
+    even if their labels differ, so the fraction of a label may be off by a few copies.
 
-    >>> kept, held = hold_out([Example(f"text {i}", "ab"[i % 2]) for i in range(100)], 0.1)
-    >>> len(kept), sorted(e.label for e in held)
+    >>> train, test = hold_out([Example(f"text {i}", "ab"[i % 2]) for i in range(100)], 0.1)
+    >>> len(train), sorted(e.label for e in test)
     (90, ['a', 'a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', 'b'])
     """
     if not 0 <= fraction < 1:
-        raise UserError(f"share = {fraction}: it must be at least 0 and below 1")
+        raise UserError(f"fraction = {fraction}: expected at least 0 and below 1")
     copies = Counter(e.text for e in examples)
-    stratum: dict[str, str] = {}
-    for example in examples:  # a text with two labels counts for one, whichever came first
+    label_of: dict[str, str] = {}
+    for example in examples:  # a text with several labels counts for the first by the alphabet
         label = example.label or ""
-        stratum[example.text] = min(label, stratum.get(example.text, label))
-    strata: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for text, label in stratum.items():
-        strata[label][text] = hash_to_unit_interval(text, str(seed))
-    chosen: set[str] = set()
-    for drawn in strata.values():
-        wanted = round(fraction * sum(copies[text] for text in drawn))
-        for text in sorted(drawn, key=lambda text: (drawn[text], text)):
-            if wanted <= 0:
+        label_of[example.text] = min(label, label_of.get(example.text, label))
+    hashes_by_label: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for text, label in label_of.items():
+        hashes_by_label[label][text] = hash_to_unit_interval(text, str(seed))
+    selected: set[str] = set()
+    for hashes in hashes_by_label.values():
+        remaining = round(fraction * sum(copies[text] for text in hashes))
+        for text in sorted(hashes, key=lambda text: (hashes[text], text)):
+            if remaining <= 0:
                 break
-            chosen.add(text)
-            wanted -= copies[text]
-    kept = [e for e in examples if e.text not in chosen]
-    return kept, [e for e in examples if e.text in chosen]
+            selected.add(text)
+            remaining -= copies[text]
+    rest = [e for e in examples if e.text not in selected]
+    return rest, [e for e in examples if e.text in selected]
 
 
 @dataclass(frozen=True)
 class TextOverlap:
-    """The texts that stand in two sets of examples, and where."""
+    """The texts that two sequences of examples have in common, and their indices."""
 
     texts: tuple[str, ...]
     first_indices: tuple[int, ...]
@@ -101,21 +139,20 @@ class TextOverlap:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.texts):,} texts stand in both: "
-            f"{len(self.first_indices):,} examples of the one, {len(self.second_indices):,} of the other"
+            f"{len(self.texts):,} texts in common: {len(self.first_indices):,} examples of the "
+            f"first set, {len(self.second_indices):,} of the second"
         )
 
 
 def find_text_overlap(first: Sequence[Example], second: Sequence[Example]) -> TextOverlap:
-    """Find the texts that stand in both, character for character.
+    """Find the texts that are in both sequences, compared character by character.
 
     >>> print(find_text_overlap([Example("a"), Example("b"), Example("a")], [Example("a")]))
-    1 texts stand in both: 2 examples of the one, 1 of the other
+    1 texts in common: 2 examples of the first set, 1 of the second
     """
-    both = {e.text for e in first} & {e.text for e in second}
-    texts = tuple(dict.fromkeys(e.text for e in second if e.text in both))
+    common = {e.text for e in first} & {e.text for e in second}
     return TextOverlap(
-        texts,
-        tuple(i for i, e in enumerate(first) if e.text in both),
-        tuple(i for i, e in enumerate(second) if e.text in both),
+        tuple(dict.fromkeys(e.text for e in second if e.text in common)),
+        tuple(i for i, e in enumerate(first) if e.text in common),
+        tuple(i for i, e in enumerate(second) if e.text in common),
     )

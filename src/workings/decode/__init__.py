@@ -1,4 +1,4 @@
-"""Decoding, written once over start and step: greedy, sampling, beam search."""
+"""Decoding: the protocol of generating models; sampling and beam search are built on it."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -9,19 +9,19 @@ StateT = TypeVar("StateT", bound="DecoderState")
 
 
 class DecoderState(Protocol):
-    """What a model remembers of a batch of sequences, batch first."""
+    """The state of a batch of sequences; the batch is the first dimension."""
 
     def select(self: StateT, rows: Int[Tensor, " chosen"]) -> StateT:
-        """Make a state of these rows, in this order, some perhaps several times."""
+        """Return the state of these rows, in this order; a row may occur repeatedly."""
 
 
 class AutoregressiveModel(Protocol):
-    """A model that generates: recurrent or Transformer; language model, translator, captioner."""
+    """A model that generates token by token: a language model, translator or captioner."""
 
     def start(self, source: Any) -> tuple[Float[Tensor, "batch vocabulary"], Any]:
-        """Read a prompt or a source in one pass; score the first token."""
+        """Read a prompt or encode a source; return the logits of the first token, and the state."""
 
     def step(
         self, tokens: Int[Tensor, " batch"], state: Any
     ) -> tuple[Float[Tensor, "batch vocabulary"], Any]:
-        """Read a token; score the next."""
+        """Read one token of each sequence; return the logits of the next, and the new state."""

@@ -1,4 +1,4 @@
-"""Beam search: the best of several sequences followed at once, for a batch of sources."""
+"""Beam search for a batch of sources."""
 
 import math
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from torch import Tensor
 from workings.decode import AutoregressiveModel
 from workings.errors import UserError
 
-BLOCK_SIZE = 16  # tokens of which the largest is found at once
+BLOCK_SIZE = 16  # tokens whose maximum is computed first when candidates are searched
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A sequence (without its stop token), the log of its probability, and what it is ranked by."""
+    """A generated sequence without its stop token, its log probability and its ranking score."""
 
     tokens: tuple[int, ...]
     log_probability: float
@@ -25,27 +25,27 @@ class Hypothesis:
 
 
 def penalty_divisor(length: int, strength: float) -> float:
-    """What a log probability is divided by; `length` counts the stop token.
+    """Return the length penalty of Wu et al. (2016): `((5 + length) / 6) ** strength`.
 
-    The form of Wu et al. (2016): ((5 + length) / 6) to the power of `strength`; 0: nothing.
+    The log probability is divided by it. `length` counts the stop token.
     """
     return float(((5 + length) / 6) ** strength)
 
 
 def best_reachable_score(best: float, length: int, max_length: int, strength: float) -> float:
-    """The most that an unfinished sequence can come to, if it goes on with certainty.
+    """Return the highest score that an unfinished sequence of log probability `best` can reach.
 
-    Its log probability `best` only falls, but a larger penalty brings the quotient up again.
+    The log probability can only fall, but a longer sequence may be divided by a larger penalty.
     """
     return best / penalty_divisor(max_length if strength > 0 else length + 1, strength)
 
 
 def length_limits(max_length: int | Sequence[int], num_sources: int) -> list[int]:
-    """How many tokens there may be about each source: the same, or each its own."""
+    """Return the maximum length for each source: one for all, or one each."""
     limits = [max_length] * num_sources if isinstance(max_length, int) else list(max_length)
     assert len(limits) == num_sources
     if min(limits, default=1) < 1:
-        raise UserError(f"max_length = {min(limits)}: it must be at least 1")
+        raise UserError(f"max_length = {min(limits)}: must be at least 1")
     return limits
 
 
@@ -60,89 +60,92 @@ def beam_search(
     length_penalty: float = 0.0,
     num_best: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Find for each source the `best` sequences of at most `longest` tokens, best first.
+    """Return for each source the `num_best` hypotheses (default: `beams`), the best first.
 
-    As many as there are beams, if that is not said: to be sure of fewer takes fewer steps. Each
-    source may have a `longest` of its own, so that it does not matter what it is searched with.
+    `max_length` may differ by source, so that the result does not depend on the rest of the batch.
 
-    A sequence ends where its stop is among the `beams` best continuations: one that is not was
-    never a candidate. A source is done when no unfinished sequence can still come to rank among
-    its finished ones. What has not stopped at `longest` tokens counts as it is. A single beam takes
-    the likeliest token each time, and ends where that is the stop.
+    A hypothesis ends where the `stop` token is among the `beams` best continuations, or at
+    `max_length` tokens. The search for a source ends when no unfinished hypothesis can reach the
+    score of its finished ones: a smaller `num_best` needs fewer steps. One beam is greedy search.
     """
     if beams < 1:
-        raise UserError(f"beams = {beams}: there must be at least 1")
-    count = min(num_best or beams, beams)
-    looked_at = 2 * beams if beams > 1 else 1  # enough, if every beam has its stop among them
-    scores, state = model.start(source)
-    finished: list[list[Hypothesis]] = [[] for _ in scores]
-    limits = length_limits(max_length, len(scores))
-    ending = torch.tensor(limits, device=scores.device).unsqueeze(1)  # [active, 1]
-    active = list(range(len(scores)))  # sources that are not done
-    totals = scores.new_zeros(len(scores), 1)  # log probabilities: [active, beams]
-    written = torch.zeros(len(scores), 1, 0, dtype=torch.long, device=scores.device)
+        raise UserError(f"beams = {beams}: must be at least 1")
+    num_best = min(num_best or beams, beams)
+    num_candidates = 2 * beams if beams > 1 else 1  # enough if each beam's stop is among them
+    logits, state = model.start(source)
+    finished: list[list[Hypothesis]] = [[] for _ in logits]
+    limits = length_limits(max_length, len(logits))
+    limit_tensor = torch.tensor(limits, device=logits.device).unsqueeze(1)  # [active, 1]
+    active = list(range(len(logits)))  # sources that are still searched
+    totals = logits.new_zeros(len(logits), 1)  # log probabilities: [active, beams]
+    prefixes = torch.zeros(len(logits), 1, 0, dtype=torch.long, device=logits.device)
     for length in range(1, max(limits, default=0) + 1):
-        rows, tokens, values = find_candidates(scores, totals, looked_at)
-        ends = (ending == length).expand_as(tokens)
+        rows, tokens, values = find_candidates(logits, totals, num_candidates)
+        ends = (limit_tensor == length).expand_as(tokens)
         if stop is not None:
             ends = ends | (tokens == stop)
         for a, j in (ends & values.isfinite())[:, :beams].nonzero().tolist():
-            text, last, value = written[a, rows[a, j]].tolist(), int(tokens[a, j]), values[a, j]
-            text += [] if last == stop else [last]
-            ranked = float(value) / penalty_divisor(length, length_penalty)
-            _insert_ranked(
-                finished[active[a]], Hypothesis(tuple(text), float(value), ranked), count
-            )
+            sequence, last = prefixes[a, rows[a, j]].tolist(), int(tokens[a, j])
+            sequence += [] if last == stop else [last]
+            log_probability = float(values[a, j])
+            score = log_probability / penalty_divisor(length, length_penalty)
+            hypothesis = Hypothesis(tuple(sequence), log_probability, score)
+            _insert_ranked(finished[active[a]], hypothesis, num_best)
         totals, order = values.masked_fill(ends, -torch.inf).topk(min(beams, values.shape[1]))
         rows, tokens = rows.gather(1, order), tokens.gather(1, order)
-        open_ones = []
+        continued = []  # indices into `active`
         for a, likeliest in enumerate(totals[:, 0].tolist()):
-            found, limit = finished[active[a]], limits[active[a]]
-            most = best_reachable_score(likeliest, length, limit, length_penalty)
-            if likeliest > -math.inf and (len(found) < count or found[-1].score < most):
-                open_ones.append(a)
-        if not open_ones:
+            done, limit = finished[active[a]], limits[active[a]]
+            reachable = best_reachable_score(likeliest, length, limit, length_penalty)
+            if likeliest > -math.inf and (len(done) < num_best or done[-1].score < reachable):
+                continued.append(a)
+        if not continued:
             break
-        kept = torch.tensor(open_ones, device=scores.device)
-        beams_before = written.shape[1]
-        totals, rows, tokens, ending = totals[kept], rows[kept], tokens[kept], ending[kept]
-        before = written[kept.unsqueeze(1), rows]  # [active, beams, length]
-        written = torch.cat((before, tokens.unsqueeze(-1)), -1)
-        active = [active[a] for a in open_ones]
-        chosen = (kept.unsqueeze(1) * beams_before + rows).flatten()
-        scores, state = model.step(tokens.flatten(), state.select(chosen))
+        kept = torch.tensor(continued, device=logits.device)
+        num_prefixes = prefixes.shape[1]
+        totals, rows, tokens = totals[kept], rows[kept], tokens[kept]
+        limit_tensor = limit_tensor[kept]
+        parents = prefixes[kept.unsqueeze(1), rows]  # [active, beams, length]
+        prefixes = torch.cat((parents, tokens.unsqueeze(-1)), -1)
+        active = [active[a] for a in continued]
+        state_rows = (kept.unsqueeze(1) * num_prefixes + rows).flatten()
+        logits, state = model.step(tokens.flatten(), state.select(state_rows))
     return finished
 
 
 def find_candidates(
-    scores: Float[Tensor, "rows vocabulary"], totals: Float[Tensor, "active beams"], count: int
+    logits: Float[Tensor, "rows vocabulary"], totals: Float[Tensor, "active beams"], count: int
 ) -> tuple[Int[Tensor, "active count"], Int[Tensor, "active count"], Float[Tensor, "active count"]]:
-    """The best continuations of each source: of which beam, by which token, how likely.
+    """Return the `count` best continuations of each source: beam, token and log probability.
 
-    Every one of them is in one of the `count` blocks of tokens that have the largest of all; to
-    find those and look into them takes a sixth of the time of sorting all tokens.
+    Each is in one of the `count` blocks of tokens with the largest maximum: finding these blocks
+    and searching only them takes a sixth of the time of a top-k over all tokens.
     """
     active, beams = totals.shape
-    found = torch.log_softmax(scores.float(), -1).view(active, beams, -1)
-    vocabulary = found.shape[-1]
+    log_probabilities = torch.log_softmax(logits.float(), -1).view(active, beams, -1)
+    vocabulary = log_probabilities.shape[-1]
     blocks = vocabulary // BLOCK_SIZE  # block b: tokens b, b + blocks, b + 2 blocks, …
-    largest = found[..., : BLOCK_SIZE * blocks].view(active, beams, BLOCK_SIZE, blocks).amax(-2)
-    # The few tokens that are left over are a block each: the last place of blocks that go on.
-    largest = torch.cat((largest, found[..., BLOCK_SIZE * blocks :]), -1) + totals.unsqueeze(-1)
-    each = largest.shape[-1]
-    chosen = largest.flatten(1).topk(min(count, beams * each)).indices.unsqueeze(-1)
-    rows, block = chosen // each, chosen % each  # [active, blocks chosen, 1]
-    place = torch.arange(BLOCK_SIZE, device=scores.device)
-    tokens = (block + blocks * place).flatten(1)
+    in_blocks = log_probabilities[..., : BLOCK_SIZE * blocks]
+    maxima = in_blocks.view(active, beams, BLOCK_SIZE, blocks).amax(-2)
+    # The remaining tokens are a block each: the last position of further blocks.
+    maxima = torch.cat((maxima, log_probabilities[..., BLOCK_SIZE * blocks :]), -1)
+    maxima = maxima + totals.unsqueeze(-1)
+    blocks_per_beam = maxima.shape[-1]
+    chosen = maxima.flatten(1).topk(min(count, beams * blocks_per_beam)).indices.unsqueeze(-1)
+    rows, block = chosen // blocks_per_beam, chosen % blocks_per_beam  # [active, chosen, 1]
+    position = torch.arange(BLOCK_SIZE, device=logits.device)
+    tokens = (block + blocks * position).flatten(1)
     rows = rows.expand(-1, -1, BLOCK_SIZE).flatten(1)
-    grown = found.flatten(1).gather(1, rows * vocabulary + tokens) + totals.gather(1, rows)
-    alone = (block >= blocks) & (place < BLOCK_SIZE - 1)
-    grown.masked_fill_(alone.flatten(1), -torch.inf)
-    values, order = grown.topk(min(count, beams * vocabulary))
+    candidates = log_probabilities.flatten(1).gather(1, rows * vocabulary + tokens)
+    candidates = candidates + totals.gather(1, rows)
+    is_unused = (block >= blocks) & (position < BLOCK_SIZE - 1)  # blocks of a single token
+    candidates.masked_fill_(is_unused.flatten(1), -torch.inf)
+    values, order = candidates.topk(min(count, beams * vocabulary))
     return rows.gather(1, order), tokens.gather(1, order), values
 
 
 def _insert_ranked(finished: list[Hypothesis], hypothesis: Hypothesis, count: int) -> None:
+    """Insert a hypothesis into a list sorted by score, and keep the `count` best."""
     finished.append(hypothesis)
     finished.sort(key=lambda h: -h.score)
     del finished[count:]

@@ -1,8 +1,8 @@
 """Questions about sequence models, each answered by a small experiment.
 
-A question is a module here with `measure(seed) -> figures`, which a test holds to the effect, and
-`answer(seed) -> Finding`, which puts the figures into words and a picture. Nothing here imports
-torch before a question is asked.
+Each question is a module of this package with `measure(seed)`, whose result the tests check, and
+`answer(seed) -> Finding`, which turns the measurements into text and a picture. Torch is imported
+only when a question is asked.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 QUESTIONS = {
     "core": "What is the core of self-attention?",
     "scale": "Why are scores divided by √d_k?",
-    "positions": "Why positional encoding?",
+    "positions": "Why does attention need positional encodings?",
     "qkv": "What are queries, keys and values, and why do they exist?",
     "heads": "Why several heads, and why is each of them narrow?",
-    "mask": "How is the future hidden?",
+    "mask": "How does a causal mask hide the future?",
     "gradient": "Why do gradients vanish or explode through time?",
-    "bottleneck": "What does one context vector cost?",
+    "bottleneck": "What does a single context vector cost?",
     "norm": "Why layer norm, and not batch norm?",
-    "forcing": "What does a model miss that is never fed its own mistakes?",
+    "forcing": "What does teacher forcing fail to teach?",
     "parallel": "When is attention faster than a recurrent network?",
     "size": "How does the loss fall with more parameters and more data?",
-    "sigmoid": "What if a sigmoid stands in the softmax's place?",
-    "shapes": "What goes in, what comes out: one or many?",
+    "sigmoid": "What if a sigmoid replaces the softmax?",
+    "shapes": "Which shapes can a task have: one to many, many to one, many to many?",
 }
 
 
@@ -37,6 +37,6 @@ def ask(name: str, seed: int = 1) -> "Finding":
     if name not in QUESTIONS:
         raise UserError(f"no question {name!r}: {did_you_mean(name, QUESTIONS)}")
     if not 0 <= seed < 2**53:
-        raise UserError(f"seed = {seed}: a whole number from 0 to below 2**53")
+        raise UserError(f"seed = {seed}: expected an integer from 0 to 2**53 - 1")
     answer: Callable[[int], Finding] = import_module(f"workings.experiments.{name}").answer
     return answer(seed)

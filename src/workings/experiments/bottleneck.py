@@ -1,8 +1,7 @@
-"""What does one context vector cost?
+"""What does a single context vector cost?
 
-Copying needs every symbol of the source. A decoder that gets one vector of it must find a dozen of
-them packed into as many numbers as two; one that looks at all of the encoder's states finds the one
-it needs.
+Copying needs every symbol of the source. A decoder that gets one vector must find all symbols
+encoded in it; a decoder with attention can look up the encoder state that it needs.
 """
 
 import math
@@ -18,6 +17,7 @@ from workings.experiments import QUESTIONS
 from workings.experiments.finding import Finding
 from workings.experiments.toy_training import (
     ExampleSampler,
+    count_parameters,
     isolated_rng,
     measure_accuracy,
     train_model,
@@ -51,45 +51,45 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class CopyResult:
-    """How well a model copies what is so long."""
+    """Accuracy of one model by the length of the source."""
 
     name: str
     num_parameters: int
-    accuracy: Sequence[float]  # the share of symbols, for each of LENGTHS
+    accuracy: Sequence[float]  # per symbol, for each of LENGTHS
 
 
 class Copier(nn.Module):
-    """A translator whose two languages are one."""
+    """A translator trained to copy its source."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
-        vocabulary = NUM_SPECIALS + SYMBOLS
-        self.translator = build_translator({**config, "dropout": 0.0}, vocabulary, vocabulary)
+        vocab_size = NUM_SPECIALS + SYMBOLS
+        self.translator = build_translator({**config, "dropout": 0.0}, vocab_size, vocab_size)
 
     def forward(self, x: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time vocabulary"]:
-        """Score every symbol of the copy, given the right ones before it."""
+        """Return teacher-forced logits of the copy."""
         source = SentenceBatch(x, torch.full((len(x),), x.shape[1]))
-        before = torch.cat([source.start_tokens().unsqueeze(1), x[:, :-1]], 1)
-        scores: Tensor = self.translator(source, before)
-        return scores
+        decoder_input = torch.cat([source.start_tokens().unsqueeze(1), x[:, :-1]], 1)
+        logits: Tensor = self.translator(source, decoder_input)
+        return logits
 
 
 def make_copy_sampler(min_length: int, max_length: int) -> ExampleSampler:
-    """Draw symbols to copy; all of a batch are equally many."""
+    """Return a sampler of random symbols, which are input and target; a batch has one length."""
 
-    def draw(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    def sample(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
         length = int(torch.randint(min_length, max_length + 1, (1,), generator=generator))
-        drawn = torch.randint(SYMBOLS, (count, length), generator=generator) + NUM_SPECIALS
-        return drawn, drawn
+        symbols = torch.randint(SYMBOLS, (count, length), generator=generator) + NUM_SPECIALS
+        return symbols, symbols
 
-    return draw
+    return sample
 
 
 def measure(
     seed: int = 1, *, names: Sequence[str] = tuple(MODELS), steps: int = STEPS
 ) -> list[CopyResult]:
-    """Train each model on all lengths, and let it copy every one of them."""
-    found = []
+    """Train each model on all lengths; measure its accuracy for each of LENGTHS."""
+    results = []
     for name in names:
         with isolated_rng(seed):
             model = Copier(MODELS[name])
@@ -101,38 +101,39 @@ def measure(
             learning_rate=5e-3,
             seed=seed,
         )
-        right = [
+        accuracy = [
             measure_accuracy(model, make_copy_sampler(n, n), num_examples=500) for n in LENGTHS
         ]
-        found.append(CopyResult(name, sum(p.numel() for p in model.parameters()), right))
-    return found
+        results.append(CopyResult(name, count_parameters(model), accuracy))
+    return results
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
-    found = measure(seed)
-    one_vector, attention, transformer = found
+    """Describe and draw the measurements."""
+    results = measure(seed)
     short, long = LENGTHS.index(2), len(LENGTHS) - 1
+    one_vector, attention, transformer = (
+        f"{result.accuracy[short]:.0%} and {result.accuracy[long]:.0%}" for result in results
+    )
     lines = (
-        f"Given the right symbols so far, the share copied right of {LENGTHS[short]} and of "
-        f"{LENGTHS[long]}: through one vector of {WIDTH} numbers {one_vector.accuracy[short]:.0%} "
-        f"and {one_vector.accuracy[long]:.0%}; with "
-        f"attention over all states {attention.accuracy[short]:.0%} and {attention.accuracy[long]:.0%}; "
-        f"by a Transformer {transformer.accuracy[short]:.0%} and {transformer.accuracy[long]:.0%}. "
-        f"A guess is right in {1 / SYMBOLS:.0%}.",
-        f"{MAX_LENGTH} symbols are {MAX_LENGTH * math.log2(SYMBOLS):.0f} bits, for which {WIDTH} numbers "
-        f"have room: it is hard to learn, in {STEPS} steps, to pack them into one vector and to "
-        "find them in it again. Attention need not.",
+        f"Accuracy per symbol for {LENGTHS[short]} and for {LENGTHS[long]} symbols, "
+        f"teacher-forced: with one vector of {WIDTH} numbers {one_vector}; with attention over all "
+        f"encoder states {attention}; with a Transformer {transformer}. Chance: "
+        f"{1 / SYMBOLS:.0%}.",
+        f"{MAX_LENGTH} symbols are {MAX_LENGTH * math.log2(SYMBOLS):.0f} bits, which {WIDTH} "
+        f"numbers can hold: what is hard to learn, in {STEPS} steps, is to encode them in one "
+        "vector and to decode them from it. Attention avoids that.",
     )
     picture = line_chart(
-        [Series(one.name, list(zip(LENGTHS, one.accuracy, strict=True))) for one in found],
-        title="Copying through one vector, and with all of the source in sight",
+        [Series(x.name, list(zip(LENGTHS, x.accuracy, strict=True))) for x in results],
+        title="Copying through one vector, and with attention to the source",
         x_label="symbols to copy",
-        y_label="copied right",
+        y_label="accuracy per symbol",
         percent=True,
     )
     rows = [
-        (one.name, f"{one.num_parameters:,}", *(f"{x:.3f}" for x in one.accuracy)) for one in found
+        (x.name, f"{x.num_parameters:,}", *(f"{accuracy:.3f}" for accuracy in x.accuracy))
+        for x in results
     ]
     return Finding(
         QUESTIONS["bottleneck"],

@@ -1,31 +1,30 @@
-"""A power law through measured points: a straight line on logarithmic axes."""
+"""Curves of the experiments: power-law fits and charts of the training loss."""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.svg_writer import Point
+
+SMOOTHING_WINDOW = 10  # training steps averaged into one point of a loss curve
 
 
 def fit_power_law(points: Sequence[Point]) -> tuple[float, float]:
-    """Fit `y = factor · x^exponent` by least squares of the logarithms; give exponent and factor.
+    """Fit `y = factor · x^exponent` by least squares in log space; return exponent and factor.
 
     >>> exponent, factor = fit_power_law([(1, 3), (2, 12), (4, 48)])
     >>> round(exponent, 6), round(factor, 6)
     (2.0, 3.0)
     """
-    xs, ys = ([math.log(number) for number in side] for side in zip(*points, strict=True))
-    exponent, start = statistics.linear_regression(xs, ys)
-    return exponent, math.exp(start)
-
-
-SMOOTHING_WINDOW = 10  # steps that a point of a curve is the mean of
+    xs, ys = ([math.log(number) for number in axis] for axis in zip(*points, strict=True))
+    exponent, intercept = statistics.linear_regression(xs, ys)
+    return exponent, math.exp(intercept)
 
 
 def smooth(losses: Sequence[float], window: int = SMOOTHING_WINDOW) -> list[tuple[int, float]]:
-    """The means of so many steps each, by the last of them.
+    """Average losses over consecutive windows; return points of last step and mean.
 
     >>> smooth([3.0, 1.0, 0.5, 0.5], window=2)
     [(2, 2.0), (4, 0.5)]
@@ -37,15 +36,15 @@ def smooth(losses: Sequence[float], window: int = SMOOTHING_WINDOW) -> list[tupl
 def draw_losses(
     losses: Mapping[str, Sequence[float]], title: str, minimum: float | None = None
 ) -> Picture:
-    """Draw the loss of each model by training step, and the least that is possible if it is known.
+    """Draw the training loss of each model by step, with the lowest possible loss if it is known.
 
     >>> draw_losses({"small": [2.0] * 40, "large": [1.0] * 40}, "Learning to count").width
     440
     """
-    series = [Series(name, smooth(some)) for name, some in losses.items()]
+    series = [Series(name, smooth(values)) for name, values in losses.items()]
     if minimum is not None:
         ends = series[0].points[0][0], series[0].points[-1][0]
-        series.append(Series("least possible", [(x, minimum) for x in ends], dashed=True))
+        series.append(Series("lowest possible", [(x, minimum) for x in ends], dashed=True))
     return line_chart(
         series,
         title=title,

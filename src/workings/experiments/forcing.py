@@ -1,8 +1,8 @@
-"""What does a model miss that is never fed its own mistakes?
+"""What does teacher forcing fail to teach?
 
-Teacher forcing feeds the right tokens in training, student forcing the model's own. A network
-learns to spell words by heart, one letter after the other, either way. Then one letter is replaced
-by a wrong one, which the first has never seen happen.
+Teacher forcing feeds the correct tokens in training; student forcing feeds the model's own. A
+recurrent network learns to spell words letter by letter, with one or the other. Then one letter is
+replaced by a wrong one: a situation that teacher forcing never shows.
 """
 
 from collections.abc import Sequence
@@ -18,27 +18,27 @@ from workings.experiments.finding import Finding
 from workings.experiments.toy_training import ExampleSampler, isolated_rng, train_model
 from workings.models.language import build_language_model
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 
 WORDS, LETTERS, LENGTH = 24, 6, 12
 WIDTH, LEARNING_RATE = 48, 5e-3
 EARLY_STEPS, STEPS = 150, 550
-MISTAKE_POSITION = 2  # the place of the wrong letter, from 0
-NUM_TRIALS = 5  # wrong letters drawn for each word
+MISTAKE_POSITION = 2  # of the wrong letter, from 0
+NUM_TRIALS = 5  # wrong letters sampled for each word
 
 
 @dataclass(frozen=True)
 class SpellingAccuracy:
-    """The share of right letters at each place."""
+    """Letter accuracy at each position, by what the model is fed."""
 
-    teacher_forced: Sequence[float]  # fed the right letters
-    free_running: Sequence[float]  # fed its own
-    perturbed: Sequence[float]  # fed its own, of which one was replaced by a wrong one
+    teacher_forced: Sequence[float]  # the correct letters
+    free_running: Sequence[float]  # its own letters
+    perturbed: Sequence[float]  # its own letters, one of them replaced by a wrong one
 
 
 @dataclass(frozen=True)
 class ForcingResult:
-    """What a way of forcing leads to, soon and in the end."""
+    """Accuracy of one kind of forcing, after EARLY_STEPS and after STEPS."""
 
     name: str
     early: SpellingAccuracy
@@ -46,7 +46,7 @@ class ForcingResult:
 
 
 class Speller(nn.Module):
-    """A recurrent language model whose prompt is a word's number, and that writes its letters."""
+    """A recurrent language model whose prompt is a word's number and whose output its letters."""
 
     def __init__(self, student_forcing: bool) -> None:
         super().__init__()
@@ -55,37 +55,35 @@ class Speller(nn.Module):
         self.student_forcing = student_forcing
 
     def forward(self, x: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time tokens"]:
-        """Score each letter, fed those before it: the right ones, or a student's own."""
+        """Return logits of each letter, given the correct letters or, as a student, its own."""
         if not (self.student_forcing and self.training):
-            told: Tensor = self.model(x)[0]
-            return told
-        scores, state = self.model.start(x[:, :1])
-        all_scores = [scores]
+            teacher_forced: Tensor = self.model(x)[0]
+            return teacher_forced
+        logits, state = self.model.start(x[:, :1])
+        all_logits = [logits]
         for _ in range(1, x.shape[1]):
-            own = scores.detach().softmax(-1).multinomial(1).squeeze(1)
-            scores, state = self.model.step(own, state)
-            all_scores.append(scores)
-        return torch.stack(all_scores, 1)
+            sampled = logits.detach().softmax(-1).multinomial(1).squeeze(1)
+            logits, state = self.model.step(sampled, state)
+            all_logits.append(logits)
+        return torch.stack(all_logits, 1)
 
     @torch.no_grad()
     def spell(
         self, letters: Int[Tensor, "words time"], wrong_letters: Int[Tensor, " words"] | None = None
     ) -> list[float]:
-        """Write all words, each letter the likeliest; which are right, at each place?
+        """Spell all words greedily; return the accuracy at each position.
 
-        A wrong letter, where there is one, takes the place of the model's at MISTAKE.
+        If given, `wrong_letters` replace the model's letters at MISTAKE_POSITION.
         """
-        scores, state = self.model.start(torch.arange(len(letters)).unsqueeze(1))
-        written = []
-        for place in range(letters.shape[1]):
-            own = (
-                wrong_letters
-                if wrong_letters is not None and place == MISTAKE_POSITION
-                else scores.argmax(-1)
-            )
-            written.append(own)
-            scores, state = self.model.step(own, state)
-        return _accuracy_by_position(torch.stack(written, 1), letters)
+        logits, state = self.model.start(torch.arange(len(letters)).unsqueeze(1))
+        spelled = []
+        for position in range(letters.shape[1]):
+            predicted = logits.argmax(-1)
+            if wrong_letters is not None and position == MISTAKE_POSITION:
+                predicted = wrong_letters
+            spelled.append(predicted)
+            logits, state = self.model.step(predicted, state)
+        return _accuracy_by_position(torch.stack(spelled, 1), letters)
 
 
 def _accuracy_by_position(
@@ -95,18 +93,18 @@ def _accuracy_by_position(
 
 
 def make_word_sampler(letters: Int[Tensor, "words time"]) -> ExampleSampler:
-    """Draw words: number and letters in, the letters out."""
+    """Return a sampler of words: inputs are number and letters, targets the letters."""
 
-    def draw(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+    def sample(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
         numbers = torch.randint(len(letters), (count,), generator=generator)
-        chosen = letters[numbers]
-        return torch.cat([numbers.unsqueeze(1), chosen[:, :-1]], 1), chosen
+        targets = letters[numbers]
+        return torch.cat([numbers.unsqueeze(1), targets[:, :-1]], 1), targets
 
-    return draw
+    return sample
 
 
 def measure_spelling(student_forcing: bool, steps: int, seed: int) -> SpellingAccuracy:
-    """Learn random words by heart; write them told, alone, and misled."""
+    """Train on random words; measure spelling when teacher-forced, free-running and perturbed."""
     generator = torch.Generator().manual_seed(seed)
     letters = torch.randint(LETTERS, (WORDS, LENGTH), generator=generator) + WORDS
     with isolated_rng(seed):
@@ -117,18 +115,18 @@ def measure_spelling(student_forcing: bool, steps: int, seed: int) -> SpellingAc
     speller.eval()
     with torch.no_grad():
         inputs = torch.cat([torch.arange(WORDS).unsqueeze(1), letters[:, :-1]], 1)
-        told = _accuracy_by_position(speller(inputs).argmax(-1), letters)
+        teacher_forced = _accuracy_by_position(speller(inputs).argmax(-1), letters)
     trials = []
     for _ in range(NUM_TRIALS):
         shift = torch.randint(1, LETTERS, (WORDS,), generator=generator)
         wrong = (letters[:, MISTAKE_POSITION] - WORDS + shift) % LETTERS + WORDS
         trials.append(speller.spell(letters, wrong))
-    misled = [fmean(place) for place in zip(*trials, strict=True)]
-    return SpellingAccuracy(told, speller.spell(letters), misled)
+    perturbed = [fmean(accuracies) for accuracies in zip(*trials, strict=True)]
+    return SpellingAccuracy(teacher_forced, speller.spell(letters), perturbed)
 
 
 def measure(seed: int = 1) -> tuple[ForcingResult, ForcingResult]:
-    """Force as a teacher and as a student, for few steps and for more."""
+    """Train with teacher and with student forcing, each for EARLY_STEPS and for STEPS."""
     teacher, student = (
         ForcingResult(
             name,
@@ -140,39 +138,45 @@ def measure(seed: int = 1) -> tuple[ForcingResult, ForcingResult]:
 
 
 def accuracy_after_mistake(accuracies: Sequence[float]) -> float:
-    """How many letters are right after the wrong one."""
+    """Return the mean accuracy after MISTAKE_POSITION."""
     return fmean(accuracies[MISTAKE_POSITION + 1 :])
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
+    """Describe and draw the measurements."""
     teacher, student = measure(seed)
     lines = (
-        f"After {EARLY_STEPS} steps a network with teacher forcing has "
-        f"{fmean(teacher.early.teacher_forced):.0%} of the letters right while it is fed the right ones, and "
-        f"{fmean(teacher.early.free_running):.0%} when it is fed its own: exposure bias. With student "
-        f"forcing it is {fmean(student.early.teacher_forced):.0%} and {fmean(student.early.free_running):.0%}.",
-        f"After {STEPS} steps they write {fmean(teacher.late.free_running):.0%} and "
-        f"{fmean(student.late.free_running):.0%} right by themselves. One wrong letter put in: of those "
-        f"after it {accuracy_after_mistake(teacher.late.perturbed):.0%} are right with teacher forcing, "
-        f"{accuracy_after_mistake(student.late.perturbed):.0%} with student forcing; a guess is right in "
-        f"{1 / LETTERS:.0%}.",
+        f"After {EARLY_STEPS} steps of teacher forcing, {fmean(teacher.early.teacher_forced):.0%} "
+        "of the letters are correct if the model is fed the correct ones, and "
+        f"{fmean(teacher.early.free_running):.0%} if it is fed its own: exposure bias. With "
+        f"student forcing it is {fmean(student.early.teacher_forced):.0%} and "
+        f"{fmean(student.early.free_running):.0%}.",
+        f"After {STEPS} steps, {fmean(teacher.late.free_running):.0%} and "
+        f"{fmean(student.late.free_running):.0%} of their own letters are correct. If one letter "
+        "is replaced by a wrong one, of the letters after it "
+        f"{accuracy_after_mistake(teacher.late.perturbed):.0%} are correct with teacher forcing, "
+        f"{accuracy_after_mistake(student.late.perturbed):.0%} with student forcing (chance: "
+        f"{1 / LETTERS:.0%}).",
     )
     rows = [
-        (f"{forced.name}, {steps} steps",
-         *(f"{x:.3f}" for x in (fmean(one.teacher_forced), fmean(one.free_running), accuracy_after_mistake(one.perturbed))))
-        for forced in (teacher, student)
-        for steps, one in ((EARLY_STEPS, forced.early), (STEPS, forced.late))
-    ]  # fmt: skip
+        (
+            f"{result.name}, {steps} steps",
+            f"{fmean(accuracy.teacher_forced):.3f}",
+            f"{fmean(accuracy.free_running):.3f}",
+            f"{accuracy_after_mistake(accuracy.perturbed):.3f}",
+        )
+        for result in (teacher, student)
+        for steps, accuracy in ((EARLY_STEPS, result.early), (STEPS, result.late))
+    ]
     return Finding(
         QUESTIONS["forcing"],
         lines,
-        "texts that could go on in many ways: there a student is asked for letters that need not "
-        "follow from what it wrote; a model that never errs and always takes its likeliest letter, "
-        "which meets no mistakes; a Transformer, which a student's steps rob of reading everything "
-        "at once.",
+        "texts with many valid continuations: there student forcing asks for letters that do not "
+        "follow from what the model wrote; a model without errors that decodes greedily, and so "
+        "never meets a mistake; a Transformer, which with student forcing can no longer process "
+        "all positions in parallel.",
         _draw_picture(teacher, student),
-        ("forcing", "told", "alone", "after a wrong letter"),
+        ("forcing", "teacher-forced", "free-running", "after a mistake"),
         rows,
     )
 
@@ -181,36 +185,34 @@ def _draw_picture(teacher: ForcingResult, student: ForcingResult) -> Picture:
     early = _draw_chart(
         f"After {EARLY_STEPS} steps",
         [
-            Series(
-                "teacher, told", _number_points(teacher.early.teacher_forced), dashed=True, color=0
-            ),
-            Series("teacher, alone", _number_points(teacher.early.free_running), color=0),
-            Series(
-                "student, told", _number_points(student.early.teacher_forced), dashed=True, color=1
-            ),
-            Series("student, alone", _number_points(student.early.free_running), color=1),
+            series
+            for color, result in enumerate((teacher, student))
+            for series in (
+                _to_series(f"{result.name}, forced", result.early.teacher_forced, color, True),
+                _to_series(f"{result.name}, free", result.early.free_running, color),
+            )
         ],
     )
     late = _draw_chart(
         f"After {STEPS} steps, letter {MISTAKE_POSITION + 1} replaced by a wrong one",
         [
-            Series("teacher", _number_points(teacher.late.perturbed), color=0),
-            Series("student", _number_points(student.late.perturbed), color=1),
+            _to_series(result.name, result.late.perturbed, color)
+            for color, result in enumerate((teacher, student))
         ],
     )
     return side_by_side([early, late], "Teacher forcing, student forcing and mistakes")
 
 
-def _number_points(shares: Sequence[float]) -> list[tuple[int, float]]:
-    return list(enumerate(shares, 1))
+def _to_series(name: str, accuracies: Sequence[float], color: int, dashed: bool = False) -> Series:
+    return Series(name, list(enumerate(accuracies, 1)), dashed=dashed, color=color)
 
 
 def _draw_chart(title: str, series: Sequence[Series]) -> Picture:
     return line_chart(
         series,
         title=title,
-        x_label="place in the word",
-        y_label="right letters",
+        x_label="position in the word",
+        y_label="letter accuracy",
         percent=True,
         width=500,
     )

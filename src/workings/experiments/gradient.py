@@ -1,8 +1,8 @@
 """Why do gradients vanish or explode through time?
 
-What a loss has to say of a state k steps before has gone through the same matrix k times: it grows
-or shrinks like the k-th power of the matrix's largest eigenvalue. An LSTM's cell is added to rather
-than multiplied through, as is what runs through a residual network. Attention has no way to go: any
+The gradient of a loss with respect to a state k steps before has passed through the same matrix k
+times: it grows or shrinks like the k-th power of the matrix's largest eigenvalue. An LSTM's cell is
+updated by addition instead, as is the residual stream of a residual network. With attention, every
 word is one step away.
 """
 
@@ -19,63 +19,63 @@ from workings.layers.attention import MultiHeadAttention
 from workings.layers.recurrent import RecurrentLayer
 from workings.layers.transformer import FeedForward, Residual
 from workings.render.chart import Series, line_chart
-from workings.render.picture import side_by_side
+from workings.render.pictures import side_by_side
 from workings.trace import Trace
 
 WIDTH, BATCH_SIZE, HEADS = 64, 128, 4
-TIME_STEPS, DEPTH = 60, 20  # steps through time, and layers
+TIME_STEPS, DEPTH = 60, 20
 RADII = (0.7, 0.9, 1.0, 1.1, 1.2)
-SMALL_INPUT, LARGE_INPUT = 1e-5, 1.0  # the size of inputs: near zero a tanh is a straight line
-OPEN_GATE_STEPS = 10 * TIME_STEPS  # steps that an LSTM with open gates keeps its slowest cells for
+SMALL_INPUT, LARGE_INPUT = 1e-5, 1.0  # scales of the inputs: near zero a tanh is linear
+OPEN_GATE_STEPS = 10 * TIME_STEPS  # time scale of the LSTM whose forget gates start open
 
 
 @dataclass(frozen=True)
 class GradientDecay:
-    """How large gradients are, by how far back they went, as shares of one step back."""
+    """Gradient norms by distance, relative to the norm one step back."""
 
     name: str
     norms: Sequence[float]  # 1, 2, … steps back
 
     @property
     def last(self) -> float:
-        """What is left at the end."""
+        """The norm at the largest distance."""
         return self.norms[-1]
 
     @property
     def step_factor(self) -> float:
-        """What a step multiplies it by, on average over the farther half."""
+        """The mean factor per step, over the farther half of the distances."""
         half = len(self.norms) // 2
         return float((self.last / self.norms[half - 1]) ** (1 / (len(self.norms) - half)))
 
 
 @dataclass(frozen=True)
 class GradientMeasurements:
-    """Plain RNNs by spectral radius, layers that carry through time, and through depth."""
+    """Plain RNNs by spectral radius, and other layers through time and through depth."""
 
     small_inputs: Sequence[GradientDecay]  # for each of RADII
-    large_inputs: GradientDecay  # the last of them, with large inputs
+    large_inputs: GradientDecay  # for the last of RADII
     through_time: Sequence[GradientDecay]  # RNN, LSTM, LSTM with open gates, attention
-    through_depth: Sequence[GradientDecay]  # plain, plain with matched weights, residual
+    through_depth: Sequence[GradientDecay]  # default weights, He weights, residual
 
 
 def measure_decay(name: str, output: Tensor, states: Sequence[Tensor]) -> GradientDecay:
-    """Follow a random direction of the output back to each state; the nearest comes last."""
-    found = torch.autograd.grad(output, states, torch.randn_like(output))
-    norms = [gradient.norm(dim=-1).mean().item() for gradient in reversed(found)][1:]
+    """Backpropagate a random direction of the output to each state; the nearest state is last."""
+    gradients = torch.autograd.grad(output, states, torch.randn_like(output))
+    norms = [gradient.norm(dim=-1).mean().item() for gradient in reversed(gradients)][1:]
     return GradientDecay(name, [norm / norms[0] for norm in norms])
 
 
 def measure_through_time(
     name: str, layer: RecurrentLayer, state: str, input_scale: float = LARGE_INPUT
 ) -> GradientDecay:
-    """Follow the last output of a recurrent layer back through its states."""
+    """Backpropagate the last output of a recurrent layer through its states."""
     with Trace(only=state) as trace:
         _, last, _ = layer(input_scale * torch.randn(BATCH_SIZE, TIME_STEPS + 1, WIDTH))
     return measure_decay(name, last, trace.steps(state))
 
 
 def build_rnn(radius: float) -> RecurrentLayer:
-    """Make a plain RNN without biases whose recurrent matrix has a spectral radius."""
+    """Build a plain RNN without biases whose W_hh has the given spectral radius."""
     layer = RecurrentLayer("rnn", WIDTH, WIDTH)
     _, matrix, *biases = layer.layer.all_weights[0]
     with torch.no_grad():
@@ -87,18 +87,18 @@ def build_rnn(radius: float) -> RecurrentLayer:
 
 
 def measure_through_attention(name: str) -> GradientDecay:
-    """Follow what attention gives the last word back to each word."""
+    """Backpropagate the attention output of the last word to each word."""
     words = [torch.randn(BATCH_SIZE, WIDTH, requires_grad=True) for _ in range(TIME_STEPS + 1)]
-    read = MultiHeadAttention(WIDTH, HEADS)(torch.stack(words, 1))
-    return measure_decay(name, read[:, -1], words)
+    output = MultiHeadAttention(WIDTH, HEADS)(torch.stack(words, 1))
+    return measure_decay(name, output[:, -1], words)
 
 
 def measure_through_depth(
     name: str, *, residual: bool = False, he_init: bool = False
 ) -> GradientDecay:
-    """Follow the output of feed-forward layers back, with or without a path around each.
+    """Backpropagate through feed-forward layers, with or without residual connections.
 
-    Fresh weights of torch shrink what passes; matched ones (He) hand it on as large as it came.
+    Torch's default initialization shrinks activations; He initialization keeps their scale.
     """
     states = [torch.randn(BATCH_SIZE, 1, WIDTH, requires_grad=True)]
     for _ in range(DEPTH + 1):
@@ -106,13 +106,13 @@ def measure_through_depth(
         if he_init:
             nn.init.kaiming_normal_(layer.inner.weight)
             nn.init.kaiming_normal_(layer.outer.weight, nonlinearity="linear")
-        around = Residual(WIDTH, "pre", dropout=0.0)
-        states.append(around(states[-1], layer) if residual else layer(states[-1]))
+        connection = Residual(WIDTH, "pre", dropout=0.0)
+        states.append(connection(states[-1], layer) if residual else layer(states[-1]))
     return measure_decay(name, states[-1], states[1:])
 
 
 def measure(seed: int = 1) -> GradientMeasurements:
-    """Follow gradients back through fresh layers."""
+    """Measure gradient decay in untrained layers."""
     with isolated_rng(seed):
         return GradientMeasurements(
             [measure_through_time(f"{x:.1f}", build_rnn(x), "hidden", SMALL_INPUT) for x in RADII],
@@ -129,61 +129,68 @@ def measure(seed: int = 1) -> GradientMeasurements:
             ],
             [
                 measure_through_depth("plain"),
-                measure_through_depth("plain, matched", he_init=True),
+                measure_through_depth("plain, He init", he_init=True),
                 measure_through_depth("residual", residual=True),
             ],
         )
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
-    found = measure(seed)
-    low, high = found.small_inputs[0], found.small_inputs[-1]
-    rnn, lstm, gates_open, attention = found.through_time
-    plain, matched, residual = found.through_depth
+    """Describe and draw the measurements."""
+    result = measure(seed)
+    low, high = result.small_inputs[0], result.small_inputs[-1]
+    rnn, lstm, lstm_open, attention = result.through_time
+    plain, he_init, residual = result.through_depth
     lines = (
-        f"In an RNN whose W_hh has spectral radius {low.name}, the gradient {TIME_STEPS} steps back is "
-        f"{low.last:.0e} of what it is one step back; with {high.name} it has grown "
-        f"{high.last:,.0f} times. A step multiplies it by {low.step_factor:.2f} and "
-        f"{high.step_factor:.2f}. Large inputs bend the tanh, and {high.name} becomes "
-        f"{found.large_inputs.step_factor:.2f} a step.",
-        f"An LSTM's cell is updated by addition: {gates_open.last:.0%} of the gradient is left if "
-        f"its forget gates begin open, {lstm.last:.0e} if they begin as usual, {rnn.last:.0e} in "
-        "an RNN. A residual network is updated by addition, too: "
-        f"{DEPTH} layers back {residual.last:.2f} is left, without "
-        f"the path {plain.last:.0e}, unless the weights' size is matched to their width "
-        f"({matched.last:.2f}).",
-        f"Attention goes to any word in one step: {TIME_STEPS} words back the gradient is "
+        f"In an RNN whose W_hh has spectral radius {low.name}, the gradient {TIME_STEPS} steps "
+        f"back is {low.last:.0e} of what it is one step back; with {high.name} it has grown "
+        f"{high.last:,.0f} times. Each step multiplies it by {low.step_factor:.2f} and "
+        f"{high.step_factor:.2f}. Large inputs saturate the tanh, and {high.name} becomes "
+        f"{result.large_inputs.step_factor:.2f} per step.",
+        f"An LSTM's cell is updated by addition: {lstm_open.last:.0%} of the gradient is left if "
+        f"its forget gates start open, {lstm.last:.0e} with the usual initialization, "
+        f"{rnn.last:.0e} in an RNN. A residual network is updated by addition, too: {DEPTH} layers "
+        f"back {residual.last:.2f} is left, without residual connections {plain.last:.0e}, unless "
+        f"the weights are initialized for their width ({he_init.last:.2f}).",
+        f"Attention reaches any word in one step: {TIME_STEPS} words back the gradient is "
         f"{attention.last:.2f} times what it is one word back.",
     )
-    flows = {
-        "RNN, by the spectral radius of W_hh": ("steps", [*found.small_inputs, found.large_inputs]),
-        "Through time: LSTM and attention": ("steps", found.through_time),
-        "Through depth: a residual path": ("layers", found.through_depth),
+    groups = {
+        "RNN, by the spectral radius of W_hh": (
+            "steps",
+            [*result.small_inputs, result.large_inputs],
+        ),
+        "Through time: LSTM and attention": ("steps", result.through_time),
+        "Through depth: residual connections": ("layers", result.through_depth),
     }
     pictures = [
         line_chart(
-            [Series(one.name, list(enumerate(one.norms, start=1))) for one in some],
+            [Series(decay.name, list(enumerate(decay.norms, start=1))) for decay in decays],
             title=title,
-            x_label=f"{what} back",
-            y_label="gradient, as a share of what it is one back",
+            x_label=f"{unit} back",
+            y_label="gradient norm, relative to one back",
             log_y=True,
             width=420,
         )
-        for title, (what, some) in flows.items()
+        for title, (unit, decays) in groups.items()
     ]
     rows = [
-        (title.split(",")[0].split(":")[0], one.name, f"{one.last:.1e}", f"{one.step_factor:.3f}")
-        for title, (_, some) in flows.items()
-        for one in some
+        (
+            title.split(",")[0].split(":")[0],
+            decay.name,
+            f"{decay.last:.1e}",
+            f"{decay.step_factor:.3f}",
+        )
+        for title, (_, decays) in groups.items()
+        for decay in decays
     ]
     return Finding(
         QUESTIONS["gradient"],
         lines,
-        "training, which moves the spectral radius and opens or closes gates; clipping, which cuts "
-        "what explodes and brings back nothing that vanished; attention that has learned to look "
-        "at a few words, and hears nothing of the others.",
+        "training, which changes the spectral radius and opens or closes gates; clipping, which "
+        "limits exploding gradients and does not restore vanished ones; attention that has learned "
+        "to attend to a few words, and passes hardly any gradient to the others.",
         side_by_side(pictures, "How far back a gradient reaches"),
-        ("where", "what", "left at the end", "a step"),
+        ("where", "layer", "left at the end", "factor per step"),
         rows,
     )

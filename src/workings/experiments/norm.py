@@ -1,8 +1,9 @@
 """Why layer norm, and not batch norm?
 
-Layer norm looks along one vector. Batch norm takes mean and variance from the batch: what becomes
-of a sentence depends on its neighbours and on their padding, small batches estimate badly, and what
-was measured in training stands in for it afterwards. And what do deep stacks need either for?
+Layer norm uses the mean and variance of one vector. Batch norm uses those of the batch: its output
+for a sentence depends on the other sentences and on their padding, small batches give poor
+estimates, and running averages replace them at test time. Deep stacks need some norm to keep
+activations from growing.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +18,14 @@ from workings.experiments.finding import Finding
 from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
 from workings.layers.transformer import EncoderBlock, LayerNorm, SequenceBatchNorm
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 
 WIDTH, SEQUENCE_LENGTH, SYMBOLS = 32, 8, 6
 BATCH_SIZES = (1, 2, 4, 16)
 STEPS = 200
 DEPTHS = (1, 2, 4, 8, 16, 32)
-TRAINED_DEPTH, TRAINED_DEPTH_STEPS = 16, 60  # of the stack that is trained
+TRAINED_DEPTH, TRAINED_DEPTH_STEPS = 16, 60
+NUM_TRAIN_MODE_EXAMPLES = 512  # on which the accuracy in training mode is measured
 
 NORMS: dict[str, Callable[[], nn.Module]] = {
     "layer norm": lambda: LayerNorm(WIDTH),
@@ -34,26 +36,26 @@ NORMS: dict[str, Callable[[], nn.Module]] = {
 
 @dataclass(frozen=True)
 class BatchDependence:
-    """How a norm ties a sentence to its batch, for each of BATCHES."""
+    """How the output for a sentence depends on its batch, for each of BATCH_SIZES."""
 
     name: str
-    neighbor_shift: Sequence[float]  # by other neighbours: its vectors, relative to their size
-    padding_shift: Sequence[float]  # by zeros behind each sentence of the batch
-    train_accuracy: Sequence[float]  # right answers, by the batch's own statistics
-    eval_accuracy: Sequence[float]  # right answers, by those kept while training
+    neighbor_shift: Sequence[float]  # relative change of its vectors with other sentences
+    padding_shift: Sequence[float]  # relative change with zeros after each sentence
+    train_accuracy: Sequence[float]  # with the batch's own statistics
+    eval_accuracy: Sequence[float]  # with the running averages from training
 
 
 @dataclass(frozen=True)
 class DepthResult:
-    """What becomes of vectors in deep stacks, and of a loss."""
+    """Activations of untrained stacks by depth, and the training losses of one stack."""
 
     name: str
-    activation_rms: Sequence[float]  # of their numbers, after each of DEPTHS
+    activation_rms: Sequence[float]  # after each of DEPTHS
     losses: Sequence[float]  # at each step
 
 
 class EncoderStack(nn.Module):
-    """Encoder blocks with norms of choice; the class is read off the mean of all places."""
+    """Encoder blocks with a given norm; the class is predicted from the mean over positions."""
 
     def __init__(self, norm: str, depth: int) -> None:
         super().__init__()
@@ -61,95 +63,93 @@ class EncoderStack(nn.Module):
         self.blocks = nn.ModuleList()
         for _ in range(depth):
             block = EncoderBlock(WIDTH, heads=2, d_ff=2 * WIDTH)
-            for around in (block.attention_residual, block.feed_forward_residual):
-                around.add_module("norm", NORMS[norm]())
+            for connection in (block.attention_residual, block.feed_forward_residual):
+                connection.add_module("norm", NORMS[norm]())
             self.blocks.append(block)
         self.head = nn.Linear(WIDTH, SYMBOLS)
 
     def hidden_states(
         self, x: Int[Tensor, "batch time"]
     ) -> list[Float[Tensor, "batch time width"]]:
-        """What the embedding and each block hand on."""
+        """Return the embeddings and the output of each block."""
         states: list[Tensor] = [self.embedding(x)]
         for block in self.blocks:
             states.append(block(states[-1]))
         return states
 
     def forward(self, x: Int[Tensor, "batch time"]) -> Float[Tensor, "batch classes"]:
-        """Score the classes."""
-        scores: Tensor = self.head(self.hidden_states(x)[-1].mean(1))
-        return scores
+        """Return class logits."""
+        logits: Tensor = self.head(self.hidden_states(x)[-1].mean(1))
+        return logits
 
 
 def sample_topic_sentences(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
-    """Draw sentences in which every other word, or so, is what they are about."""
+    """Sample sentences in which about half of the words are the topic, which is the target."""
     topic = torch.randint(SYMBOLS, (count, 1), generator=generator)
     words = torch.randint(SYMBOLS, (count, SEQUENCE_LENGTH), generator=generator)
-    on_topic = torch.rand(count, SEQUENCE_LENGTH, generator=generator) < 0.5
-    return torch.where(on_topic, topic, words), topic.squeeze(1)
+    is_topic = torch.rand(count, SEQUENCE_LENGTH, generator=generator) < 0.5
+    return torch.where(is_topic, topic, words), topic.squeeze(1)
 
 
 @torch.no_grad()
 def measure_shift(norm: nn.Module, batch_size: int, seed: int) -> tuple[float, float]:
-    """How far a sentence's vectors move with other neighbours, and with padding."""
+    """Return the relative change of a sentence's vectors with other neighbors and with padding."""
     generator = torch.Generator().manual_seed(seed)
-    x, others = (
+    batch, other_batch = (
         torch.randn(batch_size, SEQUENCE_LENGTH, WIDTH, generator=generator)
-        + torch.randn(batch_size, 1, WIDTH, generator=generator)  # what a sentence has in common
+        + torch.randn(batch_size, 1, WIDTH, generator=generator)  # shared within a sentence
         for _ in range(2)
     )
-    others[0] = x[0]
-    padded = torch.cat([x, torch.zeros_like(x)], 1)
-    first = norm(x)[0]
-    ways = norm(others)[0] - first, norm(padded)[0, :SEQUENCE_LENGTH] - first
-    neighbours, padding = (float(way.norm() / first.norm()) for way in ways)
-    return neighbours, padding
+    other_batch[0] = batch[0]
+    padded = torch.cat([batch, torch.zeros_like(batch)], 1)
+    output = norm(batch)[0]
+    neighbor_shift = norm(other_batch)[0] - output
+    padding_shift = norm(padded)[0, :SEQUENCE_LENGTH] - output
+    return float(neighbor_shift.norm() / output.norm()), float(padding_shift.norm() / output.norm())
 
 
 def measure_batch_dependence(
     name: str, seed: int, batch_sizes: Sequence[int] = BATCH_SIZES
 ) -> BatchDependence:
-    """Move a sentence's neighbours, and train with batches of each size."""
-    ways = [measure_shift(NORMS[name](), batch, seed) for batch in batch_sizes]
-    training, afterwards = [], []
-    for batch in batch_sizes:
+    """Measure the shifts, and the accuracies after training, for each batch size."""
+    shifts = [measure_shift(NORMS[name](), size, seed) for size in batch_sizes]
+    train_accuracy, eval_accuracy = [], []
+    for size in batch_sizes:
         with isolated_rng(seed):
             model = EncoderStack(name, depth=1)
-        train_model(model, sample_topic_sentences, steps=STEPS, batch_size=batch, seed=seed)
-        afterwards.append(measure_accuracy(model, sample_topic_sentences))
-        training.append(_measure_train_accuracy(model, batch))
-    return BatchDependence(name, [n for n, _ in ways], [p for _, p in ways], training, afterwards)
+        train_model(model, sample_topic_sentences, steps=STEPS, batch_size=size, seed=seed)
+        eval_accuracy.append(measure_accuracy(model, sample_topic_sentences))
+        train_accuracy.append(_measure_train_accuracy(model, size))
+    neighbor_shift, padding_shift = zip(*shifts, strict=True)
+    return BatchDependence(name, neighbor_shift, padding_shift, train_accuracy, eval_accuracy)
 
 
 @torch.no_grad()
 def _measure_train_accuracy(model: nn.Module, batch_size: int) -> float:
-    """How many answers are right while the statistics are those of each batch."""
+    """Return the accuracy in training mode, where batch norm uses the batch's statistics."""
     generator = torch.Generator().manual_seed(10**6)
     model.train()
-    right = []
-    for _ in range(512 // batch_size):
+    correct = []
+    for _ in range(NUM_TRAIN_MODE_EXAMPLES // batch_size):
         inputs, targets = sample_topic_sentences(generator, batch_size)
-        right.append((model(inputs).argmax(-1) == targets).float())
-    return float(torch.cat(right).mean())
+        correct.append((model(inputs).argmax(-1) == targets).float())
+    return float(torch.cat(correct).mean())
 
 
 def measure_depth(name: str, seed: int, steps: int = TRAINED_DEPTH_STEPS) -> DepthResult:
-    """Send sentences through a deep fresh stack; train one that is half as deep."""
+    """Measure activations of a deep untrained stack; train one of TRAINED_DEPTH blocks."""
     x, _ = sample_topic_sentences(torch.Generator().manual_seed(seed), 64)
     with isolated_rng(seed):
-        fresh, model = EncoderStack(name, max(DEPTHS)), EncoderStack(name, TRAINED_DEPTH)
+        deep, model = EncoderStack(name, max(DEPTHS)), EncoderStack(name, TRAINED_DEPTH)
     with torch.no_grad():
-        states = fresh.hidden_states(x)
-    sizes = [states[depth].square().mean().sqrt().item() for depth in DEPTHS]
-    return DepthResult(
-        name,
-        sizes,
-        train_model(model, sample_topic_sentences, steps=steps, batch_size=32, seed=seed),
-    )
+        states = deep.hidden_states(x)
+    rms = [states[depth].square().mean().sqrt().item() for depth in DEPTHS]
+    losses = train_model(model, sample_topic_sentences, steps=steps, batch_size=32, seed=seed)
+    return DepthResult(name, rms, losses)
 
 
 def measure(seed: int = 1) -> tuple[Sequence[BatchDependence], Sequence[DepthResult]]:
-    """Tie two norms to their batches; go deep with layer norm and without any."""
+    """Measure batch dependence of both norms; measure depth with layer norm and without a norm."""
     return (
         [measure_batch_dependence(name, seed) for name in ("layer norm", "batch norm")],
         [measure_depth(name, seed) for name in ("layer norm", "no norm")],
@@ -157,62 +157,68 @@ def measure(seed: int = 1) -> tuple[Sequence[BatchDependence], Sequence[DepthRes
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
+    """Describe and draw the measurements."""
     norms, stacks = measure(seed)
     layer, batch = norms
-    normed, bare = stacks
+    with_norm, without_norm = stacks
     two = BATCH_SIZES.index(2)
-    last, last_bare = (sum(one.losses[-10:]) / 10 for one in stacks)
+    loss, loss_without = (sum(stack.losses[-10:]) / 10 for stack in stacks)
     lines = (
-        "With another neighbour in a batch of 2, batch norm moves a sentence's vectors by "
+        "With another neighbor in a batch of 2, batch norm changes a sentence's vectors by "
         f"{batch.neighbor_shift[two]:.0%} of their size, in a batch of {BATCH_SIZES[-1]} by "
-        f"{batch.neighbor_shift[-1]:.0%}. Padding that is counted moves them in a batch of 2 by "
-        f"{batch.padding_shift[two]:.0%}. Layer norm moves them by "
+        f"{batch.neighbor_shift[-1]:.0%}. Unmasked padding changes them in a batch of 2 by "
+        f"{batch.padding_shift[two]:.0%}. Layer norm changes them by "
         f"{max(*layer.neighbor_shift, *layer.padding_shift):.0%}.",
-        f"Trained for {STEPS} steps with one sentence at a time, batch norm is right in "
-        f"{batch.train_accuracy[0]:.0%} with the batch's own mean and variance, and in "
-        f"{batch.eval_accuracy[0]:.0%} with the running ones that are used at test time; layer norm "
-        f"in {layer.eval_accuracy[0]:.0%} (guessing: {1 / SYMBOLS:.0%}). With two sentences it is "
-        f"{batch.train_accuracy[two]:.0%}, {batch.eval_accuracy[two]:.0%} and {layer.eval_accuracy[two]:.0%}: "
-        "here only batches of one cost accuracy.",
-        f"After {DEPTHS[-1]} fresh blocks numbers are {normed.activation_rms[-1]:.1f} in size with layer "
-        f"norm before each sublayer, {bare.activation_rms[-1]:,.0f} without. {TRAINED_DEPTH} blocks, trained for "
-        f"{TRAINED_DEPTH_STEPS} steps: loss {last:.2f} with, {last_bare:.2f} without.",
+        f"Trained for {STEPS} steps with one sentence per batch, batch norm has an accuracy of "
+        f"{batch.train_accuracy[0]:.0%} with the batch's own mean and variance, and of "
+        f"{batch.eval_accuracy[0]:.0%} with the running averages that are used at test time; layer "
+        f"norm has {layer.eval_accuracy[0]:.0%} (chance: {1 / SYMBOLS:.0%}). With two sentences it "
+        f"is {batch.train_accuracy[two]:.0%}, {batch.eval_accuracy[two]:.0%} and "
+        f"{layer.eval_accuracy[two]:.0%}: here only batches of one cost accuracy.",
+        f"After {DEPTHS[-1]} untrained blocks, activations have a root mean square of "
+        f"{with_norm.activation_rms[-1]:.1f} with layer norm before each sublayer, "
+        f"{without_norm.activation_rms[-1]:,.0f} without. {TRAINED_DEPTH} blocks, trained for "
+        f"{TRAINED_DEPTH_STEPS} steps: loss {loss:.2f} with, {loss_without:.2f} without.",
     )
-    head = ("batch", "moved by neighbours", "by padding", "right in training", "afterwards",
-            "layer norm: moved", "right")  # fmt: skip
+    columns = {
+        "neighbor shift": batch.neighbor_shift,
+        "padding shift": batch.padding_shift,
+        "train accuracy": batch.train_accuracy,
+        "test accuracy": batch.eval_accuracy,
+        "layer norm: shift": layer.neighbor_shift,
+        "test accuracy, layer norm": layer.eval_accuracy,
+    }
     rows = [
-        (str(size), *(f"{x[k]:.3f}" for x in (batch.neighbor_shift, batch.padding_shift, batch.train_accuracy,
-         batch.eval_accuracy, layer.neighbor_shift, layer.eval_accuracy)))
+        (str(size), *(f"{values[k]:.3f}" for values in columns.values()))
         for k, size in enumerate(BATCH_SIZES)
-    ]  # fmt: skip
+    ]
     return Finding(
         QUESTIONS["norm"],
         lines,
-        "large batches of sentences that are alike, whose statistics hardly differ; batches that "
-        "are masked, where padding does not count; a few blocks, which train without any norm; "
-        "weights that start smaller the deeper the stack.",
+        "large batches of similar sentences, whose statistics hardly differ; masked batches, where "
+        "padding does not count; a few blocks, which train without any norm; initial weights that "
+        "are smaller the deeper the stack.",
         _draw_picture(norms, stacks),
-        head,
+        ("batch size", *columns),
         rows,
     )
 
 
 def _draw_picture(norms: Sequence[BatchDependence], stacks: Sequence[DepthResult]) -> Picture:
     layer, batch = norms
-    ways = line_chart(
+    shifts = line_chart(
         [
-            Series(one.name, list(zip(BATCH_SIZES, one.neighbor_shift, strict=True))[1:])
-            for one in norms
+            Series(norm.name, list(zip(BATCH_SIZES, norm.neighbor_shift, strict=True))[1:])
+            for norm in norms
         ],
-        title="A sentence moved by others",
-        x_label="sentences in the batch",
+        title="A sentence changed by its neighbors",
+        x_label="batch size",
         y_label="change of its vectors",
         percent=True,
         log_x=True,
         width=380,
     )
-    right = line_chart(
+    accuracies = line_chart(
         [
             Series("layer norm", list(zip(BATCH_SIZES, layer.eval_accuracy, strict=True))),
             Series("batch norm", list(zip(BATCH_SIZES, batch.eval_accuracy, strict=True)), color=1),
@@ -220,23 +226,23 @@ def _draw_picture(norms: Sequence[BatchDependence], stacks: Sequence[DepthResult
                 "… in training", list(zip(BATCH_SIZES, batch.train_accuracy, strict=True)), True, 1
             ),
         ],
-        title="What small batches learn",
-        x_label="sentences in the batch",
-        y_label="right answers",
+        title="Training with small batches",
+        x_label="batch size",
+        y_label="accuracy",
         percent=True,
         log_x=True,
         width=380,
     )
-    sizes = line_chart(
+    activations = line_chart(
         [
-            Series(one.name, list(zip(DEPTHS, one.activation_rms, strict=True)), color=colour)
-            for one, colour in zip(stacks, (0, 2), strict=True)
+            Series(stack.name, list(zip(DEPTHS, stack.activation_rms, strict=True)), color=color)
+            for stack, color in zip(stacks, (0, 2), strict=True)
         ],
-        title="Numbers in a fresh deep stack",
+        title="Activations of a deep stack",
         x_label="blocks",
-        y_label="size",
+        y_label="root mean square",
         log_x=True,
         log_y=True,
         width=380,
     )
-    return side_by_side([ways, right, sizes], "Norms, batches and depth")
+    return side_by_side([shifts, accuracies, activations], "Norms, batches and depth")

@@ -1,8 +1,8 @@
-"""Why positional encoding?
+"""Why does attention need positional encodings?
 
-Attention compares words with words and adds up what it finds, in whichever order they come: turn a
-sentence round, and the same vectors come out, turned round. What depends on order cannot be learned
-until each vector says where it stands.
+Attention is permutation-equivariant: if the words of a sentence are reversed, the same output
+vectors come out, reversed. A task that depends on the order cannot be learned until each vector
+says where it stands.
 """
 
 from collections.abc import Sequence
@@ -20,137 +20,142 @@ from workings.layers.positions import SinusoidalPositions, sinusoids
 from workings.layers.transformer import EncoderBlock
 from workings.render.chart import Series, line_chart
 from workings.render.heatmap import heatmap
-from workings.render.picture import side_by_side
+from workings.render.pictures import Picture, side_by_side
 
 WIDTH, HEADS = 32, 2
-NUM_POSITIONS, ENCODING_WIDTH = (
-    64,
-    64,
-)  # places in the picture of the encoding, and how wide it is there
-FAR_DISTANCE = 16  # places apart
-WORDS, SYMBOLS = 8, 12  # of the task; symbols 0 and 1 are those that are asked about
+NUM_POSITIONS, ENCODING_WIDTH = 64, 64  # of the encoding in the picture
+FAR_DISTANCE = 16
+WORDS, SYMBOLS = 8, 12  # of the task, which asks for the order of symbols 0 and 1
 STEPS, LEARNING_RATE = 150, 5e-3
 POSITION_KINDS = ("none", "added", "concatenated")
 
 
 @dataclass(frozen=True)
 class PositionResult:
-    """What a block learns with one kind of positions."""
+    """A block trained with one kind of positions."""
 
     kind: str
-    reversal_difference: float  # the largest between what "you love I" and "I love you" come out as
+    reversal_difference: float  # largest change of a word's output if the sentence is reversed
     losses: Sequence[float]
     accuracy: float
 
 
 @dataclass(frozen=True)
 class PositionMeasurements:
-    """The encoding, and a block with each kind of positions."""
+    """The encoding, and the results for each of POSITION_KINDS."""
 
-    encoding: Float[Tensor, "places width"]
-    dot_products: Sequence[float]  # PE(p)·PE(p + k) over PE(p)·PE(p), by distance k
+    encoding: Float[Tensor, "positions width"]
+    dot_products: Sequence[float]  # PE(p)·PE(p + k) / PE(p)·PE(p), by distance k
     results: Sequence[PositionResult]
 
 
 class OrderClassifier(nn.Module):
-    """Words, positions, one block, the mean, an answer."""
+    """Embeddings with positions, one encoder block, mean pooling and a linear classifier."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        beside = kind == "concatenated"
-        self.embedding = nn.Embedding(SYMBOLS, WIDTH // 2 if beside else WIDTH)
+        concatenate = kind == "concatenated"
+        self.embedding = nn.Embedding(SYMBOLS, WIDTH // 2 if concatenate else WIDTH)
         self.positions: nn.Module = nn.Identity()
         if kind != "none":
             self.positions = SinusoidalPositions(
-                self.embedding.embedding_dim, mode="concatenate" if beside else "add"
+                self.embedding.embedding_dim, mode="concatenate" if concatenate else "add"
             )
         self.block = EncoderBlock(WIDTH, HEADS, 2 * WIDTH)
         self.head = nn.Linear(WIDTH, 2)
 
     def encode(self, x: Int[Tensor, "batch words"]) -> Float[Tensor, "batch words width"]:
-        """Give each word the vector that it has in its sentence."""
-        out: Tensor = self.block(self.positions(self.embedding(x)))
-        return out
+        """Return the block's output for each word."""
+        encoded: Tensor = self.block(self.positions(self.embedding(x)))
+        return encoded
 
-    def forward(self, x: Int[Tensor, "batch words"]) -> Float[Tensor, "batch answers"]:
-        """Answer from the mean of what the words come out as."""
-        out: Tensor = self.head(self.encode(x).mean(1))
-        return out
+    def forward(self, x: Int[Tensor, "batch words"]) -> Float[Tensor, "batch classes"]:
+        """Return class logits."""
+        logits: Tensor = self.head(self.encode(x).mean(1))
+        return logits
 
 
 def sample_which_first(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
-    """Draw sentences in which words 0 and 1 occur once each: is 1 the first of them?"""
+    """Sample sentences with words 0 and 1 once each; the target is 1 if word 1 comes first."""
     others = torch.randint(2, SYMBOLS, (count, WORDS), generator=generator)
-    places = torch.rand(count, WORDS, generator=generator).argsort(-1)[:, :2]
-    asked = torch.tensor([0, 1]).expand(count, 2)
-    return others.scatter(1, places, asked), (places[:, 1] < places[:, 0]).long()
+    positions = torch.rand(count, WORDS, generator=generator).argsort(-1)[:, :2]
+    words = torch.tensor([0, 1]).expand(count, 2)
+    return others.scatter(1, positions, words), (positions[:, 1] < positions[:, 0]).long()
 
 
 @torch.no_grad()
 def measure_reversal(model: OrderClassifier) -> float:
-    """Compare what three words come out as with what they come out as in a sentence turned round.
+    """Return the largest difference between the outputs of a word in a sentence and its reversal.
 
-    Each word with itself: without positions, the bags of vectors are the same.
+    Without positions there is none: each word has the same output vector.
     """
-    said = torch.tensor([[2, 3, 4]])  # I love you
-    out, turned = model.encode(said), model.encode(said.flip(1)).flip(1)
-    return (out - turned).abs().max().item()
+    sentence = torch.tensor([[2, 3, 4]])  # I love you
+    output, reversed_output = model.encode(sentence), model.encode(sentence.flip(1)).flip(1)
+    return (output - reversed_output).abs().max().item()
 
 
 def measure(seed: int = 1, steps: int = STEPS) -> PositionMeasurements:
-    """Compare sentences turned round, and train each kind of positions to tell what came first."""
+    """Measure the effect of reversal, and train, for each of POSITION_KINDS."""
     encoding = sinusoids(NUM_POSITIONS, ENCODING_WIDTH)
     products = encoding @ encoding.T
-    learned = []
-    for way in POSITION_KINDS:
+    results = []
+    for kind in POSITION_KINDS:
         with isolated_rng(seed):
-            reader = OrderClassifier(way)
-        difference = measure_reversal(reader)
+            model = OrderClassifier(kind)
+        difference = measure_reversal(model)
         losses = train_model(
-            reader, sample_which_first, steps=steps, learning_rate=LEARNING_RATE, seed=seed
+            model, sample_which_first, steps=steps, learning_rate=LEARNING_RATE, seed=seed
         )
-        learned.append(
-            PositionResult(way, difference, losses, measure_accuracy(reader, sample_which_first))
-        )
-    return PositionMeasurements(encoding, (products[0] / products[0, 0]).tolist(), learned)
+        accuracy = measure_accuracy(model, sample_which_first)
+        results.append(PositionResult(kind, difference, losses, accuracy))
+    return PositionMeasurements(encoding, (products[0] / products[0, 0]).tolist(), results)
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
-    found = measure(seed)
-    none, added, beside = found.results
-    far = found.dot_products[FAR_DISTANCE:]
+    """Describe and draw the measurements."""
+    result = measure(seed)
+    none, added, concatenated = result.results
+    far = result.dot_products[FAR_DISTANCE:]
     lines = (
-        f"“I love you” and “you love I” come out of a block as the same vectors without positions: "
-        f"the largest difference is {none.reversal_difference:.0e}, rounding. With sinusoids added it is "
-        f"{added.reversal_difference:.2f}, concatenated {beside.reversal_difference:.2f}.",
-        f"Which of two words came first, after {STEPS} steps: {none.accuracy:.0%} right without, "
-        f"{added.accuracy:.0%} added, {beside.accuracy:.0%} concatenated in the same width "
-        "(guessing: 50%).",
-        f"The encodings of neighbours have {found.dot_products[1]:.0%} of the inner product that each "
-        f"has with itself; from {FAR_DISTANCE} places on it goes up and down between {min(far):.0%} and "
-        f"{max(far):.0%}.",
+        "Without positions, “I love you” and “you love I” have the same output vectors after a "
+        f"block: the largest difference is {none.reversal_difference:.0e}, rounding. With "
+        f"sinusoids added it is {added.reversal_difference:.2f}, concatenated "
+        f"{concatenated.reversal_difference:.2f}.",
+        f"Accuracy of telling which of two words came first, after {STEPS} steps: "
+        f"{none.accuracy:.0%} without, {added.accuracy:.0%} added, {concatenated.accuracy:.0%} "
+        "concatenated within the same width (chance: 50%).",
+        "The dot product of neighboring encodings is "
+        f"{result.dot_products[1]:.0%} of an encoding's product with itself; from distance "
+        f"{FAR_DISTANCE} on it varies between {min(far):.0%} and {max(far):.0%}.",
     )
-    pictures = [
-        heatmap(
-            found.encoding.tolist(), title="The encoding",
-            x_label="sine, cosine, sine, …: slower and slower",
-            y_label=f"places 0 to {NUM_POSITIONS - 1}, from above",
-        ),
-        line_chart(
-            [Series("", list(enumerate(found.dot_products)))],
-            title="Near places are alike", x_label="distance of two places",
-            y_label="inner product, as a share of its largest", width=400,
-        ),
-        draw_losses({x.kind: x.losses for x in found.results}, "Which of two words came first?"),
-    ]  # fmt: skip
-    rows = [(x.kind, f"{x.reversal_difference:.1e}", f"{x.accuracy:.1%}") for x in found.results]
+    rows = [(x.kind, f"{x.reversal_difference:.1e}", f"{x.accuracy:.1%}") for x in result.results]
     return Finding(
         QUESTIONS["positions"],
         lines,
-        "a causal mask, which tells places apart by how much each may see; a task for which a bag "
-        "of words is enough; a recurrent or convolutional layer before the block.",
-        side_by_side(pictures, "A sentence is a bag of words until it has positions"),
-        ("positions", "turned round, differs by", "which came first"),
+        "a causal mask, which distinguishes positions by how much each can attend to; a task for "
+        "which a bag of words is enough; a recurrent or convolutional layer before the block.",
+        _draw_picture(result),
+        ("positions", "difference if reversed", "accuracy"),
         rows,
     )
+
+
+def _draw_picture(result: PositionMeasurements) -> Picture:
+    encoding = heatmap(
+        result.encoding.tolist(),
+        title="The encoding",
+        x_label="sine, cosine, sine, …: slower and slower",
+        y_label=f"positions 0 to {NUM_POSITIONS - 1}, from the top",
+    )
+    products = line_chart(
+        [Series("", list(enumerate(result.dot_products)))],
+        title="Nearby positions are similar",
+        x_label="distance of two positions",
+        y_label="dot product, relative to distance 0",
+        width=400,
+    )
+    losses = draw_losses(
+        {x.kind: x.losses for x in result.results}, "Which of two words came first?"
+    )
+    title = "A sentence is a bag of words until it has positions"
+    return side_by_side([encoding, products, losses], title)

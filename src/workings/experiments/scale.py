@@ -1,8 +1,8 @@
 """Why are scores divided by √d_k?
 
-The inner product of two vectors of d independent numbers of variance 1 has variance d. Undivided,
-scores of wide heads are so far apart that the softmax gives nearly everything to one key, where
-its gradient is small.
+The dot product of two vectors of d independent numbers with variance 1 has variance d. Without
+scaling, the scores of wide heads are so far apart that the softmax puts nearly all weight on one
+key, where its gradient is small.
 """
 
 import math
@@ -22,23 +22,23 @@ from workings.render.chart import Series, line_chart
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 NUM_KEYS = 64
 NUM_QUERIES = 512
-SYMBOLS, NUM_PAIRS = 16, 8  # of the look-up that is learned
+SYMBOLS, NUM_PAIRS = 16, 8  # of the lookup task
 STEPS, TRAINED_WIDTH = 200, 256
 
 
 @dataclass(frozen=True)
 class ScoreStatistics:
-    """What scores of one width do to the softmax over them."""
+    """Scores of one width, and the softmax over them."""
 
     width: int
     variance: float
-    entropy: float  # nats; log(KEYS) is the most
-    jacobian_norm: float  # the norm of the softmax's Jacobian
+    entropy: float  # of the weights, in nats; at most log(NUM_KEYS)
+    jacobian_norm: float  # Frobenius norm of the softmax's Jacobian
 
 
 @dataclass(frozen=True)
 class ScaleMeasurements:
-    """Scores as they are and divided, by width, and what a model learns with each."""
+    """Unscaled and scaled scores by width, and the training losses with each."""
 
     unscaled: Sequence[ScoreStatistics]
     scaled: Sequence[ScoreStatistics]
@@ -47,21 +47,23 @@ class ScaleMeasurements:
 
     @property
     def min_useful_width(self) -> int:
-        """The least of the widths from which on dividing leaves the larger gradient."""
-        both = zip(self.unscaled, self.scaled, strict=True)
-        losing = [
-            plain.width for plain, divided in both if divided.jacobian_norm <= plain.jacobian_norm
+        """The width from which on scaling gives the larger Jacobian."""
+        pairs = zip(self.unscaled, self.scaled, strict=True)
+        not_useful = [
+            unscaled.width
+            for unscaled, scaled in pairs
+            if scaled.jacobian_norm <= unscaled.jacobian_norm
         ]
-        return min(w for w in WIDTHS if w > max(losing, default=0))
+        return min(width for width in WIDTHS if width > max(not_useful, default=0))
 
     @property
     def widest_unaffected(self) -> ScoreStatistics:
-        """The scores as they are of the width before that."""
+        """The unscaled scores of the width just below `min_useful_width`."""
         return self.unscaled[max(WIDTHS.index(self.min_useful_width) - 1, 0)]
 
 
 def measure_scores(scores: Float[Tensor, "queries keys"], width: int) -> ScoreStatistics:
-    """Measure scores, and what a softmax makes of them."""
+    """Compute the statistics of scores and of the softmax over them."""
     weights = scores.softmax(-1)
     entropy = torch.special.entr(weights).sum(-1).mean()
     jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]
@@ -70,7 +72,7 @@ def measure_scores(scores: Float[Tensor, "queries keys"], width: int) -> ScoreSt
 
 
 class LookupModel(nn.Module):
-    """Pairs of symbols and a question: attention finds the pair whose first is asked for."""
+    """Attention over key-value pairs of symbols, with one symbol as the query."""
 
     def __init__(
         self, width: int, scale: float | None = None, normalizer: Normalizer = "softmax"
@@ -83,86 +85,92 @@ class LookupModel(nn.Module):
         self.scale, self.normalizer = scale, normalizer
 
     def forward(self, x: Int[Tensor, "batch symbols"]) -> Float[Tensor, "batch classes"]:
-        """Read all firsts, then all seconds, and the first that is asked for."""
-        firsts, seconds = x[:, :-1].chunk(2, 1)
-        query, key, value = (
+        """Return logits of the value; `x` holds all keys, then all values, then the query."""
+        keys, values = x[:, :-1].chunk(2, 1)
+        mixed = attend(
             self.query_embedding(x[:, -1:]),
-            self.key_embedding(firsts),
-            self.value_embedding(seconds),
+            self.key_embedding(keys),
+            self.value_embedding(values),
+            scale=self.scale,
+            normalizer=self.normalizer,
         )
-        mixed = attend(query, key, value, scale=self.scale, normalizer=self.normalizer)
-        scores: Tensor = self.head(mixed.squeeze(1))
-        return scores
+        logits: Tensor = self.head(mixed.squeeze(1))
+        return logits
 
 
 def sample_pairs(
     generator: torch.Generator, count: int, num_pairs: int = NUM_PAIRS
 ) -> tuple[Tensor, Tensor]:
-    """Draw pairs with firsts that differ, a first to ask for, and its second."""
-    firsts = torch.rand(count, SYMBOLS, generator=generator).argsort(-1)[:, :num_pairs]
-    seconds = torch.randint(SYMBOLS, (count, num_pairs), generator=generator)
-    place = torch.randint(num_pairs, (count, 1), generator=generator)
-    return torch.cat([firsts, seconds, firsts.gather(1, place)], 1), seconds.gather(1, place)[:, 0]
+    """Sample pairs with distinct keys and one of the keys as the query; the target is its value."""
+    keys = torch.rand(count, SYMBOLS, generator=generator).argsort(-1)[:, :num_pairs]
+    values = torch.randint(SYMBOLS, (count, num_pairs), generator=generator)
+    index = torch.randint(num_pairs, (count, 1), generator=generator)
+    return torch.cat([keys, values, keys.gather(1, index)], 1), values.gather(1, index)[:, 0]
 
 
 def measure(seed: int = 1) -> ScaleMeasurements:
-    """Draw queries and keys of every width, and train the look-up with and without dividing."""
+    """Measure scores of random queries and keys for every width; train with and without scaling."""
     generator = torch.Generator().manual_seed(seed)
-    plain, divided = [], []
+    unscaled, scaled = [], []
     for width in WIDTHS:
         query = torch.randn(NUM_QUERIES, width, generator=generator)
         key = torch.randn(NUM_KEYS, width, generator=generator)
         scores = query @ key.T
-        plain.append(measure_scores(scores, width))
-        divided.append(measure_scores(scores / math.sqrt(width), width))
+        unscaled.append(measure_scores(scores, width))
+        scaled.append(measure_scores(scores / math.sqrt(width), width))
     losses = []
     for scale in (1.0, None):
         with isolated_rng(seed):
             model = LookupModel(TRAINED_WIDTH, scale)
         losses.append(train_model(model, sample_pairs, steps=STEPS, seed=seed))
-    return ScaleMeasurements(plain, divided, *losses)
+    return ScaleMeasurements(unscaled, scaled, *losses)
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
-    found = measure(seed)
-    wide, wide_divided = found.unscaled[-1], found.scaled[-1]
-    last, last_divided = (sum(x[-20:]) / 20 for x in (found.unscaled_losses, found.scaled_losses))
+    """Describe and draw the measurements."""
+    result = measure(seed)
+    narrow, wide, wide_scaled = result.unscaled[0], result.unscaled[-1], result.scaled[-1]
+    unaffected = result.widest_unaffected
+    loss, loss_scaled = (sum(x[-20:]) / 20 for x in (result.unscaled_losses, result.scaled_losses))
     lines = (
-        f"The variance of q·k grows as the width: {found.unscaled[0].variance:.1f} at {WIDTHS[0]}, "
+        f"The variance of q·k grows with the width: {narrow.variance:.1f} at {narrow.width}, "
         f"{wide.variance:,.0f} at {wide.width:,}. Divided by √d_k it stays near 1.",
-        f"So a softmax over {NUM_KEYS} keys of width {wide.width:,} leaves {wide.entropy:.2f} nats of "
-        f"{math.log(NUM_KEYS):.2f} open ({wide_divided.entropy:.2f} divided), and answers a change of "
-        f"what goes into it {wide_divided.jacobian_norm / wide.jacobian_norm:.1f} times less (the norm of "
-        f"its Jacobian). From width {found.min_useful_width:,} on that is so; in narrower heads the "
-        f"softmax is sharp, but not yet deaf ({found.widest_unaffected.entropy:.2f} nats at "
-        f"{found.widest_unaffected.width}).",
-        f"A look-up of width {TRAINED_WIDTH}, trained for {STEPS} steps: loss {last:.2f} without, "
-        f"{last_divided:.2f} with.",
+        f"So the entropy of a softmax over {NUM_KEYS} keys of width {wide.width:,} falls to "
+        f"{wide.entropy:.2f} of {math.log(NUM_KEYS):.2f} nats ({wide_scaled.entropy:.2f} scaled), "
+        "and the norm of its Jacobian is "
+        f"{wide_scaled.jacobian_norm / wide.jacobian_norm:.1f} times smaller. Scaling gives the "
+        f"larger gradient from width {result.min_useful_width:,} on; in narrower heads the softmax "
+        f"is sharp, but gradients still flow ({unaffected.entropy:.2f} nats at "
+        f"{unaffected.width}).",
+        f"A lookup with width {TRAINED_WIDTH}, trained for {STEPS} steps: loss {loss:.2f} without "
+        f"scaling, {loss_scaled:.2f} with it.",
     )
     picture = line_chart(
         [
-            Series("as they are", [(s.width, s.entropy) for s in found.unscaled]),
-            Series("divided by √d_k", [(s.width, s.entropy) for s in found.scaled]),
+            Series("unscaled", [(s.width, s.entropy) for s in result.unscaled]),
+            Series("divided by √d_k", [(s.width, s.entropy) for s in result.scaled]),
         ],
-        title=f"What a softmax over {NUM_KEYS} keys leaves open",
+        title=f"The entropy of a softmax over {NUM_KEYS} keys",
         x_label="width d_k",
         y_label="entropy, nats",
         log_x=True,
     )
     rows = [
-        (str(a.width), *(f"{x:.3g}" for x in (a.variance, a.entropy, a.jacobian_norm)),
-         *(f"{x:.3g}" for x in (b.variance, b.entropy, b.jacobian_norm)))
-        for a, b in zip(found.unscaled, found.scaled, strict=True)
-    ]  # fmt: skip
-    measured = ("variance", "entropy", "gradient")
-    head = ("d_k", *measured, *(f"{name} ÷√d_k" for name in measured))
+        (str(unscaled.width), *_format_statistics(unscaled), *_format_statistics(scaled))
+        for unscaled, scaled in zip(result.unscaled, result.scaled, strict=True)
+    ]
+    columns = ("variance", "entropy", "Jacobian")
     return Finding(
         QUESTIONS["scale"],
         lines,
-        "queries and keys that are normed or learn to be small; a narrow head, whose scores are "
-        "small anyway.",
+        "normalized queries and keys, or ones that learn to be small; a narrow head, whose scores "
+        "are small anyway.",
         picture,
-        head,
+        ("d_k", *columns, *(f"{name} ÷√d_k" for name in columns)),
         rows,
     )
+
+
+def _format_statistics(statistics: ScoreStatistics) -> list[str]:
+    values = (statistics.variance, statistics.entropy, statistics.jacobian_norm)
+    return [f"{value:.3g}" for value in values]

@@ -1,8 +1,8 @@
-"""What if a sigmoid stands in the softmax's place?
+"""What if a sigmoid replaces the softmax?
 
-A softmax shares one unit of weight among the keys, so that they compete. A sigmoid judges each key
-on its own: the weights add up to more with every key, and what does not fit has to be turned down
-key by key.
+A softmax distributes one unit of weight over the keys, so that they compete. A sigmoid computes
+each weight independently: the sum grows with the number of keys, and each key that does not match
+has to be suppressed on its own.
 """
 
 from collections.abc import Sequence
@@ -17,29 +17,29 @@ from workings.experiments.finding import Finding
 from workings.experiments.scale import NUM_PAIRS, SYMBOLS, LookupModel, sample_pairs
 from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
 from workings.render.chart import Series, line_chart
-from workings.render.picture import side_by_side
+from workings.render.pictures import Picture, side_by_side
 from workings.trace import Trace
 
 KEY_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 WIDTH, STEPS = 32, 200
-PAIR_COUNTS = (1, 2, 4, 8, 12, SYMBOLS)  # of pairs to look among
+PAIR_COUNTS = (1, 2, 4, 8, 12, SYMBOLS)  # of the lookups at test time
 
 
 @dataclass(frozen=True)
 class NormalizerResult:
-    """What attention with one normaliser does: fresh, and after learning to look up."""
+    """Attention with one normalizer: weight sums before training, accuracy after it."""
 
     name: str
-    weight_sums: Sequence[float]  # of a query's weights, for each of KEYS
-    accuracy: Sequence[float]  # looked up, for each of COUNTS
+    weight_sums: Sequence[float]  # of a query's weights, for each of KEY_COUNTS
+    accuracy: Sequence[float]  # of lookups, for each of PAIR_COUNTS
 
 
 def measure_weight_sums(normalizer: Normalizer, seed: int) -> list[float]:
-    """How much weight a query gives away, by the number of keys."""
+    """Return the mean sum of a query's weights for each number of keys."""
     generator = torch.Generator().manual_seed(seed)
     sums = []
-    for keys in KEY_COUNTS:
-        query, key = (torch.randn(n, WIDTH, generator=generator) for n in (200, keys))
+    for num_keys in KEY_COUNTS:
+        query, key = (torch.randn(n, WIDTH, generator=generator) for n in (200, num_keys))
         with Trace() as trace:
             attend(query, key, key, normalizer=normalizer)
         sums.append(trace["weights"].sum(-1).mean().item())
@@ -47,7 +47,7 @@ def measure_weight_sums(normalizer: Normalizer, seed: int) -> list[float]:
 
 
 def measure_lookup(normalizer: Normalizer, steps: int, seed: int) -> list[float]:
-    """Learn to look up among PAIRS pairs; how often that is right among fewer and among more."""
+    """Train a lookup among NUM_PAIRS pairs; return the accuracy for each of PAIR_COUNTS."""
     with isolated_rng(seed):
         model = LookupModel(WIDTH, normalizer=normalizer)
     train_model(model, sample_pairs, steps=steps, seed=seed)
@@ -55,36 +55,53 @@ def measure_lookup(normalizer: Normalizer, steps: int, seed: int) -> list[float]
 
 
 def measure(seed: int = 1) -> tuple[NormalizerResult, NormalizerResult, NormalizerResult]:
-    """Measure softmax, sigmoid, and sigmoid trained twice as long."""
-    sums = measure_weight_sums("sigmoid", seed)
+    """Measure softmax, sigmoid, and sigmoid trained for twice as many steps."""
+    softmax_sums = measure_weight_sums("softmax", seed)
+    sigmoid_sums = measure_weight_sums("sigmoid", seed)
     return (
+        NormalizerResult("softmax", softmax_sums, measure_lookup("softmax", STEPS, seed)),
+        NormalizerResult("sigmoid", sigmoid_sums, measure_lookup("sigmoid", STEPS, seed)),
         NormalizerResult(
-            "softmax", measure_weight_sums("softmax", seed), measure_lookup("softmax", STEPS, seed)
+            "sigmoid, longer", sigmoid_sums, measure_lookup("sigmoid", 2 * STEPS, seed)
         ),
-        NormalizerResult("sigmoid", sums, measure_lookup("sigmoid", STEPS, seed)),
-        NormalizerResult("sigmoid, longer", sums, measure_lookup("sigmoid", 2 * STEPS, seed)),
     )
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
-    found = measure(seed)
-    softmax, sigmoid, longer = found
-    usual = PAIR_COUNTS.index(NUM_PAIRS)
+    """Describe and draw the measurements."""
+    results = measure(seed)
+    softmax, sigmoid, longer = results
+    trained = PAIR_COUNTS.index(NUM_PAIRS)
     lines = (
-        f"A softmax's weights sum to 1. A sigmoid's sum to {sigmoid.weight_sums[0]:.2f} for one key and "
-        f"{sigmoid.weight_sums[-1]:.0f} for {KEY_COUNTS[-1]}: not an average, and its size depends on the "
-        "length.",
-        f"Looking up one of {NUM_PAIRS} pairs after {STEPS} steps: {softmax.accuracy[usual]:.0%} right "
-        f"with a softmax, {sigmoid.accuracy[usual]:.0%} with a sigmoid; {longer.accuracy[usual]:.0%} "
-        "after twice the steps.",
-        f"Among {PAIR_COUNTS[-1]} pairs, more than it was trained with: {softmax.accuracy[-1]:.0%} with a "
+        "The weights of a softmax sum to 1. Those of a sigmoid sum to "
+        f"{sigmoid.weight_sums[0]:.2f} for one key and {sigmoid.weight_sums[-1]:.0f} for "
+        f"{KEY_COUNTS[-1]}: the output is no average, and its size depends on the length.",
+        f"Accuracy of a lookup among {NUM_PAIRS} pairs after {STEPS} steps: "
+        f"{softmax.accuracy[trained]:.0%} with a softmax, {sigmoid.accuracy[trained]:.0%} with a "
+        f"sigmoid; {longer.accuracy[trained]:.0%} after twice as many steps.",
+        f"Among {PAIR_COUNTS[-1]} pairs, more than in training: {softmax.accuracy[-1]:.0%} with a "
         f"softmax, {sigmoid.accuracy[-1]:.0%} and {longer.accuracy[-1]:.0%} with a sigmoid.",
     )
+    rows = [
+        (result.name, *(f"{accuracy:.3f}" for accuracy in result.accuracy)) for result in results
+    ]
+    return Finding(
+        QUESTIONS["sigmoid"],
+        lines,
+        "a counting task, which needs a sum that grows with the number of keys; scores lowered by "
+        "the logarithm of the number of keys, so that a sigmoid's weights sum to about 1 before "
+        "training; longer training with as many keys as at test time.",
+        _draw_picture(results),
+        ("accuracy by number of pairs", *map(str, PAIR_COUNTS)),
+        rows,
+    )
+
+
+def _draw_picture(results: Sequence[NormalizerResult]) -> Picture:
     sums = line_chart(
         [
-            Series(one.name, list(zip(KEY_COUNTS, one.weight_sums, strict=True)))
-            for one in (softmax, sigmoid)
+            Series(result.name, list(zip(KEY_COUNTS, result.weight_sums, strict=True)))
+            for result in results[:2]
         ],
         title="The sum of a query's weights",
         x_label="keys",
@@ -93,22 +110,15 @@ def answer(seed: int = 1) -> Finding:
         log_y=True,
         width=420,
     )
-    right = line_chart(
-        [Series(one.name, list(zip(PAIR_COUNTS, one.accuracy, strict=True))) for one in found],
-        title=f"Looking up, trained with {NUM_PAIRS} pairs",
-        x_label="pairs to look among",
-        y_label="right",
+    accuracy = line_chart(
+        [
+            Series(result.name, list(zip(PAIR_COUNTS, result.accuracy, strict=True)))
+            for result in results
+        ],
+        title=f"Lookup, trained with {NUM_PAIRS} pairs",
+        x_label="pairs at test time",
+        y_label="accuracy",
         percent=True,
         width=520,
     )
-    rows = [(one.name, *(f"{x:.3f}" for x in one.accuracy)) for one in found]
-    return Finding(
-        QUESTIONS["sigmoid"],
-        lines,
-        "a task that counts, where a sum that grows with the keys is what is wanted; scores that "
-        "are lowered by the logarithm of the number of keys, so that a sigmoid's weights sum to "
-        "about 1 to begin with; longer training with as many keys as there will be.",
-        side_by_side([sums, right], "A sigmoid in the softmax's place"),
-        ("right among so many pairs", *map(str, PAIR_COUNTS)),
-        rows,
-    )
+    return side_by_side([sums, accuracy], "A sigmoid in place of the softmax")

@@ -1,7 +1,7 @@
 """How does the loss fall with more parameters and more data?
 
-Language models of one design, from small to less small, learn the characters of Python's own
-library; one of them learns from more and more of it. On logarithmic axes, how straight is the line?
+Transformer language models of several widths are trained on the characters of Python's standard
+library; one of them also on less text. On logarithmic axes, how close is the loss to a line?
 """
 
 from collections.abc import Sequence
@@ -16,36 +16,39 @@ from workings.data.corpora import read_corpus
 from workings.experiments import QUESTIONS
 from workings.experiments.curves import fit_power_law
 from workings.experiments.finding import Finding
-from workings.experiments.toy_training import ExampleSampler, isolated_rng, train_model
+from workings.experiments.toy_training import (
+    ExampleSampler,
+    count_parameters,
+    isolated_rng,
+    train_model,
+)
 from workings.models.language import build_language_model
 from workings.render.chart import Series, line_chart
-from workings.render.picture import Picture, side_by_side
+from workings.render.pictures import Picture, side_by_side
 from workings.render.svg_writer import Point
 
 WIDTHS = (8, 16, 32, 64)
-DATA_WIDTH = 32  # the width that learns from less data, too
-DATA_SIZES = (2_000, 8_000, 32_000)  # characters of less data
-STEPS_PER_ROUND, NUM_ROUNDS = 50, 5  # steps between looks at the held-out text
+DATA_WIDTH = 32  # the width that is also trained on less text
+DATA_SIZES = (2_000, 8_000, 32_000)  # characters
+STEPS_PER_ROUND, NUM_ROUNDS = 50, 5  # the held-out loss is evaluated after each round
 WINDOW, BATCH_SIZE, LEARNING_RATE = 48, 16, 6e-3
-MAX_CHARACTERS = 128_000  # characters: what the steps have read once and a half when they end
-HELD_OUT_CHARACTERS = (
-    20_000  # characters: one half says when a model was best, the other how good it was
-)
-VOCAB_SIZE = 128  # characters of ASCII; any other is read as a question mark
+MAX_CHARACTERS = 128_000  # of training text: about one and a half epochs
+HELD_OUT_CHARACTERS = 20_000  # one half selects the best round, the other measures its loss
+VOCAB_SIZE = 128  # ASCII; other characters are replaced by question marks
 
 
 @dataclass(frozen=True)
 class PowerLawFit:
-    """Held-out losses by size, and the straight line through their logarithms."""
+    """Held-out losses by size, and the power law fitted to them."""
 
     points: Sequence[Point]
     line: Sequence[Point]
     slope: float
-    max_deviation: float  # the share by which the farthest point lies beside the line
+    max_deviation: float  # largest relative distance of a point from the line
 
 
 class CharacterModel(nn.Module):
-    """A Transformer that scores the next character at every place."""
+    """A Transformer language model of characters."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -53,32 +56,32 @@ class CharacterModel(nn.Module):
         self.language_model = build_language_model(table, VOCAB_SIZE)
 
     def forward(self, x: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time codes"]:
-        """Read windows."""
-        scores: Tensor = self.language_model(x)[0]
-        return scores
+        """Return next-character logits at every position."""
+        logits: Tensor = self.language_model(x)[0]
+        return logits
 
 
 def fit_line(points: Sequence[Point]) -> PowerLawFit:
-    """Draw the straight line, and say how far the points are from it."""
+    """Fit a power law to points, and measure how far they are from it."""
     slope, factor = fit_power_law(points)
     line = [(x, factor * x**slope) for x, _ in points]
-    off = max(abs(y / on - 1) for (_, y), (_, on) in zip(points, line, strict=True))
-    return PowerLawFit(points, line, slope, off)
+    deviation = max(abs(y / fitted - 1) for (_, y), (_, fitted) in zip(points, line, strict=True))
+    return PowerLawFit(points, line, slope, deviation)
 
 
 def make_window_sampler(text: Int[Tensor, " characters"]) -> ExampleSampler:
-    """Draw windows of a text: characters, and at each place the one that follows."""
+    """Return a sampler of windows of a text, with the next character at every position."""
 
-    def draw(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
-        first = torch.randint(len(text) - WINDOW, (count, 1), generator=generator)
-        drawn = text[first + torch.arange(WINDOW + 1)]
-        return drawn[:, :-1], drawn[:, 1:]
+    def sample(generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
+        start = torch.randint(len(text) - WINDOW, (count, 1), generator=generator)
+        windows = text[start + torch.arange(WINDOW + 1)]
+        return windows[:, :-1], windows[:, 1:]
 
-    return draw
+    return sample
 
 
 def load_texts() -> tuple[Int[Tensor, " characters"], Int[Tensor, " characters"]]:
-    """Python's own library: what is learned from, and what is held out."""
+    """Load source code of Python's standard library; return training and held-out text."""
     text = next(read_corpus("python-source"))
     codes = torch.tensor(list(text.encode("ascii", "replace")))
     return codes[:MAX_CHARACTERS], codes[-HELD_OUT_CHARACTERS:]
@@ -91,23 +94,22 @@ def train_width(
     seed: int,
     rounds: int = NUM_ROUNDS,
 ) -> tuple[int, float]:
-    """Train a model of a width; give its parameters, and its held-out loss when it was best."""
+    """Train a model; return its number of parameters and the held-out loss of its best round."""
     with isolated_rng(seed):
         model = CharacterModel(width)
     losses = []
-    for k in range(rounds):  # each with a smaller rate
-        rate = LEARNING_RATE * (1 - k / rounds)
+    for k in range(rounds):
         train_model(
             model,
             make_window_sampler(text),
             steps=STEPS_PER_ROUND,
             batch_size=BATCH_SIZE,
-            learning_rate=rate,
+            learning_rate=LEARNING_RATE * (1 - k / rounds),
             seed=100 * seed + k,
         )
         losses.append([_evaluate_loss(model, half) for half in held_out.chunk(2)])
-    _, measured = min(losses)
-    return sum(p.numel() for p in model.parameters()), measured
+    _, best_loss = min(losses)
+    return count_parameters(model), best_loss
 
 
 @torch.no_grad()
@@ -117,47 +119,53 @@ def _evaluate_loss(model: CharacterModel, text: Int[Tensor, " characters"]) -> f
     return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()).item()
 
 
-def measure(seed: int = 1) -> tuple[PowerLawFit, Sequence[Point]]:
-    """Held-out loss by the parameters, and by the characters learned from; in nats each."""
+def measure(
+    seed: int = 1, *, widths: Sequence[int] = WIDTHS, rounds: int = NUM_ROUNDS
+) -> tuple[PowerLawFit, Sequence[Point]]:
+    """Measure the held-out loss, in nats, by parameters and by characters of training text."""
     train, held_out = load_texts()
-    by_width = {width: train_width(width, train, held_out, seed) for width in WIDTHS}
-    less = [(n, train_width(DATA_WIDTH, train[:n], held_out, seed)[1]) for n in DATA_SIZES]
-    all_of_it = (len(train), by_width[DATA_WIDTH][1])
-    return fit_line(list(by_width.values())), [*less, all_of_it]
+    by_width = {width: train_width(width, train, held_out, seed, rounds) for width in widths}
+    by_data = [
+        (n, train_width(DATA_WIDTH, train[:n], held_out, seed, rounds)[1]) for n in DATA_SIZES
+    ]
+    by_data.append((len(train), by_width[DATA_WIDTH][1]))
+    return fit_line(list(by_width.values())), by_data
 
 
 def answer(seed: int = 1) -> Finding:
-    """Say and draw what was measured."""
-    sizes, amounts = measure(seed)
-    first, second, third, last = amounts
+    """Describe and draw the measurements."""
+    by_size, by_data = measure(seed)
+    smallest, largest = by_size.points[0], by_size.points[-1]
+    first, second, third, last = by_data
+    steps = STEPS_PER_ROUND * NUM_ROUNDS
     lines = (
-        f"From {sizes.points[0][0]:,} to {sizes.points[-1][0]:,} parameters the held-out loss goes "
-        f"from {sizes.points[0][1]:.2f} to {sizes.points[-1][1]:.2f} nats a character: ten times "
-        f"as many multiply it by {10**sizes.slope:.2f}. A straight line on logarithmic axes passes "
-        f"within {sizes.max_deviation:.1%} of its {len(sizes.points)} points: a minute can but hint at it.",
-        f"From {first[0]:,} to {last[0]:,} characters it goes from {first[1]:.2f} to "
-        f"{last[1]:.2f}. The first four times as many multiply it by {second[1] / first[1]:.2f}, "
-        f"the next by {third[1] / second[1]:.2f}, the last {last[0] / third[0]:.0f} times by "
-        f"{last[1] / third[1]:.2f}, with a model of width {DATA_WIDTH} and {STEPS_PER_ROUND * NUM_ROUNDS} steps "
-        "for each.",
+        f"From {smallest[0]:,} to {largest[0]:,} parameters the held-out loss falls from "
+        f"{smallest[1]:.2f} to {largest[1]:.2f} nats per character: ten times the parameters "
+        f"multiply it by {10**by_size.slope:.2f}. A straight line on logarithmic axes is within "
+        f"{by_size.max_deviation:.1%} of its {len(by_size.points)} points; a minute of training "
+        "can only hint at the law.",
+        f"From {first[0]:,} to {last[0]:,} characters it falls from {first[1]:.2f} to "
+        f"{last[1]:.2f}. The first fourfold increase multiplies it by {second[1] / first[1]:.2f}, "
+        f"the next by {third[1] / second[1]:.2f}, the last ({last[0] / third[0]:.0f} times) by "
+        f"{last[1] / third[1]:.2f}, with a model of width {DATA_WIDTH} and {steps} steps for each.",
     )
     rows = [
-        *(("parameters", f"{x:,}", f"{y:.3f}") for x, y in sizes.points),
-        *(("characters", f"{x:,}", f"{y:.3f}") for x, y in amounts),
+        *(("parameters", f"{x:,}", f"{y:.3f}") for x, y in by_size.points),
+        *(("characters", f"{x:,}", f"{y:.3f}") for x, y in by_data),
     ]
-    slope = Series(f"slope −{-sizes.slope:.3f}", sizes.line, dashed=True)
+    slope = Series(f"slope −{-by_size.slope:.3f}", by_size.line, dashed=True)
     charts = (
-        _draw_chart("More parameters", "parameters", Series("held out", sizes.points), slope),
-        _draw_chart(f"More data, width {DATA_WIDTH}", "characters", Series("held out", amounts)),
+        _draw_chart("More parameters", "parameters", Series("held out", by_size.points), slope),
+        _draw_chart(f"More data, width {DATA_WIDTH}", "characters", Series("held out", by_data)),
     )
     return Finding(
         QUESTIONS["size"],
         lines,
-        "training until nothing is gained any more, which brings all losses down and keeps more "
-        "data useful for longer; a text whose next character is less uncertain; models so large "
-        "that the text is the limit, or texts so long that the model is.",
-        side_by_side(charts, f"Held-out loss after {STEPS_PER_ROUND * NUM_ROUNDS} steps, by size"),
-        ("what", "how many", "loss, nats"),
+        "training to convergence, which lowers all losses and keeps more data useful for longer; a "
+        "text whose next character is more predictable; models so large that the text is the "
+        "limit, or texts so long that the model is.",
+        side_by_side(charts, f"Held-out loss after {steps} steps, by size"),
+        ("axis", "size", "loss, nats"),
         rows,
     )
 
@@ -167,7 +175,7 @@ def _draw_chart(title: str, x_label: str, *series: Series) -> Picture:
         series,
         title=title,
         x_label=x_label,
-        y_label="nats a character",
+        y_label="nats per character",
         log_x=True,
         log_y=True,
         width=460,

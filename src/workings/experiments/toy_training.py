@@ -1,4 +1,4 @@
-"""Small models, trained for seconds on examples that are drawn as they are needed."""
+"""Training of small models, for seconds, on examples that are sampled at every step."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Draws so many examples: what goes in, and the classes that should come out.
+# Samples a batch of the given size: inputs and target classes.
 ExampleSampler: TypeAlias = Callable[[torch.Generator, int], tuple[Tensor, Tensor]]
 
 
 @contextmanager
 def isolated_rng(seed: int) -> Iterator[None]:
-    """Let fresh weights come from a seed, and leave the caller's random state alone."""
+    """Seed torch's global random state inside the block and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -29,30 +29,32 @@ def train_model(
     learning_rate: float = 3e-3,
     seed: int = 1,
 ) -> list[float]:
-    """Train on fresh examples at every step; give the loss at each."""
+    """Train with AdamW on a new batch at every step; return the loss of each step."""
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, fused=True)
     losses = []
     model.train()
     for _ in range(steps):
-        loss = _loss(model, *sampler(generator, batch_size))
-        optimiser.zero_grad()
+        inputs, targets = sampler(generator, batch_size)
+        loss = F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+        optimizer.zero_grad()
         torch.autograd.backward(loss)
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.item())
     return losses
-
-
-def _loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
 
 
 @torch.no_grad()
 def measure_accuracy(
     model: nn.Module, sampler: ExampleSampler, *, num_examples: int = 2000, seed: int = 10**6
 ) -> float:
-    """The share of fresh answers that are right."""
+    """Return the accuracy on newly sampled examples."""
     inputs, targets = sampler(torch.Generator().manual_seed(seed), num_examples)
     model.eval()
-    right: Tensor = model(inputs).argmax(-1) == targets
-    return right.float().mean().item()
+    correct: Tensor = model(inputs).argmax(-1) == targets
+    return correct.float().mean().item()
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of parameters of a module."""
+    return sum(parameter.numel() for parameter in module.parameters())

@@ -1,1 +1,1 @@
-"""Models to and from other people's formats: CTranslate2, and Hugging Face's GPT-2 and Marian."""
+"""Export and import of models: CTranslate2, and GPT-2 and Marian as Hugging Face stores them."""

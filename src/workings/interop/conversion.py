@@ -1,4 +1,4 @@
-"""Whole folders: a run to somebody else's format, and somebody else's model to a run."""
+"""Export of runs to folders in other formats, and import of such folders as runs."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -14,13 +14,11 @@ from workings.errors import UserError, did_you_mean
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
 from workings.interop.gpt2 import (
     convert_gpt2_config,
-    read_config,
     read_gpt2,
     read_gpt2_tokenizer,
-    unique_token_names,
     write_gpt2,
-    write_tokenizer,
 )
+from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
 from workings.interop.marian import (
     SUPPRESSED_LOGIT_BIAS,
     read_marian,
@@ -31,6 +29,7 @@ from workings.interop.marian import (
 from workings.io import atomic_folder, write_text
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
+from workings.modules import unique_state_dict
 from workings.recipes import (
     LanguageDataConfig,
     LanguageRecipe,
@@ -53,23 +52,27 @@ from workings.training.environment import collect_environment
 
 EXPORT_FORMATS = ("ctranslate2", "gpt2")
 TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "marian")
-_NO_TOKENIZER_NOTE = "no tokenizer is written: only byte pairs have a form there, not {}"
+_NO_TOKENIZER_NOTE = "no tokenizer is written: the format has byte-pair tokenizers, not {}"
+_LOWERCASE_NOTE = "the model was trained on lower-case texts: lowercase them"
 
 
 def export_language_model(
     model: LanguageModel, tokenizer: Tokenizer, target_format: str, folder: Path
 ) -> list[str]:
-    """Write a run's model into a new folder, in another format; return what should be known."""
+    """Write a language model into a new folder in another format; return notes for the user."""
     if target_format not in EXPORT_FORMATS:
         raise UserError(f"--to {target_format}: {did_you_mean(target_format, EXPORT_FORMATS)}")
     with _create_folder(folder) as part:
         if target_format == "gpt2":
             write_gpt2(model, part, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
         else:
-            unknown = tokenizer.unk_id if tokenizer.unk_id >= 0 else None
-            names = unique_token_names(tokenizer)
             convert_language_model(
-                model, names, part, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id, unk_id=unknown
+                model,
+                unique_token_names(tokenizer),
+                part,
+                bos_id=tokenizer.bos_id,
+                eos_id=tokenizer.eos_id,
+                unk_id=tokenizer.unk_id if tokenizer.unk_id >= 0 else None,
             )
         if write_tokenizer(tokenizer, part):
             return []
@@ -83,18 +86,19 @@ def export_translator(
     folder: Path,
     languages: tuple[str, str] = ("source", "target"),
 ) -> list[str]:
-    """Write a translator into a new folder, in another format; return what should be known."""
+    """Write a translator into a new folder in another format; return notes for the user."""
     if target_format not in TRANSLATOR_EXPORT_FORMATS:
-        raise UserError(
-            f"--to {target_format}: of a translator, {did_you_mean(target_format, TRANSLATOR_EXPORT_FORMATS)}"
-        )
+        suggestion = did_you_mean(target_format, TRANSLATOR_EXPORT_FORMATS)
+        raise UserError(f"--to {target_format}: for a translator, {suggestion}")
     with _create_folder(folder) as part:
         if target_format == "marian":
             write_marian(model, part)
         else:
             names = unique_token_names(tokenizers.source), unique_token_names(tokenizers.target)
-            stop, unknown = get_stop_id(tokenizers.target), tokenizers.target.unk_id
-            convert_translator(model, names, part, eos_id=stop, unk_id=unknown, add_source_eos=True)
+            eos_id, unk_id = get_stop_id(tokenizers.target), tokenizers.target.unk_id
+            convert_translator(
+                model, names, part, eos_id=eos_id, unk_id=unk_id, add_source_eos=True
+            )
         notes = _write_translator_tokenizers(tokenizers, part)
         if target_format == "marian":
             write_languages(part, languages)
@@ -102,25 +106,24 @@ def export_translator(
 
 
 def _write_translator_tokenizers(tokenizers: TokenizerPair, folder: Path) -> list[str]:
-    """Write tokenizers: one, if it is both languages', else each in a folder of its own."""
-    sides = {"source": tokenizers.source, "target": tokenizers.target}
-    written = []
+    """Write a shared tokenizer into the folder, or two into `source` and `target` in it."""
     if tokenizers.source == tokenizers.target:
-        written.append(write_tokenizer(tokenizers.target, folder, lowercase=tokenizers.lower))
+        is_written = write_tokenizer(tokenizers.target, folder, lowercase=tokenizers.lower)
     else:
-        for name, tokenizer in sides.items():
+        is_written = True
+        for name, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
             (folder / name).mkdir()
-            written.append(write_tokenizer(tokenizer, folder / name, lowercase=tokenizers.lower))
-            if not written[-1]:
+            if not write_tokenizer(tokenizer, folder / name, lowercase=tokenizers.lower):
                 (folder / name).rmdir()
-    if all(written):
+                is_written = False
+    if is_written:
         return []
-    notes = ["texts are read in small letters: give it such"] if tokenizers.lower else []
-    return [*notes, _NO_TOKENIZER_NOTE.format(tokenizers.target.kind)]
+    note = _NO_TOKENIZER_NOTE.format(tokenizers.target.kind)
+    return [_LOWERCASE_NOTE, note] if tokenizers.lower else [note]
 
 
 def import_model(folder: Path, run_folder: Path) -> None:
-    """Make a run of a GPT-2 or a Marian in Hugging Face's layout, as if it were trained here."""
+    """Make a run of a GPT-2 or a Marian in Hugging Face's format, as if it were trained here."""
     config = read_config(folder)
     if config.get("model_type") == "marian":
         _import_translator(folder, config, run_folder)
@@ -131,32 +134,32 @@ def import_model(folder: Path, run_folder: Path) -> None:
 def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
     vocabularies = read_vocabularies(folder, config)
     marian = read_marian(folder, config, vocabularies.unk_id)
-    words = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
-    if marian.is_renumbered:  # no bias of theirs keeps a search from these
+    tokenizers = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
+    if marian.is_renumbered:  # Marian's own bias does not suppress our special tokens
         with torch.no_grad():
             marian.model.head.bias[[PAD, START]] = SUPPRESSED_LOGIT_BIAS
     source, target = vocabularies.languages
     recipe = TranslationRecipe(
         title=folder.resolve().name,
         data=TranslationDataConfig(set=IMPORTED, source=source, target=target),
-        tokenizer=vocabularies.to_tokenizer_config(words),
+        tokenizer=vocabularies.to_tokenizer_config(tokenizers),
         model=parse_translator_config(marian.model_table),
     )
-    task = Translation(recipe, words, marian.model)
+    task = Translation(recipe, tokenizers, marian.model)
     with _create_folder(run_folder) as part:
         task.save(part)
         _write_run(part, recipe, task.files, marian.model)
 
 
 def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
-    table, rows = convert_gpt2_config(config)
-    tokenizer = read_gpt2_tokenizer(folder, config, rows)
+    model_table, vocab_size = convert_gpt2_config(config)
+    tokenizer = read_gpt2_tokenizer(folder, config, vocab_size)
     model = read_gpt2(folder)
     recipe = LanguageRecipe(
         title=folder.resolve().name,
-        data=LanguageDataConfig(set=IMPORTED, context_length=table["max_positions"]),
-        tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=rows),
-        model=parse_language_model_config(table),
+        data=LanguageDataConfig(set=IMPORTED, context_length=model_table["max_positions"]),
+        tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=vocab_size),
+        model=parse_language_model_config(model_table),
     )
     with _create_folder(run_folder) as part:
         tokenizer.save(part / "tokenizer.json")
@@ -164,16 +167,15 @@ def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Pat
 
 
 def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Module) -> None:
-    """Write what makes a run of a folder that has its task's files."""
+    """Add config, environment and weights to a folder that has the task's files."""
     write_text(folder / "config.toml", to_toml(to_table(recipe)))
-    sums = file_checksums(folder, ("config.toml", *files))
-    told = {"data": {"set": IMPORTED}, "processes": 1, "files": sums}
-    write_json(folder / "environment.json", {**collect_environment(), **told})
-    write_tensors(folder / "model.safetensors", model.state_dict(), table_checksum(sums))
+    checksums = file_checksums(folder, ("config.toml", *files))
+    run = {"data": {"set": IMPORTED}, "processes": 1, "files": checksums}
+    write_json(folder / "environment.json", {**collect_environment(), **run})
+    write_tensors(folder / "model.safetensors", unique_state_dict(model), table_checksum(checksums))
 
 
 def _create_folder(folder: Path) -> AbstractContextManager[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already: another --out")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+        raise UserError(f"{folder} exists already: give another --out")
     return atomic_folder(folder)

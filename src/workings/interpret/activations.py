@@ -1,4 +1,4 @@
-"""Which text to look at: a file, a named text, or what a run held out."""
+"""The activations of a language model's neurons on a passage of text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,57 +14,57 @@ from workings.errors import UserError
 from workings.layers.recurrent import RecurrentLayer
 from workings.layers.transformer import EncoderBlock
 from workings.models.language import LanguageModel, RecurrentLM, TransformerLM
+from workings.modules import device_of, eval_mode
 from workings.recipes import LanguageRecipe
 from workings.tasks.language_modeling import count_train_characters
 from workings.trace import Trace
+
+WARMUP_TOKENS = 256  # read by a recurrent model before the first position that counts
+BATCH_SIZE = 64  # segments of the text that are read in parallel
+CHUNK_STEPS = 64  # time steps of a recurrent model per traced pass, to bound memory
+DEFAULT_WINDOW = 256  # context length of a Transformer
 
 
 def select_passage(
     recipe: LanguageRecipe, source: str | None, num_characters: int
 ) -> tuple[str, str]:
-    """Read so many characters of a text, and what stands before them.
+    """Read a passage; return the text before it and the passage.
 
-    `source` is a file or a named text, from its beginning; None: the recipe's own, from where its
-    training did not read.
+    `source` is a file or the name of a corpus, read from its beginning. None: the recipe's corpus,
+    from the end of its training part on.
     """
     if num_characters < 1:
         raise UserError(f"{num_characters} characters: at least 1")
     if source is not None:
         return "", _read_beginning(source, num_characters)
-    whole = "".join(read_corpus(recipe.data.set))
-    begin = count_train_characters(recipe, len(whole))
-    return whole[:begin], whole[begin : begin + num_characters]
+    corpus = "".join(read_corpus(recipe.data.set))
+    start = count_train_characters(recipe, len(corpus))
+    return corpus[:start], corpus[start : start + num_characters]
 
 
 def _read_beginning(source: str, num_characters: int) -> str:
-    found: list[str] = []
+    parts: list[str] = []
     for text in read_corpus(source):
-        found.append(text[:num_characters])
+        parts.append(text[:num_characters])
         num_characters -= len(text)
         if num_characters <= 0:
             break
-    return "".join(found)
-
-
-WARMUP_TOKENS = 256  # tokens that a recurrent state is warmed up with
-BATCH_SIZE = 64  # shares
-CHUNK_STEPS = 64  # of a recurrent model, between two looks
-DEFAULT_WINDOW = 256  # tokens that a Transformer looks at, where nobody says
+    return "".join(parts)
 
 
 @dataclass(frozen=True)
 class NeuronGroup:
-    """Cells that are tapped together."""
+    """Neurons with one tap."""
 
     path: str
     name: str
-    """of one of them, before its number"""
+    """display name of a neuron, without its number"""
     size: int
 
 
 @dataclass(frozen=True)
 class ActivationReader:
-    """Reads a text with a model, and tells what its cells do at any places of it."""
+    """Reads the activations of all neurons at any positions of a text."""
 
     model: LanguageModel
     ids: Int[np.ndarray, " text"]
@@ -72,14 +72,14 @@ class ActivationReader:
 
     @property
     def groups(self) -> list[NeuronGroup]:
-        """The cells there are: a recurrent model's states, a Transformer's neurons and features."""
+        """The states of a recurrent model, or the neurons and features of a Transformer."""
         if isinstance(self.model, RecurrentLM):
             return [
                 NeuronGroup(
-                    f"recurrent.layers.{k}.0.{tap}", f"layer {k + 1}, {tap}", way.hidden_size
+                    f"recurrent.layers.{k}.0.{tap}", f"layer {k + 1}, {tap}", layer.hidden_size
                 )
-                for k, way in enumerate(find_recurrent_layers(self.model))
-                for tap in (("cell", "hidden") if way.cell == "lstm" else ("hidden",))
+                for k, layer in enumerate(find_recurrent_layers(self.model))
+                for tap in (("cell", "hidden") if layer.cell == "lstm" else ("hidden",))
             ]
         if isinstance(self.model, TransformerLM):
             return [
@@ -97,25 +97,22 @@ class ActivationReader:
                     ),
                 )
             ]
-        raise UserError(f"a {type(self.model).__name__} has no cells to look at")
+        raise UserError(f"a {type(self.model).__name__} has no cells")
 
     @property
     def num_neurons(self) -> int:
-        """How many there are."""
+        """The number of neurons of all groups."""
         return sum(group.size for group in self.groups)
 
     @property
     def warmup_tokens(self) -> int:
-        """How many tokens before a place are read at least, before the place is looked at."""
+        """The number of tokens that are read before each position, at least."""
         if isinstance(self.model, RecurrentLM):
             return min(WARMUP_TOKENS, len(self.ids) // 10)
         return min(self._effective_window() // 2, len(self.ids) // 2)
 
     def neuron_name(self, neuron: int) -> str:
-        """Name a cell by its number among all.
-
-        Like everything that a person reads, layers and cells are counted from 1.
-        """
+        """Return the display name of a neuron, with layer and neuron counted from 1."""
         for group in self.groups:
             if neuron < group.size:
                 return f"{group.name} {neuron + 1}"
@@ -124,95 +121,93 @@ class ActivationReader:
 
     @torch.no_grad()
     def read_activations(
-        self, positions: Int[np.ndarray, " places"], neurons: Sequence[int] | None = None
-    ) -> Float[np.ndarray, "places cells"]:
-        """What cells (None: all) do at places of the text, which rise and leave room to warm up."""
+        self, positions: Int[np.ndarray, " positions"], neurons: Sequence[int] | None = None
+    ) -> Float[np.ndarray, "positions neurons"]:
+        """Return the activations of neurons (None: all) at ascending positions of the text."""
         count = self.num_neurons if neurons is None else len(neurons)
-        found = np.empty((len(positions), count), np.float32)
+        activations = np.empty((len(positions), count), np.float32)
         if not len(positions):
-            return found
+            return activations
         row_of = np.full(len(self.ids), -1)
         row_of[positions] = np.arange(len(positions))
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            for at, seen in self._read_chunks(positions, neurons):
-                rows = np.where(at < len(row_of), row_of[at.clip(max=len(row_of) - 1)], -1)
-                wanted = rows >= 0
-                found[rows[wanted]] = seen[torch.from_numpy(wanted)].cpu().numpy()
-        finally:
-            self.model.train(was_training)
-        return found
+        with eval_mode(self.model):
+            for read_positions, values in self._read_segments(positions, neurons):
+                is_in_text = read_positions < len(row_of)
+                rows = np.where(is_in_text, row_of[read_positions.clip(max=len(row_of) - 1)], -1)
+                is_requested = rows >= 0
+                selected = values[torch.from_numpy(is_requested)]
+                activations[rows[is_requested]] = selected.cpu().numpy()
+        return activations
 
     @torch.no_grad()
     def read_from_start(
         self, neurons: Sequence[int] | None = None
-    ) -> Float[np.ndarray, "text cells"]:
-        """What cells (None: all) do at every place of a text that is short enough to read at once.
+    ) -> Float[np.ndarray, "text neurons"]:
+        """Return the activations of neurons (None: all) at every position of a short text.
 
-        Here nothing is warmed up: the first token is the first that the model has read.
+        The text is read in one pass, without a warm-up.
         """
-        seen, _ = self._trace_chunk(np.arange(len(self.ids))[None], None, neurons)
-        found: Float[np.ndarray, "text cells"] = seen[0].float().cpu().numpy()
-        return found
+        with eval_mode(self.model):
+            values, _ = self._trace_chunk(np.arange(len(self.ids))[None], None, neurons)
+        activations: Float[np.ndarray, "text neurons"] = values[0].float().cpu().numpy()
+        return activations
 
-    def _read_chunks(
-        self, positions: Int[np.ndarray, " places"], neurons: Sequence[int] | None
-    ) -> Iterator[tuple[Int[np.ndarray, "shares time"], Tensor]]:
-        """Read the shares that have wanted places in them: where, and what the cells do there."""
-        recurrent = isinstance(self.model, RecurrentLM)
+    def _read_segments(
+        self, positions: Int[np.ndarray, " positions"], neurons: Sequence[int] | None
+    ) -> Iterator[tuple[Int[np.ndarray, "segments time"], Tensor]]:
+        """Read the segments that contain requested positions; yield positions and activations."""
+        is_recurrent = isinstance(self.model, RecurrentLM)
         first, last = int(positions[0]), int(positions[-1]) + 1
-        # One state is carried on and on, so that its share may be long; a window has an end.
-        share = (
-            -(-(last - first) // BATCH_SIZE)
-            if recurrent
-            else self._effective_window() - self.warmup_tokens
-        )
-        share = max(share, 1)
-        begins = first + share * np.unique((positions - first) // share)
-        for k in range(0, len(begins), BATCH_SIZE):
-            rows = begins[k : k + BATCH_SIZE, None] + np.arange(-self.warmup_tokens, share)
-            steps = CHUNK_STEPS if recurrent else rows.shape[1]
+        if is_recurrent:  # the state is carried on, so a segment may be long
+            length = -(-(last - first) // BATCH_SIZE)
+        else:
+            length = self._effective_window() - self.warmup_tokens
+        length = max(length, 1)
+        starts = first + length * np.unique((positions - first) // length)
+        for k in range(0, len(starts), BATCH_SIZE):
+            segments = starts[k : k + BATCH_SIZE, None] + np.arange(-self.warmup_tokens, length)
+            steps = CHUNK_STEPS if is_recurrent else segments.shape[1]
             state = None
-            for a in range(0, rows.shape[1], steps):
-                at = rows[:, a : a + steps]
-                # A last share that is longer than the text reads its last token again and again.
-                seen, state = self._trace_chunk(at.clip(0, len(self.ids) - 1), state, neurons)
-                own = np.arange(a, a + at.shape[1]) >= self.warmup_tokens
-                yield at[:, own], seen[:, torch.from_numpy(own)]
+            for a in range(0, segments.shape[1], steps):
+                chunk = segments[:, a : a + steps]
+                # Beyond the end of the text, the last token is repeated.
+                ids = chunk.clip(0, len(self.ids) - 1)
+                values, state = self._trace_chunk(ids, state, neurons)
+                is_warm = np.arange(a, a + chunk.shape[1]) >= self.warmup_tokens
+                yield chunk[:, is_warm], values[:, torch.from_numpy(is_warm)]
 
     def _trace_chunk(
         self,
-        positions: Int[np.ndarray, "shares time"],
+        positions: Int[np.ndarray, "segments time"],
         state: object,
         neurons: Sequence[int] | None,
     ) -> tuple[Tensor, object]:
+        """Run the model on one chunk; return activations and the next state."""
         groups = self.groups
-        device = next(self.model.parameters()).device
-        ids = torch.from_numpy(self.ids[positions].astype(np.int64)).to(device)
+        ids = torch.from_numpy(self.ids[positions].astype(np.int64)).to(device_of(self.model))
         with Trace(self.model, only=[group.path for group in groups]) as trace:
             _, state = self.model.forward_features(ids, state)
-        seen = [_stack_steps(trace.steps(group.path)) for group in groups]
+        values = [_stack_steps(trace.steps(group.path)) for group in groups]
         if neurons is None:
-            return torch.cat(seen, -1), state
-        begins = [0, *accumulate(group.size for group in groups)]
+            return torch.cat(values, -1), state
+        offsets = [0, *accumulate(group.size for group in groups)]
         columns = []
-        for cell in neurons:
-            k = int(np.searchsorted(begins, cell, side="right")) - 1
-            columns.append(seen[k][..., cell - begins[k]])
+        for neuron in neurons:
+            k = int(np.searchsorted(offsets, neuron, side="right")) - 1
+            columns.append(values[k][..., neuron - offsets[k]])
         return torch.stack(columns, -1), state
 
     def _effective_window(self) -> int:
-        longest = self.model.max_positions
-        return max(self.window if longest is None else min(self.window, longest), 2)
+        limit = self.model.max_positions
+        return max(self.window if limit is None else min(self.window, limit), 2)
 
 
 def find_recurrent_layers(model: RecurrentLM) -> list[RecurrentLayer]:
-    """The layers of a recurrent model, from the first; each reads in one direction."""
-    ways = (way for layer in model.recurrent.layers for way in layer.children())
-    return [way for way in ways if isinstance(way, RecurrentLayer)]
+    """Return the layers of a recurrent language model, from the first on."""
+    directions = (module for layer in model.recurrent.layers for module in layer.children())
+    return [module for module in directions if isinstance(module, RecurrentLayer)]
 
 
 def _stack_steps(steps: list[Tensor]) -> Tensor:
-    """`[shares, time, cells]`, whether it was tapped at every time step or once."""
+    """Return `[segments, time, neurons]` from a tap of every time step or of the whole sequence."""
     return steps[0] if steps[0].dim() == 3 else torch.stack(steps, 1)

@@ -1,153 +1,503 @@
-"""An explanation as plain data: a text, and for each way of asking one number a token."""
+"""Results of interpreting a model, as plain data: numpy is enough to read and render them."""
 
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from workings.data.tokenizers.base import Span
+import numpy as np
+from numpy.typing import NDArray
+
+from workings.display import Renderable
+from workings.errors import UserError
+from workings.plain_text import to_one_line
+
+if TYPE_CHECKING:
+    from workings.data.tokenizers.base import Span
+    from workings.metrics.bleu import CorpusScores
+    from workings.metrics.bootstrap import Comparison
+    from workings.metrics.by_length import LengthBucket
+
+Weights = NDArray[np.float32]
+ROUNDING_TOLERANCE = 1e-5  # relative to the largest activation: sums in another order differ
+
+# -- attention ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeadIndex:
+    """One attention head of a model; layer and head are counted from 1.
+
+    >>> str(HeadIndex("encoder", layer=2, head=3))
+    'layer 2, head 3'
+    """
+
+    part: str
+    """encoder, decoder or cross"""
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"layer {self.layer}, head {self.head}"
+
+
+@dataclass(frozen=True)
+class HeadMap:
+    """The attention weights of one head, or the mean of several: [rows, columns]."""
+
+    name: str
+    weights: Sequence[Sequence[float]]
+    index: HeadIndex | None = None
+    """which head it is; None for a mean"""
+
+
+@dataclass(frozen=True)
+class AttentionMaps(Renderable):
+    """Heads with the same queries (rows) and keys (columns)."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    maps: Sequence[HeadMap]
+    truncated_characters: int = 0
+    """characters at the end of the text that were not read"""
+    is_alignment: bool = False
+    """rows are tokens of the target, columns of the source"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the maps as a dictionary for JSON."""
+        return {
+            "rows": list(self.rows),
+            "columns": list(self.columns),
+            "maps": [
+                {
+                    "name": head_map.name,
+                    "weights": [[round(w, 6) for w in row] for row in head_map.weights],
+                }
+                for head_map in self.maps
+            ],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionStack:
+    """The attention weights of one part of a model: all layers and heads."""
+
+    part: str
+    """encoder, decoder, cross, or another name for weights that were computed from these"""
+    label: str
+    """the part as a message calls it"""
+    query_tokens: Sequence[str]
+    """the token that the model reads at each row"""
+    key_tokens: Sequence[str]
+    weights: Sequence[Weights]
+    """by layer: [heads, queries, keys]"""
+    is_causal: bool = False
+    token_slice: slice = field(default_factory=lambda: slice(None))
+    """the rows and columns that are not padding"""
+    output_tokens: Sequence[str] = ()
+    """the token that a sequence-to-sequence model generates at each row"""
+    is_multi_head: bool = True
+    """False for the attention of a recurrent decoder and for a mean: they have no heads"""
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.weights)
+
+    @property
+    def num_heads(self) -> int:
+        return len(self.weights[0])
+
+    def head_weights(self, layer: int, head: int) -> Weights:
+        """Return the weights of one head, [queries, keys]."""
+        if not (1 <= layer <= self.num_layers and 1 <= head <= self.num_heads):
+            index = HeadIndex(self.part, layer, head)
+            sizes = f"{self.num_layers} layers of {self.num_heads} heads"
+            raise UserError(f"{index}: there are {sizes}, counted from 1")
+        weights: Weights = self.weights[layer - 1][head - 1]
+        return weights
+
+    def head_name(self, layer: int, head: int) -> str:
+        """Return the display name of a head: layer and head, or the label if there are no heads."""
+        return str(HeadIndex(self.part, layer, head)) if self.is_multi_head else self.label
+
+    def select(
+        self, layers: Collection[int] = (), heads: Collection[int] = ()
+    ) -> dict[HeadIndex, Weights]:
+        """Return the weights of some heads by index; no layers or no heads mean all of them."""
+        check_index("layer", layers, self.num_layers)
+        check_index("head", heads, self.num_heads)
+        return {
+            HeadIndex(self.part, layer, head): weights
+            for layer, layer_weights in enumerate(self.weights, start=1)
+            for head, weights in enumerate(layer_weights, start=1)
+            if (not layers or layer in layers) and (not heads or head in heads)
+        }
+
+    def mean(self, layers: Collection[int] = (), heads: Collection[int] = ()) -> Weights:
+        """Return the mean weights of some heads, [queries, keys]; none means all of them."""
+        mean: Weights = np.mean(np.stack(list(self.select(layers, heads).values())), axis=0)
+        return mean
+
+    def without_padding(self) -> "AttentionStack":
+        """Return the stack without the rows and columns of padding."""
+        tokens = self.token_slice
+        return replace(
+            self,
+            query_tokens=self.query_tokens[tokens],
+            key_tokens=self.key_tokens[tokens],
+            weights=[layer[:, tokens, tokens] for layer in self.weights],
+            token_slice=slice(None),
+        )
+
+    def to_head_maps(
+        self, layers: Collection[int] = (), heads: Collection[int] = ()
+    ) -> list[HeadMap]:
+        """Return one map per head."""
+        return [
+            HeadMap(
+                self.head_name(index.layer, index.head),
+                to_float_rows(weights),
+                index if self.is_multi_head else None,
+            )
+            for index, weights in self.select(layers, heads).items()
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionStacks:
+    """The attention weights of one forward pass over one input."""
+
+    stacks: Sequence[AttentionStack]
+    source_text: str = ""
+    """empty if the source is an image"""
+    target_text: str | None = None
+    """the translation or caption that the decoder was given"""
+    source_pieces: Sequence[str] = ()
+    """the text that each source token adds, with the spaces between words"""
+    target_pieces: Sequence[str] = ()
+    truncated_characters: int = 0
+    logits: NDArray[np.float32] | None = None
+    """of the classes, or of the token after the text; None for sequence-to-sequence models"""
+    taps: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """further values of the pass, by path"""
+
+    def __getitem__(self, part: str) -> AttentionStack:
+        for stack in self.stacks:
+            if stack.part == part:
+                return stack
+        parts = ", ".join(stack.part for stack in self.stacks) or "none"
+        raise UserError(f"part {part!r}: this model has no such attention; it has {parts}")
+
+    def __iter__(self) -> Iterator[AttentionStack]:
+        return iter(self.stacks)
+
+    def __len__(self) -> int:
+        return len(self.stacks)
+
+
+def check_index(name: str, indices: Collection[int], count: int) -> None:
+    """Raise UserError if the model has no layer or head with one of these numbers."""
+    for number in indices:
+        if not 1 <= number <= count:
+            raise UserError(f"{name} {number}: this model has {count}, counted from 1")
+
+
+def to_float_rows(weights: Weights) -> "list[array[float]]":
+    """Return a matrix as C arrays, which take an eighth of the memory of lists of floats."""
+    return [array("f", row) for row in weights.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionAttention(Renderable):
+    """An image, its caption, and the attention of each word to the image."""
+
+    image: NDArray[np.uint8]  # [height, width, 3]
+    words: Sequence[str]
+    weights: NDArray[np.floating] | None  # [words, rows, columns]; those of a word sum to 1
+    log_probability: float  # natural logarithm, of the whole caption
+    name: str
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.image)
+        if len(shape) != 3 or shape[2] != 3 or 0 in shape or self.image.dtype != np.uint8:
+            raise UserError(f"expected an image of bytes [height, width, 3], got {list(shape)}")
+        if self.weights is None:
+            return
+        shape = np.shape(self.weights)
+        if len(shape) != 3 or len(self.words) != shape[0] or 0 in shape[1:]:
+            count = len(self.words)
+            raise UserError(f"expected weights [{count} words, rows, columns], got {list(shape)}")
+        if not np.isfinite(self.weights).all() or (self.weights < 0).any():
+            raise UserError("expected finite weights that are not negative")
+
+    @property
+    def caption(self) -> str:
+        """The words as one line of text."""
+        return to_one_line(" ".join(self.words)) or "(no words)"
+
+    def word_attention(self) -> "list[WordAttention]":
+        """Return the attention of each word; none if the model has no attention."""
+        if self.weights is None:
+            return []
+        return [
+            WordAttention(to_one_line(word), grid)
+            for word, grid in zip(self.words, self.weights, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the caption and its weights, without the image, as a dictionary for JSON."""
+        return {
+            "name": self.name,
+            "words": list(self.words),
+            "log_probability": self.log_probability,
+            "weights": None if self.weights is None else self.weights.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class WordAttention:
+    """A word of a caption, and its attention weights over the grid cells of the image."""
+
+    word: str  # printable
+    weights: NDArray[np.floating]
+
+    @property
+    def max_weight(self) -> float:
+        return float(self.weights.max())
+
+    @property
+    def peak_cell(self) -> tuple[int, int]:
+        """Row and column of the largest weight, from 0."""
+        row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
+        return int(row), int(column)
+
+    @property
+    def location(self) -> str:
+        """The part of the image with the largest weight.
+
+        >>> WordAttention("sky", np.array([[0.9, 0.0], [0.1, 0.0]])).location
+        'top left'
+        >>> WordAttention("the", np.array([[0.3, 0.2], [0.3, 0.2]])).location
+        'all over'
+        """
+        if not self.is_localized:
+            return "all over"
+        names = (("top", "", "bottom"), ("left", "", "right"))
+        sides = (
+            thirds[int(3 * (index + 0.5) / count)]
+            for thirds, index, count in zip(names, self.peak_cell, self.weights.shape, strict=True)
+        )
+        return " ".join(filter(None, sides)) or "middle"
+
+    @property
+    def peak_box(self) -> tuple[float, float, float, float] | None:
+        """x, y, width and height of the cell with the largest weight, as fractions of the image.
+
+        None if no cell stands out.
+        """
+        num_rows, num_columns = self.weights.shape
+        row, column = self.peak_cell
+        box = (column / num_columns, row / num_rows, 1 / num_columns, 1 / num_rows)
+        return box if self.is_localized else None
+
+    @property
+    def is_localized(self) -> bool:
+        """True if the largest weight is at least 1.5 times the mean."""
+        return self.max_weight >= 1.5 * float(self.weights.mean())
+
+    @property
+    def cells_with_half_weight(self) -> int:
+        """The smallest number of cells that have half of the weight."""
+        descending = np.sort(self.weights, axis=None)[::-1]
+        return int((descending.cumsum() < descending.sum() / 2).sum()) + 1
+
+    @property
+    def summary(self) -> str:
+        """The largest weight and its location."""
+        return f"{self.max_weight:.2f} {self.location}"
+
+
+# -- positions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PositionVectors:
+    """The position encoding of a model's first positions."""
+
+    description: str
+    vectors: NDArray[np.float32]  # [positions, width]
+    dot_products: NDArray[np.float32]  # [positions, positions]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerDifference:
+    """The distance of f(P X) from P f(X) after a layer, for each token."""
+
+    name: str
+    differences: NDArray[np.float32]  # largest of each token
+    max_activation: float
+
+    @property
+    def max_difference(self) -> float:
+        """The largest |f(P X) − P f(X)|."""
+        return float(self.differences.max())
+
+    @property
+    def is_rounding(self) -> bool:
+        """True if the differences can be explained by rounding."""
+        return self.max_difference <= ROUNDING_TOLERANCE * self.max_activation
+
+
+@dataclass(frozen=True, eq=False)
+class PermutationResult:
+    """A model on a text and on its permuted tokens: position i has token `order[i]`."""
+
+    tokens: Sequence[str]
+    order: Sequence[int]
+    layers: Sequence[LayerDifference]
+    expected_weights: Sequence[Weights]
+    """attention weights on the text, permuted: P A(X) Pᵀ; by layer, [heads, queries, keys]"""
+    permuted_weights: Sequence[Weights]
+    """attention weights on the permuted text: A(P X)"""
+    class_probabilities: tuple[NDArray[np.float32], NDArray[np.float32]] | None
+    """of a classifier, on the text and on the permuted text"""
+    is_causal: bool
+    position_encoding: str
+    """sinusoidal, learned, rotary or none"""
+
+
+# -- attribution -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TokenAttributions:
-    """How much each token had to do with the answer, by one way of asking."""
+    """One number per token: its contribution to the prediction, by one method."""
 
     method: str
     """occlusion, gradient or attention"""
     values: list[float]
-    """one for each token; above zero: it speaks for the label (attention: never below)"""
+    """positive values speak for the label; those of attention are never negative"""
     description: str
-    """what the numbers are, in a line"""
+    """what the numbers are, in one line"""
     is_signed: bool = True
-    """whether a token can speak against the label"""
+    """False if no value can be negative"""
     window: int = 1
-    """how many neighbouring tokens were asked about together"""
+    """number of adjacent tokens that were measured together"""
     layers: list[list[float]] = field(default_factory=list)
-    """the same layer by layer, where `values` is the mean of several"""
+    """the values of each layer, if `values` is the mean of several"""
 
 
 @dataclass(frozen=True)
-class Attribution:
-    """What a model made of a text, and which tokens it was."""
+class Attribution(Renderable):
+    """The prediction of a classifier for a text, attributed to its tokens."""
 
-    text: str
-    spans: list[Span]
-    """where each token that the model read stands: `text[start:end]`"""
+    input_text: str
+    spans: "list[Span]"
+    """of each token that the model read: `input_text[start:end]`"""
     unknown_tokens: list[int]
-    """which of the tokens the vocabulary does not have"""
+    """indices of the tokens that are not in the vocabulary"""
     truncated_characters: int
-    """how many characters at the end of the text were not read"""
+    """characters at the end of the text that were not read"""
     label: str
     runner_up: str
-    """the runner-up: a signed number speaks for the label and against this one"""
+    """the second most probable class: signed values speak for the label and against this one"""
     margin: float
-    """how far the label's score is above the runner-up's: the logarithm of their odds"""
+    """logit of the label minus that of the runner-up: the logarithm of their odds"""
     probabilities: dict[str, float]
     token_attributions: list[TokenAttributions]
     unit: str = "token"
-    """what a person calls a token: word, character, …"""
+    """word, character or token"""
 
     def __getitem__(self, method: str) -> TokenAttributions:
-        return {shares.method: shares for shares in self.token_attributions}[method]
+        return {a.method: a for a in self.token_attributions}[method]
 
     def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold."""
+        """Return the attribution as a dictionary for JSON."""
         unknown = set(self.unknown_tokens)
         return {
-            "text": self.text,
+            "text": self.input_text,
             "label": self.label,
             "runner_up": self.runner_up,
             "margin": _round_finite(self.margin),
             "probabilities": {name: _round_finite(p) for name, p in self.probabilities.items()},
             "tokens": [
-                {"text": self.text[a:b], "start": a, "end": b, "is_unknown": k in unknown}
+                {"text": self.input_text[a:b], "start": a, "end": b, "is_unknown": k in unknown}
                 for k, (a, b) in enumerate(self.spans)
             ],
             "truncated_characters": self.truncated_characters,
             "token_attributions": [
                 {
-                    "method": shares.method,
-                    "description": shares.description,
-                    "window": shares.window,
-                    "values": [_round_finite(value) for value in shares.values],
+                    "method": attributions.method,
+                    "description": attributions.description,
+                    "window": attributions.window,
+                    "values": [_round_finite(value) for value in attributions.values],
                     "layers": [
-                        [_round_finite(value) for value in layer] for layer in shares.layers
+                        [_round_finite(value) for value in layer] for layer in attributions.layers
                     ],
                 }
-                for shares in self.token_attributions
+                for attributions in self.token_attributions
             ],
         }
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
-        from workings.render import attribution
-
-        return attribution.render_text(self, width=width, color=color)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import attribution
-
-        return attribution.render_page(self)
-
-    def _repr_html_(self) -> str:
-        from workings.render import attribution
-
-        return attribution.render_fragment(self)
 
 
 def _round_finite(value: float) -> float | None:
     return round(value, 6) if isfinite(value) else None
 
 
+# -- neurons -----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class NeuronScore:
-    """A cell that was chosen on some parts of a text and scored on others."""
+    """A neuron that was selected on one half of a text and scored on the other."""
 
     neuron: str
     is_inverted: bool
-    """it falls where the property holds or grows"""
+    """its activation is lower where the property holds or is larger"""
     selection_score: float
-    """its score where it was chosen"""
+    """on the half where it was selected"""
     score: float
-    """its score elsewhere; what it does there against its own direction counts below"""
+    """on the other half, with the sign of the selection: below chance if the sign differs"""
     p_value: float
-    """how often the best of all cells does as well on a text that the property is shifted round"""
+    """share of shifted properties that some neuron tracks at least as well"""
     activations: list[float]
-    """what it does at each token of the excerpt"""
+    """at each token of the excerpt"""
     midpoint: float
-    """between what it does where the property holds and where not; of numbers, the mean"""
+    """between the mean activations with and without the property; the mean if it is a number"""
     spread: float
-    """how far it goes from there, but for a few places"""
+    """98 % of the activations are at most this far from the midpoint"""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A piece of the text that cells were scored on."""
+    """A passage of the half of the text on which neurons were scored."""
 
     text: str
-    spans: list[Span]
+    spans: "list[Span]"
     marked_tokens: list[int]
-    """the tokens where the property holds"""
+    """indices of the tokens where the property holds"""
 
 
 @dataclass(frozen=True)
 class PropertyNeurons:
-    """A property, and the cells that track it best."""
+    """A property, and the neurons that track it best."""
 
     name: str
     description: str
     metric: Literal["AUC", "r"]
     prevalence: float | None
-    """of the tokens where it holds"""
+    """share of the tokens where the property holds; None for a number"""
     chance_level: float
-    """what the best of all cells stays below on 95 of 100 shifted texts"""
+    """score that the best neuron stays below for 95 % of the shifted properties"""
     neurons: list[NeuronScore]
     excerpt: Excerpt
 
 
 @dataclass(frozen=True)
-class NeuronSearch:
-    """What was asked about the cells of a model, and what was found."""
+class NeuronSearch(Renderable):
+    """The neurons that track each property of a text."""
 
     num_neurons: int
     num_selection_tokens: int
@@ -156,13 +506,13 @@ class NeuronSearch:
     unit: Literal["characters", "tokens"]
     properties: list[PropertyNeurons]
     constant_properties: list[str]
-    """properties that are the same wherever cells are chosen, or wherever they are scored"""
+    """properties that do not vary on one of the halves"""
 
     def __getitem__(self, name: str) -> PropertyNeurons:
-        return {found.name: found for found in self.properties}[name]
+        return {prop.name: prop for prop in self.properties}[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Take the figures apart into what JSON can hold; the text stays out of it."""
+        """Return the numbers, without the text, as a dictionary for JSON."""
         return {
             "num_neurons": self.num_neurons,
             "unit": self.unit,
@@ -171,40 +521,101 @@ class NeuronSearch:
             "num_shifts": self.num_shifts,
             "properties": [
                 {
-                    "name": tracked.name,
-                    "description": tracked.description,
-                    "metric": tracked.metric,
-                    "prevalence": tracked.prevalence,
-                    "chance_level": round(tracked.chance_level, 4),
+                    "name": prop.name,
+                    "description": prop.description,
+                    "metric": prop.metric,
+                    "prevalence": prop.prevalence,
+                    "chance_level": round(prop.chance_level, 4),
                     "neurons": [
                         {
-                            "neuron": found.neuron,
-                            "is_inverted": found.is_inverted,
-                            "selection_score": round(found.selection_score, 4),
-                            "score": round(found.score, 4),
-                            "p_value": round(found.p_value, 4),
+                            "neuron": neuron.neuron,
+                            "is_inverted": neuron.is_inverted,
+                            "selection_score": round(neuron.selection_score, 4),
+                            "score": round(neuron.score, 4),
+                            "p_value": round(neuron.p_value, 4),
                         }
-                        for found in tracked.neurons
+                        for neuron in prop.neurons
                     ],
                 }
-                for tracked in self.properties
+                for prop in self.properties
             ],
             "constant_properties": self.constant_properties,
         }
 
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
-        from workings.render import neurons
 
-        return neurons.render_text(self, width=width, color=color)
+# -- gradients ---------------------------------------------------------------------------------
 
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import neurons
 
-        return neurons.render_page(self)
+@dataclass(frozen=True)
+class GradientNorms:
+    """The mean gradient norm of a model's loss by lag."""
 
-    def _repr_html_(self) -> str:
-        from workings.render import neurons
+    model: str
+    with_respect_to: str
+    norms: list[float]
+    """at lag 0, 1, 2, … in tokens"""
 
-        return neurons.render_fragment(self)
+
+@dataclass(frozen=True)
+class SpectralRadius:
+    """The largest absolute eigenvalue of a recurrent matrix."""
+
+    model: str
+    layer: int
+    matrix: str
+    value: float
+
+
+@dataclass(frozen=True)
+class GradientReport(Renderable):
+    """The gradient norms and spectral radii of several models."""
+
+    gradients: list[GradientNorms]
+    spectral_radii: list[SpectralRadius]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as a dictionary for JSON."""
+        return asdict(self)
+
+
+# -- translators, texts ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TranslatorScores:
+    """The scores of one translator, overall and by source length, and against the first one."""
+
+    name: str
+    scores: "CorpusScores"
+    buckets: "Sequence[LengthBucket]"
+    against_first: "Comparison | None"
+    training_overlap: int | None = 0
+    """number of test pairs that it was trained on; None if its data are not available"""
+
+
+@dataclass(frozen=True)
+class TranslatorComparison(Renderable):
+    """Several translators on the same sentences."""
+
+    data: str
+    num_sentences: int
+    translators: Sequence[TranslatorScores]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as a dictionary for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class VectorizedText:
+    """A text at each step from characters to embeddings."""
+
+    text: str
+    standardized: str
+    tokens: list[str]
+    """with the unknown token for those that are not in the vocabulary"""
+    ids: list[int]
+    vectors: list[list[float]]
+    """the first dimensions of each token's embedding"""
+    width: int
+    """number of dimensions of an embedding"""

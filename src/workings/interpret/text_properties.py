@@ -1,7 +1,7 @@
-"""What a character stands in: quotations, strings, comments, conditions, brackets.
+"""Properties of each character of a text: in a quotation, in a comment, bracket depth, …
 
-A value is what holds once its character has been read, for that is what a model can know: the mark
-that opens a quotation is inside of it, the one that closes it is not.
+The value at a character is the one after reading it, since that is what a model can know: an
+opening quotation mark is inside the quotation, the closing one is not.
 """
 
 import json
@@ -21,7 +21,7 @@ from workings.errors import UserError, did_you_mean, truncate
 TextKind: TypeAlias = Literal["prose", "python", "c"]
 TEXT_KINDS: tuple[TextKind, ...] = get_args(TextKind)
 
-_SAMPLE_CHARACTERS = 50_000  # characters that are looked at to guess what kind of text it is
+_SAMPLE_CHARACTERS = 50_000  # from which the kind of a text is detected
 _TEXT_LINE = re.compile(r"\S[^\n]*")
 _C_LINE = re.compile(r"[;{}][ \t]*$", re.MULTILINE)
 _PYTHON_LINE = re.compile(
@@ -30,8 +30,8 @@ _PYTHON_LINE = re.compile(
     re.MULTILINE,
 )
 _PROSE = re.compile(
-    r"""(?P<begin>[“«])|(?P<finish>[”»])|(?P<turn>")
-    |(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<reset>\n[ \t\r]*\n)""",
+    r"""(?P<open_quote>[“«])|(?P<close_quote>[”»])|(?P<plain_quote>")
+    |(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<paragraph>\n[ \t\r]*\n)""",
     re.VERBOSE,
 )
 _C = re.compile(
@@ -60,7 +60,7 @@ _DELIMITERS = {"/*": "*/", "//": "", "#": "", '"""': '"""', "'''": "'''", '"': '
 
 @dataclass(frozen=True)
 class TextScan:
-    """What each character of a text stands in."""
+    """The syntactic context of each character of a text."""
 
     in_quotes: Bool[np.ndarray, " characters"]
     in_comment: Bool[np.ndarray, " characters"]
@@ -69,7 +69,7 @@ class TextScan:
 
 
 def detect_kind(text: str) -> TextKind:
-    r"""Guess what a text is, by how its lines begin and end.
+    r"""Detect the kind of a text from the beginnings and ends of its lines.
 
     >>> detect_kind("int f(void)\n{\n\treturn 0;\n}\n"), detect_kind("def f():\n    return 0\n")
     ('c', 'python')
@@ -81,9 +81,9 @@ def detect_kind(text: str) -> TextKind:
     return "python" if len(_PYTHON_LINE.findall(text)) > 0.1 * lines else "prose"
 
 
-@lru_cache(maxsize=1)  # several properties are read off one scan
+@lru_cache(maxsize=1)  # several properties use the same scan
 def scan_text(text: str, kind: TextKind) -> TextScan:
-    """Say of each character whether it is quoted, in a comment or a condition, and how deep.
+    """Return for each character whether it is quoted, commented or in a condition, and its depth.
 
     >>> "".join("+" if c else "." for c in scan_text("a = 'b' # c", "python").in_quotes)
     '....++.....'
@@ -96,7 +96,7 @@ def scan_text(text: str, kind: TextKind) -> TextScan:
 
 
 class _BracketDepth:
-    """How many brackets are open; a stray closing one counts for nothing."""
+    """A count of the open brackets; an unmatched closing bracket is ignored."""
 
     def __init__(self, size: int) -> None:
         self.current, self._steps = 0, np.zeros(size, np.int32)
@@ -116,70 +116,73 @@ class _BracketDepth:
 
 
 def _scan_prose(text: str) -> TextScan:
-    """Where a paragraph ends, its quotation does: the next one would open it again."""
+    """Scan prose. A quotation ends with its paragraph: the next paragraph would reopen it."""
     quoted, none = np.zeros(len(text), bool), np.zeros(len(text), bool)
-    depth, begun = _BracketDepth(len(text)), -1
+    depth, quote_start = _BracketDepth(len(text)), -1
     for match in _PROSE.finditer(text):
-        what, place = match.lastgroup, match.end() - 1
-        if what == "open":
-            depth.open(place)
-        elif what == "close":
-            depth.close(place)
-        elif begun >= 0 and what != "begin":
-            quoted[begun:place] = True
-            begun = -1
-        elif begun < 0 and what in ("begin", "turn"):
-            begun = place
-        if what == "reset":
-            depth.close(place, close_all=True)
-    if begun >= 0:
-        quoted[begun:] = True
+        kind, position = match.lastgroup, match.end() - 1
+        if kind == "open":
+            depth.open(position)
+        elif kind == "close":
+            depth.close(position)
+        elif quote_start >= 0 and kind != "open_quote":
+            quoted[quote_start:position] = True
+            quote_start = -1
+        elif quote_start < 0 and kind in ("open_quote", "plain_quote"):
+            quote_start = position
+        if kind == "paragraph":
+            depth.close(position, close_all=True)
+    if quote_start >= 0:
+        quoted[quote_start:] = True
     return TextScan(quoted, none, none, depth.to_array())
 
 
 def _scan_code(text: str, pattern: re.Pattern[str]) -> TextScan:
-    """A brace that begins a line of C closes all: between `#if` and `#else`, some open twice."""
+    """Scan source code.
+
+    A closing brace at the start of a C line resets the depth to 0, since braces in both branches of
+    `#if` and `#else` would count twice.
+    """
     quoted, commented, conditional = (np.zeros(len(text), bool) for _ in range(3))
-    depth, begun = (
-        _BracketDepth(len(text)),
-        (-1, 0),
-    )  # where a condition began, and in how many brackets
+    depth = _BracketDepth(len(text))
+    condition_start, condition_depth = -1, 0
     for match in pattern.finditer(text):
-        what, (start, end) = match.lastgroup, match.span()
-        if what == "comment":
+        kind, (start, end) = match.lastgroup, match.span()
+        if kind == "comment":
             commented[_inner_slice(match)] = True
-        elif what == "string":
+        elif kind == "string":
             quoted[_inner_slice(match)] = True
-        elif what == "if" and begun[0] < 0:
-            bracket = text[end - 1] == "("  # of C
-            begun = (end - bracket, depth.current)
-        ended = False
-        if what == "open" or (what == "if" and text[end - 1] == "("):
+        elif kind == "if" and condition_start < 0:
+            has_bracket = text[end - 1] == "("  # in C
+            condition_start, condition_depth = end - has_bracket, depth.current
+        is_end = False
+        if kind == "open" or (kind == "if" and text[end - 1] == "("):
             depth.open(end - 1)
-        elif what in ("close", "reset"):
-            depth.close(start, close_all=what == "reset")
-            ended = depth.current <= begun[1] if pattern is _C else depth.current < begun[1]
-        elif what == "then":
-            ended = depth.current == (0 if text[start] == "\n" else begun[1])
-        if ended and begun[0] >= 0:
-            conditional[begun[0] : start] = True
-            begun = (-1, 0)
+        elif kind in ("close", "reset"):
+            depth.close(start, close_all=kind == "reset")
+            is_end = depth.current < condition_depth + (pattern is _C)
+        elif kind == "then":
+            is_end = depth.current == (0 if text[start] == "\n" else condition_depth)
+        if is_end and condition_start >= 0:
+            conditional[condition_start:start] = True
+            condition_start, condition_depth = -1, 0
     return TextScan(quoted, commented, conditional, depth.to_array())
 
 
 def _inner_slice(match: re.Match[str]) -> slice:
-    """From the last character of what opens it to the last but one of what closes it."""
-    found = match[0]
-    opening = next(mark for mark in _DELIMITERS if found.startswith(mark))
+    """Return the slice from the last opening character to the one before the last closing."""
+    matched = match[0]
+    opening = next(mark for mark in _DELIMITERS if matched.startswith(mark))
     closing = _DELIMITERS[opening]
-    closed = bool(closing) and len(found) >= len(opening + closing) and found.endswith(closing)
-    return slice(match.start() + len(opening) - 1, match.end() - closed)
+    has_room = len(matched) >= len(opening + closing)
+    is_closed = bool(closing) and has_room and matched.endswith(closing)
+    return slice(match.start() + len(opening) - 1, match.end() - is_closed)
 
 
 TAB_WIDTH = 8  # columns
-PATTERN_TIMEOUT = 20.0  # that a pattern may take
+PATTERN_TIMEOUT = 20.0  # seconds
 _INDENTED_LINE = re.compile(r"^([ \t]*)(\S?)[^\n]*\n?", re.MULTILINE)
-# A search that never ends cannot be stopped but with the process that it is in.
+# A regular expression that does not terminate can be stopped only by ending its process.
 _SEARCH_PROGRAM = """
 import json, re, sys
 pattern, text = json.load(sys.stdin)
@@ -193,10 +196,9 @@ CharacterValues = Bool[np.ndarray, " characters"] | Float[np.ndarray, " characte
 
 @dataclass(frozen=True)
 class Property:
-    """Something that holds of each character of a text, or has a size there.
+    """A boolean or a number for each character of a text.
 
-    `of` takes a text and gives a value for each of its characters, as it is once that character has
-    been read: booleans for yes and no, numbers for a size.
+    `function` takes a text and returns one value per character: the value after reading it.
 
     >>> vowels = Property("vowels", "a vowel", lambda text: [c in "aeiou" for c in text])
     >>> vowels.compute_values("tea")
@@ -205,48 +207,48 @@ class Property:
 
     name: str
     description: str
-    """in words: where it holds, or what is counted"""
+    """where it holds, or what is counted"""
     function: Callable[[str], Sequence[Any] | np.ndarray]
 
     def compute_values(self, text: str) -> CharacterValues:
-        """The value at each character."""
-        found = np.asarray(self.function(text))
-        if found.shape != (len(text),):
+        """Return the value at each character."""
+        values = np.asarray(self.function(text))
+        if values.shape != (len(text),):
             raise UserError(
-                f"{self.name}: expected {len(text):,} values, one for each character, "
-                f"got an array of shape {found.shape}"
+                f"{self.name}: expected {len(text):,} values, one per character, "
+                f"got an array of shape {values.shape}"
             )
-        if found.dtype == bool:
-            return found
-        if found.dtype.kind not in "iuf":
-            raise UserError(f"{self.name}: expected booleans or numbers, got {found.dtype}")
-        numbers = found.astype(np.float64)
+        if values.dtype == bool:
+            return values
+        if values.dtype.kind not in "iuf":
+            raise UserError(f"{self.name}: expected booleans or numbers, got {values.dtype}")
+        numbers = values.astype(np.float64)
         if not np.isfinite(numbers).all():
-            raise UserError(f"{self.name}: a value is not finite")
+            raise UserError(f"{self.name}: a value is NaN or infinite")
         return numbers
 
 
 def list_properties(kind: TextKind) -> dict[str, Property]:
-    """List by name what can be asked about a kind of text.
+    """Return the properties of a kind of text by name.
 
     >>> list(list_properties("prose"))
     ['quotes', 'brackets', 'line']
     """
-    always, code = True, kind != "prose"
-    quotes = "inside a string" if code else "inside a quotation"
-    known = {  # each with whether it makes sense in such a text
-        Property("quotes", quotes, lambda text: scan_text(text, kind).in_quotes): always,
-        Property(
-            "comments", "inside a comment", lambda text: scan_text(text, kind).in_comment
-        ): code,
-        Property("if", "inside an if's condition", lambda t: scan_text(t, kind).in_condition): code,
-        Property(
-            "brackets", "how many brackets are open", lambda t: scan_text(t, kind).bracket_depth
-        ): always,
-        Property("indentation", "how far the line is indented", _compute_indentation): code,
-        Property("line", "how far along the line", _compute_line_offsets): always,
-    }
-    return {p.name: p for p, there in known.items() if there}
+    is_code = kind != "prose"
+    quotes = "inside a string" if is_code else "inside a quotation"
+    properties = [Property("quotes", quotes, lambda t: scan_text(t, kind).in_quotes)]
+    if is_code:
+        properties += [
+            Property("comments", "inside a comment", lambda t: scan_text(t, kind).in_comment),
+            Property("if", "inside an if's condition", lambda t: scan_text(t, kind).in_condition),
+        ]
+    properties.append(
+        Property("brackets", "number of open brackets", lambda t: scan_text(t, kind).bracket_depth)
+    )
+    if is_code:
+        properties.append(Property("indentation", "indentation of the line", _compute_indentation))
+    properties.append(Property("line", "position in the line", _compute_line_offsets))
+    return {prop.name: prop for prop in properties}
 
 
 def select_properties(
@@ -255,31 +257,31 @@ def select_properties(
     names: Sequence[str] | None = None,
     patterns: Sequence[str] = (),
 ) -> list[Property]:
-    """Take properties by name, and patterns written NAME=REGEX; neither: all that the text has."""
+    """Return properties by name and from patterns NAME=REGEX; all of the kind if none is given."""
     known = list_properties(detect_kind(text) if kind is None else _check_kind(kind))
     for name in names or ():
         if name not in known:
             raise UserError(f"property {name!r}: {did_you_mean(name, known)}")
-    found = [known[name] for name in dict.fromkeys(names or (() if patterns else known))]
-    for given in patterns:
-        name, equals, pattern = given.partition("=")
+    selected = [known[name] for name in dict.fromkeys(names or (() if patterns else known))]
+    for argument in patterns:
+        name, equals, pattern = argument.partition("=")
         if not (name and equals and pattern):
-            raise UserError(f"pattern {truncate(given)}: expected NAME=REGEX")
-        found.append(from_pattern(name, pattern))
-    return found
+            raise UserError(f"pattern {truncate(argument)}: expected NAME=REGEX")
+        selected.append(from_pattern(name, pattern))
+    return selected
 
 
 def _check_kind(kind: str) -> TextKind:
     for known in TEXT_KINDS:
         if kind == known:
             return known
-    raise UserError(f"a text as {kind!r}: {did_you_mean(kind, TEXT_KINDS)}")
+    raise UserError(f"kind of text {kind!r}: {did_you_mean(kind, TEXT_KINDS)}")
 
 
 def from_pattern(name: str, pattern: str, *, timeout: float = PATTERN_TIMEOUT) -> Property:
-    r"""Make a property of a regular expression: yes inside of its matches, or of its first group.
+    r"""Build a property that holds inside the matches of a regular expression, or its first group.
 
-    `^` and `$` stand for the beginning and end of a line.
+    `^` and `$` match at the beginning and end of a line.
 
     >>> from_pattern("numbers", r"\d+").compute_values("a 12")
     array([False, False,  True,  True])
@@ -287,21 +289,23 @@ def from_pattern(name: str, pattern: str, *, timeout: float = PATTERN_TIMEOUT) -
     try:
         re.compile(pattern, re.MULTILINE)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UserError(f"{name}: no regular expression: {error}: {truncate(pattern)}") from None
+        raise UserError(
+            f"{name}: invalid regular expression: {error}: {truncate(pattern)}"
+        ) from None
 
-    def inside(text: str) -> Bool[np.ndarray, " characters"]:
-        found = np.zeros(len(text), bool)
+    def is_matched(text: str) -> Bool[np.ndarray, " characters"]:
+        matched = np.zeros(len(text), bool)
         for start, end in _find_matches(name, pattern, text, timeout):
-            found[start:end] = True
-        return found
+            matched[start:end] = True
+        return matched
 
-    return Property(name, f"inside a match of {pattern}", inside)
+    return Property(name, f"inside a match of {pattern}", is_matched)
 
 
 def _find_matches(name: str, pattern: str, text: str, timeout: float) -> list[tuple[int, int]]:
-    """Search in a process of its own, which is ended when it takes too long."""
+    """Search in a subprocess, which is ended after `timeout` seconds."""
     try:
-        done = subprocess.run(  # noqa: S603 - this Python, with a program that stands above
+        process = subprocess.run(  # noqa: S603 - this Python, with the program above
             [sys.executable, "-I", "-c", _SEARCH_PROGRAM],
             input=json.dumps([pattern, text]),
             capture_output=True,
@@ -311,20 +315,21 @@ def _find_matches(name: str, pattern: str, text: str, timeout: float) -> list[tu
         )
     except subprocess.TimeoutExpired:
         raise UserError(
-            f"{name}: its pattern took longer than {timeout:g} s on {len(text):,} characters: "
-            f"a simpler one, or less text: {truncate(pattern)}"
+            f"{name}: the pattern took more than {timeout:g} s on {len(text):,} characters; use a "
+            f"simpler one or less text: {truncate(pattern)}"
         ) from None
-    if done.returncode:
-        raise UserError(f"{name}: its pattern failed: {truncate(done.stderr.strip()[-200:], 200)}")
-    return [(start, end) for start, end in json.loads(done.stdout)]
+    if process.returncode:
+        message = truncate(process.stderr.strip()[-200:], 200)
+        raise UserError(f"{name}: the pattern failed: {message}")
+    return [(start, end) for start, end in json.loads(process.stdout)]
 
 
 def _compute_line_offsets(text: str) -> Float[np.ndarray, " characters"]:
-    """Count the characters since the line began; its end counts as none of the next."""
-    places = np.arange(len(text))
-    ends = np.where(_find_newlines(text), places, -1)
-    along: Float[np.ndarray, " characters"] = (places - np.maximum.accumulate(ends)).astype(float)
-    return along
+    """Return the number of characters since the line began; a newline has 0."""
+    positions = np.arange(len(text))
+    last_newlines = np.maximum.accumulate(np.where(_find_newlines(text), positions, -1))
+    offsets: Float[np.ndarray, " characters"] = (positions - last_newlines).astype(float)
+    return offsets
 
 
 def _find_newlines(text: str) -> Bool[np.ndarray, " characters"]:
@@ -334,10 +339,10 @@ def _find_newlines(text: str) -> Bool[np.ndarray, " characters"]:
 
 
 def _compute_indentation(text: str) -> Float[np.ndarray, " characters"]:
-    """The columns before the line's first word; an empty line is as far in as the one before."""
-    found, before = np.zeros(len(text)), 0
+    """Return the columns before the line's first word; an empty line has those of the last one."""
+    indentation, columns = np.zeros(len(text)), 0
     for match in _INDENTED_LINE.finditer(text):
         if match[2]:
-            before = len(match[1].expandtabs(TAB_WIDTH))
-        found[match.start() : match.end()] = before
-    return found
+            columns = len(match[1].expandtabs(TAB_WIDTH))
+        indentation[match.start() : match.end()] = columns
+    return indentation

@@ -1,7 +1,6 @@
-"""How a text becomes numbers: standardise, tokenise, vectorise, embed."""
+"""A text on its way to vectors: standardized, tokenized, encoded as ids, embedded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,29 +8,15 @@ from numpy.typing import NDArray
 
 from workings.data import Tokenizer, WordTokenizer, load_tokenizer, standardize
 from workings.errors import UserError
+from workings.interpret.results import VectorizedText
 
-SHOWN_DIMENSIONS = 4  # numbers of a vector
-
-
-@dataclass(frozen=True)
-class VectorizedText:
-    """What becomes of one text."""
-
-    text: str
-    standardized: str
-    tokens: list[str]
-    """as the model reads them: what is not in the vocabulary is the unknown token"""
-    ids: list[int]
-    vectors: list[list[float]]
-    """the first few numbers of each token's"""
-    width: int
-    """how many there are"""
+SHOWN_DIMENSIONS = 4  # of an embedding
 
 
 def vectorize_texts(
     texts: Sequence[str], width: int = SHOWN_DIMENSIONS, seed: int = 0
 ) -> list[VectorizedText]:
-    """Make a word tokenizer from the texts, and vectors as they are before training: at random.
+    """Vectorize texts with a word tokenizer trained on them and random embeddings.
 
     >>> learning, topic = vectorize_texts(["We are learning AI", "AI is a CS topic"])
     >>> learning.standardized, learning.ids
@@ -39,20 +24,20 @@ def vectorize_texts(
     >>> topic.tokens[0], topic.vectors[0] == learning.vectors[-1]
     ('ai', True)
     """
-    words = WordTokenizer.train(texts)
-    table = np.random.default_rng(seed).standard_normal((len(words), width))
-    return [_vectorize(text, words, table) for text in texts]
+    tokenizer = WordTokenizer.train(texts)
+    table = np.random.default_rng(seed).standard_normal((len(tokenizer), width))
+    return [_vectorize(text, tokenizer, table) for text in texts]
 
 
 def vectorize_with_run(folder: str | Path, texts: Sequence[str]) -> list[VectorizedText]:
-    """Take a run's tokenizer, and the vectors it has learned."""
+    """Vectorize texts with the tokenizer and the trained embeddings of a run."""
     from workings.storage import read_tensors
 
     weights = read_tensors(Path(folder) / "model.safetensors")
     if "embedding.weight" not in weights:
         raise UserError(
-            f"{folder}: a model of n-grams has no vectors of tokens: "
-            f"workings explain {folder} TEXT shows what they say"
+            f"{folder}: an n-gram model has no token embeddings: "
+            f"workings explain {folder} TEXT shows its weights"
         )
     tokenizer = load_tokenizer(Path(folder) / "tokenizer.json")
     return [_vectorize(text, tokenizer, weights["embedding.weight"].numpy()) for text in texts]
@@ -63,8 +48,8 @@ def _vectorize(text: str, tokenizer: Tokenizer, table: NDArray[np.floating]) -> 
     return VectorizedText(
         text,
         standardize(text) if tokenizer.kind == "words" else text,
-        [tokenizer.id_to_token(number) for number in ids],
+        [tokenizer.id_to_token(token) for token in ids],
         ids,
-        [[float(x) for x in table[number][:SHOWN_DIMENSIONS]] for number in ids],
+        [[float(x) for x in table[token][:SHOWN_DIMENSIONS]] for token in ids],
         table.shape[1],
     )

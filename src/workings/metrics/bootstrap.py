@@ -1,8 +1,8 @@
-"""Is one system better than another, or only luckier? Paired bootstrap resampling (Koehn 2004).
+"""Paired bootstrap resampling (Koehn 2004): is the difference between two systems significant?
 
-Test sets are drawn from the one there is, sentences with replacement, and both systems are scored
-on each. sacreBLEU's own test centres the differences and asks for their size instead; its
-p-value is another one, its intervals are these.
+Test sets are resampled from the given one, sentences with replacement, and both systems are scored
+on each. sacreBLEU's test computes the same intervals, but another p-value: it centers the
+differences and counts how many are larger in magnitude.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.errors import UserError
-from workings.metrics import bleu
-from workings.metrics.bleu import CorpusMetric, MetricStatistics, References
+from workings.metrics.bleu import CorpusMetric, MetricStatistics, References, bleu_metric
 
-MIN_RESAMPLES = 40  # resamples of which the lowest and the highest fortieth can be left out
+MIN_RESAMPLES = 40  # so that at least one score lies below and one above the 95% interval
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure on the test set as it is, and where 95 % of the resamples have it."""
+    """A value measured on the test set, and its 95% bootstrap interval."""
 
     value: float
     low: float
@@ -29,12 +28,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on one test set."""
+    """The scores of two systems on one test set, and whether they differ significantly."""
 
     baseline: Estimate
     system: Estimate
-    difference: Estimate  # of the system over the baseline
-    p_value: float  # the share of resamples in which the better one is not better
+    difference: Estimate  # system minus baseline
+    p_value: float  # fraction of resamples in which the better system is not better
     resamples: int
     seed: int
     signature: str
@@ -49,51 +48,52 @@ def compare_systems(
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Comparison:
-    """Compare two systems' translations of the same sentences, by BLEU if no measure is given.
+    """Compare two systems' translations of the same sentences, by BLEU unless a metric is given.
 
-    A p of 0 is fewer than one in `resamples`. Where both have one score, p is 1.
+    A p-value of 0 means less than 1 / `resamples`. With equal scores it is 1.
 
-    >>> right = ["ein Hund rennt durch den Schnee", "zwei Katzen schlafen auf dem Sofa"] * 20
-    >>> worse = [text.replace("den", "das") for text in right]
-    >>> found = compare_systems(worse, right, right, resamples=100)
-    >>> round(found.difference.value, 1), found.p_value
+    >>> good = ["ein Hund rennt durch den Schnee", "zwei Katzen schlafen auf dem Sofa"] * 20
+    >>> worse = [text.replace("den", "das") for text in good]
+    >>> comparison = compare_systems(worse, good, good, resamples=100)
+    >>> round(comparison.difference.value, 1), comparison.p_value
     (22.2, 0.0)
     """
     if resamples < MIN_RESAMPLES:
         raise UserError(f"expected at least {MIN_RESAMPLES} resamples, got {resamples}")
-    metric = metric or bleu.bleu_metric()
-    counts = [metric.collect_statistics(texts, references) for texts in (baseline, system)]
-    before, after = (counted.score().score for counted in counts)
-    one, other = _score_resamples(counts, resamples, seed)
-    lead = other - one if after > before else one - other
+    metric = metric or bleu_metric()
+    statistics = [metric.collect_statistics(texts, references) for texts in (baseline, system)]
+    baseline_score, system_score = (counts.score().score for counts in statistics)
+    baseline_scores, system_scores = _score_resamples(statistics, resamples, seed)
+    differences = system_scores - baseline_scores
+    lead = differences if system_score > baseline_score else -differences
     return Comparison(
-        baseline=_estimate(before, one),
-        system=_estimate(after, other),
-        difference=_estimate(after - before, other - one),
-        p_value=1.0 if after == before else float(np.mean(lead <= 0)),
+        baseline=_estimate(baseline_score, baseline_scores),
+        system=_estimate(system_score, system_scores),
+        difference=_estimate(system_score - baseline_score, differences),
+        p_value=1.0 if system_score == baseline_score else float(np.mean(lead <= 0)),
         resamples=resamples,
         seed=seed,
-        signature=counts[0].signature,
+        signature=statistics[0].signature,
     )
 
 
 def _score_resamples(
     statistics: Sequence[MetricStatistics], resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """Score every system on each of the resamples: [systems, resamples]."""
-    dice = np.random.default_rng(seed)
-    sentences = len(statistics[0].rows)
+    """Return the score of every system on each resample, `[systems, resamples]`."""
+    rng = np.random.default_rng(seed)
+    num_sentences = len(statistics[0].rows)
     scores = np.empty((len(statistics), resamples))
     for k in range(resamples):
-        drawn = dice.integers(sentences, size=sentences)
-        times = np.bincount(drawn, minlength=sentences)
-        for system, counted in enumerate(statistics):
-            scores[system, k] = counted.compute_score(times @ counted.rows).score
+        sample = rng.integers(num_sentences, size=num_sentences)
+        multiplicity = np.bincount(sample, minlength=num_sentences)
+        for system, counts in enumerate(statistics):
+            scores[system, k] = counts.compute_score(multiplicity @ counts.rows).score
     return scores
 
 
 def _estimate(value: float, scores: NDArray[np.float64]) -> Estimate:
-    """Leave out the lowest and the highest fortieth of the resamples."""
-    rising = np.sort(scores)
-    aside = len(rising) // MIN_RESAMPLES
-    return Estimate(value, float(rising[aside]), float(rising[-1 - aside]))
+    """Return the value with the interval that leaves out 2.5% of the scores on each side."""
+    ascending = np.sort(scores)
+    tail = len(ascending) // MIN_RESAMPLES
+    return Estimate(value, float(ascending[tail]), float(ascending[-1 - tail]))

@@ -1,4 +1,4 @@
-"""Where translations fail: the score by how long the source is."""
+"""Scores of translations by the length of the source sentence."""
 
 import math
 from collections.abc import Sequence
@@ -8,20 +8,17 @@ from itertools import pairwise
 import numpy as np
 
 from workings.errors import UserError, safe_repr
-from workings.metrics import bleu
-from workings.metrics.bleu import CorpusMetric, References, check_same_length
+from workings.metrics.bleu import CorpusMetric, References, bleu_metric, check_same_length
 
-NUM_BUCKETS = 8  # a curve
-MIN_BUCKET_SIZE = 50  # sentences, below which BLEU says little
-SMALL_SET_BUCKETS, SMALL_SET_MIN_BUCKET_SIZE = (
-    5,
-    10,
-)  # buckets of a set that is too small for that, and sentences of each
+NUM_BUCKETS = 8
+MIN_BUCKET_SIZE = 50  # sentences; BLEU of fewer is noisy
+# Sets too small for that are split into at most 5 buckets of at least 10 sentences.
+SMALL_SET_BUCKETS, SMALL_SET_MIN_BUCKET_SIZE = 5, 10
 
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """The sentences whose sources have from `fewest` to `most` words, both included; the mean."""
+    """The score of the sentences whose sources have `min_words` to `max_words` words, inclusive."""
 
     min_words: int
     max_words: int
@@ -38,70 +35,68 @@ def score_by_length(
     bucket_ends: Sequence[int] | None = None,
     metric: CorpusMetric | None = None,
 ) -> list[LengthBucket]:
-    """Score the sentences of each bucket of lengths together, by BLEU if no measure is given.
+    """Score the sentences of each length bucket together, by BLEU unless a metric is given.
 
-    That is BLEU of as many words in a row, up to four, as a bucket's translations have.
-    `ends` are the numbers of words at which buckets end; what is longer is one more bucket.
-    Without them buckets are chosen that have enough sentences. Empty ones are left out.
+    BLEU is computed with `effective_order`, so that buckets of short sentences have a score.
+    `bucket_ends` are the largest number of words of each bucket; longer sentences form another
+    bucket. By default buckets are chosen that have enough sentences. Empty ones are left out.
 
     >>> texts = ["a b c d", "a b c d e", "a b c d e f g"]
-    >>> for bucket in score_by_length(texts, ["a b c d", "a b c d e", "b c d e"], texts, bucket_ends=[5]):
+    >>> hypotheses = ["a b c d", "a b c d e", "b c d e"]
+    >>> for bucket in score_by_length(texts, hypotheses, texts, bucket_ends=[5]):
     ...     print(bucket.min_words, bucket.max_words, bucket.sentences, round(bucket.score))
     4 5 2 100
     6 7 1 47
     """
     check_same_length(sources, hypotheses, "sources")
-    counts = (metric or bleu.bleu_metric(effective_order=True)).collect_statistics(
-        hypotheses, references
-    )
+    metric = metric or bleu_metric(effective_order=True)
+    statistics = metric.collect_statistics(hypotheses, references)
     lengths = np.array([len(source.split()) for source in sources])
-    shortest, longest = int(lengths.min()), int(lengths.max())
-    chosen = list(
-        choose_bucket_ends(lengths.tolist())
-        if bucket_ends is None
-        else _check_increasing(bucket_ends)
-    )
-    if chosen[-1] < longest:
-        chosen.append(longest)
+    min_length, max_length = int(lengths.min()), int(lengths.max())
+    if bucket_ends is None:
+        ends = choose_bucket_ends(lengths.tolist())
+    else:
+        ends = list(_check_increasing(bucket_ends))
+    if ends[-1] < max_length:
+        ends.append(max_length)
     buckets = []
-    for before, most in pairwise([shortest - 1, *(end for end in chosen if end >= shortest)]):
-        inside = (lengths > before) & (lengths <= most)
+    for previous_end, end in pairwise([min_length - 1, *(e for e in ends if e >= min_length)]):
+        inside = (lengths > previous_end) & (lengths <= end)
         if inside.any():
-            score = counts.compute_score(counts.rows[inside].sum(0)).score
+            score = statistics.compute_score(statistics.rows[inside].sum(0)).score
             mean = float(lengths[inside].mean())
-            buckets.append(LengthBucket(before + 1, most, mean, int(inside.sum()), score))
+            buckets.append(LengthBucket(previous_end + 1, end, mean, int(inside.sum()), score))
     return buckets
 
 
 def choose_bucket_ends(
     lengths: Sequence[int], *, num_buckets: int = NUM_BUCKETS, min_bucket_size: int | None = None
 ) -> list[int]:
-    """Choose where buckets end: none has too few sentences, and all have about as many.
+    """Choose bucket ends such that buckets have about equal and sufficient numbers of sentences.
 
-    Unless it is said how many are `enough`, it takes fewer in a small set.
+    The default of `min_bucket_size` is smaller for a small set.
 
     >>> choose_bucket_ends([5, 5, 6, 6, 8, 20], num_buckets=3, min_bucket_size=2)
     [5, 6, 20]
     """
-    rising = sorted(lengths)
+    ascending = sorted(lengths)
+    total = len(ascending)
     if min_bucket_size is None:
-        min_bucket_size = min(
-            MIN_BUCKET_SIZE,
-            max(SMALL_SET_MIN_BUCKET_SIZE, math.ceil(len(rising) / SMALL_SET_BUCKETS)),
-        )
-    least = max(min_bucket_size, math.ceil(len(rising) / num_buckets))
-    ends, begun = [], 0
-    for place, (length, following) in enumerate(pairwise(rising), 1):
-        if length < following and place - begun >= least and len(rising) - place >= least:
+        small_set_size = max(SMALL_SET_MIN_BUCKET_SIZE, math.ceil(total / SMALL_SET_BUCKETS))
+        min_bucket_size = min(MIN_BUCKET_SIZE, small_set_size)
+    min_count = max(min_bucket_size, math.ceil(total / num_buckets))
+    ends, start = [], 0
+    for count, (length, next_length) in enumerate(pairwise(ascending), 1):
+        if length < next_length and count - start >= min_count and total - count >= min_count:
             ends.append(length)
-            begun = place
-    return [*ends, rising[-1]]
+            start = count
+    return [*ends, ascending[-1]]
 
 
 def _check_increasing(ends: Sequence[int]) -> Sequence[int]:
-    whole = all(isinstance(end, int) and end > 0 for end in ends)
-    if not ends or not whole or any(a >= b for a, b in pairwise(ends)):
+    are_positive = all(isinstance(end, int) and end > 0 for end in ends)
+    if not ends or not are_positive or any(a >= b for a, b in pairwise(ends)):
         raise UserError(
-            f"expected rising numbers of words like [10, 20, 30], got {safe_repr(ends)}"
+            f"expected increasing numbers of words like [10, 20, 30], got {safe_repr(ends)}"
         )
     return ends

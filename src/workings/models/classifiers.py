@@ -18,12 +18,12 @@ from workings.layers.dropout import Dropout
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm
-from workings.modules import build_model
+from workings.modules import Rebuildable, build_model
 from workings.recipes import CellKind, ClassifierVariant, Padding, Pooling, parse_classifier_config
 from workings.trace import tap
 
 
-class TextClassifier(nn.Module, ABC):
+class TextClassifier(Rebuildable, ABC):
     """Base class of all text classifiers."""
 
     fixed_length: int | None = None  # the length of every text, if the model needs one

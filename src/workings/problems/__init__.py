@@ -1,4 +1,4 @@
-"""Worked problems: read, solve, check. numpy only."""
+"""Worked problems: read, solve and check them; numpy only, no torch."""
 
 from workings.problems.check import Report
 from workings.problems.problem import Problem

@@ -1,4 +1,4 @@
-"""Checking a worked solution: a verdict for every claimed cell, and what went wrong first."""
+"""Check claimed solutions: a verdict for every cell, and the first wrong cell with its causes."""
 
 import json
 import math
@@ -13,26 +13,31 @@ import numpy as np
 from workings.problems.diagnosis import Cause, WrongStep, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, format_decimal
+from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.solution import (
-    GIVEN_DECIMALS,
+    Solution,
     describe_part,
     format_step_title,
-    get_given_axes,
+    make_given_panels,
     make_panel,
     make_step_formula,
 )
 from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
-from workings.problems.worked_problem import Cell, MistakeSummary, Panel, WorkedProblem
-from workings.render.renderable import Renderable
+from workings.problems.worked_problem import (
+    Cell,
+    MistakeSummary,
+    Panel,
+    WorkedProblem,
+    WorkedResult,
+)
 
-_MAX_ROUTES = 32  # combinations of reprints
+_MAX_ROUTES = 32  # combinations of repeated claims that are followed
 
 
 @dataclass(frozen=True)
 class WrongCell:
-    """The first wrong cell, counted from 0 in the problem's own convention."""
+    """The first wrong cell of a step, counted from 0 in the problem's convention."""
 
     key: str
     step: str
@@ -42,11 +47,11 @@ class WrongCell:
     cell: tuple[int, int]
     claimed: str
     expected: float
-    carried_value: float | None  # what its inputs, themselves off, lead to
+    carried_value: float | None  # computed from the claims before it, if those are wrong
     causes: list[Cause]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as the contract has it."""
+        """Return the fields of the JSON report (docs/problem-format.md)."""
         data: dict[str, Any] = {"step": self.step, "head": self.head}
         if self.time is not None:
             data["t"] = self.time
@@ -78,14 +83,14 @@ class CheckedStep:
 
     @property
     def verdict(self) -> str:
-        """The worst of its cells'."""
+        """The worst verdict of its cells."""
         return next(v for v in WORST_FIRST if (self.verdicts == v).any())
 
     def copyable_matrix(self, exact: IntervalMatrix) -> IntervalMatrix:
-        """The numbers that somebody may have copied into another step.
+        """Return the numbers that may have been copied into another step.
 
-        What follows from a wrong number was not there to be copied before it: in its place stands,
-        marked as `off`, what should have been.
+        A cell that follows from a wrong number cannot have been copied before that number was
+        written; it is replaced with the exact value and marked as tainted.
         """
         follows = self.verdicts == "follows"
         return replace(
@@ -95,97 +100,95 @@ class CheckedStep:
 
 
 def check_problem(problem: Problem) -> "Report":
-    """Judge every claimed cell of a problem."""
+    """Check every claimed cell of a problem."""
     return Report(problem, *_check_claims(problem))
 
 
 def _check_claims(problem: Problem) -> tuple[list[CheckedStep], dict[str, IntervalMatrix]]:
-    """Judge each claim by the routes that may have led to it; the kindest verdict counts.
+    """Check each claim along every route that may have led to it; the best verdict counts.
 
-    A route takes one print of every step. There is only one, unless something is printed again.
+    A route takes one claim of every step. There are several routes only if a step is repeated.
     """
-    walks = [_follow_route(problem, route) for route in _list_routes(problem.claims)]
-    first, env = walks[0]
-    if len(walks) == 1:
+    results = [_follow_route(problem, route) for route in _list_routes(problem.claims)]
+    first, env = results[0]
+    if len(results) == 1:
         return list(first.values()), env
-    judged = []
+    checked_steps = []
     for step in problem.steps:
         for claim in problem.claims:
             if claim.key == step.key:
-                routes = [
-                    _check_claim(problem, step, claim, walk[step.key].carried_matrix)
-                    for walk, _ in walks
+                candidates = [
+                    _check_claim(problem, step, claim, checked[step.key].carried_matrix)
+                    for checked, _ in results
                 ]
-                judged.append(_select_best_verdicts(routes))
-    return judged, env
+                checked_steps.append(_select_best_verdicts(candidates))
+    return checked_steps, env
 
 
 def _list_routes(claims: list[Claim]) -> list[dict[str, Claim]]:
-    """List which print of each step may have been used: every combination, if they are few."""
-    prints: dict[str, list[Claim]] = {}
+    """Return the combinations of repeated claims: all of them, or the k-th of each if too many."""
+    repeats: dict[str, list[Claim]] = {}
     for claim in claims:
-        prints.setdefault(claim.key, []).append(claim)
-    if math.prod(len(p) for p in prints.values()) > _MAX_ROUTES:
-        most = max(len(p) for p in prints.values())
-        return [{key: p[min(k, len(p) - 1)] for key, p in prints.items()} for k in range(most)]
-    return [dict(zip(prints, route, strict=True)) for route in product(*prints.values())]
+        repeats.setdefault(claim.key, []).append(claim)
+    if math.prod(map(len, repeats.values())) > _MAX_ROUTES:
+        count = max(map(len, repeats.values()))
+        return [{key: r[min(k, len(r) - 1)] for key, r in repeats.items()} for k in range(count)]
+    return [dict(zip(repeats, route, strict=True)) for route in product(*repeats.values())]
 
 
 def _follow_route(
     problem: Problem, route: dict[str, Claim]
 ) -> tuple[dict[str, CheckedStep], dict[str, IntervalMatrix]]:
-    """Work through the steps from the claimed numbers; give every matrix as claimed, too."""
-    env, judged = dict(problem.given), {}
+    """Compute each step from the claims before it; return checked steps and matrices as claimed."""
+    env, checked_steps = dict(problem.given), {}
     for step in problem.steps:
-        carried = env[step.key] = step.op.compute(env)
+        matrix = env[step.key] = step.op.compute(env)
         if step.key in route:
-            one = judged[step.key] = _check_claim(problem, step, route[step.key], carried)
+            checked = _check_claim(problem, step, route[step.key], matrix)
             exact = problem.exact_matrices[step.key]
-            env[step.key] = one.claimed_matrix.to_intervals(exact, carried, one.verdicts)
-    return judged, env
+            env[step.key] = checked.claimed_matrix.to_intervals(exact, matrix, checked.verdicts)
+            checked_steps[step.key] = checked
+    return checked_steps, env
 
 
 def _check_claim(
     problem: Problem, step: Step, claim: Claim, carried_matrix: IntervalMatrix
 ) -> CheckedStep:
-    written = ClaimedMatrix.from_numbers(claim.numbers)
-    return CheckedStep(
-        step,
-        claim,
-        written,
-        carried_matrix,
-        written.assign_verdicts(problem.exact_matrices[step.key], carried_matrix),
+    claimed = ClaimedMatrix.from_numbers(claim.numbers)
+    verdicts = claimed.assign_verdicts(problem.exact_matrices[step.key], carried_matrix)
+    return CheckedStep(step, claim, claimed, carried_matrix, verdicts)
+
+
+def _select_best_verdicts(candidates: list[CheckedStep]) -> CheckedStep:
+    """Return the best verdict of each cell; the rest is from the route with the best sum."""
+    ranks = np.array(
+        [[[WORST_FIRST.index(v) for v in row] for row in c.verdicts] for c in candidates]
     )
-
-
-def _select_best_verdicts(routes: list[CheckedStep]) -> CheckedStep:
-    """Take the best verdict for each cell; all else from the route that has the most of them."""
-    ranks = np.array([[[WORST_FIRST.index(v) for v in row] for row in r.verdicts] for r in routes])
     verdicts = np.array(WORST_FIRST)[ranks.max(0)]
-    most = int(ranks.sum((1, 2)).argmax())
-    return replace(routes[most], verdicts=verdicts)
+    best = int(ranks.sum((1, 2)).argmax())
+    return replace(candidates[best], verdicts=verdicts)
 
 
-class Report(Renderable):
-    """What is right and what is wrong in a worked solution."""
+class Report(WorkedResult):
+    """The result of checking a problem: verdicts, and the first wrong cell with its causes."""
 
     def __init__(
         self, problem: Problem, steps: list[CheckedStep], env: dict[str, IntervalMatrix]
     ) -> None:
         self.problem, self.steps, self._env = problem, steps, env
-        cells = Counter(str(v) for one in steps for v in one.verdicts.flat)
-        self.counts = {v: cells[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
+        counter = Counter(str(v) for step in steps for v in step.verdicts.flat)
+        self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
     @cached_property
     def wrong_cells(self) -> list[WrongCell]:
-        """The first wrong cell of every step that has one, in order, with its causes."""
-        wrong = [one for one in self.steps if one.verdict == "wrong"]
+        """The first wrong cell of every wrong step, in order, with its causes."""
+        wrong = [step for step in self.steps if step.verdict == "wrong"]
         return [self.first, *map(self._make_wrong_cell, wrong[1:])] if self.first else []
 
     @cached_property
     def first(self) -> WrongCell | None:
-        """The first wrong cell of all; None where nothing is wrong."""
-        wrong = (one for one in self.steps if one.verdict == "wrong")
+        """The first wrong cell of the problem; None if nothing is wrong."""
+        wrong = (step for step in self.steps if step.verdict == "wrong")
         return next(map(self._make_wrong_cell, wrong), None)
 
     def __repr__(self) -> str:
@@ -193,53 +196,52 @@ class Report(Renderable):
 
     @property
     def verdict(self) -> str:
-        """`wrong` where any cell is wrong, else `right`."""
+        """`wrong` if any cell is wrong, otherwise `right`."""
         return "wrong" if self.counts["wrong"] else "right"
 
     def __getitem__(self, key: str) -> list[list[str]]:
-        """The verdicts of a step's cells, in the problem's own convention."""
-        for one in self.steps:
-            if one.step.key == key:
-                return self._orient_verdicts(one.verdicts)
+        """Return the verdicts of a step's cells, in the problem's convention."""
+        for checked_step in self.steps:
+            if checked_step.step.key == key:
+                return self._orient_verdicts(checked_step.verdicts)
         self.problem.get_step(key)
         raise KeyError(f"{key} was not claimed")
 
     def _orient_verdicts(self, verdicts: Verdicts) -> list[list[str]]:
-        turned = verdicts.T if self.problem.column_vectors else verdicts
-        return [[str(verdict) for verdict in row] for row in turned]
+        oriented = verdicts.T if self.problem.column_vectors else verdicts
+        return [[str(verdict) for verdict in row] for row in oriented]
 
     def _make_wrong_cell(self, checked_step: CheckedStep) -> WrongCell:
+        """Return the first wrong cell of a step with its causes."""
         wrong = self.problem.orient(checked_step.verdicts == "wrong")
         row, column = (int(k) for k in np.argwhere(wrong)[0])
         i, j = (column, row) if self.problem.column_vectors else (row, column)
         number = checked_step.claim.numbers[i][j]
         assert number is not None
-        place = describe_part(checked_step.step, self.problem)
+        part = describe_part(checked_step.step, self.problem)
+        matrix = checked_step.carried_matrix
         return WrongCell(
             key=checked_step.step.key,
             step=checked_step.step.name,
-            head=place["head"],
-            time=place.get("t"),
+            head=part["head"],
+            time=part.get("t"),
             reprint=checked_step.claim.reprint,
             cell=(row, column),
             claimed=number.text,
             expected=float(self.problem.exact_matrices[checked_step.step.key].mid[i, j]),
-            carried_value=float(checked_step.carried_matrix.mid[i, j])
-            if checked_step.carried_matrix.tainted[i, j]
-            else None,
+            carried_value=float(matrix.mid[i, j]) if matrix.tainted[i, j] else None,
             causes=find_causes(self._make_wrong_step(checked_step, (i, j))),
         )
 
     def _make_wrong_step(self, checked_step: CheckedStep, first_cell: tuple[int, int]) -> WrongStep:
-        """Gather what was claimed around the first wrong cell."""
-        at = {step.key: k for k, step in enumerate(self.problem.steps)}
-        nearest = sorted(
-            self.steps, key=lambda other: abs(at[other.step.key] - at[checked_step.step.key])
-        )
-        sheet = {
+        """Return the step with the other claims, the nearest first, for the diagnosis."""
+        own_key = checked_step.step.key
+        order = {step.key: k for k, step in enumerate(self.problem.steps)}
+        nearest = sorted(self.steps, key=lambda other: abs(order[other.step.key] - order[own_key]))
+        other_claims = {
             other.step.key: other.copyable_matrix(self.problem.exact_matrices[other.step.key])
             for other in nearest
-            if other.step.key != checked_step.step.key
+            if other.step.key != own_key
         }
         number = checked_step.claim.numbers[first_cell[0]][first_cell[1]]
         return WrongStep(
@@ -250,84 +252,69 @@ class Report(Renderable):
             claimed_matrix=checked_step.claimed_matrix,
             verdicts=checked_step.verdicts,
             carried_matrix=checked_step.carried_matrix,
-            env={**self._env, checked_step.step.key: checked_step.carried_matrix},
-            other_claims=sheet,
+            env={**self._env, own_key: checked_step.carried_matrix},
+            other_claims=other_claims,
         )
 
-    def to_worked_problem(self, *, notes: bool = True) -> WorkedProblem:  # noqa: ARG002 - a report is its notes
-        """Lay the report out to look at."""
-        problem, first = self.problem, self.first
-        givens = [
-            make_panel(problem, name, None, cells, *get_given_axes(problem, name), GIVEN_DECIMALS)
-            for name, cells in problem.given.items()
-            if name in problem.kind.matrices
-        ]
-        counted = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return a function that formats the correct arithmetic of one cell, counted from 1."""
+        return Solution(self.problem).cell_formula(key, row, column)
+
+    def to_worked_problem(self, *, notes: bool = True) -> WorkedProblem:  # noqa: ARG002 - always has notes
+        """Return the report to display."""
         return WorkedProblem(
-            problem.title,
-            givens,
-            [self._make_panel(one) for one in self.steps],
+            self.problem.title,
+            make_given_panels(self.problem),
+            [self._make_panel(checked_step) for checked_step in self.steps],
             verdict=self.verdict,
-            summary=counted or "nothing is claimed",
-            mistake=None if first is None else self._make_mistake_summary(first),
+            summary=self._format_counts(),
+            mistake=None if self.first is None else self._make_mistake_summary(self.first),
         )
+
+    def _format_counts(self) -> str:
+        counts = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
+        return counts or "nothing is claimed"
 
     def _make_panel(self, checked_step: CheckedStep) -> Panel:
-        """A claimed step: the numbers as written, their verdicts, and what they should be."""
-        laid = make_panel(
+        """Return a claimed step to display: numbers as written, verdicts and exact values."""
+        step, claim, orient = checked_step.step, checked_step.claim, self.problem.orient
+        panel = make_panel(
             self.problem,
-            format_step_title(checked_step.step, self.problem)
-            + (", again" if checked_step.claim.reprint else ""),
-            make_step_formula(checked_step.step, self.problem),
-            self.problem.exact_matrices[checked_step.step.key],
-            checked_step.step.row_axis,
-            checked_step.step.column_axis,
+            format_step_title(step, self.problem) + (", again" if claim.reprint else ""),
+            make_step_formula(step, self.problem),
+            self.problem.exact_matrices[step.key],
+            step.row_axis,
+            step.column_axis,
             6,
         )
-        verdicts = self._orient_verdicts(checked_step.verdicts)
-        texts = np.array(
-            [["?" if n is None else n.text for n in row] for row in checked_step.claim.numbers]
+        claimed = checked_step.claimed_matrix
+        texts = np.array([["?" if n is None else n.text for n in row] for row in claim.numbers])
+        columns = (
+            orient(texts).tolist(),
+            np.where(orient(claimed.is_blank), None, orient(claimed.values)),
+            panel.cells,
+            self._orient_verdicts(checked_step.verdicts),
+            orient(checked_step.carried_matrix.mid).tolist(),
         )
-        carried = self.problem.orient(checked_step.carried_matrix.mid).tolist()
-        blank = checked_step.claimed_matrix.is_blank
-        values = np.where(
-            self.problem.orient(blank),
-            None,
-            self.problem.orient(checked_step.claimed_matrix.values),
-        )
-        written = self.problem.orient(texts).tolist()
         cells = [
             [
-                Cell(
-                    text,
-                    claimed,
-                    verdict,
-                    _format_note(verdict, exact.text, format_decimal(value, 6)),
-                )
-                for text, claimed, exact, verdict, value in zip(*rows, strict=True)
+                Cell(text, value, verdict, _format_note(verdict, exact.text, format_decimal(c, 6)))
+                for text, value, exact, verdict, c in zip(*rows, strict=True)
             ]
-            for rows in zip(written, values, laid.cells, verdicts, carried, strict=True)
+            for rows in zip(*columns, strict=True)
         ]
         first = self.first
-        here = first is not None and (first.key, first.reprint) == (
-            checked_step.step.key,
-            checked_step.claim.reprint,
-        )
-        return replace(
-            laid,
-            cells=cells,
-            verdict=checked_step.verdict,
-            first_wrong=first.cell if first and here else None,
-        )
+        is_first = first is not None and (first.key, first.reprint) == (step.key, claim.reprint)
+        first_wrong = first.cell if first and is_first else None
+        return replace(panel, cells=cells, verdict=checked_step.verdict, first_wrong=first_wrong)
 
     def _make_mistake_summary(self, wrong_cell: WrongCell) -> MistakeSummary:
         row, column = wrong_cell.cell
         title = format_step_title(self.problem.get_step(wrong_cell.key), self.problem)
         expected = format_decimal(wrong_cell.expected, 6)
         if wrong_cell.carried_value is not None:
-            expected += (
-                f" ({format_decimal(wrong_cell.carried_value, 6)} from the numbers before it)"
-            )
+            carried_text = format_decimal(wrong_cell.carried_value, 6)
+            expected += f" ({carried_text} from the numbers before it)"
 
         def working(n: Notation) -> str:
             return self.problem.solve().cell(wrong_cell.key, row + 1, column + 1, n)
@@ -341,16 +328,16 @@ class Report(Renderable):
         )
 
     def summarize(self) -> str:
-        """Say in a line or two what is wrong: where, what it should be, and why."""
-        counted = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
+        """Return one or two lines: the first wrong cell, its expected value and causes, counts."""
         if self.first is None:
-            return f"✓ {counted or 'nothing is claimed'}"
+            return f"✓ {self._format_counts()}"
         first = self._make_mistake_summary(self.first)
         causes = " or ".join(name for name, _, _ in first.causes)
-        return f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}\n  {counted}"
+        line = f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"
+        return f"{line}\n  {self._format_counts()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as the contract has it."""
+        """Return the fields of the JSON report (docs/problem-format.md)."""
         first = self.first
         return {
             "version": 1,
@@ -359,19 +346,19 @@ class Report(Renderable):
             "first": first and first.to_dict(),
             "steps": [
                 {
-                    "step": one.step.name,
-                    **describe_part(one.step, self.problem),
-                    **({"again": one.claim.reprint} if one.claim.reprint else {}),
-                    "verdict": one.verdict,
-                    "cells": self._orient_verdicts(one.verdicts),
+                    "step": checked.step.name,
+                    **describe_part(checked.step, self.problem),
+                    **({"again": checked.claim.reprint} if checked.claim.reprint else {}),
+                    "verdict": checked.verdict,
+                    "cells": self._orient_verdicts(checked.verdicts),
                 }
-                for one in self.steps
+                for checked in self.steps
             ],
             "counts": self.counts,
         }
 
     def to_json(self, file: str | None = None) -> str:
-        """Write the report as one line of JSON."""
+        """Return the report as one line of JSON; `file` adds the name of the file."""
         data = self.to_dict()
         if file is not None:
             data = {"version": data.pop("version"), "file": file, **data}
@@ -379,18 +366,19 @@ class Report(Renderable):
 
 
 def _format_note(verdict: str, exact: str, carried_value: str) -> str:
-    if verdict in ("right", "blank"):
-        return "" if verdict == "right" else f"exact: {exact}"
-    return (
-        f"exact: {exact}" if exact == carried_value else f"exact: {exact}; carried: {carried_value}"
-    )
+    """Format the note of a cell: the exact value and, if it differs, the carried value."""
+    if verdict == "right":
+        return ""
+    if verdict == "blank" or exact == carried_value:
+        return f"exact: {exact}"
+    return f"exact: {exact}; carried: {carried_value}"
 
 
 def _format_claimed(text: str) -> str:
-    """Write a claimed number as it is read out among others: with a minus, not a hyphen."""
+    """Format a claimed number for prose: − and ∞ instead of - and inf."""
     return ("−" + text[1:] if text.startswith("-") else text).replace("inf", "∞")
 
 
 def _to_json_number(value: float) -> float | str:
-    """JSON knows no infinity; what came from one that somebody claimed may not even be a number."""
+    """Convert a number for JSON, which has no infinity or NaN: those become strings."""
     return value if math.isfinite(value) else str(value)

@@ -1,20 +1,22 @@
-"""One cell written out when its sum is long: the largest terms, and what the others come to.
+"""Derive single cells: their largest terms, the cells they depend on, and how errors carry over.
 
-A textbook's cell is a sum of three products, and `Solution.cell` writes all of them. A trained
-model's is one of a hundred: the few that make the number are shown, the rest as one remainder.
+`Solution.cell` writes out all terms of a sum, which suits the three products of a textbook. In a
+trained model a sum has a hundred terms; `derive` shows the largest ones and adds up the rest.
 """
 
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from workings.display import Renderable
 from workings.errors import UserError
 from workings.problems.check import CheckedStep, Report
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, TextNotation
+from workings.problems.notation import Formula, Notation, TextNotation
 from workings.problems.ops import (
     Copy,
     Env,
@@ -33,10 +35,75 @@ from workings.problems.solution import (
     make_step_formula,
     resolve_aliases,
 )
-from workings.render.derivation import CellDerivation, Formula, SumLine
 
-MAX_SHOWN_SCORE = 100.0  # scores beyond are shown less the largest: e to them is no number to read
+MAX_SHOWN_SCORE = 100.0  # larger scores are shown minus their maximum, since e^score overflows
 REMAINDER_LABEL = "+ remainder of the other"
+
+
+@dataclass(frozen=True)
+class SumLine:
+    """A line of a sum: a number, or None, for each column of the header."""
+
+    name: str
+    numbers: Sequence[float | None]
+    is_marked: bool = False  # the line of the derived cell itself
+
+
+@dataclass(frozen=True)
+class ModelValue:
+    """The value of the cell in a model, and its difference from the derived value."""
+
+    source: str
+    value: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class CellDerivation(Renderable):
+    """The derivation of one cell.
+
+    `intermediates` are the same cell in earlier steps. `header` and `lines` are the terms of the
+    sum, the largest first; they are empty if the cell is not a sum.
+    """
+
+    title: str
+    name: str
+    description: str
+    formula: Formula
+    intermediates: Sequence[Formula]
+    header: Sequence[str]
+    lines: Sequence[SumLine]
+    working: Formula
+    value: float
+    model_values: Sequence[ModelValue] = ()
+    notes: Sequence[str] = ()
+    decimals: int = 4
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the derivation as data for JSON; −∞ is the string "-inf"."""
+        n = TextNotation(self.decimals)
+        return {
+            "title": self.title,
+            "cell": self.name,
+            "description": self.description,
+            "formula": self.formula(n),
+            "working": self.working(n),
+            "value": _json_number(self.value),
+            "header": list(self.header),
+            "lines": [
+                {"name": line.name, "numbers": [_json_number(x) for x in line.numbers]}
+                for line in self.lines
+            ],
+            "model_values": [
+                {"source": m.source, "value": _json_number(m.value), "difference": m.difference}
+                for m in self.model_values
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def _json_number(number: float | None) -> float | str | None:
+    return "-inf" if number == float("-inf") else number
 
 
 def derive(
@@ -44,32 +111,32 @@ def derive(
 ) -> CellDerivation:
     """Derive one cell, counted from 1 in the problem's convention, with its `top` largest terms.
 
-    >>> found = derive(Problem(X=[[1, 2, 3], [3, 1, 0]], scale="none"), "scores", 1, 1, top=2)
-    >>> found.working(TextNotation())
+    >>> derivation = derive(Problem(X=[[1, 2, 3], [3, 1, 0]], scale="none"), "scores", 1, 1, top=2)
+    >>> derivation.working(TextNotation())
     'scores[1,1] = 3·3 + 2·2 + 1 = 14'
     """
     if top < 1:
-        raise UserError(f"top = {top}: at least 1 term is shown")
+        raise UserError(f"top = {top}: it must be at least 1")
     step = problem.get_step(key)
-    at = Solution(problem, decimals).locate_cell(key, row, column)
-    cell = _CellDeriver(problem, step, (row, column), at, top)
-    head, lines, working = cell.expand()
+    index = Solution(problem, decimals).locate_cell(key, row, column)
+    deriver = _CellDeriver(problem, step, (row, column), index, top)
+    header, lines, working = deriver.expand()
     return CellDerivation(
         problem.title,
         f"{key}[{row},{column}]",
         "",
         make_step_formula(step, problem),
-        cell.list_preceding_formulas(),
-        head,
+        deriver.list_preceding_formulas(),
+        header,
         lines,
         working,
-        cell.value,
+        deriver.value,
         decimals=decimals,
     )
 
 
 class _CellDeriver:
-    """A cell that is being derived; inside, vectors are rows and counting starts from 0."""
+    """Derives one cell; `position` is from 1 as displayed, `index` from 0 with vectors as rows."""
 
     def __init__(
         self,
@@ -87,7 +154,7 @@ class _CellDeriver:
         return float(self.problem.exact_matrices[self.step.key].mid[self.i, self.j])
 
     def list_preceding_formulas(self) -> list[Formula]:
-        """Write the same cell in the steps that lead here, as far as there are no sums in them."""
+        """Return formulas of the same cell in earlier steps, back to the first that is a sum."""
         known = {step.key: step for step in self.problem.steps}
         step, lines = self.step, list[Formula]()
         while isinstance(step.op, Scaling | Masking | Normalization | Copy) and step.op.x in known:
@@ -96,6 +163,8 @@ class _CellDeriver:
         return lines[::-1]
 
     def _make_brief_formula(self, step: Step) -> Formula:
+        """Return a formula for the cell in another step; of a sum only the result."""
+
         def line(n: Notation) -> str:
             if isinstance(step.op, Linear):
                 value = float(self.problem.exact_matrices[step.key].mid[self.i, self.j])
@@ -105,7 +174,7 @@ class _CellDeriver:
         return line
 
     def expand(self) -> tuple[Sequence[str], Sequence[SumLine], Formula]:
-        """The heads and lines of the sum, where the cell is one, and the working in one line."""
+        """Return header and lines of the sum, empty for other operations, and the arithmetic."""
         op = self.step.op
         if isinstance(op, Linear) and len(op.pairs) == 1 and op.function == "none":
             return self._expand_product(op)
@@ -124,10 +193,10 @@ class _CellDeriver:
         return Solution(self.problem, n.decimals).cell(self.step.key, *self.position, n)
 
     def _expand_product(self, op: Linear) -> tuple[Sequence[str], Sequence[SumLine], Formula]:
-        """A row times a column: the products by their size."""
+        """Expand a row times a column; the largest products come first."""
         env, ((left, right),) = self.problem.exact_matrices, op.pairs
         rows = get_matrix(env, left).mid
-        a = rows[self.i if len(rows) > 1 else 0]  # a single row is the same for all
+        a = rows[self.i if len(rows) > 1 else 0]  # a single row is broadcast
         b = get_matrix(env, right).mid[:, self.j]
         bias = None if op.bias is None else float(env[op.bias].mid[0, self.j])
         products = a * b
@@ -149,28 +218,25 @@ class _CellDeriver:
             name = format_cell_name(n, self.step, *self.position)
             return n.equals(name, n.total(terms), n.number(self.value))
 
-        what = "token" if self._sums_over_tokens(left) else "column"
+        term_label = "token" if self._sums_over_tokens(left) else "column"
         named = resolve_aliases(op, self.problem)
         assert isinstance(named, Linear)
         ((left, right),) = named.pairs
-        return (
-            (
-                what,
-                f"{_format_plain_key(left)}[{self.i + 1}]",
-                self._format_second_factor(right),
-                "product",
-            ),
-            lines,
-            working,
+        header = (
+            term_label,
+            f"{_format_plain_key(left)}[{self.i + 1}]",
+            self._format_second_factor(right),
+            "product",
         )
+        return header, lines, working
 
     def _format_second_factor(self, key: str) -> str:
-        """Name the second factor: a row of K, where K is turned over; else a column."""
-        where = f"[{self.j + 1}]" if key.endswith("ᵀ") else f"[·,{self.j + 1}]"
-        return _format_plain_key(key) + where
+        """Format the second factor: a row of K if it is transposed, otherwise a column."""
+        index = f"[{self.j + 1}]" if key.endswith("ᵀ") else f"[·,{self.j + 1}]"
+        return _format_plain_key(key) + index
 
     def _sums_over_tokens(self, left: str) -> bool:
-        """Say whether the sum runs over the tokens that were looked at: weights times values."""
+        """Return True if the sum runs over the attended tokens, as in weights times values."""
         return any(
             step.key == left and step.column_axis == "context" for step in self.problem.steps
         )
@@ -184,26 +250,26 @@ class _CellDeriver:
     def _expand_softmax(
         self, op: Normalization
     ) -> tuple[Sequence[str], Sequence[SumLine], Formula]:
-        """A power of e over the sum of all: itself, and the largest of the others."""
+        """Expand a softmax: the cell's own score and the largest other scores."""
         scores = self.problem.exact_matrices[op.x].mid[self.i]
-        less = float(scores.max()) if abs(scores.max()) > MAX_SHOWN_SCORE else 0.0
-        scores = scores - less
+        offset = float(scores.max()) if abs(scores.max()) > MAX_SHOWN_SCORE else 0.0
+        scores = scores - offset
         powers, own = np.exp(scores), self.j
         total = float(powers.sum())
-        rivals = [k for k in np.argsort(-scores, kind="stable").tolist() if k != own]
-        visible = [k for k in rivals if scores[k] > -math.inf]
-        shown = sorted([own, *visible[: self.top]], key=lambda k: -scores[k])
-        others, hidden = visible[self.top :], len(rivals) - len(visible)
-        rest = float(powers[others].sum())
+        others = [k for k in np.argsort(-scores, kind="stable").tolist() if k != own]
+        visible = [k for k in others if scores[k] > -math.inf]
+        largest = sorted([own, *visible[: self.top]], key=lambda k: -scores[k])
+        smaller, num_masked = visible[self.top :], len(others) - len(visible)
+        rest = float(powers[smaller].sum())
         names = _prefix_numbers(get_axis_labels(self.problem, "context", len(scores)))
         lines = [
             SumLine(names[k], (scores[k], powers[k], powers[k] / total), is_marked=k == own)
-            for k in shown
+            for k in largest
         ]
-        if others:
-            lines.append(SumLine(f"{REMAINDER_LABEL} {len(others)}", (None, rest, rest / total)))
-        if hidden:
-            lines.append(SumLine(f"hidden by the mask: {hidden}", (-math.inf, 0.0, 0.0)))
+        if smaller:
+            lines.append(SumLine(f"{REMAINDER_LABEL} {len(smaller)}", (None, rest, rest / total)))
+        if num_masked:
+            lines.append(SumLine(f"hidden by the mask: {num_masked}", (-math.inf, 0.0, 0.0)))
         lines.append(SumLine("sum", (None, total, 1.0)))
 
         def working(n: Notation) -> str:
@@ -218,13 +284,13 @@ class _CellDeriver:
         named = resolve_aliases(op, self.problem)
         assert isinstance(named, Normalization)
         source = _format_plain_key(named.x)
-        source += f" − {TextNotation(2).number(less)}" if less else ""
-        power = f"e^({source})" if less else f"e^{source}"
+        source += f" − {TextNotation(2).number(offset)}" if offset else ""
+        power = f"e^({source})" if offset else f"e^{source}"
         return ("token", source, power, self.step.name), lines, working
 
 
 def _prefix_numbers(names: Sequence[str]) -> list[str]:
-    """Put numbers before names, where these are not numbers themselves."""
+    """Prefix names with their number, unless the name is that number."""
     return [name if name == str(k) else f"{k} {name}" for k, name in enumerate(names, start=1)]
 
 
@@ -234,7 +300,7 @@ def _format_plain_key(key: str) -> str:
 
 @dataclass(frozen=True)
 class SourceBlock:
-    """Rows and columns of a matrix, counted from 0 in the problem's own convention."""
+    """Rows and columns of a matrix, counted from 0 in the problem's convention."""
 
     key: str
     rows: list[int]
@@ -243,7 +309,7 @@ class SourceBlock:
 
 @dataclass(frozen=True)
 class ErrorLink:
-    """An error carried on: the cell that is off, the first cell that follows, how many do."""
+    """An error carried over: the wrong source cell, the first dependent cell and their count."""
 
     source: str
     cell: tuple[int, int]
@@ -255,107 +321,102 @@ class ErrorLink:
 def find_inputs(
     problem: Problem, key: str, row: int, column: int, stop_at: Collection[str] | None = None
 ) -> list[SourceBlock]:
-    """List what a cell, counted from 0 in the problem's convention, is computed from.
+    """Return the blocks that a cell depends on; it counts from 0 in the problem's convention.
 
-    `among`: the matrices to stop at; without it, the givens and the steps that are shown.
+    `stop_at`: the matrices to stop at; by default the givens and the asked steps.
 
     >>> find_inputs(Problem(X=[[1, 2], [3, 1], [0, 1]], scale="none"), "scores", 0, 2)
-    [Block(key='Q', rows=[0], columns=[0, 1]), Block(key='K', rows=[2], columns=[0, 1])]
+    [SourceBlock(key='Q', rows=[0], columns=[0, 1]), SourceBlock(key='K', rows=[2], columns=[0, 1])]
     """
     return InputFinder(problem, key, stop_at).find(row, column)
 
 
 def list_shown_matrices(problem: Problem) -> list[str]:
-    """Name the matrices that a reader sees."""
-    steps = [step.key for step in problem.steps if step.is_shown and step.is_claimable]
-    return [*(name for name in problem.kind.matrices if name in problem.given), *steps]
+    """Return the keys of the matrices that are displayed: the givens and the asked steps."""
+    givens = [name for name in problem.kind.matrices if name in problem.given]
+    return [*givens, *(step.key for step in problem.asked_steps)]
 
 
 def find_error_links(report: Report) -> list[ErrorLink]:
-    """Say from which claimed cells errors were carried into which later ones, a link a pair."""
-    judged = {one.step.key: one for one in report.steps}
-    return [link for one in judged.values() for link in _link_step(report, one, judged)]
+    """Return which wrong claims led to which later ones: one link per pair of steps."""
+    checked = {checked_step.step.key: checked_step for checked_step in report.steps}
+    return [link for step in checked.values() for link in _link_step(report, step, checked)]
 
 
 def _link_step(
     report: Report, checked_step: CheckedStep, checked_steps: dict[str, CheckedStep]
 ) -> list[ErrorLink]:
-    """Link a step's first cell that follows with the cells that it follows from."""
+    """Link the first carried-over cell of a step to the wrong cells that it depends on."""
     problem, follows = report.problem, report.problem.orient(checked_step.verdicts == "follows")
     if not follows.any():
         return []
     row, column = (int(k) for k in np.argwhere(follows)[0])
     links = []
-    for block in find_inputs(
-        problem,
-        checked_step.step.key,
-        row,
-        column,
-        [k for k in checked_steps if k != checked_step.step.key],
-    ):
+    key = checked_step.step.key
+    for block in find_inputs(problem, key, row, column, [k for k in checked_steps if k != key]):
         verdicts = checked_steps[block.key].verdicts
-        off: Bools = problem.orient((verdicts == "wrong") | (verdicts == "follows"))
-        inside = np.zeros_like(off)
-        inside[np.ix_(block.rows, block.columns)] = True
-        if (off & inside).any():
-            r, c = (int(k) for k in np.argwhere(off & inside)[0])
-            count = int(follows.sum())
-            links.append(ErrorLink(block.key, (r, c), checked_step.step.key, (row, column), count))
+        is_off: Bools = problem.orient((verdicts == "wrong") | (verdicts == "follows"))
+        is_input = np.zeros_like(is_off)
+        is_input[np.ix_(block.rows, block.columns)] = True
+        if (is_off & is_input).any():
+            r, c = (int(k) for k in np.argwhere(is_off & is_input)[0])
+            links.append(ErrorLink(block.key, (r, c), key, (row, column), int(follows.sum())))
     return links
 
 
 class InputFinder:
-    """What the cells of one step are computed from; asked about many, it works little out twice."""
+    """Finds the inputs of the cells of one step; results are cached over many cells."""
 
     def __init__(self, problem: Problem, key: str, stop_at: Collection[str] | None = None) -> None:
         stop_at = list_shown_matrices(problem) if stop_at is None else stop_at
-        known = {s.key: s for s in problem.steps}
-        self._problem, self._key, self._sources, between = problem, key, list[str](), {key}
-        waiting = [*problem.get_step(key).op.sources()]
-        while waiting:
-            source = waiting.pop(0)
+        steps = {step.key: step for step in problem.steps}
+        self._problem, self._key, self._sources, visited = problem, key, list[str](), {key}
+        queue = [*problem.get_step(key).op.sources()]
+        while queue:
+            source = queue.pop(0)
             if source in stop_at and source != key:
                 self._sources += [source] if source not in self._sources else []
-            elif source in known and source not in between:
-                between.add(source)
-                waiting += known[source].op.sources()
-        self._path = [s for s in problem.steps if s.key in between]
-        self._env = {key: _make_probe(cells) for key, cells in problem.exact_matrices.items()}
+            elif source in steps and source not in visited:
+                visited.add(source)
+                queue += steps[source].op.sources()
+        self._path = [step for step in problem.steps if step.key in visited]
+        self._env = {key: _make_probe(matrix) for key, matrix in problem.exact_matrices.items()}
         self._reached_cells: dict[tuple[str, int, int], Bools] = {}
 
     def find(self, row: int, column: int) -> list[SourceBlock]:
-        """List what a cell, counted from 0 in the problem's convention, is computed from."""
-        columns = self._problem.column_vectors
-        i, j = (column, row) if columns else (row, column)
-        found = [
-            (source, self._find_lines(source, 0, i, j), self._find_lines(source, 1, i, j))
-            for source in self._sources
-        ]
-        return [
-            SourceBlock(source, across, down) if columns else SourceBlock(source, down, across)
-            for source, down, across in found
-            if down and across
-        ]
+        """Return the blocks that a cell depends on, from 0 in the problem's convention."""
+        is_transposed = self._problem.column_vectors
+        i, j = (column, row) if is_transposed else (row, column)
+        blocks = []
+        for source in self._sources:
+            rows, columns = (self._find_lines(source, axis, i, j) for axis in (0, 1))
+            if rows and columns:
+                rows, columns = (columns, rows) if is_transposed else (rows, columns)
+                blocks.append(SourceBlock(source, rows, columns))
+        return blocks
 
     def _find_lines(self, source: str, axis: int, i: int, j: int) -> list[int]:
-        """Which rows (axis 0) or columns (1) of a source reach cell (i, j), vectors as rows."""
+        """Return the rows (axis 0) or columns (1) of a source that cell (i, j) depends on."""
         count = self._env[source].shape[axis]
         return [k for k in range(count) if self._mark_reached(source, axis, k)[i, j]]
 
     def _mark_reached(self, source: str, axis: int, k: int) -> Bools:
-        """Which cells of the step a row or a column of a source reaches."""
-        place = (source, axis, k)
-        if place not in self._reached_cells:
+        """Return which cells of the step depend on row or column k of a source.
+
+        The row or column is tainted, and the steps are computed to see where the taint arrives.
+        """
+        line = (source, axis, k)
+        if line not in self._reached_cells:
             marked = self._env[source].tainted.copy()
             marked[np.s_[:, k] if axis else np.s_[k, :]] = True
             env: Env = {**self._env, source: replace(self._env[source], tainted=marked)}
             for step in self._path:
                 with np.errstate(all="ignore"):
                     env = {**env, step.key: step.op.compute(env)}
-            self._reached_cells[place] = env[self._key].tainted
-        return self._reached_cells[place]
+            self._reached_cells[line] = env[self._key].tainted
+        return self._reached_cells[line]
 
 
-def _make_probe(cells: IntervalMatrix) -> IntervalMatrix:
-    """Numbers of no special kind, none of them nought: through a nought no mark would pass."""
-    return IntervalMatrix.exact(np.linspace(1.0, 2.0, cells.mid.size).reshape(cells.shape))
+def _make_probe(matrix: IntervalMatrix) -> IntervalMatrix:
+    """Return a matrix of the same shape without zeros, which would block a taint."""
+    return IntervalMatrix.exact(np.linspace(1.0, 2.0, matrix.mid.size).reshape(matrix.shape))

@@ -1,7 +1,9 @@
-"""Students' answers to a sheet, read from a folder; nobody's can spoil another's, or the sheet.
+"""Grade students' answers to a sheet.
 
-answers/alice/problem-01.toml    a file a problem, with a [claim] (and anything else, unread)
+answers/alice/problem-01.toml    one file per problem with a [claim]; other tables are ignored
 answers/bob.toml                 or one file for all: [problem-01.claim], [problem-02.claim]
+
+An answer that cannot be read is reported and does not affect the other answers.
 """
 
 import csv
@@ -21,27 +23,25 @@ from workings.plain_text import to_one_line
 from workings.problems.check import CheckedStep, Report, WrongCell
 from workings.problems.notation import format_decimal
 from workings.problems.problem import Claim, Problem
-from workings.problems.problem_file import parse_problem_toml, read_text_file
+from workings.problems.problem_file import parse_problem_toml, read_text_file, set_nested
 from workings.problems.sheets.folder import read_manifest
-from workings.problems.sheets.rounded_solution import (
-    CellTexts,
-    format_fixed,
-    list_asked_steps,
-    nest_claims,
-)
+from workings.problems.sheets.rounded_solution import CellTexts, format_fixed, nest_claims
 from workings.problems.solution import format_step_title
 from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
 
-_IGNORED_NAMES = (
-    "__MACOSX",
-)  # what archives and desktops leave behind; and what starts with a dot
+CREDITED_VERDICTS = ("right", "rounded", "follows")
+FINDING_COLUMNS = ("step", "cell", "mistake")  # graded on a sheet with mistakes to find
+_IGNORED_NAMES = ("__MACOSX",)  # left in a folder by archives; names with a dot are ignored, too
+_PROBLEM_FILE = re.compile(r"problem-\d{2,3}\.toml")
+_FORMULA_PREFIXES = tuple("=+-@\t\r\n＝＋－＠")  # a spreadsheet computes such a cell
 
 
 @dataclass
 class Submission:
-    """What one student handed in: a table a problem, and what could not be read.
+    """The answers of one student: a table per problem, and errors.
 
-    `errors` are by problem, or by file where that belongs to none; `unread`: nothing could be read.
+    `errors` are by problem, or by file if that belongs to no problem. `read_error` is set if
+    nothing could be read.
     """
 
     student: str
@@ -51,9 +51,9 @@ class Submission:
 
 
 def read_submissions(folder: Path, problems: list[str]) -> Iterator[Submission]:
-    """Read every student's answers, in the order of their names."""
+    """Yield the answers of every student, sorted by name."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: expected a folder with a folder or a file for each student")
+        raise UserError(f"{folder}: expected a folder with one folder or file per student")
     entries = sorted(
         (p for p in folder.iterdir() if not _is_ignored(p)),
         key=lambda p: (p.stem if p.suffix == ".toml" else p.name, p.name),
@@ -61,18 +61,20 @@ def read_submissions(folder: Path, problems: list[str]) -> Iterator[Submission]:
     seen: set[str] = set()
     for entry in entries:
         is_folder = entry.is_dir() and not entry.is_symlink()
-        hand_in = Submission(entry.name if is_folder else entry.stem)
+        submission = Submission(entry.name if is_folder else entry.stem)
         try:
-            if hand_in.student in seen:
-                raise UserError(f"{hand_in.student} is there twice, as a folder and as a file")
+            if submission.student in seen:
+                raise UserError(
+                    f"{submission.student} has both a folder and a file: keep one of them"
+                )
             if is_folder:
-                _read_submission_folder(entry, problems, hand_in)
+                _read_submission_folder(entry, problems, submission)
             else:
-                _read_submission_file(entry, problems, hand_in)
+                _read_submission_file(entry, problems, submission)
         except (UserError, OSError) as error:
-            hand_in.read_error = hand_in.errors[entry.name] = _format_read_error(error)
-        seen.add(hand_in.student)
-        yield hand_in
+            submission.read_error = submission.errors[entry.name] = _format_read_error(error)
+        seen.add(submission.student)
+        yield submission
 
 
 def _is_ignored(path: Path) -> bool:
@@ -80,14 +82,14 @@ def _is_ignored(path: Path) -> bool:
 
 
 def _read_submission_folder(folder: Path, problems: list[str], submission: Submission) -> None:
-    """Read a file a problem."""
+    """Read a folder with one file per problem."""
     for path in sorted(folder.iterdir()):
         if _is_ignored(path):
             continue
         try:
             if path.suffix != ".toml" or path.stem not in problems:
                 hint = did_you_mean(path.stem, problems)
-                raise UserError(f"no problem of this sheet is called so: {hint}")
+                raise UserError(f"the sheet has no such problem: {hint}")
             submission.tables[path.stem] = read_problem_table(path)
         except (UserError, OSError) as error:
             name = path.stem if path.stem in problems else path.name
@@ -95,9 +97,9 @@ def _read_submission_folder(folder: Path, problems: list[str], submission: Submi
 
 
 def _read_submission_file(path: Path, problems: list[str], submission: Submission) -> None:
-    """Read one file for all problems."""
+    """Read a single file for all problems."""
     if path.suffix != ".toml":
-        raise UserError("not a .toml file with claims, nor a folder of them")
+        raise UserError("expected a .toml file with claims or a folder of such files")
     table = read_problem_table(path)
     if len(problems) == 1 and ("claim" in table or "found" in table):
         submission.tables[problems[0]] = table
@@ -105,7 +107,7 @@ def _read_submission_file(path: Path, problems: list[str], submission: Submissio
     for name, part in table.items():
         if name not in problems:
             hint = did_you_mean(name, problems)
-            submission.errors[name] = f"no problem of this sheet is called so: {hint}"
+            submission.errors[name] = f"the sheet has no such problem: {hint}"
         elif not isinstance(part, dict):
             submission.errors[name] = f"expected a table: [{name}.claim]"
         else:
@@ -113,9 +115,9 @@ def _read_submission_file(path: Path, problems: list[str], submission: Submissio
 
 
 def read_problem_table(path: Path) -> dict[str, Any]:
-    """Read a TOML file with its decimals as they are written; links and devices are refused."""
+    """Read a TOML file, keeping written decimals; links and devices are an error."""
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise UserError("a link or a device, not a file")
+        raise UserError("expected a regular file, not a link or device")
     return parse_problem_toml(read_text_file(path))
 
 
@@ -123,15 +125,9 @@ def _format_read_error(error: Exception) -> str:
     return (error.strerror or "cannot be read") if isinstance(error, OSError) else str(error)
 
 
-CREDITED_VERDICTS = ("right", "rounded", "follows")
-FINDING_COLUMNS = ("step", "cell", "mistake")  # what is marked where a mistake is to be found
-_PROBLEM_FILE = re.compile(r"problem-\d{2,3}\.toml")
-_FORMULA_PREFIXES = tuple("=+-@\t\r\n＝＋－＠")  # what makes a spreadsheet compute
-
-
 @dataclass
 class GradeRow:
-    """One student's marks for one problem."""
+    """The points of one student for one problem."""
 
     student: str
     problem: str
@@ -142,13 +138,13 @@ class GradeRow:
 
     @property
     def total(self) -> float:
-        """All marks of the problem."""
+        """Points for the entire problem."""
         return sum(self.points.values())
 
 
 @dataclass
 class Grades:
-    """A sheet's marks: a line a student and problem, and what could not be read."""
+    """The points for a sheet: one row per student and problem, and reading errors."""
 
     steps: list[str]  # the columns
     max_points: dict[str, int]  # by problem
@@ -156,56 +152,36 @@ class Grades:
     errors: list[str]
 
     def to_csv(self) -> str:
-        """Write a table for a spreadsheet; nothing in it is a formula."""
+        """Return the grades as CSV; text that a spreadsheet would compute is escaped."""
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")
         tail = ("total", "out of", "first wrong", "likely causes", "note")
         table.writerow(["student", "problem", *map(_escape_spreadsheet_cell, self.steps), *tail])
-        for student, lines in groupby(self.rows, key=lambda line: line.student):
-            total = 0.0
-            for line in lines:
-                table.writerow(self._format_row(line))
-                total += line.total
-            most = str(sum(self.max_points.values()))
-            blanks = [""] * len(self.steps)
-            table.writerow(
-                [
-                    _escape_spreadsheet_cell(student),
-                    "all",
-                    *blanks,
-                    _format_points(total),
-                    most,
-                    "",
-                    "",
-                    "",
-                ]
-            )
+        blanks, max_total = [""] * len(self.steps), str(sum(self.max_points.values()))
+        for student, student_rows in groupby(self.rows, key=lambda row: row.student):
+            rows = list(student_rows)
+            table.writerows(self._format_row(row) for row in rows)
+            name, total = _escape_spreadsheet_cell(student), sum(row.total for row in rows)
+            table.writerow([name, "all", *blanks, _format_points(total), max_total, "", "", ""])
         return out.getvalue()
 
-    def _format_row(self, grade_row: GradeRow) -> list[str]:
-        marks = [
-            _format_points(grade_row.points[s]) if s in grade_row.points else "" for s in self.steps
-        ]
-        told = [
-            _escape_spreadsheet_cell(text)
-            for text in (grade_row.first_wrong_cell, grade_row.causes, grade_row.note)
-        ]
-        total, most = _format_points(grade_row.total), str(self.max_points[grade_row.problem])
+    def _format_row(self, row: GradeRow) -> list[str]:
+        texts = (row.first_wrong_cell, row.causes, row.note)
         return [
-            _escape_spreadsheet_cell(grade_row.student),
-            grade_row.problem,
-            *marks,
-            total,
-            most,
-            *told,
+            _escape_spreadsheet_cell(row.student),
+            row.problem,
+            *(_format_points(row.points[s]) if s in row.points else "" for s in self.steps),
+            _format_points(row.total),
+            str(self.max_points[row.problem]),
+            *map(_escape_spreadsheet_cell, texts),
         ]
 
 
 @dataclass(frozen=True)
 class SheetProblem:
-    """A problem of the sheet: its table without claims, and what is marked in it.
+    """A problem of the sheet: its table without claims, and the steps that are graded.
 
-    `planted`: the report on the work in which a mistake is to be found, on such a sheet.
+    `planted_report` is the report on the solution with a planted mistake, if the sheet has them.
     """
 
     name: str
@@ -216,120 +192,124 @@ class SheetProblem:
 
 
 def grade(sheet: str | Path, answers: str | Path) -> Grades:
-    """Mark every student's answers to a sheet."""
-    posed = _read_problems(Path(sheet))
-    lines, errors = [], []
-    for hand_in in read_submissions(Path(answers), [one.name for one in posed]):
-        marked = [_grade_submission(hand_in, one) for one in posed]
-        student = to_one_line(hand_in.student)
+    """Grade every student's answers to a sheet."""
+    problems = _read_problems(Path(sheet))
+    names = [problem.name for problem in problems]
+    rows, errors = [], []
+    for submission in read_submissions(Path(answers), names):
+        graded = [_grade_submission(submission, problem) for problem in problems]
         errors += [
-            f"{student}: {to_one_line(n)}: {to_one_line(e)}" for n, e in hand_in.errors.items()
+            ": ".join(map(to_one_line, (submission.student, name, error)))
+            for name, error in submission.errors.items()
         ]
-        names = [one.name for one in posed]
-        strange = [f"{n}: {e}" for n, e in hand_in.errors.items() if n not in names]
-        if strange and not hand_in.read_error:  # told once, for the files that belong to no problem
-            marked[0].note = "; ".join(filter(None, [marked[0].note, *strange]))
-        lines += marked
-    columns = list(dict.fromkeys(step for one in posed for step in one.graded_steps))
-    return Grades(columns, {one.name: len(one.graded_steps) for one in posed}, lines, errors)
+        unassigned = [f"{n}: {e}" for n, e in submission.errors.items() if n not in names]
+        if unassigned and not submission.read_error:  # noted once, with the first problem
+            graded[0].note = "; ".join(filter(None, [graded[0].note, *unassigned]))
+        rows += graded
+    steps = list(dict.fromkeys(step for problem in problems for step in problem.graded_steps))
+    max_points = {problem.name: len(problem.graded_steps) for problem in problems}
+    return Grades(steps, max_points, rows, errors)
 
 
 def _read_problems(folder: Path) -> list[SheetProblem]:
-    """Read the sheet's own problems."""
+    """Read the problems of a sheet."""
     manifest = read_manifest(folder)
-    decimals, listed = manifest.get("decimals"), manifest.get("problems")
+    decimals, entries = manifest.get("decimals"), manifest.get("problems")
     if not isinstance(decimals, int) or not 1 <= decimals <= 6:
-        raise UserError(f"{folder}: sheet.json: decimals = {decimals!r:.20}: from 1 to 6")
-    if not isinstance(listed, list) or not listed:
+        raise UserError(
+            f"{folder}: sheet.json: decimals = {decimals!r:.20}: it must be from 1 to 6"
+        )
+    if not isinstance(entries, list) or not entries:
         raise UserError(f"{folder}: sheet.json lists no problems")
-    finds = bool(manifest.get("mistakes"))
-    return [_read_problem(folder, one, decimals, finds) for one in listed]
+    has_mistakes = bool(manifest.get("mistakes"))
+    return [_read_problem(folder, entry, decimals, has_mistakes) for entry in entries]
 
 
 def _read_problem(folder: Path, entry: Any, decimals: int, has_mistakes: bool) -> SheetProblem:
     file = entry.get("file") if isinstance(entry, dict) else None
     if not isinstance(file, str) or not _PROBLEM_FILE.fullmatch(file):
-        raise UserError(f"{folder}: sheet.json: {str(file)!r:.40} is no name of a problem")
+        raise UserError(
+            f"{folder}: sheet.json: {str(file)!r:.40} is not the name of a problem file"
+        )
     try:
-        whole = read_problem_table(folder / file)
-        table = {key: value for key, value in whole.items() if key != "claim"}
-        steps = [step.key for step in list_asked_steps(Problem(**table))]
-        planted = Problem(**whole).check() if has_mistakes else None
+        content = read_problem_table(folder / file)
+        table = {key: value for key, value in content.items() if key != "claim"}
+        steps = [step.key for step in Problem(**table).asked_steps]
+        planted_report = Problem(**content).check() if has_mistakes else None
     except UserError as error:
         raise UserError(f"{folder / file}: {error}") from None
-    if planted is not None and planted.first is None:
-        raise UserError(f"{folder / file}: there is no mistake in it to be found")
-    columns = list(FINDING_COLUMNS) if has_mistakes else steps
-    return SheetProblem(file.removesuffix(".toml"), table, decimals, columns, planted)
+    if planted_report is not None and planted_report.first is None:
+        raise UserError(f"{folder / file}: the solution has no mistake to find")
+    graded_steps = list(FINDING_COLUMNS) if has_mistakes else steps
+    return SheetProblem(file.removesuffix(".toml"), table, decimals, graded_steps, planted_report)
 
 
 def _grade_submission(submission: Submission, sheet_problem: SheetProblem) -> GradeRow:
-    """Mark one problem of one student."""
-    line = GradeRow(
-        submission.student, sheet_problem.name, dict.fromkeys(sheet_problem.graded_steps, 0.0)
-    )
-    unread = submission.errors.get(sheet_problem.name) or submission.read_error
-    if unread:
-        line.note = f"could not be read: {unread}"
-        return line
-    answer = submission.tables.get(sheet_problem.name, {})
+    """Grade one problem of one student."""
+    points = dict.fromkeys(sheet_problem.graded_steps, 0.0)
+    row = GradeRow(submission.student, sheet_problem.name, points)
+    error_text = submission.errors.get(sheet_problem.name) or submission.read_error
+    if error_text:
+        row.note = f"could not be read: {error_text}"
+        return row
+    answer = submission.tables.get(sheet_problem.name)
     part = "claim" if sheet_problem.planted_report is None else "found"
-    if not answer.get(part):
-        line.note = (
-            "nothing handed in" if sheet_problem.name not in submission.tables else f"no [{part}]"
-        )
-        return line
+    if answer is None or not answer.get(part):
+        row.note = "nothing handed in" if answer is None else f"no [{part}]"
+        return row
     try:
         if sheet_problem.planted_report is not None:
-            _grade_finding(line, sheet_problem.planted_report, answer[part])
+            _grade_finding(row, sheet_problem.planted_report, answer[part])
         else:
-            _grade_claim(line, sheet_problem, answer[part])
+            _grade_claim(row, sheet_problem, answer[part])
     except UserError as error:
         submission.errors[sheet_problem.name] = str(error)
-        line.note = f"could not be read: {error}"
-    return line
+        row.note = f"could not be read: {error}"
+    return row
 
 
-def _grade_claim(grade_row: GradeRow, sheet_problem: SheetProblem, claim: Any) -> None:
-    claim, unread = _drop_unreadable_steps(sheet_problem, claim)
+def _grade_claim(row: GradeRow, sheet_problem: SheetProblem, claim: Any) -> None:
+    """Grade a claim: each step is worth one point, spread over its cells."""
+    claim, notes = _drop_unreadable_steps(sheet_problem, claim)
     report, coarse = _check_precise_claims(sheet_problem, claim)
-    for one in report.steps:
-        credited = np.isin(one.verdicts, CREDITED_VERDICTS)
-        grade_row.points[one.step.key] = float(credited.mean())
+    for checked_step in report.steps:
+        is_credited = np.isin(checked_step.verdicts, CREDITED_VERDICTS)
+        row.points[checked_step.step.key] = float(is_credited.mean())
     first = report.first
     if first is not None:
-        grade_row.first_wrong_cell = _describe_wrong_cell(report, first)
-        grade_row.causes = "; ".join(cause.name for cause in first.causes)
+        row.first_wrong_cell = _describe_wrong_cell(report, first)
+        row.causes = "; ".join(cause.name for cause in first.causes)
     if coarse:
-        unread.append(f"too few decimals, not counted: {', '.join(coarse)}")
-    grade_row.note = "; ".join(unread)
+        notes.append(f"too few decimals, not counted: {', '.join(coarse)}")
+    row.note = "; ".join(notes)
 
 
 def _drop_unreadable_steps(sheet_problem: SheetProblem, claim: Any) -> tuple[Any, list[str]]:
-    """Leave out the steps that cannot be read, so that one of them does not cost the others."""
+    """Remove steps that cannot be read, so that the others still count; return notes on them."""
     try:
         Problem(**{**sheet_problem.table, "claim": claim})
     except UserError as error:
         if not isinstance(claim, Mapping):
             raise
-        kept: dict[str, Any] = {}
-        told = []
+        readable: dict[str, Any] = {}
+        notes = []
         for path, value in _iterate_leaves(claim):
             try:
-                Problem(**{**sheet_problem.table, "claim": _set_nested({}, path, value)})
-            except UserError as wrong:
-                told.append(f"not counted: {wrong}")
+                Problem(**{**sheet_problem.table, "claim": set_nested({}, path, value)})
+            except UserError as step_error:
+                notes.append(f"not counted: {step_error}")
             else:
-                _set_nested(kept, path, value)
-        if not kept:
+                set_nested(readable, path, value)
+        if not readable:
             raise UserError(str(error)) from None
-        return kept, told
+        return readable, notes
     return claim, []
 
 
 def _iterate_leaves(
     table: Mapping[str, Any], path: tuple[str, ...] = ()
-) -> Iterator[tuple[Any, Any]]:
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and value of every entry that is not a table."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _iterate_leaves(value, (*path, name))
@@ -337,40 +317,34 @@ def _iterate_leaves(
             yield (*path, name), value
 
 
-def _set_nested(table: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    place = table
-    for name in path[:-1]:
-        place = place.setdefault(name, {})
-    place[path[-1]] = value
-    return table
-
-
 def _describe_wrong_cell(report: Report, wrong_cell: WrongCell) -> str:
     row, column = wrong_cell.cell
     title = format_step_title(report.problem.get_step(wrong_cell.key), report.problem)
-    should = wrong_cell.expected if wrong_cell.carried_value is None else wrong_cell.carried_value
-    return f"{title}, row {row + 1}, column {column + 1}: {wrong_cell.claimed}, not {format_decimal(should, 4)}"
+    expected = wrong_cell.carried_value
+    expected = wrong_cell.expected if expected is None else expected
+    cell = f"{title}, row {row + 1}, column {column + 1}"
+    return f"{cell}: {wrong_cell.claimed}, not {format_decimal(expected, 4)}"
 
 
 def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Report, list[str]]:
-    """Check a claim, leaving out numbers that are written too coarsely to tell anything.
+    """Check a claim without numbers of too few decimals; return the report and those cells.
 
-    A number stands for whatever it may have been rounded from; `1e9` stands for so much that all
-    that comes after it would follow. One decimal less than the sheet asks for is let pass.
+    A number matches whatever it may be rounded from; `1e9` matches so much that every number after
+    it would count as following from it. One decimal less than the sheet asks for is accepted.
     """
     problem = Problem(**{**sheet_problem.table, "claim": claim})
-    flat = {
+    texts = {
         c.key: _get_claim_texts(problem, c)
         for c in problem.claims
         if not c.reprint and c.key in sheet_problem.graded_steps
     }
     coarse: list[str] = []
-    while True:  # each time round, something that was written too coarsely no longer is
-        problem = Problem(**{**sheet_problem.table, "claim": nest_claims(problem, flat)})
+    while True:  # terminates: each iteration changes cells that are not changed again
+        problem = Problem(**{**sheet_problem.table, "claim": nest_claims(problem, texts)})
         report = problem.check()
         changed = [
-            _blank_coarse_cells(problem, one, flat, sheet_problem.decimals, coarse)
-            for one in report.steps
+            _blank_coarse_cells(problem, checked_step, texts, sheet_problem.decimals, coarse)
+            for checked_step in report.steps
         ]
         if not any(changed):
             return report, coarse
@@ -378,52 +352,48 @@ def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Repo
 
 def _get_claim_texts(problem: Problem, claim: Claim) -> CellTexts:
     texts = np.array([["?" if n is None else n.text for n in row] for row in claim.numbers])
-    turned: CellTexts = problem.orient(texts).tolist()
-    return turned
+    oriented: CellTexts = problem.orient(texts).tolist()
+    return oriented
 
 
 def _blank_coarse_cells(
     problem: Problem,
     checked_step: CheckedStep,
-    flat: dict[str, CellTexts],
+    texts: dict[str, CellTexts],
     decimals: int,
     coarse: list[str],
 ) -> bool:
-    """Blank the cells that are too coarse. Say whether any cell changed.
+    """Blank cells with too few decimals and add their names to `coarse`; return True if changed.
 
-    A number of few decimals is none of these where no more were needed: it is written out, because
-    nothing was rounded.
+    A number that needs no more decimals is exact; it is written with all decimals instead.
     """
-    written, target = checked_step.claimed_matrix, checked_step.carried_matrix.mid
-    unit = np.where(written.units > 0, written.units, 1.0)
+    key, claimed = checked_step.step.key, checked_step.claimed_matrix
+    target, exact = checked_step.carried_matrix.mid, problem.exact_matrices[key].mid
+    unit = np.where(claimed.units > 0, claimed.units, 1.0)
     with np.errstate(invalid="ignore"):
-        enough = (np.abs(target - np.round(target / unit) * unit) <= 1e-9) & (unit <= 1)
-    vague = written.units > 10.0 ** (1 - decimals) * 1.001
-    # An infinity in a finite place leads anywhere: after it, everything would follow.
-    endless = np.isinf(written.values) & np.isfinite(
-        problem.exact_matrices[checked_step.step.key].mid
-    )
-    # A large negative number stands for −∞ where that is right, as precisely as can be.
-    hidden = np.isneginf(problem.exact_matrices[checked_step.step.key].mid) & (
-        written.values <= MINUS_INFINITY_THRESHOLD
-    )
-    blank = problem.orient(((vague & ~enough & ~hidden) | endless) & ~written.is_blank)
-    write_out = problem.orient(
-        (written.units > 10.0**-decimals * 1.001) & enough & ~written.is_integer
-    )
-    value = problem.orient(written.values)
-    for i, j in np.argwhere(blank):
-        coarse.append(f"{checked_step.step.key} row {i + 1} column {j + 1}")
-        flat[checked_step.step.key][i][j] = "?"
-    for i, j in np.argwhere(write_out & ~blank):
-        flat[checked_step.step.key][i][j] = format_fixed(float(value[i, j]), decimals)
-    return bool(blank.any() or write_out.any())
+        is_exact = (np.abs(target - np.round(target / unit) * unit) <= 1e-9) & (unit <= 1)
+    is_coarse = claimed.units > 10.0 ** (1 - decimals) * 1.001
+    # After an infinity in place of a finite number, every number would count as following from it.
+    is_infinite = np.isinf(claimed.values) & np.isfinite(exact)
+    # A large negative number counts as −∞, which has no decimals.
+    is_masked = np.isneginf(exact) & (claimed.values <= MINUS_INFINITY_THRESHOLD)
+    to_blank = (is_coarse & ~is_exact & ~is_masked) | is_infinite
+    to_blank = problem.orient(to_blank & ~claimed.is_blank)
+    lacks_decimals = claimed.units > 10.0**-decimals * 1.001
+    to_extend = problem.orient(lacks_decimals & is_exact & ~claimed.is_integer)
+    values = problem.orient(claimed.values)
+    for i, j in np.argwhere(to_blank):
+        coarse.append(f"{key} row {i + 1} column {j + 1}")
+        texts[key][i][j] = "?"
+    for i, j in np.argwhere(to_extend & ~to_blank):
+        texts[key][i][j] = format_fixed(float(values[i, j]), decimals)
+    return bool(to_blank.any() or to_extend.any())
 
 
-def _grade_finding(grade_row: GradeRow, report: Report, finding: Any) -> None:
-    """Mark what somebody found: the step, the cell in it, and the name of the mistake."""
+def _grade_finding(row: GradeRow, report: Report, finding: Any) -> None:
+    """Grade the answer to a planted mistake: its step, its cell and its name."""
     first = report.first
-    assert first is not None, "a sheet to find mistakes in has one in every problem"
+    assert first is not None, "a sheet with mistakes has one in every problem"
     if not isinstance(finding, dict):
         raise UserError('found: expected a table: [found] step = "scores", cell = [1, 2]')
     for key in finding:
@@ -431,13 +401,11 @@ def _grade_finding(grade_row: GradeRow, report: Report, finding: Any) -> None:
             raise UserError(f"found.{key[:40]}: expected step (and head or t), cell, mistake")
     part = finding.get("head", finding.get("t"))
     step = str(finding.get("step", "")) + (f".{part}" if part is not None else "")
-    row, column = first.cell
-    right = step == first.key
-    grade_row.points["step"] = float(right)
-    grade_row.points["cell"] = float(right and finding.get("cell") == [row + 1, column + 1])
-    grade_row.points["mistake"] = float(
-        finding.get("mistake") in [cause.name for cause in first.causes]
-    )
+    i, j = first.cell
+    is_step = step == first.key
+    is_cell = is_step and finding.get("cell") == [i + 1, j + 1]
+    is_mistake = finding.get("mistake") in [cause.name for cause in first.causes]
+    row.points |= {"step": float(is_step), "cell": float(is_cell), "mistake": float(is_mistake)}
 
 
 def _format_points(value: float) -> str:
@@ -445,6 +413,6 @@ def _format_points(value: float) -> str:
 
 
 def _escape_spreadsheet_cell(text: str) -> str:
-    """Make text fit for a cell: one line, and no formula."""
+    """Return text on one line, with a quote before it if a spreadsheet would compute it."""
     text = to_one_line(text)
     return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text

@@ -1,11 +1,11 @@
-"""Matrices whose cells know how far off they may be.
+"""Interval arithmetic on matrices.
 
-A cell has a value (`mid`), the range it may lie in (`lo`, `hi`) and whether it was computed from a
-number that is wrong (`off`). The formulas of a problem are written once, on these: with exact
-inputs they give the solution, with somebody's rounded numbers they give what these lead to and how
-much of a difference rounding can explain. Ranges allow for floating point's rounding as well.
-Somebody may claim an infinity or divide by zero: that ends in a range without ends, and not in
-a warning.
+A cell has a value (`mid`), its range (`lo`, `hi`) and a flag that is set if it was computed from a
+wrong number (`tainted`). The formulas of a problem are written once, for these
+matrices. Exact inputs give the solution; the rounded numbers of a claimed solution give the values
+they lead to, and the range shows how much of a difference rounding can explain. Ranges include the
+rounding error of floating point. A claimed infinity or a division by zero gives an unbounded range
+and no warning.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-_ROUNDOFF = 2.0**-49  # of the size of what is added up
-_MAX_ENUMERATED_TERMS = 4_096  # of a product of matrices: so many are looked at one by one
+_ROUNDOFF = 2.0**-49  # relative to the sum of the absolute terms
+_MAX_ENUMERATED_TERMS = 4_096  # matrix products with more terms use center and radius
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntervalMatrix:
-    """A matrix `[rows, columns]` of values with their ranges."""
+    """A matrix `[rows, columns]` of values, each with its range and taint flag."""
 
     mid: Floats
     lo: Floats
@@ -33,19 +33,19 @@ class IntervalMatrix:
 
     @classmethod
     def exact(cls, values: ArrayLike) -> "IntervalMatrix":
-        """Take values as they are."""
+        """Return a matrix of exact values: ranges of width zero, nothing tainted."""
         mid = np.atleast_2d(np.asarray(values, dtype=np.float64))
         return cls(mid, mid, mid, np.zeros(mid.shape, dtype=np.bool_))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, columns."""
+        """Number of rows and columns."""
         rows, columns = self.mid.shape
         return rows, columns
 
     @property
     def point(self) -> "IntervalMatrix":
-        """The values alone, as if there were no doubt about them."""
+        """The same values with ranges of width zero."""
         return IntervalMatrix(self.mid, self.mid, self.mid, self.tainted)
 
     @property
@@ -56,22 +56,22 @@ class IntervalMatrix:
     def rearrange(
         self, move: Callable[[NDArray[np.generic]], NDArray[np.generic]]
     ) -> "IntervalMatrix":
-        """Rearrange the cells without computing: a transpose, a slice."""
+        """Apply a transpose, slice or repeat to values, ranges and flags alike."""
         return IntervalMatrix(*(move(a) for a in (self.mid, self.lo, self.hi, self.tainted)))  # type: ignore[arg-type]
 
     def slice_columns(self, start: int, stop: int) -> "IntervalMatrix":
-        """Take some columns."""
+        """Return columns `start` to `stop`."""
         return self.rearrange(lambda a: a[:, start:stop])
 
     def slice_row(self, index: int) -> "IntervalMatrix":
-        """Take one row."""
+        """Return one row as a matrix."""
         return self.rearrange(lambda a: a[index : index + 1])
 
     @np.errstate(all="ignore")
     def __add__(self, other: "IntervalMatrix") -> "IntervalMatrix":
-        size = np.abs(self.mid) + np.abs(other.mid)
+        magnitude = np.abs(self.mid) + np.abs(other.mid)
         mid, lo, hi = self.mid + other.mid, self.lo + other.lo, self.hi + other.hi
-        return _widen_range(mid, lo, hi, self.tainted | other.tainted, size)
+        return _widen_range(mid, lo, hi, self.tainted | other.tainted, magnitude)
 
     def __neg__(self) -> "IntervalMatrix":
         return IntervalMatrix(-self.mid, -self.hi, -self.lo, self.tainted)
@@ -83,9 +83,9 @@ class IntervalMatrix:
     def __mul__(self, other: "IntervalMatrix") -> "IntervalMatrix":
         lo, hi = _combine_endpoints(np.multiply, self, other)
         mid = self.mid * other.mid
-        # Zero times anything is zero, whatever went wrong with the other.
-        off = (self.tainted & ~_is_exact_zero(other)) | (other.tainted & ~_is_exact_zero(self))
-        return _widen_range(mid, lo, hi, off, np.abs(mid))
+        # Zero times anything is zero: the other factor's taint does not matter.
+        tainted = (self.tainted & ~_is_exact_zero(other)) | (other.tainted & ~_is_exact_zero(self))
+        return _widen_range(mid, lo, hi, tainted, np.abs(mid))
 
     @np.errstate(all="ignore")
     def __truediv__(self, other: "IntervalMatrix") -> "IntervalMatrix":
@@ -93,27 +93,27 @@ class IntervalMatrix:
         lo, hi = _combine_endpoints(np.divide, self, other)
         crosses = (other.lo <= 0) & (other.hi >= 0)
         lo, hi = np.where(crosses, -np.inf, lo), np.where(crosses, np.inf, hi)
-        off = self.tainted | (other.tainted & ~_is_exact_zero(self))
-        return _widen_range(mid, lo, hi, off, np.abs(mid))
+        tainted = self.tainted | (other.tainted & ~_is_exact_zero(self))
+        return _widen_range(mid, lo, hi, tainted, np.abs(mid))
 
     @np.errstate(all="ignore")
     def __matmul__(self, other: "IntervalMatrix") -> "IntervalMatrix":
         mid = self.mid @ other.mid
-        size = np.abs(self.mid) @ np.abs(other.mid)
+        magnitude = np.abs(self.mid) @ np.abs(other.mid)
         lo = hi = mid
         if not (self.lo is self.hi and other.lo is other.hi):
             lo, hi, radius = _product_range(self, other)
-            size = size + radius
-        return _widen_range(mid, lo, hi, _propagate_taint(self, other), size * self.shape[1])
+            magnitude = magnitude + radius
+        return _widen_range(mid, lo, hi, _propagate_taint(self, other), magnitude * self.shape[1])
 
     def mean(self) -> "IntervalMatrix":
-        """Average each row: `[rows, 1]`."""
+        """Return the mean of each row: `[rows, 1]`."""
         ones = IntervalMatrix.exact(np.full((self.shape[1], 1), 1 / self.shape[1]))
         return self @ ones
 
     @np.errstate(all="ignore")
     def apply_monotonic(self, function: Callable[[Floats], Floats]) -> "IntervalMatrix":
-        """Apply a function that never falls, cell by cell."""
+        """Apply a non-decreasing function to each cell."""
         mid, lo, hi = function(self.mid), function(self.lo), function(self.hi)
         return _widen_range(mid, lo, hi, self.tainted, np.abs(mid))
 
@@ -121,110 +121,110 @@ class IntervalMatrix:
     def apply_piecewise_monotonic(
         self, function: Callable[[Floats], Floats], *extrema: Floats | float
     ) -> "IntervalMatrix":
-        """Apply a function that rises or falls except where it turns, cell by cell.
+        """Apply a function that is monotonic between its extrema to each cell.
 
-        `turns` are the points where it does; those outside a cell's range do not matter.
+        `extrema` are the points where it has them; those outside a cell's range are ignored.
         """
         mid = function(self.mid)
-        points = [np.clip(turn, self.lo, self.hi) for turn in extrema]
+        points = [np.clip(extremum, self.lo, self.hi) for extremum in extrema]
         ends = np.stack([function(point) for point in (self.lo, self.hi, *points)])
-        size = np.abs(mid) + np.abs(self.mid)
-        return _widen_range(mid, ends.min(0), ends.max(0), self.tainted, size)
+        magnitude = np.abs(mid) + np.abs(self.mid)
+        return _widen_range(mid, ends.min(0), ends.max(0), self.tainted, magnitude)
 
     @np.errstate(all="ignore")
     def variance(self, mean: "IntervalMatrix") -> "IntervalMatrix":
-        """Average each row's squared distance from a mean `[rows, 1]`: `[rows, 1]`.
+        """Return each row's mean squared distance from a mean `[rows, 1]`: `[rows, 1]`.
 
-        The distances of a row share the mean: where it moves, some grow and some shrink. So the
-        range is that of `Σ (g + δ)² = Σ g² + 2 Σ g δ + Σ δ²`, with g the distance and δ what it may
-        be off, and not that of squares on their own.
+        The distances of a row share the mean: when it moves, some grow and others shrink. So the
+        range is that of `Σ (g + δ)² = Σ g² + 2 Σ g δ + Σ δ²`, with g the distance and δ its error,
+        which is narrower than the sum of the ranges of the squares.
         """
-        gap, width = self.mid - mean.mid, self.shape[1]
+        distance, width = self.mid - mean.mid, self.shape[1]
         own, shared = (np.maximum(c.hi - c.mid, c.mid - c.lo) for c in (self, mean))
-        mid = np.square(gap).sum(1, keepdims=True)
-        moved = (np.abs(gap) * own).sum(1, keepdims=True)
-        moved = 2 * (moved + np.abs(gap.sum(1, keepdims=True)) * shared)
-        further = np.square(own + shared).sum(1, keepdims=True)
-        lo, hi = np.maximum(mid - moved, 0), mid + moved + further
-        off = self.tainted.any(1, keepdims=True) | mean.tainted
-        return _widen_range(mid / width, lo / width, hi / width, off, mid + further)
+        mid = np.square(distance).sum(1, keepdims=True)
+        linear = (np.abs(distance) * own).sum(1, keepdims=True)
+        linear = 2 * (linear + np.abs(distance.sum(1, keepdims=True)) * shared)
+        quadratic = np.square(own + shared).sum(1, keepdims=True)
+        lo, hi = np.maximum(mid - linear, 0), mid + linear + quadratic
+        tainted = self.tainted.any(1, keepdims=True) | mean.tainted
+        return _widen_range(mid / width, lo / width, hi / width, tainted, mid + quadratic)
 
     @np.errstate(all="ignore")
     def apply_sinusoid(
         self, function: Callable[[Floats], Floats], extremum: float
     ) -> "IntervalMatrix":
-        """Take the sine or cosine of each cell; it turns at `crest` and every π from there."""
-        turn = extremum + np.pi * np.ceil((self.lo - extremum) / np.pi)
-        return self.apply_piecewise_monotonic(function, turn, turn + np.pi)
+        """Apply sine or cosine to each cell; its extrema are at `extremum` plus multiples of π."""
+        first = extremum + np.pi * np.ceil((self.lo - extremum) / np.pi)
+        return self.apply_piecewise_monotonic(function, first, first + np.pi)
 
     @np.errstate(all="ignore")
     def softmax(self) -> "IntervalMatrix":
-        """Normalise each row by its exponentials; −∞ has no weight, nor a row of nothing else."""
+        """Return the softmax of each row; −∞ gives 0, and a row of only −∞ gives zeros."""
         hidden = np.isneginf(self.mid)
         mid, lo, hi = (
-            _softmax_share(cell, rivals)
-            for cell, rivals in ((self.mid, self.mid), (self.lo, self.hi), (self.hi, self.lo))
+            _softmax_share(cell, others)
+            for cell, others in ((self.mid, self.mid), (self.lo, self.hi), (self.hi, self.lo))
         )
-        off = self.tainted.any(1, keepdims=True) & ~(hidden & ~self.tainted)
-        spread = _widen_range(mid, lo, hi, off, mid * self.shape[1])
-        return RowStochasticMatrix(spread.mid, spread.lo, spread.hi, spread.tainted)
+        tainted = self.tainted.any(1, keepdims=True) & ~(hidden & ~self.tainted)
+        wide = _widen_range(mid, lo, hi, tainted, mid * self.shape[1])
+        return RowStochasticMatrix(wide.mid, wide.lo, wide.hi, wide.tainted)
 
     def sigmoid(self) -> "IntervalMatrix":
-        """Squash each cell on its own; −∞ has no weight."""
+        """Return the logistic sigmoid of each cell; −∞ gives 0."""
         return self.apply_monotonic(lambda x: np.exp(-np.logaddexp(0, -x)))
 
     @np.errstate(all="ignore")
     def normalize_by_sum(self) -> "IntervalMatrix":
-        """Divide each row by its sum; −∞ counts as nothing, and so does a row of nothing else."""
+        """Divide each row by its sum; −∞ counts as 0, and a row of only −∞ gives zeros."""
         hidden = np.isneginf(self.mid)
         own, low, high = (np.where(hidden, 0, a) for a in (self.mid, self.lo, self.hi))
         mid = np.where(hidden, 0, own / own.sum(1, keepdims=True))
-        rests = [end.sum(1, keepdims=True) - end for end in (low, high)]
-        ends = np.stack([x / (x + rest) for x in (low, high) for rest in rests])
+        others = [end.sum(1, keepdims=True) - end for end in (low, high)]
+        ends = np.stack([x / (x + rest) for x in (low, high) for rest in others])
         crosses = (low.sum(1, keepdims=True) <= 0) & (high.sum(1, keepdims=True) >= 0)
         lo = np.where(hidden, 0, np.where(crosses, -np.inf, ends.min(0)))
         hi = np.where(hidden, 0, np.where(crosses, np.inf, ends.max(0)))
-        off = self.tainted.any(1, keepdims=True) & ~(hidden & ~self.tainted)
-        return _widen_range(mid, lo, hi, off, np.abs(mid) * self.shape[1])
+        tainted = self.tainted.any(1, keepdims=True) & ~(hidden & ~self.tainted)
+        return _widen_range(mid, lo, hi, tainted, np.abs(mid) * self.shape[1])
 
     def where(self, allowed: Bools, fill_value: float) -> "IntervalMatrix":
-        """Keep the allowed cells and put a number in the place of the others."""
+        """Keep the allowed cells and set the others to an exact `fill_value`."""
         mid, lo, hi = (np.where(allowed, a, fill_value) for a in (self.mid, self.lo, self.hi))
         return IntervalMatrix(mid, lo, hi, self.tainted & allowed)
 
 
 class RowStochasticMatrix(IntervalMatrix):
-    """Weights whose rows each add up to one (or to nothing), whatever they are."""
+    """Attention weights: each row sums to one, or to zero if everything is masked."""
 
     __slots__ = ()
 
     @np.errstate(all="ignore")
     def __matmul__(self, other: IntervalMatrix) -> IntervalMatrix:
-        """Mix rows: where one counts for more, others count for less.
+        """Return the weighted averages of the rows of `other`, with narrower ranges.
 
-        `Σ w v = c + Σ w (v − c)` for every c, as the weights add up to one; near the result, c
-        leaves little of the values for the weights' ranges to act on.
+        The weights sum to one, so `Σ w v = c + Σ w (v − c)` for every c. With c near the result the
+        differences v − c are small, and the ranges of the weights matter less.
         """
         mixed = IntervalMatrix.__matmul__(self, other)
         if _is_large_product(self, other) or not np.isfinite(mixed.mid).all():
             return mixed
-        centre = mixed.mid[:, None, :]  # [row, 1, column]
-        terms = _combine_term_endpoints(self, other, centre)
-        some = (self.hi > 0).any(1, keepdims=True)
-        lo = np.where(some, np.maximum(mixed.lo, mixed.mid + terms.min(0).sum(1)), mixed.lo)
-        hi = np.where(some, np.minimum(mixed.hi, mixed.mid + terms.max(0).sum(1)), mixed.hi)
+        center = mixed.mid[:, None, :]  # [row, 1, column]
+        terms = _combine_term_endpoints(self, other, center)
+        has_weight = (self.hi > 0).any(1, keepdims=True)
+        lo = np.where(has_weight, np.maximum(mixed.lo, mixed.mid + terms.min(0).sum(1)), mixed.lo)
+        hi = np.where(has_weight, np.minimum(mixed.hi, mixed.mid + terms.max(0).sum(1)), mixed.hi)
         return _widen_range(mixed.mid, lo, hi, mixed.tainted, np.abs(mixed.mid) * self.shape[1])
 
 
 def concatenate_columns(parts: list[IntervalMatrix]) -> IntervalMatrix:
-    """Put matrices side by side."""
+    """Concatenate matrices along the columns."""
     return IntervalMatrix(
         *(np.concatenate([getattr(p, a) for p in parts], axis=1) for a in IntervalMatrix.__slots__)
     )
 
 
 def select_cells(where: Bools, if_true: IntervalMatrix, if_false: IntervalMatrix) -> IntervalMatrix:
-    """Take some cells from one matrix and the rest from another."""
+    """Take the cells where the condition holds from one matrix and the rest from another."""
     return IntervalMatrix(
         *(
             np.where(where, getattr(if_true, a), getattr(if_false, a))
@@ -236,7 +236,7 @@ def select_cells(where: Bools, if_true: IntervalMatrix, if_false: IntervalMatrix
 def _widen_range(
     mid: Floats, lo: Floats, hi: Floats, tainted: Bools, magnitude: Floats
 ) -> IntervalMatrix:
-    """Widen a range by what floating point may have lost; what is not a number may be any."""
+    """Widen a range by the rounding error of floating point; NaN bounds become infinite."""
     noise = _ROUNDOFF * np.where(np.isfinite(magnitude), magnitude, 0)
     lo, hi = np.minimum(lo, mid) - noise, np.maximum(hi, mid) + noise
     lo, hi = np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
@@ -248,19 +248,20 @@ def _widen_range(
 def _combine_endpoints(
     operation: Callable[..., Floats], a: IntervalMatrix, b: IntervalMatrix
 ) -> tuple[Floats, Floats]:
+    """Return the smallest and largest result over the four combinations of endpoints."""
     ends = np.stack([operation(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)])
     return ends.min(0), ends.max(0)
 
 
 def _product_range(a: IntervalMatrix, b: IntervalMatrix) -> tuple[Floats, Floats, Floats]:
-    """The ranges of a product's cells, and how large what was added up may be."""
+    """Return the lower and upper bounds of a matrix product and the width for rounding error."""
     if _is_large_product(a, b):
-        # Centres and radii: four products and little memory, and wider than need be only where
-        # both factors are in doubt, to second order.
+        # Center and radius need four products and little memory. The range is wider than necessary
+        # only to second order, where both factors are inexact.
         x, y = (a.lo + a.hi) / 2, (b.lo + b.hi) / 2
         rx, ry = (a.hi - a.lo) / 2, (b.hi - b.lo) / 2
-        radius, centre = np.abs(x) @ ry + rx @ (np.abs(y) + ry), x @ y
-        return centre - radius, centre + radius, radius
+        radius, center = np.abs(x) @ ry + rx @ (np.abs(y) + ry), x @ y
+        return center - radius, center + radius, radius
     terms = _combine_term_endpoints(a, b)
     lo, hi = terms.min(0).sum(1), terms.max(0).sum(1)
     return lo, hi, hi - lo
@@ -273,34 +274,34 @@ def _is_large_product(a: IntervalMatrix, b: IntervalMatrix) -> bool:
 def _combine_term_endpoints(
     a: IntervalMatrix, b: IntervalMatrix, offset: Floats | float = 0.0
 ) -> Floats:
-    """What each term of the product `a (b − less)` may come to: `[corner, row, inner, column]`."""
+    """Return the endpoints of the terms of `a (b − offset)`: `[corner, row, inner, column]`."""
     ends = [end[None, :, :] - offset for end in (b.lo, b.hi)]
     return np.stack([x[:, :, None] * y for x in (a.lo, a.hi) for y in ends])
 
 
-def _is_exact_zero(cells: IntervalMatrix) -> Bools:
-    """Cells that are exactly zero, without doubt."""
-    zero: Bools = (cells.lo == 0) & (cells.hi == 0) & ~cells.tainted
+def _is_exact_zero(matrix: IntervalMatrix) -> Bools:
+    """Return which cells are zero, exactly and untainted."""
+    zero: Bools = (matrix.lo == 0) & (matrix.hi == 0) & ~matrix.tainted
     return zero
 
 
 def _propagate_taint(a: IntervalMatrix, b: IntervalMatrix) -> Bools:
-    """Say which cells of the product `a b` come from something wrong; times zero, nothing does."""
+    """Return which cells of `a @ b` depend on a tainted cell; a factor of zero hides it."""
     if not (a.tainted.any() or b.tainted.any()):
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.bool_)
-    # Counted in floats: whole numbers are not multiplied by the fast routines.
+    # Count in floats: BLAS does not multiply integers.
     counts = a.tainted.astype(float) @ ~_is_exact_zero(b) + ~_is_exact_zero(a) @ b.tainted.astype(
         float
     )
-    reached: Bools = counts > 0
-    return reached
+    tainted: Bools = counts > 0
+    return tainted
 
 
 def _softmax_share(cell: Floats, others: Floats) -> Floats:
-    """`e^cell / (e^cell + Σ e^rival)`, the cell's own place left out of the sum.
+    """Return `e^cell / (e^cell + Σ e^other)`; the sum leaves out the cell's own column.
 
-    The others are added up from both ends, in logarithms: in memory linear in the row, and without
-    a large number that is added first and subtracted again.
+    Log-sums from the left and from the right keep memory linear in the row and avoid adding a large
+    number that would have to be subtracted again.
     """
     top = others.max(1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)

@@ -1,4 +1,4 @@
-"""The mistakes people make with a whole step, by name: each is another way to compute it."""
+"""The named mistakes in the formula of a step; each is a wrong operation in its place."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,16 +23,14 @@ from workings.problems.ops import (
 )
 from workings.problems.problem import Problem
 
-MistakeOption: TypeAlias = tuple[
-    str, Op, str
-]  # a mistake's name, what it computes, and what to say of it
-_MAX_PERMUTED_HEADS = 4  # so many can be put in every order
+MistakeOption: TypeAlias = tuple[str, Op, str]  # name, wrong operation, description
+_MAX_PERMUTED_HEADS = 4  # up to so many heads are tried in every order
 _WEIGHT_FAMILIES = ("QKV", "".join(gate for gate, _ in GATES))
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong way to work: `ops` in the place of the right ones, by the steps' keys."""
+    """A named mistake: wrong operations by the keys of their steps."""
 
     name: str
     ops: Mapping[str, Op]
@@ -40,25 +38,26 @@ class Mistake:
 
 
 def list_mistakes(problem: Problem, keys: Collection[str]) -> Iterator[Mistake]:
-    """List the mistakes of the catalogue that there is room for in some of a problem's steps.
+    """Yield the mistakes that are possible in the given steps of a problem.
 
-    One that can be made several times over (in each head, at each time, with keys and values) is
-    listed for each time, and for all of them together.
+    A mistake that is possible in several places (each head, each time step, keys and values) is
+    listed for each place and once for all of them together.
     """
-    made: dict[tuple[str, str], dict[str, list[Op]]] = {}
+    options: dict[tuple[str, str], dict[str, list[Op]]] = {}
     for step in problem.steps:
         if step.key in keys:
-            for name, op, says in _list_step_mistakes(problem, step):
-                made.setdefault((name, says), {}).setdefault(step.key, []).append(op)
-    for (name, says), ops in made.items():
-        for key, ways in ops.items():
-            for op in ways:
-                yield Mistake(name, {key: op}, says)
+            for name, op, description in _list_step_mistakes(problem, step):
+                options.setdefault((name, description), {}).setdefault(step.key, []).append(op)
+    for (name, description), ops in options.items():
+        for key, variants in ops.items():
+            for op in variants:
+                yield Mistake(name, {key: op}, description)
         if len(ops) > 1:
-            yield Mistake(name, {key: ways[0] for key, ways in ops.items()}, says)
+            yield Mistake(name, {key: variants[0] for key, variants in ops.items()}, description)
 
 
 def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]:
+    """Yield the mistakes in one step."""
     op = step.op
     if isinstance(op, Linear):
         yield from _list_projection_mistakes(problem, step, op)
@@ -86,12 +85,9 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
     elif name == "V" and isinstance(op, ColumnSlice):
         yield from _list_unprojected_mistakes(problem, op)
     elif name == "mixed" and isinstance(op, Concatenation):
+        description = "concatenated the heads in another order"
         for order in _list_head_orders(op.parts):
-            yield (
-                "heads-in-wrong-order",
-                Concatenation(order),
-                "put the heads together in another order",
-            )
+            yield "heads-in-wrong-order", Concatenation(order), description
     elif name == "mixed" and isinstance(op, Linear):
         yield from _list_mixing_mistakes(problem, step, op)
     elif name == "output" and isinstance(op, Linear):
@@ -99,7 +95,7 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
 
 
 def _list_projection_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
-    """Mistakes with a weight: every product of an input with one of the problem's W."""
+    """Yield the mistakes with a weight, for every product of an input and a W."""
     for k, (x, w) in enumerate(op.pairs):
         if not w.startswith("W_") or w == "W_O":
             continue
@@ -107,16 +103,17 @@ def _list_projection_mistakes(problem: Problem, step: Step, op: Linear) -> Itera
         for other in problem.exact_matrices:
             if other.startswith("W_") and other != w:
                 yield "wrong-weight", _replace_pair(op, k, x, other), f"used {other}, not {w}"
-        says = f"used {x.rstrip('.0123456789')} itself, without {w}"
+        description = f"used {x.rstrip('.0123456789')} itself, without {w}"
         if len(op.pairs) == 1:
-            yield "not-projected", Copy(x), says
+            yield "not-projected", Copy(x), description
         if len(op.pairs) > 1 or op.bias is not None:
-            yield "not-projected", _replace_pair(op, k, x, _format_identity_key(problem, x)), says
+            identity = _format_identity_key(problem, x)
+            yield "not-projected", _replace_pair(op, k, x, identity), description
     yield from _list_wrong_projection_mistakes(problem, step, op)
 
 
 def _list_context_mistakes(op: Op) -> Iterator[MistakeOption]:
-    """Queries from the context, or keys and values from X."""
+    """Yield the mistakes of taking queries from the context, or keys and values from X."""
     other = {"X": "context", "context": "X"}
     if isinstance(op, Copy) and op.x in other:
         yield "context-mixed-up", Copy(other[op.x]), f"took {other[op.x]}, not {op.x}"
@@ -132,47 +129,48 @@ def _replace_pair(op: Linear, k: int, x: str, w: str) -> Linear:
 
 
 def _format_identity_key(problem: Problem, x: str) -> str:
+    """Return the key of the identity that leaves x as it is."""
     return f"I.{problem.exact_matrices[x].shape[1]}"
 
 
 def _list_wrong_projection_mistakes(
     problem: Problem, step: Step, op: Linear
 ) -> Iterator[MistakeOption]:
-    """All that belongs to another projection or gate: W_K and b_K for Q, W_xf, W_hf, b_f for i."""
+    """Yield the mistakes of using all weights of another projection or gate: W_K and b_K for Q."""
     own = step.name.rpartition(".")[2]
     for other in next((family for family in _WEIGHT_FAMILIES if own in family), ""):
         pairs = tuple((x, w.removesuffix(own) + other) for x, w in op.pairs)
         bias: str | None = f"b_{other}"
         bias = bias if bias in problem.exact_matrices else None
-        alone = len(pairs) == 1 and bias == op.bias  # the weight alone was tried already
-        if other != own and not alone and all(w in problem.exact_matrices for _, w in pairs):
+        is_listed = len(pairs) == 1 and bias == op.bias  # as a single wrong weight
+        if other != own and not is_listed and all(w in problem.exact_matrices for _, w in pairs):
             used = ", ".join((*(w for _, w in pairs), *([bias] if bias else [])))
             yield "wrong-weight", replace(op, pairs=pairs, bias=bias), f"used {used}"
 
 
 def _list_scale_mistakes(problem: Problem, scores: str) -> Iterator[MistakeOption]:
-    scale, _ = resolve_scale(problem.sizes, problem.setting)
-    if scale is None:
+    divisor, _ = resolve_scale(problem.sizes, problem.setting)
+    if divisor is None:
         return
     width = problem.sizes["k"]
     d_k = width // problem.setting.heads
-    yield "not-scaled", Copy(scores), f"did not divide by {scale:.4g}"
-    yield "scaled-by-d_k", Scaling(scores, d_k), f"divided by d_k = {d_k}, not by {scale:.4g}"
+    yield "not-scaled", Copy(scores), f"did not divide by {divisor:.4g}"
+    yield "scaled-by-d_k", Scaling(scores, d_k), f"divided by d_k = {d_k}, not by {divisor:.4g}"
     for d_model in sorted({problem.sizes.sizes.get("d", width), width}):
-        says = f"divided by √{d_model}, not by {scale:.4g}"
-        yield "scaled-by-sqrt-d_model", Scaling(scores, d_model**0.5, d_model), says
-    multiplied = Scaling(scores, scale, multiplies=True)
-    yield "multiplied-by-scale", multiplied, f"multiplied by {scale:.4g} instead of dividing"
+        description = f"divided by √{d_model}, not by {divisor:.4g}"
+        yield "scaled-by-sqrt-d_model", Scaling(scores, d_model**0.5, d_model), description
+    multiplied = Scaling(scores, divisor, multiplies=True)
+    yield "multiplied-by-scale", multiplied, f"multiplied by {divisor:.4g} instead of dividing"
 
 
 def _list_mask_mistakes(mask: Bools, scaled: str) -> Iterator[MistakeOption]:
     yield "mask-forgotten", Copy(scaled), "did not apply the mask"
     if mask.shape[0] == mask.shape[1]:
         yield "mask-transposed", Masking(scaled, mask.T), "applied the mask's transpose"
-        selfless: Bools = mask & ~np.eye(len(mask), dtype=np.bool_)
-        yield "mask-hides-self", Masking(scaled, selfless), "hid each token from itself, too"
+        without_self: Bools = mask & ~np.eye(len(mask), dtype=np.bool_)
+        yield "mask-hides-self", Masking(scaled, without_self), "hid each token from itself, too"
     zeros = Masking(scaled, mask, fill_value=0.0)
-    yield "masked-with-zeros", zeros, "put 0 where −∞ belongs: e⁰ = 1 still has weight"
+    yield "masked-with-zeros", zeros, "put 0 instead of −∞: e⁰ = 1 still has weight"
 
 
 def _list_normalization_mistakes(problem: Problem, op: Normalization) -> Iterator[MistakeOption]:
@@ -180,26 +178,21 @@ def _list_normalization_mistakes(problem: Problem, op: Normalization) -> Iterato
     if mask is not None:
         unmasked = op.x.replace("masked", "scaled")
         after = replace(op, x=unmasked, post_mask=mask)
-        yield "masked-after-softmax", after, "masked after the softmax and did not renormalise"
+        yield "masked-after-softmax", after, "masked after the softmax and did not renormalize"
     if op.normalizer != "softmax":
         return
     across = replace(op, transposed=True)
-    yield "wrong-softmax-axis", across, "normalised over the queries, not over the keys"
-    yield "sigmoid-for-softmax", replace(op, normalizer="sigmoid"), "used the sigmoid of each score"
-    yield (
-        "sum-for-softmax",
-        replace(op, normalizer="sum"),
-        "divided by the sum, without exponentials",
-    )
-    yield (
-        "exp-not-normalised",
-        replace(op, normalizer="exp"),
-        "took e^score and did not divide by the sum",
-    )
-    scale, _ = resolve_scale(problem.sizes, problem.setting)
-    if scale is not None and "masked" in op.x:
-        late = replace(op, x=op.x.replace("masked", "scores"), allowed=mask, post_divisor=scale)
-        yield "scaled-after-softmax", late, f"divided the weights, not the scores, by {scale:.4g}"
+    yield "wrong-softmax-axis", across, "normalized over the queries, not over the keys"
+    for name, normalizer, description in (
+        ("sigmoid-for-softmax", "sigmoid", "used the sigmoid of each score"),
+        ("sum-for-softmax", "sum", "divided by the sum, without exponentials"),
+        ("exp-not-normalised", "exp", "took e^score and did not divide by the sum"),
+    ):
+        yield name, replace(op, normalizer=normalizer), description
+    divisor, _ = resolve_scale(problem.sizes, problem.setting)
+    if divisor is not None and "masked" in op.x:
+        late = replace(op, x=op.x.replace("masked", "scores"), allowed=mask, post_divisor=divisor)
+        yield "scaled-after-softmax", late, f"divided the weights, not the scores, by {divisor:.4g}"
 
 
 def _list_mixing_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
@@ -216,7 +209,7 @@ def _list_mixing_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[
 
 
 def _list_unprojected_mistakes(problem: Problem, op: ColumnSlice) -> Iterator[MistakeOption]:
-    """What a head mixes is a part of V; by mistake, the same part of what V is made from."""
+    """Yield the mistake of slicing the input of V for a head, instead of V."""
     projection = problem.get_step(op.x).op
     if isinstance(projection, Linear):
         source, _ = projection.pairs[0]
@@ -227,17 +220,17 @@ def _list_output_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOptio
     ((mixed, weight),) = op.pairs
     if not weight.startswith("W_"):
         return
-    says = f"did not multiply by {weight}"
-    yield "output-projection-forgotten", Copy(mixed), says
+    description = f"did not multiply by {weight}"
+    yield "output-projection-forgotten", Copy(mixed), description
     if op.bias is not None:
-        biased = _replace_pair(op, 0, mixed, _format_identity_key(problem, mixed))
-        yield "output-projection-forgotten", biased, says
+        only_bias = _replace_pair(op, 0, mixed, _format_identity_key(problem, mixed))
+        yield "output-projection-forgotten", only_bias, description
     transposed = replace(op, pairs=((mixed, f"{weight}ᵀ"),))
     yield "output-projection-transposed", transposed, f"used {weight}ᵀ, not {weight}"
 
 
 def _list_head_orders(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Other orders of the heads: all of them for a few, two swapped or all reversed for many."""
+    """Return wrong orders of the heads: all for a few heads; two swapped or reversed for many."""
     if len(parts) <= _MAX_PERMUTED_HEADS:
         return [order for order in permutations(parts) if order != parts]
     swapped = [

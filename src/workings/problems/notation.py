@@ -1,21 +1,21 @@
-r"""Anybody's text inside a LaTeX document: every character stays the character it is.
+r"""Notations for numbers and formulas: plain text, LaTeX and MathML.
 
-What comes out is ASCII, so that pdfLaTeX and XeLaTeX read it alike whatever their encodings. A
-character that LaTeX has no command for is written with `\unicodechar{4E2D}`, which `PREAMBLE`
-defines: the character itself where the font has it, its number where it has not.
+LaTeX output is ASCII, so that pdfLaTeX and XeLaTeX read it alike whatever their encodings. A
+character without a LaTeX command is written `\unicodechar{4E2D}`, which `UNICODE_PREAMBLE` defines:
+it prints the character if the font has it and its code point otherwise.
 """
 
 import math
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape as escape_xml
 from typing import TypeAlias
 
 from workings.plain_text import to_one_line
 
-UNICODE_PREAMBLE = r"""% A character by its number: itself where engine and font have it, else the number.
+UNICODE_PREAMBLE = r"""% A character by its code point, which is printed if the font lacks it.
 \ifdefined\Umathchar
   \newcommand{\unicodechar}[1]{\iffontchar\font"#1 \char"#1\relax\else[U+#1]\fi}
 \else
@@ -56,7 +56,7 @@ _ACCENTS = {
 
 
 def escape_latex(text: str) -> str:
-    r"""Write text so that LaTeX prints it and obeys none of it.
+    r"""Escape text so that LaTeX prints it literally.
 
     >>> escape_latex(r"\input{x} 50 % naïve")
     '\\textbackslash{}input\\{x\\} 50 \\% na\\"{\\i}ve'
@@ -64,7 +64,7 @@ def escape_latex(text: str) -> str:
     escaped = "".join(
         _escape_latex_character(c) for c in to_one_line(unicodedata.normalize("NFC", text))
     )
-    return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # or LaTeX would draw two of them as one
+    return re.sub(r"([-',])(?=\1)", r"\1{}", escaped)  # prevent ligatures such as -- and ''
 
 
 def _escape_latex_character(c: str) -> str:
@@ -77,13 +77,12 @@ def _escape_latex_character(c: str) -> str:
     parts = unicodedata.normalize("NFD", c)
     base, accent = parts[0], _ACCENTS.get(parts[1:])
     if accent and base.isascii():
-        return (
-            f"\\{accent}{{{f'{chr(92)}{base}' if base in 'ij' and accent not in 'cd' else base}}}"
-        )
+        letter = f"\\{base}" if base in "ij" and accent not in "cd" else base  # dotless i, j
+        return f"\\{accent}{{{letter}}}"
     return f"\\unicodechar{{{ord(c):04X}}}"
 
 
-Real: TypeAlias = float | int  # what type checkers take for a float, spelled out for run time
+Real: TypeAlias = float | int  # beartype does not accept an int as a float
 
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -95,7 +94,7 @@ _EXPONENT = re.compile(r"(.*\d)[eE]([+-]?\d{1,6})")
 
 
 def format_decimal(value: Real, decimals: int) -> str:
-    """Write a number with at most so many decimals; very small ones with an exponent.
+    """Format a number with at most `decimals` decimals; very small numbers get an exponent.
 
     >>> format_decimal(12.0, 3), format_decimal(0.46838, 3), format_decimal(7.9e-32, 3)
     ('12', '0.468', '7.9e-32')
@@ -105,14 +104,14 @@ def format_decimal(value: Real, decimals: int) -> str:
     if value and abs(value) < 0.5 * 10**-decimals:
         return f"{value:.{max(decimals - 1, 1)}g}"
     text = f"{value:.{decimals}f}"
-    # Noughts at the end go where nothing was rounded off: 0.5 is 0.5, but 0.49999 is 0.500.
+    # Drop trailing zeros of an exact number: 0.5 is 0.5, but 0.49999 is 0.500.
     if "." in text and abs(float(text) - value) <= 1e-12 * abs(value):
         text = text.rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def split_symbol(name: str) -> tuple[str, str]:
-    """Take a name apart: what stands on the line, and what stands below it.
+    """Split a name into the symbol and its subscript.
 
     >>> split_symbol("W_Q"), split_symbol("h0"), split_symbol("attention.scores.2")
     (('W', 'Q'), ('h', '0'), ('scores', '2'))
@@ -127,73 +126,73 @@ def split_symbol(name: str) -> tuple[str, str]:
 
 
 class Notation(ABC):
-    """Builds formulas out of parts that are formulas already."""
+    """Formats formulas from formatted parts."""
 
     def __init__(self, decimals: int = 3) -> None:
         self.decimals = decimals
 
     @abstractmethod
     def symbol(self, name: str) -> str:
-        """Write a name, `W_Q` or `scores`."""
+        """Format a name: `W_Q`, `scores`."""
 
     @abstractmethod
     def number(self, value: Real) -> str:
-        """Write a number."""
+        """Format a number."""
 
     @abstractmethod
     def product(self, *factors: str) -> str:
-        """Multiply numbers: 2·3."""
+        """Format a product of numbers: 2·3."""
 
     @abstractmethod
     def matrix_product(self, *factors: str) -> str:
-        """Multiply matrices: X W."""
+        """Format a matrix product: X W."""
 
     @abstractmethod
     def fraction(self, top: str, bottom: str) -> str:
-        """Divide."""
+        """Format a fraction."""
 
     @abstractmethod
     def root(self, inside: str) -> str:
-        """Take the square root."""
+        """Format a square root."""
 
     @abstractmethod
     def power(self, base: str, exponent: str) -> str:
-        """Raise to a power."""
+        """Format a power."""
 
     @abstractmethod
     def transpose(self, matrix: str) -> str:
-        """Transpose."""
+        """Format a transpose."""
 
     @abstractmethod
     def apply(self, function: str, *arguments: str) -> str:
-        """Apply a named function."""
+        """Format a function call."""
 
     @abstractmethod
     def row(self, *parts: str) -> str:
-        """Put parts and operators (`+ − = (…)`) one after the other."""
+        """Concatenate formulas and operators (`+ − = , ( )`)."""
 
     def factor(self, value: Real) -> str:
-        """Write a number that stands in a product: a negative one in brackets."""
-        written = self.number(value)
-        return self.row("(", written, ")") if value < 0 else written
+        """Format a number as a factor or term; a negative number gets parentheses."""
+        number = self.number(value)
+        return self.row("(", number, ")") if value < 0 else number
 
     def total(self, terms: Sequence[str]) -> str:
-        """Add."""
-        parts: list[str] = []
-        for term in terms:
-            parts += ["+", term] if parts else [term]
-        return self.row(*parts)
+        """Format a sum."""
+        return self._join("+", terms)
 
     def equals(self, *sides: str) -> str:
-        """Chain equals signs."""
-        parts: list[str] = []
-        for side in sides:
-            parts += ["=", side] if parts else [side]
-        return self.row(*parts)
+        """Format a chain of equations: a = b = c."""
+        return self._join("=", sides)
+
+    def _join(self, operator: str, parts: Sequence[str]) -> str:
+        return self.row(*parts[:1], *(item for part in parts[1:] for item in (operator, part)))
+
+
+Formula: TypeAlias = Callable[[Notation], str]  # formats a formula in any notation
 
 
 class TextNotation(Notation):
-    """Unicode on one line, for terminals."""
+    """Unicode text on one line, for terminals."""
 
     def symbol(self, name: str) -> str:
         base, index = split_symbol(name)
@@ -211,18 +210,18 @@ class TextNotation(Notation):
         return " ".join(factors)
 
     def fraction(self, top: str, bottom: str) -> str:
-        # A product needs no brackets above the stroke, but does below it.
-        above = top if re.fullmatch(rf"{_ATOM}(·{_ATOM})+", top) else _bracket(top)
-        return f"{above}/{_bracket(bottom)}"
+        # A product needs parentheses in the denominator but not in the numerator.
+        is_product = re.fullmatch(rf"{_ATOM}(·{_ATOM})+", top)
+        return f"{top if is_product else _parenthesize(top)}/{_parenthesize(bottom)}"
 
     def root(self, inside: str) -> str:
-        return f"√{_bracket(inside)}"
+        return f"√{_parenthesize(inside)}"
 
     def power(self, base: str, exponent: str) -> str:
         plain = exponent.replace("−", "-")
         if re.fullmatch(r"-?\d+", plain):
             return base + plain.translate(_SUPERSCRIPT)
-        return f"{base}^{_bracket(exponent)}"
+        return f"{base}^{_parenthesize(exponent)}"
 
     def transpose(self, matrix: str) -> str:
         return f"{matrix}ᵀ"
@@ -236,7 +235,7 @@ class TextNotation(Notation):
 
 
 class LatexNotation(Notation):
-    """LaTeX mathematics, to stand between dollars; wants amsmath."""
+    """LaTeX for math mode; requires amsmath."""
 
     def symbol(self, name: str) -> str:
         base, index = split_symbol(name)
@@ -285,27 +284,27 @@ class LatexNotation(Notation):
 
 
 class MathMLNotation(Notation):
-    """Presentation MathML, to stand inside `<math>`."""
+    """Presentation MathML for the inside of `<math>`."""
 
     def symbol(self, name: str) -> str:
         base, index = (escape_xml(part) for part in split_symbol(name))
-        below = f"<mn>{index}</mn>" if index.isdecimal() else f"<mi>{index}</mi>"
-        return f"<msub><mi>{base}</mi>{below}</msub>" if index else f"<mi>{base}</mi>"
+        subscript = f"<mn>{index}</mn>" if index.isdecimal() else f"<mi>{index}</mi>"
+        return f"<msub><mi>{base}</mi>{subscript}</msub>" if index else f"<mi>{base}</mi>"
 
     def number(self, value: Real) -> str:
         text = format_decimal(value, self.decimals).replace("inf", "∞")
         mantissa, _, exponent = text.lstrip("-").partition("e")
-        written = f"<mn>{mantissa}</mn>"
+        number = f"<mn>{mantissa}</mn>"
         if exponent:
             power = self.power("<mn>10</mn>", self.number(int(exponent)))
-            written = self.product(written, power)
-        return f"<mrow><mo>−</mo>{written}</mrow>" if text.startswith("-") else written
+            number = self.product(number, power)
+        return f"<mrow><mo>−</mo>{number}</mrow>" if text.startswith("-") else number
 
     def product(self, *factors: str) -> str:
         return f"<mrow>{'<mo>·</mo>'.join(factors)}</mrow>"
 
     def matrix_product(self, *factors: str) -> str:
-        # Invisible times, with the thin space that keeps names of several letters apart.
+        # An invisible times sign, with a thin space between names of several letters.
         times = '<mo lspace="0.1em" rspace="0.1em">&#x2062;</mo>'
         return f"<mrow>{times.join(factors)}</mrow>"
 
@@ -319,7 +318,7 @@ class MathMLNotation(Notation):
         return f"<msup>{base}{exponent}</msup>"
 
     def transpose(self, matrix: str) -> str:
-        if matrix.startswith("<msub>") and matrix.count("<msub>") == 1:  # one above the other
+        if matrix.startswith("<msub>") and matrix.count("<msub>") == 1:  # stack the scripts
             return matrix.replace("msub>", "msubsup>").replace(
                 "</msubsup>", f"{_TRANSPOSE_SIGN}</msubsup>"
             )
@@ -331,21 +330,21 @@ class MathMLNotation(Notation):
 
     def row(self, *parts: str) -> str:
         marks = {mark: f"<mo>{mark}</mo>" for mark in (*_OPERATORS, ",")}
-        # Brackets grow with what they hold, and only then: browsers set growing ones too far apart.
-        grows = "" if any("<mfrac>" in part for part in parts) else ' stretchy="false"'
-        marks |= {bracket: f"<mo{grows}>{bracket}</mo>" for bracket in "()"}
+        # Parentheses stretch only around fractions: browsers set stretchy ones too far apart.
+        stretchy = "" if any("<mfrac>" in part for part in parts) else ' stretchy="false"'
+        marks |= {bracket: f"<mo{stretchy}>{bracket}</mo>" for bracket in "()"}
         return f"<mrow>{''.join(marks.get(part, part) for part in parts)}</mrow>"
 
 
 _TRANSPOSE_SIGN = '<mi mathvariant="normal">⊤</mi>'
 
-# What reads as one thing on a line: a name, a number, a bracket; with a power or a root.
+# An expression that needs no parentheses: a name, number or parenthesis, with power or root.
 _BRACKET = r"\((?:[^()]|\([^()]*\))*\)"
 _ATOM = rf"√?(?:[\w.∞⁻]+|{_BRACKET})(?:\^(?:−?[\w.∞]+|{_BRACKET}))?"
 
 
 def typeset(text: str) -> str:
-    """Write a number as programs do (`-7.9e-32`) the way people do (−7.9·10⁻³²).
+    """Convert a number from program notation (`-7.9e-32`) to typography (−7.9·10⁻³²).
 
     >>> typeset("-7.9e-32"), typeset("-inf"), typeset("0,5")
     ('−7.9·10⁻³²', '−∞', '0,5')
@@ -358,9 +357,9 @@ def typeset(text: str) -> str:
     return f"−{text[1:]}" if text[:1] == "-" and text[1:2].isdigit() else text
 
 
-def _bracket(text: str) -> str:
-    """Bracket what would otherwise be read apart on one line; inside, signs stand close."""
+def _parenthesize(text: str) -> str:
+    """Put a compound expression in parentheses, without spaces around its signs."""
     if re.fullmatch(rf"{_ATOM}|−[\w.∞]+", text):
         return text
-    close = re.sub(" ([+−]) ", r"\1", text)
-    return f"({close})"
+    compact = re.sub(" ([+−]) ", r"\1", text)
+    return f"({compact})"

@@ -1,26 +1,33 @@
-"""A number as somebody wrote it: its value, and how precisely it was written."""
+"""Numbers as they are written in a problem: the value, and the precision they were written with."""
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import TypeVar
 
-from workings.errors import UserError
-from workings.plain_text import to_one_line
+from workings.errors import UserError, safe_repr
+
+T = TypeVar("T")
 
 MAX_SIDE = 1_024  # rows or columns of a matrix
-_MAX_CHARS = 60  # characters; a hand-written number is shorter
-_MAX_PLACES = 400  # decimals, or the exponent of ten: beyond what a float tells from 0 or ∞
+_MAX_CHARS = 60  # a handwritten number is shorter
+_MAX_PLACES = 400  # decimals, or power of ten; a float underflows or overflows before this
 _POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^\s*|\*\*\s*)\{?([+-]?\d+)\}?", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
 _FRACTION = re.compile(r"[+-]?\d+\s*/\s*\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
+_HINT = 'write 0.5, "1/2", "-inf" or "?"'
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """`places`: decimals written, None where the number is exact as it stands (1/2, −∞)."""
+    """A number of a problem: its text and value.
+
+    `places` is the number of decimals written; None for a number that is exact (1/2, −∞).
+    """
 
     text: str
     value: float
@@ -29,62 +36,60 @@ class Number:
 
     @property
     def is_integer(self) -> bool:
-        """Was it written without decimals?"""
+        """True if the number was written without decimals and without an exponent."""
         return self.places == 0 and not self.has_exponent
 
 
 def read_number(cell: object, where: str) -> Number | None:
-    """Read a cell of a problem file; None is a blank. `where` names it in an error.
+    """Parse a cell of a problem file; return None for a blank. `where` names the cell in errors.
 
     >>> read_number("0,50", "X")
-    Number(text='0,50', value=0.5, places=2, exponent=False)
+    Number(text='0,50', value=0.5, places=2, has_exponent=False)
     >>> read_number("?", "Q") is None
     True
     """
-    hint = 'write 0.5, "1/2", "-inf" or "?"'
     if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal | str):
-        raise UserError(f"{where}: {quote_value(cell)} is not a number: {hint}")
-    huge = isinstance(cell, int) and cell.bit_length() > 4 * _MAX_CHARS  # Python may refuse str()
-    text = "" if huge else str(cell).strip()
+        raise _make_error(cell, where, f"is not a number: {_HINT}")
+    # Python refuses str() of an integer with thousands of digits.
+    is_huge = isinstance(cell, int) and cell.bit_length() > 4 * _MAX_CHARS
+    text = "" if is_huge else str(cell).strip()
     if text == "?":
         return None
-    if huge or len(text) > _MAX_CHARS:
-        raise UserError(
-            f"{where}: {quote_value(cell)}: a number has at most {_MAX_CHARS} characters"
-        )
+    if is_huge or len(text) > _MAX_CHARS:
+        raise _make_error(cell, where, f"is too long: a number has at most {_MAX_CHARS} characters")
     plain = _POWER_OF_TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf"))
     if plain.lower() in ("-inf", "inf", "+inf"):
         return Number(text, float(plain), None)
     if _FRACTION.fullmatch(plain):
-        top, bottom = plain.split("/")
-        if int(bottom) == 0:
-            raise UserError(f"{where}: {quote_value(cell)} divides by zero")
-        return Number(text, float(Fraction(int(top), int(bottom))), None)
+        numerator, denominator = (int(part) for part in plain.split("/"))
+        if denominator == 0:
+            raise _make_error(cell, where, "divides by zero")
+        return Number(text, float(Fraction(numerator, denominator)), None)
     if _DECIMAL_COMMA.fullmatch(plain):
         plain = plain.replace(",", ".")
     if not _DECIMAL.fullmatch(plain):
-        raise UserError(f"{where}: {quote_value(cell)} is not a number: {hint}")
+        raise _make_error(cell, where, f"is not a number: {_HINT}")
     try:
         exact = Decimal(plain)
     except InvalidOperation:
-        raise UserError(f"{where}: {quote_value(cell)} has too large an exponent") from None
+        raise _make_error(cell, where, "has too large an exponent") from None
     exponent = exact.as_tuple().exponent
     assert isinstance(exponent, int)
     value = float(exact)
     if math.isinf(value) or abs(exponent) > _MAX_PLACES or (value == 0 and exact != 0):
-        raise UserError(f"{where}: {quote_value(cell)} is too large or too small a number")
-    with_power = "e" in plain.lower()
-    return Number(text, value, -exponent if with_power or exponent <= 0 else 0, with_power)
+        raise _make_error(cell, where, "is too large or too small for a 64-bit float")
+    has_exponent = "e" in plain.lower()
+    return Number(text, value, -exponent if has_exponent or exponent <= 0 else 0, has_exponent)
 
 
-def quote_value(value: object, max_length: int = 30) -> str:
-    r"""Quote somebody's value in an error: on one line, never long.
+def _make_error(cell: object, where: str, message: str) -> UserError:
+    return UserError(f"{where}: {safe_repr(cell, 30)} {message}")
 
-    >>> quote_value("a\nb"), quote_value([0.5] * 99)
-    ("'a\\nb'", "'[0.5, 0.5, 0.5, 0.5, 0.5, 0.5…'")
+
+def transpose_rows(rows: Sequence[Sequence[T]]) -> list[list[T]]:
+    """Return the transpose of a list of equally long rows.
+
+    >>> transpose_rows([[1, 2, 3], [4, 5, 6]])
+    [[1, 4], [2, 5], [3, 6]]
     """
-    try:
-        text = str(value)
-    except (RecursionError, ValueError):  # nested a thousand deep; an integer of 5,000 digits
-        return f"a huge {type(value).__name__}"
-    return f"'{to_one_line(text if len(text) <= max_length else text[: max_length - 1] + '…')}'"
+    return [list(column) for column in zip(*rows, strict=True)]

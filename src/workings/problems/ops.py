@@ -1,7 +1,7 @@
-"""The operations that steps are made of: each computes, states its formula and writes out one cell.
+"""The operations of steps: each computes a matrix, states its formula and writes out a cell.
 
-Inside, a vector is a row. A problem in columns is turned over when it is read; its formulas are the
-same products the other way round, which is all that `columns` changes here.
+Vectors are rows here. A problem with column vectors is transposed when it is read; its formulas
+have the same products with the factors reversed, which is all that `column_vectors` changes.
 """
 
 import math
@@ -15,53 +15,63 @@ import numpy as np
 from workings.problems.intervals import Bools, Floats, IntervalMatrix, concatenate_columns
 from workings.problems.notation import Notation
 
-Env: TypeAlias = Mapping[str, IntervalMatrix]
+Env: TypeAlias = Mapping[str, IntervalMatrix]  # the matrices of a problem by key
 
 
 def get_matrix(env: Env, key: str) -> IntervalMatrix:
-    """Look a matrix up; `Kᵀ` is K's transpose."""
+    """Return the matrix of a key; the key `Kᵀ` names the transpose of K."""
     return env[key[:-1]].T if key.endswith("ᵀ") else env[key]
 
 
 def format_symbol(n: Notation, key: str) -> str:
-    """Write a matrix's name: `attention.scores` as scores, `h.3` as h₃."""
+    """Format the symbol of a matrix: scores for `attention.scores`, h₃ for `h.3`."""
     parts = key.removesuffix("ᵀ").split(".")
     name = f"{parts[-2]}_{parts[-1]}" if parts[-1].isdigit() else parts[-1]
-    if name == "output" and len(parts) > 1:  # a block's parts are known by what they put out
+    if (
+        name == "output" and len(parts) > 1
+    ):  # the output of a part of a block is named after the part
         name = {"feed_forward": "FFN"}.get(parts[0], parts[0])
     return n.transpose(n.symbol(name)) if key.endswith("ᵀ") else n.symbol(name)
 
 
 def format_call(n: Notation, function: str, inside: str) -> str:
-    """Write a function round its argument."""
+    """Format a function call; the function `none` leaves the argument as it is."""
     return inside if function == "none" else n.apply(function, inside)
 
 
 class Op(ABC):
-    """How a step comes from the matrices before it."""
+    """The operation that computes a step from earlier matrices."""
 
     @abstractmethod
     def compute(self, env: Env) -> IntervalMatrix:
-        """Work the step out."""
+        """Return the matrix of the step."""
 
     @abstractmethod
     def formula(self, n: Notation, column_vectors: bool) -> str:
-        """State what is computed."""
+        """Format the right-hand side of the step's equation."""
 
-    @abstractmethod
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        """Write out cell (i, j), rows convention, with its numbers."""
+        """Format the arithmetic of cell (i, j), vectors as rows; by default only its value."""
+        return n.number(float(self.compute(env).mid[i, j]))
 
     @abstractmethod
     def sources(self) -> tuple[str, ...]:
-        """Name the matrices it is computed from."""
+        """Return the keys of the matrices that it is computed from."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnaryOp(Op):
+    """An operation on one matrix, `x`."""
+
+    x: str
+
+    def sources(self) -> tuple[str, ...]:
+        return (self.x,)
 
 
 @dataclass(frozen=True)
-class Copy(Op):
-    """The matrix itself: a step that the problem does not have equals the one before it."""
-
-    x: str
+class Copy(UnaryOp):
+    """The matrix itself, for a step that the problem does not have, such as an absent mask."""
 
     def compute(self, env: Env) -> IntervalMatrix:
         return env[self.x]
@@ -69,18 +79,11 @@ class Copy(Op):
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return format_symbol(n, self.x)
 
-    def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return n.number(float(env[self.x].mid[i, j]))
-
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True)
-class ColumnSlice(Op):
-    """Some columns of a matrix: what one head sees, or one gate."""
+class ColumnSlice(UnaryOp):
+    """Columns `start` to `stop` of a matrix: the part of one head or one gate."""
 
-    x: str
     start: int
     stop: int
 
@@ -90,18 +93,11 @@ class ColumnSlice(Op):
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply("part", format_symbol(n, self.x))
 
-    def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return n.number(float(self.compute(env).mid[i, j]))
-
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True)
-class RowSlice(Op):
-    """One row of a matrix: the input at one time."""
+class RowSlice(UnaryOp):
+    """One row of a matrix: the input at one time step."""
 
-    x: str
     index: int
 
     def compute(self, env: Env) -> IntervalMatrix:
@@ -110,16 +106,10 @@ class RowSlice(Op):
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.symbol(f"{self.x}_{self.index + 1}")
 
-    def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return n.number(float(self.compute(env).mid[i, j]))
-
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True)
 class Concatenation(Op):
-    """Matrices side by side: the heads' results put together."""
+    """Matrices side by side: the concatenated outputs of the heads."""
 
     parts: tuple[str, ...]
 
@@ -129,35 +119,32 @@ class Concatenation(Op):
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply("concat", *(format_symbol(n, p) for p in self.parts))
 
-    def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        return n.number(float(self.compute(env).mid[i, j]))
-
     def sources(self) -> tuple[str, ...]:
         return self.parts
 
 
 @dataclass(frozen=True)
-class Scaling(Op):
-    """A matrix divided (by mistake, multiplied) by a number; `root`: what it is the root of."""
+class Scaling(UnaryOp):
+    """A matrix divided by a number; `radicand` is set if the divisor is a square root.
 
-    x: str
+    `multiplies` is for the mistake of multiplying by the number. The `scale` of a problem is this
+    divisor, while `workings.attend` multiplies by its `scale`.
+    """
+
     divisor: float
     radicand: float | None = None
     multiplies: bool = False
 
     def compute(self, env: Env) -> IntervalMatrix:
-        by = IntervalMatrix.exact(self.divisor)
-        return env[self.x] * by if self.multiplies else env[self.x] / by
+        divisor = IntervalMatrix.exact(self.divisor)
+        return env[self.x] * divisor if self.multiplies else env[self.x] / divisor
 
     def _format_divisor(self, n: Notation) -> str:
         return n.number(self.divisor) if self.radicand is None else n.root(n.number(self.radicand))
 
-    def _format_quotient(self, n: Notation, top: str) -> str:
-        return (
-            n.product(top, self._format_divisor(n))
-            if self.multiplies
-            else n.fraction(top, self._format_divisor(n))
-        )
+    def _format_quotient(self, n: Notation, numerator: str) -> str:
+        divisor = self._format_divisor(n)
+        return n.product(numerator, divisor) if self.multiplies else n.fraction(numerator, divisor)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return self._format_quotient(n, format_symbol(n, self.x))
@@ -165,15 +152,11 @@ class Scaling(Op):
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return self._format_quotient(n, n.factor(float(env[self.x].mid[i, j])))
 
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True, eq=False)
-class Masking(Op):
-    """A matrix with a number (−∞, if it is done right) where the mask forbids to look."""
+class Masking(UnaryOp):
+    """A matrix with `fill_value` where the mask forbids attention; −∞ unless by mistake."""
 
-    x: str
     allowed: Bools
     fill_value: float = -np.inf
 
@@ -187,21 +170,17 @@ class Masking(Op):
         number = n.factor(float(env[self.x].mid[i, j]))
         return number if self.allowed[i, j] else n.total([number, n.factor(self.fill_value)])
 
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True, eq=False)
-class Normalization(Op):
-    """Scores made weights, along each row (or, by mistake, down each column)."""
+class Normalization(UnaryOp):
+    """Scores turned into weights along each row, or, by mistake, down each column."""
 
-    x: str
     normalizer: str = "softmax"  # softmax, sigmoid, sum, exp
-    # The rest is what mistakes are made of.
+    # The remaining fields describe mistakes.
     transposed: bool = False
-    allowed: Bools | None = None  # a mask, applied only now
-    post_mask: Bools | None = None  # weights multiplied by a 0/1 matrix afterwards
-    post_divisor: float = 1.0  # weights divided by this afterwards
+    allowed: Bools | None = None  # a mask that belongs to the step before
+    post_mask: Bools | None = None  # a mask that sets weights to zero after normalizing
+    post_divisor: float = 1.0  # a number that the weights are divided by
 
     def compute(self, env: Env) -> IntervalMatrix:
         x = env[self.x] if self.allowed is None else env[self.x].where(self.allowed, -np.inf)
@@ -210,32 +189,27 @@ class Normalization(Op):
         weights = weights.T if self.transposed else weights
         if self.post_mask is not None:
             weights = weights.where(self.post_mask, 0.0)
-        return (
-            weights
-            if self.post_divisor == 1.0
-            else weights / IntervalMatrix.exact(self.post_divisor)
-        )
+        if self.post_divisor != 1.0:
+            weights = weights / IntervalMatrix.exact(self.post_divisor)
+        return weights
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply(self.normalizer, format_symbol(n, self.x))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         x = env[self.x].mid
-        rivals = x[:, j] if self.transposed else x[i]
+        scores = x[:, j] if self.transposed else x[i]
         own = float(x[i, j])
         if self.normalizer == "sigmoid":
             return n.fraction(n.number(1), n.total([n.number(1), _format_exp(n, -own)]))
-        if np.isneginf(rivals).all():
+        if np.isneginf(scores).all():
             return n.number(0)
         if self.normalizer == "sum":
-            shown = [n.factor(float(r)) for r in rivals if not np.isneginf(r)]
-            return n.fraction(n.number(0 if np.isneginf(own) else own), n.total(shown))
+            terms = [n.factor(float(s)) for s in scores if not np.isneginf(s)]
+            return n.fraction(n.number(0 if np.isneginf(own) else own), n.total(terms))
         if self.normalizer == "exp":
             return _format_exp(n, own)
-        return n.fraction(_format_exp(n, own), n.total([_format_exp(n, float(r)) for r in rivals]))
-
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
+        return n.fraction(_format_exp(n, own), n.total([_format_exp(n, float(s)) for s in scores]))
 
 
 def _format_exp(n: Notation, exponent: float) -> str:
@@ -255,8 +229,8 @@ _GELU_MINIMUM = -0.7517915246935645
 
 
 def _gelu(x: Floats) -> Floats:
-    share: Floats = (1 + _ERF(x / math.sqrt(2))) / 2
-    return np.where(np.isneginf(x), 0.0, x * share)
+    normal_cdf: Floats = (1 + _ERF(x / math.sqrt(2))) / 2
+    return np.where(np.isneginf(x), 0.0, x * normal_cdf)
 
 
 ACTIVATIONS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
@@ -269,10 +243,9 @@ ACTIVATIONS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
 
 
 @dataclass(frozen=True)
-class Activation(Op):
-    """A function of each cell."""
+class Activation(UnaryOp):
+    """An activation function applied to each cell."""
 
-    x: str
     function: str
 
     def compute(self, env: Env) -> IntervalMatrix:
@@ -284,15 +257,12 @@ class Activation(Op):
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.apply(self.function, n.number(float(env[self.x].mid[i, j])))
 
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True)
 class Linear(Op):
-    """`f(x W + … + bias)`: products of matrices (`Kᵀ` names K's transpose), their sum, a function.
+    """`f(x W + … + bias)`: a function of a sum of matrix products (`Kᵀ` is the transpose of K).
 
-    A projection, the scores, the mixing of values, a recurrent step and a gate all have this form.
+    Projections, scores, weighted values, recurrent steps and gates all have this form.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -334,15 +304,15 @@ class Linear(Op):
         return keys if self.bias is None else (*keys, self.bias)
 
 
-def _broadcast_row(cells: IntervalMatrix, i: int) -> Floats:
-    """Take a row; a matrix of one row is the same for all."""
-    row: Floats = cells.mid[i if cells.shape[0] > 1 else 0]
+def _broadcast_row(matrix: IntervalMatrix, i: int) -> Floats:
+    """Return row i; a matrix with a single row is broadcast."""
+    row: Floats = matrix.mid[i if matrix.shape[0] > 1 else 0]
     return row
 
 
 @dataclass(frozen=True)
 class SumOfProducts(Op):
-    """`a ∘ b + c ∘ d …`, cell by cell, the last factor of each perhaps through a function."""
+    """`a ∘ f(b) + c ∘ f(d) + …`, elementwise."""
 
     pairs: tuple[tuple[str, str], ...]
     function: str = "none"
@@ -382,7 +352,7 @@ class SumOfProducts(Op):
 
 @dataclass(frozen=True)
 class Sum(Op):
-    """`a + b`, cell by cell: a residual path."""
+    """`a + b`, elementwise: a residual connection."""
 
     a: str
     b: str

@@ -1,7 +1,7 @@
-"""A worked problem: what is given, and what somebody claims came out.
+"""A problem: the given matrices, the steps to compute and the claimed results.
 
-The contract for the file is docs/problem-format.md. Inside, vectors are rows: a problem in columns
-is turned over on the way in, and its results on the way out.
+docs/problem-format.md defines the file format. Inside, vectors are rows: a problem with column
+vectors is transposed when it is read, and its results are transposed back.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Claim:
-    """A step as somebody worked it out; `again` counts the reprints of the same step, from 0."""
+    """The claimed numbers of a step; `reprint` is 0, or k for its k-th repetition in the source."""
 
     key: str
     numbers: list[list[Number | None]]
@@ -41,13 +41,13 @@ class Claim:
 
 
 class Problem:
-    """A problem, from a file (`load`), from text (`from_toml`) or from matrices.
+    """A problem from a file (`load`), from TOML or other text, or from matrices as keywords.
 
     >>> problem = Problem(X=[[1, 0], [0, 2]], scale="none", claim={"scores": [[1, 0], [0, 5]]})
     >>> problem.solve()["scores"]
     array([[1., 0.],
            [0., 4.]])
-    >>> problem.check_problem().first.cell
+    >>> problem.check().first.cell
     (1, 1)
     """
 
@@ -65,8 +65,8 @@ class Problem:
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
         known = KINDS.get(kind if isinstance(kind, str) else "")
-        table, own = dict(fields), known.matrices if known is not None else {}
-        given = {name: table.pop(name) for name in fields if name in own}
+        table, matrices = dict(fields), known.matrices if known is not None else {}
+        given = {name: table.pop(name) for name in fields if name in matrices}
         if given and isinstance(table.get("given", {}), Mapping):
             table["given"] = {**table.get("given", {}), **given}
         self._read(table)
@@ -83,73 +83,71 @@ class Problem:
 
     @classmethod
     def from_toml(cls, text: str) -> "Problem":
-        """Read the text of a problem file; decimals are kept as they are written."""
+        """Read the text of a problem file; numbers keep the decimals they are written with."""
         table = parse_problem_toml(text)
         if not table:
-            raise UserError("empty: a problem has a [given] table")
+            raise UserError("the file is empty: a problem needs a [given] table")
         problem = cls.__new__(cls)
         problem._read(table)
         return problem
 
     @classmethod
     def from_text(cls, text: str, **settings: Any) -> "Problem":
-        """Read a problem from a slide's text: matrices by name, in LaTeX, Markdown or a print."""
+        """Read a problem from prose with named matrices: LaTeX, Markdown or printed arrays."""
         from workings.problems.documents.problem_text import parse_problem_text
 
         return parse_problem_text(text, **settings)
 
     def _read(self, table: Mapping[str, Any]) -> None:
-        read = ProblemReader(table)
-        self.kind = read.read_kind()
-        self.title = read.read_text("title", default="")
-        self.column_vectors = (
-            read.read_choice("vectors", ("rows", "columns"), default="rows") == "columns"
-        )
-        self.given = read.read_matrices(self.kind, self.column_vectors)
+        reader = ProblemReader(table)
+        self.kind = reader.read_kind()
+        self.title = reader.read_text("title", default="")
+        vectors = reader.read_choice("vectors", ("rows", "columns"), default="rows")
+        self.column_vectors = vectors == "columns"
+        self.given = reader.read_matrices(self.kind, self.column_vectors)
         self.sizes = self._infer_sizes()
-        self.setting = read.read_setting(self.kind, self.column_vectors, self.sizes)
-        self.tokens = read.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
-        self.context_tokens = read.read_tokens("context_tokens", self.sizes.sizes.get("m", 0))
+        self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
+        self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
+        self.context_tokens = reader.read_tokens("context_tokens", self.sizes.sizes.get("m", 0))
         self.given |= self._make_constants()
-        claimed = read.read_claims(self.kind)
+        claimed = reader.read_claims(self.kind)
         if ("angles", 0) in claimed:
-            self.sizes.sizes["angles"] = len(
-                read.read_first_row(claimed["angles", 0], self.column_vectors)
-            )
+            first_row = reader.read_first_row(claimed["angles", 0], self.column_vectors)
+            self.sizes.sizes["angles"] = len(first_row)
         self.steps = self.kind.build(self.sizes, self.setting)
-        self.claims = list(self._read_claims(read, claimed))
+        self.claims = list(self._read_claims(reader, claimed))
 
     def _infer_sizes(self) -> Sizes:
-        """Work out how large everything is, and that it fits together."""
+        """Infer every size from the given matrices and check that their shapes fit together."""
         sizes = Sizes(frozenset(self.given))
         missing = [name for name in self.kind.required if name not in self.given]
         if self.kind.name == "attention" and "X" not in self.given:
-            # Queries have to come from somewhere, and keys and values, if not from a context.
-            asked = ("K", "V") if "context" not in self.given else ()
-            missing = [name for name in ("Q", *asked) if name not in self.given]
+            # Without X, the queries must be given, and the keys and values or a context.
+            projections = ("Q",) if "context" in self.given else ("Q", "K", "V")
+            missing = [name for name in projections if name not in self.given]
             missing = ["X"] if "Q" in missing else missing
         if missing:
             raise UserError(f"given.{missing[0]} is missing: kind {self.kind.name} needs it")
-        for name, cells in self.given.items():
+        axes = ("columns", "rows") if self.column_vectors else ("rows", "columns")
+        for name, matrix in self.given.items():
             self._check_exclusive_givens(name)
-            words = ("columns", "rows") if self.column_vectors else ("rows", "columns")
-            for size, value, word in zip(self.kind.matrices[name], cells.shape, words, strict=True):
-                sizes.bind(size, value, f"{name} has {value} {word}")
+            for size, value, axis in zip(self.kind.matrices[name], matrix.shape, axes, strict=True):
+                sizes.bind(size, value, f"{name} has {value} {axis}")
         for absent, size, other in self.kind.tied_sizes:
             if not any(name in self.given for name in absent):
                 sizes.tie(size, other, " or ".join(absent) or "another input")
         return sizes
 
     def _check_exclusive_givens(self, name: str) -> None:
-        """Q given directly leaves no room for W_Q and b_Q."""
+        """Reject W_Q and b_Q beside a Q that is given directly; likewise for K and V."""
         for other in (f"W_{name}", f"b_{name}"):
             if name in ("Q", "K", "V") and other in self.given:
                 raise UserError(
-                    f"given: both {name} and {other}: give {name}, or what it is made from"
+                    f"given has both {name} and {other}: give {name} itself or its weights"
                 )
 
     def _make_constants(self) -> dict[str, IntervalMatrix]:
-        """The matrices nobody writes down: identities, and states that start at zero."""
+        """Return matrices that are implied: identities, and initial states of zero."""
         constants = {
             f"I.{n}": IntervalMatrix.exact(np.eye(n)) for n in set(self.sizes.sizes.values())
         }
@@ -164,51 +162,53 @@ class Problem:
     def _read_claims(
         self, reader: ProblemReader, claimed: dict[tuple[str, int], Any]
     ) -> Iterator[Claim]:
-        exact = (
-            self.exact_matrices
-        )  # now, so that what cannot be worked out is an error of the file
+        exact = self.exact_matrices  # computed now: a failure is an error of the file
         known = {
             step.key: format_claim_path(self.kind, step.key)
             for step in self.steps
             if step.is_claimable
         }
-        for (key, again), value in claimed.items():
+        for (key, reprint), value in claimed.items():
             path = format_claim_path(self.kind, key)
-            where = f"claim.again.{again}.{path}" if again else f"claim.{path}"
+            where = f"claim.again.{reprint}.{path}" if reprint else f"claim.{path}"
             if key not in known:
                 raise UserError(f"{where}: no such step: {did_you_mean(path, known.values())}")
-            yield Claim(
-                key, reader.read_matrix(where, value, exact[key].shape, self.column_vectors), again
-            )
+            numbers = reader.read_matrix(where, value, exact[key].shape, self.column_vectors)
+            yield Claim(key, numbers, reprint)
 
     @cached_property
     def exact_matrices(self) -> dict[str, IntervalMatrix]:
-        """Every matrix of the problem, worked out exactly; by key, vectors as rows."""
+        """Every matrix of the problem by key: the givens and the exact steps, vectors as rows."""
         env = dict(self.given)
         for step in self.steps:
-            with np.errstate(all="ignore"):  # what is not finite is told below
-                cells = env[step.key] = step.op.compute(env)
-            hidden = ~step.op.allowed if isinstance(step.op, Masking) else np.bool_(False)
-            # What is divided by next to nothing, of which rounding says whether it is nothing, has
-            # no bounds, and any number would do.
-            bounded = np.isfinite(cells.mid) & np.isfinite(cells.lo) & np.isfinite(cells.hi)
-            undefined = ~bounded & ~hidden
+            with np.errstate(all="ignore"):  # infinities are reported below
+                matrix = env[step.key] = step.op.compute(env)
+            masked = ~step.op.allowed if isinstance(step.op, Masking) else np.bool_(False)
+            # A cell divided by a number that may be zero has no bounds: every claim would match.
+            bounded = np.isfinite(matrix.mid) & np.isfinite(matrix.lo) & np.isfinite(matrix.hi)
+            undefined = ~bounded & ~masked
             if undefined.any():
-                token = int(np.argwhere(undefined)[0][0]) + 1
-                divides = isinstance(step.op, Normalization) or "normalised" in step.key
+                vector = int(np.argwhere(undefined)[0][0]) + 1
+                is_norm = "normalised" in step.key
+                divides = isinstance(step.op, Normalization) or is_norm
                 raise UserError(
-                    f"{step.key} cannot be worked out: vector {token} of it "
-                    + ("divides by zero" if divides else "has too large a number")
-                    + (" (is X constant there? give an eps)" if "normalised" in step.key else "")
+                    f"{step.key} cannot be computed: vector {vector} of it "
+                    + ("divides by zero" if divides else "has a number that is too large")
+                    + (" (is X constant there? give an eps)" if is_norm else "")
                 )
         return env
 
     def orient(self, matrix: Floats | Bools) -> Any:
-        """Turn a matrix from rows to the problem's own convention, or back."""
+        """Transpose a matrix from vectors as rows to the problem's convention, or back."""
         return matrix.T if self.column_vectors else matrix
 
+    @property
+    def asked_steps(self) -> list[Step]:
+        """The steps that a solution states: those that the problem has, without mere slices."""
+        return [step for step in self.steps if step.is_shown and step.is_claimable]
+
     def get_step(self, key: str) -> Step:
-        """Find a step by its key: `scores`, `scores.2` (head or time 2), `norm_1.mean`."""
+        """Return a step by its key: `scores`, `scores.2` (head or time 2), `norm_1.mean`."""
         for step in self.steps:
             if step.key == key:
                 return step
@@ -216,13 +216,13 @@ class Problem:
         raise UserError(f"no step {key!r}: {did_you_mean(key, known)}")
 
     def solve(self, decimals: int = 3) -> "Solution":
-        """Work every step out."""
+        """Compute every step; `decimals` is how many are displayed."""
         from workings.problems.solution import Solution
 
         return Solution(self, decimals)
 
     def check(self) -> "Report":
-        """Judge every claimed cell."""
+        """Check every claimed cell."""
         from workings.problems.check import check_problem
 
         return check_problem(self)

@@ -1,4 +1,4 @@
-"""Reading the tables of a problem file, with errors that name the key and what is expected."""
+"""Read and write problem files (TOML); errors name the key and the expected value."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from workings.errors import UserError, did_you_mean
+from workings.errors import UserError, did_you_mean, safe_repr
 from workings.io import parse_toml
 from workings.plain_text import escape_control, to_one_line
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
-from workings.problems.numbers import MAX_SIDE, Number, quote_value, read_number
+from workings.problems.numbers import MAX_SIDE, Number, read_number, transpose_rows
 from workings.problems.ops import ACTIVATIONS
 
-MAX_PROBLEM_BYTES = 2_000_000  # bytes; a thousand times a page of matrices
-_PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time
+MAX_PROBLEM_BYTES = 2_000_000  # a page of matrices has about 2,000
+_PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time step
 _TOP_LEVEL_KEYS = ("title", "kind", "vectors", "tokens", "context_tokens", "given", "claim")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
@@ -29,7 +29,7 @@ _CHOICES = {
 
 @contextmanager
 def prefix_errors(path: str | Path) -> Iterator[None]:
-    """Begin errors with the name of the file that they are about."""
+    """Prefix a UserError with the name of the file."""
     try:
         yield
     except UserError as error:
@@ -37,32 +37,34 @@ def prefix_errors(path: str | Path) -> Iterator[None]:
 
 
 def read_text_file(path: str | Path) -> str:
-    """Read a file that a person may have written: not too large, and UTF-8."""
+    """Read a UTF-8 text file of at most MAX_PROBLEM_BYTES."""
     try:
         with Path(path).open("rb") as file:
-            content = file.read(MAX_PROBLEM_BYTES + 1)  # a device or a pipe has no size to ask for
+            content = file.read(MAX_PROBLEM_BYTES + 1)  # a pipe has no size to check
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
         raise UserError(f"{getattr(error, 'strerror', None) or error}") from None
     if len(content) > MAX_PROBLEM_BYTES:
         raise UserError(f"larger than {MAX_PROBLEM_BYTES // 1_000_000} MB: not a problem file")
     try:
-        return content.decode("utf-8").removeprefix("\ufeff")  # with which Windows begins files
+        return content.decode("utf-8").removeprefix(
+            "\ufeff"
+        )  # the byte order mark of Windows editors
     except UnicodeDecodeError as error:
         raise UserError(f"not UTF-8 text (byte {error.start})") from None
 
 
 def parse_problem_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; decimals stay as they are written."""
+    """Parse TOML; floats stay strings, to keep the decimals they are written with."""
     try:
         return parse_toml(text, parse_float=lambda digits: digits.replace("_", ""))
     except UserError:
         raise
-    except ValueError as error:  # a TOMLDecodeError, or an integer that Python refuses to read
+    except ValueError as error:  # TOMLDecodeError, or an integer with too many digits
         raise UserError(f"not TOML: {to_one_line(str(error)):.150}") from None
 
 
 class ProblemReader:
-    """Takes a problem's table apart, and says what nobody asked for."""
+    """Reads the values of a problem's table and rejects unknown keys."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         self._table = table
@@ -76,52 +78,50 @@ class ProblemReader:
         return value
 
     def read_kind(self) -> Kind:
-        """Which kind of problem."""
+        """Read the kind of problem."""
         return KINDS[self.read_choice("kind", tuple(KINDS), default="attention")]
 
     def read_text(self, key: str, default: str) -> str:
         """Read a string."""
         value = self._table.get(key, default)
         if not isinstance(value, str):
-            raise UserError(f"{key} must be text in quotes, not {quote_value(value)}")
+            raise UserError(f"{key} must be a string, not {safe_repr(value, 30)}")
         return value
 
     def read_choice(self, key: str, choices: Sequence[str], default: str) -> str:
-        """Read one of several words."""
-        value = self._table.get(key, default)
-        return _check_choice(key, value, choices)
+        """Read a string that must be one of the choices."""
+        return _check_choice(key, self._table.get(key, default), choices)
 
     def read_tokens(self, key: str, count: int | None) -> list[str] | None:
-        """Read the names of tokens, one for each."""
+        """Read the names of the tokens; there must be `count` of them."""
         value = self._table.get(key)
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(t, str) for t in value):
-            raise UserError(f'{key} must be a list of words: ["the", "cat"]')
+            raise UserError(f'{key} must be a list of strings: ["the", "cat"]')
         if count is not None and len(value) != count:
-            raise UserError(f"{key} names {len(value)} tokens, but there are {count}")
+            raise UserError(f"{key} has {len(value)} names, but there are {count} tokens")
         return value
 
     def read_matrices(self, kind: Kind, column_vectors: bool) -> dict[str, IntervalMatrix]:
-        """Read the given matrices, as rows."""
+        """Read the given matrices; return them with vectors as rows."""
         self._reject_unknown_keys(kind)
         given = {}
         for name in kind.matrices:
             if name in self._given:
-                value, single = self._given[name], kind.matrices[name][0] == "1"
-                if not single and _is_float64_matrix(value):
-                    given[name] = IntervalMatrix.exact(
-                        (value.T if column_vectors else value).copy()
-                    )
+                value, is_vector = self._given[name], kind.matrices[name][0] == "1"
+                if not is_vector and _is_float64_matrix(value):
+                    rows = (value.T if column_vectors else value).copy()
+                    given[name] = IntervalMatrix.exact(rows)
                     continue
-                numbers = self.read_numbers(f"given.{name}", value, column_vectors, single)
+                numbers = self.read_numbers(f"given.{name}", value, column_vectors, is_vector)
                 given[name] = IntervalMatrix.exact(
                     [[_check_finite(n, f"given.{name}") for n in row] for row in numbers]
                 )
         return given
 
     def read_setting(self, kind: Kind, column_vectors: bool, sizes: Sizes) -> Setting:
-        """Read everything that is said beside the matrices."""
+        """Read the settings, with defaults for those that are absent."""
         values: dict[str, Any] = {}
         for key in kind.settings:
             where, value = self._find_setting(key)
@@ -138,7 +138,7 @@ class ProblemReader:
             else:  # base, eps
                 number = _check_finite(read_number(value, where), where)
                 if number < 0 or (key == "base" and number == 0):
-                    raise UserError(f"{where} = {quote_value(value)}: it must be positive")
+                    raise UserError(f"{where} = {safe_repr(value, 30)}: it must be positive")
                 values[key] = number
         for key in ("count", "width"):
             if key in kind.settings and key not in values:
@@ -146,6 +146,7 @@ class ProblemReader:
         return Setting(**values)
 
     def _find_setting(self, key: str) -> tuple[str, Any]:
+        """Return the path and value of a setting, in [given] or at the top level."""
         if key in self._given:
             return f"given.{key}", self._given[key]
         return key, self._table.get(key)
@@ -154,7 +155,7 @@ class ProblemReader:
         self, where: str, value: Any, column_vectors: bool, shape: tuple[int, int]
     ) -> dict[str, Any]:
         if hasattr(value, "tolist"):
-            value = (value * 1).tolist()  # an array; True is 1
+            value = (value * 1).tolist()  # an array or tensor; True becomes 1
         if value == "none":
             return {}
         if value == "causal":
@@ -162,37 +163,37 @@ class ProblemReader:
             return {"mask": np.tril(np.ones(shape, dtype=np.bool_), keys - queries), "causal": True}
         if isinstance(value, str) and "\n" not in value and "\\" not in value and "[" not in value:
             raise UserError(
-                f'{where} = {quote_value(value)}: expected "none", "causal" or a 0/1 matrix'
+                f'{where} = {safe_repr(value, 30)}: expected "none", "causal" or a 0/1 matrix'
             )
         numbers = self.read_matrix(where, value, shape, column_vectors)
         allowed: Bools = np.zeros(shape, dtype=np.bool_)
         for i, row in enumerate(numbers):
             for j, number in enumerate(row):
                 if number is None or number.value not in (0, 1):
-                    raise UserError(f"{where}: a cell is 1 (may look) or 0 (may not)")
+                    raise UserError(f"{where}: every cell must be 1 (may attend) or 0 (may not)")
                 allowed[i, j] = number.value == 1
         return {"mask": allowed}
 
     def read_claims(self, kind: Kind) -> dict[tuple[str, int], Any]:
-        """List the claimed steps, flat, by key and reprint."""
+        """Return the claimed values by key and reprint."""
         flat: dict[tuple[str, int], Any] = {}
         reprints = self._claim.get("again", [])
         if not isinstance(reprints, list) or not all(isinstance(t, Mapping) for t in reprints):
             raise UserError("claim.again must be a list of tables: [[claim.again]]")
         first = {name: value for name, value in self._claim.items() if name != "again"}
-        for again, table in enumerate([first, *reprints]):
+        for reprint, table in enumerate([first, *reprints]):
             for key, value in _flatten_claims(table, kind):
-                flat[key, again] = value
+                flat[key, reprint] = value
         return flat
 
     def read_numbers(
         self, where: str, value: Any, column_vectors: bool, is_vector: bool = False
     ) -> list[list[Number | None]]:
-        """Read a matrix in the file's convention and turn it to rows; `single`: one vector."""
+        """Read a matrix and return it with vectors as rows; `is_vector`: it must be one vector."""
         value = _parse_matrix_text(value, where) if isinstance(value, str) else _to_lists(value)
         if not isinstance(value, list) or not value:
             raise UserError(f"{where} must be a matrix: [[1, 0], [0, 2]]")
-        if not any(isinstance(row, list) for row in value):  # one vector, flat
+        if not any(isinstance(row, list) for row in value):  # a flat list is one vector
             return [[read_number(cell, where) for cell in _check_side(value, where)]]
         rows = []
         for i, row in enumerate(_check_side(value, where)):
@@ -203,32 +204,30 @@ class ProblemReader:
                     f"{where}: row {i + 1} has {len(row)} numbers, row 1 has {len(value[0])}"
                 )
             rows.append([read_number(cell, where) for cell in _check_side(row, where)])
-        turned = [list(column) for column in zip(*rows, strict=True)] if column_vectors else rows
-        if is_vector and len(turned) > 1 and len(turned[0]) == 1:  # a vector, stood the other way
-            turned = [[row[0] for row in turned]]
-        return turned
+        rows = transpose_rows(rows) if column_vectors else rows
+        if is_vector and len(rows) > 1 and len(rows[0]) == 1:  # written in the other convention
+            rows = transpose_rows(rows)
+        return rows
 
     def read_matrix(
         self, where: str, value: Any, shape: tuple[int, int], column_vectors: bool
     ) -> list[list[Number | None]]:
-        """Read a matrix that must have this shape (as rows)."""
+        """Read a matrix that must have this shape, vectors as rows."""
         numbers = self.read_numbers(where, value, column_vectors)
-        found = (len(numbers), len(numbers[0]))
-        if found != shape and 1 in shape and found in ((1, max(shape)), (max(shape), 1)):
-            flat = [cell for row in numbers for cell in row]  # a vector, written the other way
-            numbers = [[cell] for cell in flat] if shape[1] == 1 else [flat]
-            found = shape
-        if found != shape:
-            (r, c), (rows, cols) = (found[::-1], shape[::-1]) if column_vectors else (found, shape)
-            raise UserError(f"{where} is {r}×{c}; it must be {rows}×{cols}")
+        if 1 in shape and (len(numbers[0]), len(numbers)) == shape:
+            return transpose_rows(numbers)  # a vector in the other convention
+        if (len(numbers), len(numbers[0])) != shape:
+            sides = [(len(numbers), len(numbers[0])), shape]
+            actual, expected = (f"{c}×{r}" if column_vectors else f"{r}×{c}" for r, c in sides)
+            raise UserError(f"{where} is {actual}; it must be {expected}")
         return numbers
 
     def read_first_row(self, value: Any, column_vectors: bool) -> list[Number | None]:
-        """Read a matrix's first row, to see how wide it is."""
+        """Read the first row of the claimed angles; its length is their number of columns."""
         return self.read_numbers("claim.angles", value, column_vectors)[0]
 
     def _reject_unknown_keys(self, kind: Kind) -> None:
-        """Refuse keys that nobody knows, before their absence elsewhere is complained of."""
+        """Reject unknown keys; called first, since a misspelled key looks like a missing one."""
         top, given = (*_TOP_LEVEL_KEYS, *kind.settings), (*kind.matrices, *kind.settings)
         for key in self._table:
             if key in kind.matrices:
@@ -243,7 +242,7 @@ class ProblemReader:
 
 
 def format_claim_path(kind: Kind, key: str) -> str:
-    """Write a claim's key as the file does: `scores.2` is head.2.scores."""
+    """Format the key of a claim as in the file: `scores.2` is head.2.scores."""
     *path, last = _safe_key(key).split(".")
     if path and last.isdecimal():
         path[-1:] = [str(kind.part_name), last, path[-1]]
@@ -251,22 +250,36 @@ def format_claim_path(kind: Kind, key: str) -> str:
     return ".".join([*path, last])
 
 
+def set_nested(table: dict[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    """Set a value in nested tables, creating those that are missing; return the outer table.
+
+    >>> set_nested({}, ("head", "2", "scores"), [[1]])
+    {'head': {'2': {'scores': [[1]]}}}
+    """
+    *names, last = path
+    inner = table
+    for name in names:
+        inner = inner.setdefault(name, {})
+    inner[last] = value
+    return table
+
+
 def _flatten_claims(
     table: Mapping[str, Any], kind: Kind, prefix: str = ""
 ) -> list[tuple[str, Any]]:
-    """Flatten `head.2.scores` to the key `scores.2`, `attention.Q` to itself."""
+    """Flatten claim tables: `head.2.scores` becomes `scores.2`, `attention.Q` stays."""
     flat: list[tuple[str, Any]] = []
     for name, value in table.items():
         where = f"claim.{prefix}{_safe_key(name)}"
         if not isinstance(value, Mapping):
             if "." in name:
-                raise UserError(f"{where}: no such step: its name has a dot in it")
+                raise UserError(f"{where}: no such step: the name of a step has no dot")
             flat.append((f"{prefix}{name}", value))
         elif name in kind.prefixes and not prefix:
             flat += _flatten_claims(value, kind, f"{name}.")
         elif name == kind.part_name:
             for number, steps in value.items():
-                part = str(number)  # from Python, a head may be a number
+                part = str(number)  # in Python, the number may be an int
                 if not _PART_NUMBER.fullmatch(part) or not isinstance(steps, Mapping):
                     raise UserError(f"{where}.{_safe_key(part)}: expected tables like [{where}.1]")
                 flat += [(f"{prefix}{step}.{part}", cells) for step, cells in steps.items()]
@@ -277,28 +290,29 @@ def _flatten_claims(
 
 
 def _safe_key(name: str) -> str:
-    """Write a key of the file in an error."""
+    """Make a key of the file printable and short enough for an error."""
     return to_one_line(name[:60])
 
 
 def _check_choice(where: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         word = value if isinstance(value, str) else ""
-        raise UserError(f"{where} = {quote_value(value)}: {did_you_mean(word, choices)}")
+        raise UserError(f"{where} = {safe_repr(value, 30)}: {did_you_mean(word, choices)}")
     return value
 
 
 def _parse_matrix_text(text: str, where: str) -> list[list[str]]:
-    from workings.problems.documents.matrices import parse_matrix
+    from workings.problems.documents.matrices import parse_matrix  # takes 10 ms; few files need it
 
     return parse_matrix(text, where)
 
 
+# Decimal digits that a dtype represents exactly.
 _SIGNIFICANT_DIGITS = {"float32": 6, "float16": 3, "bfloat16": 2}
 
 
 def _is_float64_matrix(value: Any) -> bool:
-    """Say whether it is a matrix of doubles that can be taken as it is, all at once."""
+    """Return True for a finite 2-D float64 array, which needs no cell-by-cell parsing."""
     if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.ndim != 2:
         return False
     return 0 < min(value.shape) <= max(value.shape) <= MAX_SIDE and bool(np.isfinite(value).all())
@@ -311,7 +325,7 @@ def _format_significant(value: Any, digits: int) -> Any:
 
 
 def _to_lists(value: Any, depth: int = 2) -> Any:
-    """Take arrays and tuples for lists; of short floats only the digits that they can hold."""
+    """Convert arrays and tuples to lists; low-precision floats become their exact digits."""
     digits = _SIGNIFICANT_DIGITS.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
     value = value.tolist() if hasattr(value, "tolist") else value
     if digits is not None:
@@ -323,7 +337,7 @@ def _to_lists(value: Any, depth: int = 2) -> Any:
 
 def _check_side(value: list[Any], where: str) -> list[Any]:
     if len(value) > MAX_SIDE:
-        raise UserError(f"{where}: a side of {len(value)}; at most {MAX_SIDE} are read")
+        raise UserError(f"{where}: a side of {len(value)}; at most {MAX_SIDE} are allowed")
     return value
 
 
@@ -336,12 +350,13 @@ def _check_finite(number: Number | None, where: str) -> float:
 def _check_count(where: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIDE:
         raise UserError(
-            f"{where} = {quote_value(value)}: it must be a whole number from 1 to {MAX_SIDE}"
+            f"{where} = {safe_repr(value, 30)}: it must be a whole number from 1 to {MAX_SIDE}"
         )
     return value
 
 
 def _parse_scale(where: str, value: Any) -> str | float:
+    """Parse the `scale` of a problem: what the scores are divided by."""
     if isinstance(value, str) and value in ("sqrt(d_k)", "none"):
         return value
     try:
@@ -349,21 +364,20 @@ def _parse_scale(where: str, value: Any) -> str | float:
     except UserError:
         number = 0.0
     if number == 0:
-        raise UserError(
-            f'{where} = {quote_value(value)}: expected "sqrt(d_k)", "none" or a number to divide by'
-        )
+        expected = '"sqrt(d_k)", "none" or a number to divide by'
+        raise UserError(f"{where} = {safe_repr(value, 30)}: expected {expected}")
     return number
 
 
-_TOML_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?")  # as TOML writes them
-_MAX_LINE = 88  # characters; a longer matrix has a line a row
+_TOML_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?")  # as in TOML
+_MAX_LINE = 88  # characters; a longer matrix has one row per line
 
 
 def format_toml(table: dict[str, Any], comment: str = "") -> str:
-    """Write a problem's table; cells are numbers, or strings that hold one.
+    """Format the table of a problem as TOML; cells are numbers or strings of numbers.
 
-    >>> print(format_toml({"kind": "attention", "given": {"X": [[1, 0.5]]}, "claim": {"Q": [["?"]]}}))
-    kind = "attention"
+    >>> print(format_toml({"kind": "rnn", "given": {"X": [[1, 0.5]]}, "claim": {"Q": [["?"]]}}))
+    kind = "rnn"
     <BLANKLINE>
     [given]
     X = [[1, 0.5]]
@@ -393,12 +407,9 @@ def _format_section(name: str, table: dict[str, Any]) -> list[str]:
 
 
 def _format_reprint(name: str, table: dict[str, Any]) -> list[str]:
-    """Write one of several tables of a name, `[[claim.again]]`, with the tables inside it."""
-    lines = [
-        "",
-        f"[[{name}]]",
-        *_format_entries({k: v for k, v in table.items() if isinstance(v, list)}),
-    ]
+    """Format an element of the array of tables `[[claim.again]]` with its subtables."""
+    matrices = {k: v for k, v in table.items() if isinstance(v, list)}
+    lines = ["", f"[[{name}]]", *_format_entries(matrices)]
     for inner, value in table.items():
         if isinstance(value, dict):
             lines += _format_section(f"{name}.{inner}", value)
@@ -418,8 +429,12 @@ def _format_value(value: Any, indent: int) -> str:
             return one_line
         return "[" + f",\n{' ' * (indent + 1)}".join(rows) + "]"
     if isinstance(value, list):
-        return f"[{', '.join(_format_cell(cell) if _is_number(cell) else _format_string(cell) for cell in value)}]"
-    return _format_cell(value) if _is_number(value) else _format_string(value)
+        return f"[{', '.join(_format_scalar(item) for item in value)}]"
+    return _format_scalar(value)
+
+
+def _format_scalar(value: Any) -> str:
+    return repr(value) if _is_number(value) else _format_string(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -427,20 +442,20 @@ def _is_number(value: Any) -> bool:
 
 
 def _format_cell(cell: Any) -> str:
-    """Write a cell; a number that was written with its decimals keeps them."""
+    """Format a cell; a string that is a number becomes one and keeps its decimals."""
     if _is_number(cell):
         return repr(cell)
-    return cell if _TOML_NUMBER.fullmatch(cell) else _format_string(cell)
+    return str(cell) if _TOML_NUMBER.fullmatch(cell) else _format_string(cell)
 
 
 def _format_string(value: str) -> str:
-    """Write a string of TOML: quotes, backslashes and control characters escaped."""
-    written = []
+    """Format a TOML string with quotes, backslashes and control characters escaped."""
+    chars = []
     for c in value:
         if c in '"\\':
-            written.append(f"\\{c}")
+            chars.append(f"\\{c}")
         elif ord(c) < 0x20 or ord(c) == 0x7F:
-            written.append(f"\\u{ord(c):04X}")
+            chars.append(f"\\u{ord(c):04X}")
         else:
-            written.append(c)
-    return f'"{"".join(written)}"'
+            chars.append(c)
+    return f'"{"".join(chars)}"'

@@ -1,33 +1,32 @@
-"""A solution: every step of a problem, worked out."""
+"""The solution of a problem: every step computed, and panels to display it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any
 
 from workings.errors import UserError
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
-from workings.problems.notation import Notation, TextNotation, format_decimal
+from workings.problems.notation import Formula, Notation, TextNotation, format_decimal
 from workings.problems.ops import Copy, Op
 from workings.problems.problem import Problem
-from workings.problems.worked_problem import Cell, Panel, WorkedProblem
-from workings.render.renderable import Renderable
+from workings.problems.worked_problem import Cell, Panel, WorkedProblem, WorkedResult
 
-GIVEN_DECIMALS = 12  # decimals: more than anybody writes
-MAX_NOTED_CELLS = 256  # cells: of larger matrices nobody reads the working of every cell
+GIVEN_DECIMALS = 12  # more than anyone writes, so that givens are shown as they are
+MAX_NOTED_CELLS = 256  # larger matrices get no note per cell
 
 
-class Solution(Renderable):
-    """The steps of a problem with their numbers, in the problem's own convention."""
+class Solution(WorkedResult):
+    """The computed steps of a problem, in the problem's own convention."""
 
     def __init__(self, problem: Problem, decimals: int = 3) -> None:
         if not 0 <= decimals <= 15:
-            raise UserError(f"decimals = {decimals}: from 0 to 15")
+            raise UserError(f"decimals = {decimals}: it must be from 0 to 15")
         self.problem, self.decimals = problem, decimals
 
     def __getitem__(self, key: str | tuple[str, int]) -> Floats:
-        """A step's matrix: `solution["weights"]`; of head or time 2, `solution["weights", 2]`."""
+        """Return a step's matrix: `solution["weights"]`, or `["weights", 2]` of head or time 2."""
         key = key if isinstance(key, str) else f"{key[0]}.{key[1]}"
         self.problem.get_step(key)
         matrix: Floats = self.problem.orient(self.problem.exact_matrices[key].mid)
@@ -37,59 +36,55 @@ class Solution(Renderable):
         return f"<Solution of {self.problem.title or self.problem.kind.name!r}: {self.keys()}>"
 
     def keys(self) -> list[str]:
-        """The steps that the problem has, in order."""
-        return [step.key for step in self.problem.steps if step.is_shown and step.is_claimable]
+        """Return the keys of the asked steps in order."""
+        return [step.key for step in self.problem.asked_steps]
 
     def cell(self, key: str, row: int, column: int, notation: Notation | None = None) -> str:
-        """Write one cell out, counted from 1 in the problem's convention.
+        """Format the arithmetic of one cell, counted from 1 in the problem's convention.
 
         >>> Problem(X=[[1, 2], [3, 1]], scale="none").solve().cell("scores", 1, 2)
         'scores[1,2] = 1·3 + 2·1 = 5'
         """
         step, n = self.problem.get_step(key), notation or TextNotation(self.decimals)
         i, j = self.locate_cell(key, row, column)
-        written = step.op.cell(n, self.problem.exact_matrices, i, j)
+        working = step.op.cell(n, self.problem.exact_matrices, i, j)
         result = n.number(float(self.problem.exact_matrices[key].mid[i, j]))
         name = format_cell_name(n, step, row, column)
-        return n.equals(name, written) if written == result else n.equals(name, written, result)
+        return n.equals(name, working) if working == result else n.equals(name, working, result)
+
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return a function that formats the arithmetic of one cell, counted from 1."""
+        return lambda n: self.cell(key, row, column, n)
 
     def locate_cell(self, key: str, row: int, column: int) -> tuple[int, int]:
-        """Find a cell, counted from 1 in the problem's convention, among rows, counted from 0."""
+        """Convert a cell from the problem's convention, from 1, to vectors as rows, from 0."""
         rows, columns = self[key].shape
         if not (1 <= row <= rows and 1 <= column <= columns):
             raise UserError(f"{key} is {rows}×{columns}: it has no cell {row},{column}")
         return (column - 1, row - 1) if self.problem.column_vectors else (row - 1, column - 1)
 
     def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem:
-        """Lay the solution out to look at; `notes`: each cell's working, where it can be read."""
-        problem = self.problem
-        givens = [
-            make_panel(problem, name, None, cells, *get_given_axes(problem, name), GIVEN_DECIMALS)
-            for name, cells in problem.given.items()
-            if name in problem.kind.matrices
-        ]
+        """Return the solution to display; `notes` adds the arithmetic of each cell."""
         steps = [
             make_panel(
-                problem,
-                format_step_title(step, problem),
-                make_step_formula(step, problem),
-                problem.exact_matrices[step.key],
+                self.problem,
+                format_step_title(step, self.problem),
+                make_step_formula(step, self.problem),
+                self.problem.exact_matrices[step.key],
                 step.row_axis,
                 step.column_axis,
                 self.decimals,
             )
-            for step in problem.steps
-            if step.is_shown and step.is_claimable
+            for step in self.problem.asked_steps
         ]
         if notes:
-            steps = [
-                self._add_cell_notes(key, laid)
-                for key, laid in zip(self.keys(), steps, strict=True)
-            ]
-        return WorkedProblem(problem.title, givens, steps, decimals=self.decimals)
+            panels = zip(self.keys(), steps, strict=True)
+            steps = [self._add_cell_notes(key, panel) for key, panel in panels]
+        givens = make_given_panels(self.problem)
+        return WorkedProblem(self.problem.title, givens, steps, decimals=self.decimals)
 
     def _add_cell_notes(self, key: str, panel: Panel) -> Panel:
-        """Note at each cell how it comes about."""
+        """Add the arithmetic of each cell as its note."""
         height, width = panel.shape
         if height * width > MAX_NOTED_CELLS:
             return panel
@@ -100,21 +95,20 @@ class Solution(Renderable):
         return replace(panel, cells=cells)
 
     def to_json(self) -> str:
-        """Write the numbers as JSON, exact; −∞ is the string "-inf"."""
+        """Return the exact numbers as JSON; −∞ is the string "-inf"."""
         steps = [
             {
                 "step": step.name,
                 **describe_part(step, self.problem),
                 "cells": to_json_matrix(self[step.key]),
             }
-            for step in self.problem.steps
-            if step.is_shown and step.is_claimable
+            for step in self.problem.asked_steps
         ]
         return json.dumps({"version": 1, "title": self.problem.title, "steps": steps})
 
 
 def format_cell_name(n: Notation, step: Step, row: int, column: int) -> str:
-    """Name a cell: `scores[2,3]` on a line, with an index below it elsewhere."""
+    """Format the name of a cell: `scores[2,3]` in text, with a subscript elsewhere."""
     if isinstance(n, TextNotation):
         return f"{step.key}[{row},{column}]"
     index = f"{row},{column}" if step.part_index is None else f"{step.part_index};{row},{column}"
@@ -122,28 +116,27 @@ def format_cell_name(n: Notation, step: Step, row: int, column: int) -> str:
 
 
 def to_json_matrix(matrix: Floats) -> list[list[float | str]]:
-    """Make a matrix fit for JSON."""
+    """Convert a matrix to lists for JSON; −∞ becomes "-inf"."""
     return [[v if v != float("-inf") else "-inf" for v in row] for row in matrix.tolist()]
 
 
 def describe_part(step: Step, problem: Problem) -> dict[str, int | None]:
-    """Which head a step belongs to, or which time."""
+    """Return the JSON fields for the head or time step of a step."""
     if problem.kind.part_name == "t":
         return {"head": None, "t": step.part_index}
     return {"head": step.part_index}
 
 
 def format_step_title(step: Step, problem: Problem) -> str:
-    """Name a step: `scores, head 2`."""
+    """Format the title of a step: `scores, head 2`."""
     if step.part_index is None:
         return step.name
-    return (
-        f"{step.name}, {'head' if problem.kind.part_name == 'head' else 'time'} {step.part_index}"
-    )
+    part = "head" if problem.kind.part_name == "head" else "time"
+    return f"{step.name}, {part} {step.part_index}"
 
 
-def make_step_formula(step: Step, problem: Problem) -> Callable[[Notation], str]:
-    """State a step in any notation: `scores = Q Kᵀ`."""
+def make_step_formula(step: Step, problem: Problem) -> Formula:
+    """Return a function that formats the equation of a step: `scores = Q Kᵀ`."""
 
     def formula(n: Notation) -> str:
         name = step.name.rsplit(".", 1)[-1]
@@ -154,34 +147,45 @@ def make_step_formula(step: Step, problem: Problem) -> Callable[[Notation], str]
 
 
 def resolve_aliases(op: Op, problem: Problem) -> Op:
-    """Make a formula speak of steps that are shown: softmax(scaled) where there is no mask."""
+    """Replace steps that the problem lacks: softmax(masked) is softmax(scaled) without a mask."""
     alias: dict[str, str] = {}
     for step in problem.steps:
-        # What a block's part puts out goes by the part's name, shown or not.
+        # The output of a part of a block is named after the part, whether it is shown or not.
         if not step.is_shown and isinstance(step.op, Copy) and not step.key.endswith(".output"):
             alias[step.key] = alias.get(step.op.x, step.op.x)
 
-    def renamed(value: Any) -> Any:
+    def resolve(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(renamed(v) for v in value)
+            return tuple(resolve(v) for v in value)
         if isinstance(value, str):
             plain = value.removesuffix("ᵀ")
             return alias.get(plain, plain) + value[len(plain) :]
         return value
 
     names = [field.name for field in fields(op)]  # type: ignore[arg-type]
-    return replace(op, **{n: renamed(getattr(op, n)) for n in names})  # type: ignore[type-var]
+    return replace(op, **{n: resolve(getattr(op, n)) for n in names})  # type: ignore[type-var]
 
 
 def get_given_axes(problem: Problem, name: str) -> tuple[str, str]:
-    """What a given's rows and columns stand for."""
+    """Return the axes of a given's rows and columns: tokens, context or ""."""
     axis = {"n": "tokens", "m": "context"}
     rows, columns = problem.kind.matrices[name]
     return axis.get(rows, ""), axis.get(columns, "")
 
 
+def make_given_panels(
+    problem: Problem, names: Collection[str] | None = None, decimals: int = GIVEN_DECIMALS
+) -> list[Panel]:
+    """Return the given matrices to display; `names` restricts them, by default all are."""
+    return [
+        make_panel(problem, name, None, matrix, *get_given_axes(problem, name), decimals)
+        for name, matrix in problem.given.items()
+        if name in problem.kind.matrices and (names is None or name in names)
+    ]
+
+
 def get_axis_labels(problem: Problem, axis: str, count: int) -> list[str]:
-    """The headers of rows or columns: tokens where they have names, else numbers from 1."""
+    """Return the headers of rows or columns: names of tokens, or numbers from 1."""
     names = problem.tokens if axis == "tokens" or "m" not in problem.sizes.sizes else None
     if axis == "context":
         names = problem.context_tokens
@@ -195,17 +199,17 @@ def get_axis_labels(problem: Problem, axis: str, count: int) -> list[str]:
 def make_panel(
     problem: Problem,
     name: str,
-    formula: Callable[[Notation], str] | None,
+    formula: Formula | None,
     intervals: IntervalMatrix,
     row_axis: str,
     column_axis: str,
     decimals: int,
 ) -> Panel:
-    """Lay a matrix out in the problem's convention."""
+    """Return a matrix to display, in the problem's convention."""
     if problem.column_vectors:
         row_axis, column_axis = column_axis, row_axis
     matrix = problem.orient(intervals.mid)
-    shown = [
+    cells = [
         [
             Cell(format_decimal(v, decimals), v, mark="masked" if v == float("-inf") else "")
             for v in row
@@ -216,7 +220,7 @@ def make_panel(
     return Panel(
         name,
         formula,
-        shown,
+        cells,
         get_axis_labels(problem, row_axis, height),
         get_axis_labels(problem, column_axis, width),
     )

@@ -1,4 +1,4 @@
-"""Judging a claimed number against the exact value and against what the claims before lead to."""
+"""Compare claimed numbers with the exact values and with the values that earlier claims lead to."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -10,18 +10,18 @@ from workings.problems.intervals import Bools, Floats, IntervalMatrix, select_ce
 from workings.problems.numbers import Number
 
 Verdict: TypeAlias = Literal["right", "rounded", "follows", "wrong", "blank"]
-Verdicts: TypeAlias = NDArray[Any]  # of words; their dtype depends on the longest
+Verdicts: TypeAlias = NDArray[Any]  # an array of strings
 WORST_FIRST: tuple[Verdict, ...] = ("wrong", "follows", "rounded", "right", "blank")
 
-MINUS_INFINITY_THRESHOLD = -10_000.0  # a claim at or below counts as −∞ where −∞ is right
+MINUS_INFINITY_THRESHOLD = -10_000.0  # a claim at or below it counts as −∞
 
 
 @dataclass(frozen=True)
 class ClaimedMatrix:
-    """A matrix as somebody wrote it: values (NaN where blank) and one in each last digit.
+    """The values of a claim (NaN if blank) and the unit in the last place of each.
 
-    `whole`: cells of a matrix without decimals. Where the value they stand for is whole they are
-    exact, otherwise they may be rounded to one, but not truncated.
+    `is_integer` marks the cells of a matrix that is written without decimals. They are exact if the
+    true value is an integer; otherwise they may be rounded to an integer, but not truncated.
     """
 
     values: Floats
@@ -30,69 +30,67 @@ class ClaimedMatrix:
 
     @classmethod
     def from_numbers(cls, numbers: list[list[Number | None]]) -> "ClaimedMatrix":
-        """Work out how precisely each cell was written."""
+        """Return the values of a claim with the precision that each is written with."""
         flat = [n for row in numbers for n in row if n is not None]
         places = [n.places for n in flat if n.places and not n.has_exponent]
-        least = min(places, default=None)
+        min_places = min(places, default=None)
 
         def unit(n: Number | None) -> float:
             if n is None or n.places is None:
                 return 0.0
             if n.is_integer:
-                return 1.0 if least is None else 10.0**-least
+                return 1.0 if min_places is None else 10.0**-min_places
             return 10.0**-n.places
+
+        def is_integer(n: Number | None) -> bool:
+            return n is not None and n.is_integer and min_places is None
 
         return cls(
             np.array([[np.nan if n is None else n.value for n in row] for row in numbers]),
             np.array([[unit(n) for n in row] for row in numbers]),
-            np.array(
-                [[n is not None and n.is_integer and least is None for n in row] for row in numbers]
-            ),
+            np.array([[is_integer(n) for n in row] for row in numbers]),
         )
 
     @property
     def is_blank(self) -> Bools:
-        """Which cells were left out."""
+        """True for cells that are left blank."""
         return np.isnan(self.values)
 
     def slice_line(self, index: int, transposed: bool = False) -> "ClaimedMatrix":
-        """Take one row (turned: one column), as a row."""
-        keep = (slice(None), [index]) if transposed else ([index], slice(None))
-        value, unit, whole = self.values[keep], self.units[keep], self.is_integer[keep]
-        return (
-            ClaimedMatrix(value.T, unit.T, whole.T)
-            if transposed
-            else ClaimedMatrix(value, unit, whole)
-        )
+        """Return one row or, transposed, one column as a row."""
+        at = np.s_[:, [index]] if transposed else np.s_[[index], :]
+        value, unit, is_integer = self.values[at], self.units[at], self.is_integer[at]
+        if transposed:
+            return ClaimedMatrix(value.T, unit.T, is_integer.T)
+        return ClaimedMatrix(value, unit, is_integer)
 
     @np.errstate(invalid="ignore")
     def matches(self, intervals: IntervalMatrix) -> Bools:
-        """Say which cells are some value in these ranges, rounded or truncated as written."""
+        """Return which cells are a value of the range, rounded or truncated as written."""
         value, unit, lo, hi = self.values, self.units, intervals.lo, intervals.hi
         if self.is_integer.any():
             unit = np.where(self.is_integer & _contains_integer(intervals), 0.0, unit)
         slack = 1e-9 * unit + 1e-12 * np.abs(value)
         rounded = (value >= lo - unit / 2 - slack) & (value <= hi + unit / 2 + slack)
-        # Truncated: the value lies between the claim and one unit further from zero, that one
-        # not included, however near it comes: 0.9999999999 is 0.9 to one digit.
+        # Truncated: the value is between the claim and the next number away from zero, exclusive:
+        # 0.9999999999 truncated to one digit is 0.9.
         end = unit - 1e-13 * np.maximum(np.abs(value), unit)
         above = (value >= 0) & (hi >= value - slack) & (lo < value + end)
         below = (value <= 0) & (lo <= value + slack) & (hi > value - end)
         truncated = (above | below) & ~self.is_integer & (unit > 0)
-        hidden = np.isneginf(intervals.mid)
-        return np.where(
-            hidden, value <= MINUS_INFINITY_THRESHOLD, np.isfinite(value) & (rounded | truncated)
-        )
+        is_infinite = value <= MINUS_INFINITY_THRESHOLD
+        is_close = np.isfinite(value) & (rounded | truncated)
+        return np.where(np.isneginf(intervals.mid), is_infinite, is_close)
 
     @np.errstate(invalid="ignore")
     def is_near(self, center: Floats, tolerance: float) -> Bools:
-        """Say which cells are within so many units of a value."""
+        """Return which cells are within `tolerance` units of a value."""
         slack = 1e-9 * self.units + 1e-12 * np.abs(self.values)
         close = np.abs(self.values - center) <= tolerance * self.units + slack
         return close & np.isfinite(self.values)
 
     def assign_verdicts(self, exact: IntervalMatrix, carried_matrix: IntervalMatrix) -> Verdicts:
-        """Give each cell its verdict."""
+        """Return the verdict of each cell."""
         right = self.matches(exact)
         verdicts = np.where(right, "right", "wrong").astype("<U7")
         if not (right | self.is_blank).all():
@@ -108,8 +106,8 @@ class ClaimedMatrix:
     def to_intervals(
         self, exact: IntervalMatrix, carried_matrix: IntervalMatrix, verdicts: Verdicts
     ) -> IntervalMatrix:
-        """What the next steps are computed from: the claimed cells, and the blanks as carried."""
-        value, off = self.values, (verdicts == "wrong") | (verdicts == "follows")
+        """Return the input for later steps: claimed cells, and carried values for blank cells."""
+        value, tainted = self.values, (verdicts == "wrong") | (verdicts == "follows")
         value = np.where(
             np.isneginf(exact.mid) & (value <= MINUS_INFINITY_THRESHOLD), -np.inf, value
         )
@@ -117,27 +115,27 @@ class ClaimedMatrix:
         if self.is_integer.any():
             low, high = _find_rounding_range(value, exact, carried_matrix)
             lo, hi = np.where(self.is_integer, low, lo), np.where(self.is_integer, high, hi)
-        return select_cells(self.is_blank, carried_matrix, IntervalMatrix(value, lo, hi, off))
+        return select_cells(self.is_blank, carried_matrix, IntervalMatrix(value, lo, hi, tainted))
 
 
 @np.errstate(invalid="ignore")
 def _find_rounding_range(
     value: Floats, exact: IntervalMatrix, carried_matrix: IntervalMatrix
 ) -> tuple[Floats, Floats]:
-    """How far whole numbers are from what they were rounded from, where that was not whole.
+    """Return the range of values that claimed integers may be rounded from.
 
-    It was the exact value or the carried one, if they round to it, or else anything that does.
+    That is the exact or the carried value if it rounds to the claim, otherwise any that does.
     """
-    lo, hi, known = value, value, _contains_integer(exact)
-    for cells in (exact, carried_matrix):
-        close = (np.abs(cells.mid - value) <= 0.5) & ~_contains_integer(exact)
-        lo = np.where(close, np.minimum(lo, cells.mid), lo)
-        hi = np.where(close, np.maximum(hi, cells.mid), hi)
-        known = known | close
-    return np.where(known, lo, value - 0.5), np.where(known, hi, value + 0.5)
+    lo, hi, is_known = value, value, _contains_integer(exact)
+    for matrix in (exact, carried_matrix):
+        close = (np.abs(matrix.mid - value) <= 0.5) & ~_contains_integer(exact)
+        lo = np.where(close, np.minimum(lo, matrix.mid), lo)
+        hi = np.where(close, np.maximum(hi, matrix.mid), hi)
+        is_known = is_known | close
+    return np.where(is_known, lo, value - 0.5), np.where(is_known, hi, value + 0.5)
 
 
 @np.errstate(invalid="ignore")
-def _contains_integer(cells: IntervalMatrix) -> Bools:
-    """Say which ranges are narrow and hold a whole number: the value is that number."""
-    return (np.floor(cells.hi) >= np.ceil(cells.lo)) & (cells.hi - cells.lo < 1e-6)
+def _contains_integer(matrix: IntervalMatrix) -> Bools:
+    """Return which ranges are narrow and contain an integer: the value is that integer."""
+    return (np.floor(matrix.hi) >= np.ceil(matrix.lo)) & (matrix.hi - matrix.lo < 1e-6)

@@ -1,17 +1,22 @@
-"""What a solution or a report looks like, before anybody decides on text, LaTeX or HTML."""
+"""The content of a solution or report to display, independent of text, LaTeX or HTML."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from workings.problems.notation import Notation
+from workings.display import Renderable
+from workings.problems.notation import Formula
+
+if TYPE_CHECKING:
+    from workings.problems.problem import Problem
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a matrix: what is printed, its value for the colour, and how it was judged.
+    """A cell of a matrix: its text, its value (for the color) and its verdict.
 
-    `mark`: "" (not judged), right, rounded, follows, wrong, blank; or masked, for −∞ by a mask.
-    `note`: what to say about it, e.g. what it should be.
+    `mark`: "" (not checked), right, rounded, follows, wrong, blank, or masked for a −∞ by a mask.
+    `note`: a remark, such as the exact value.
     """
 
     text: str
@@ -22,36 +27,36 @@ class Cell:
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix with its formula. `first`: the cell to look at first, counted from 0."""
+    """A matrix with its formula; `first_wrong` is the report's first wrong cell, from 0."""
 
     name: str
-    formula: Callable[[Notation], str] | None
+    formula: Formula | None
     cells: list[list[Cell]]
     row_names: list[str]
     column_names: list[str]
-    verdict: str = ""  # the step's verdict, in a report
+    verdict: str = ""  # of the step, in a report
     first_wrong: tuple[int, int] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, columns."""
+        """Number of rows and columns."""
         return len(self.cells), len(self.cells[0])
 
 
 @dataclass(frozen=True)
 class MistakeSummary:
-    """The first wrong number and what may have caused it, each a sentence."""
+    """The first wrong number and its possible causes."""
 
     location: str
     claimed: str
     expected: str
-    working: Callable[[Notation], str] | None
-    causes: list[tuple[str, str, str]]  # name, reproduces, says
+    working: Formula | None
+    causes: list[tuple[str, str, str]]  # name, reproduced share, description
 
 
 @dataclass(frozen=True)
-class WorkedProblem:
-    """A whole page: what was given, the steps, and, for a report, the verdict."""
+class WorkedProblem(Renderable):
+    """The givens and steps of a solution or report, with the verdict of a report."""
 
     title: str
     givens: list[Panel]
@@ -60,3 +65,17 @@ class WorkedProblem:
     summary: str = ""
     mistake: MistakeSummary | None = None
     decimals: int = 3
+
+
+class WorkedResult(Renderable, ABC):
+    """A result that is displayed as a worked problem: a solution, a report, a head of a model."""
+
+    problem: "Problem"
+
+    @abstractmethod
+    def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem:
+        """Return the content to display; `notes` adds a note to each cell."""
+
+    @abstractmethod
+    def cell_formula(self, key: str, row: int, column: int) -> Formula:
+        """Return a function that formats the arithmetic of one cell, counted from 1."""

@@ -5,6 +5,7 @@ Nothing here needs torch, so that a mistake in a recipe is reported at once.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ from workings.config import (
     to_table,
     toml_value,
 )
+from workings.errors import UserError, did_you_mean, truncate
 from workings.recipes.base import ModelConfig
 from workings.recipes.captioning import CAPTIONER_KINDS, CaptionRecipe
 from workings.recipes.classification import CLASSIFIER_KINDS, ClassificationRecipe
@@ -41,6 +43,26 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return build_recipe(load_table(path), overrides)
 
 
+def builtin_recipes() -> dict[str, Path]:
+    """Return the files of the recipes that come with the package, by name."""
+    packaged = Path(str(files("workings"))) / "builtin_recipes"
+    folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def find_recipe(name: str | Path) -> Path:
+    """Return the file of a recipe that is given by its path or by the name of a built-in one."""
+    path, builtin = Path(name), builtin_recipes()
+    if path.is_file():
+        return path
+    if str(name) in builtin:
+        return builtin[str(name)]
+    raise UserError(
+        f"{truncate(str(name))}: neither a file nor a built-in recipe: "
+        f"{did_you_mean(path.stem, builtin)}"
+    )
+
+
 def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> Recipe:
     """Build the recipe of the task that a table names (`classify` without a name).
 
@@ -59,10 +81,10 @@ def list_recipe_keys() -> dict[str, Any]:
     >>> "train.epochs" in keys, "model.kind" in keys, "model.heads" in keys, "epochs" in keys
     (True, True, True, False)
     """
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for recipe, _ in RECIPES.values():
-        found |= key_types(recipe)
-    return found
+        types |= key_types(recipe)
+    return types
 
 
 @dataclass(frozen=True)

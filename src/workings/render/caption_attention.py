@@ -1,268 +1,55 @@
-"""A picture, its caption, and where the model looked for each word: plain data, and a picture."""
+"""A caption and the attention over the image for each word: a picture, a page and text."""
 
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workings.errors import UserError
+from workings.interpret.results import CaptionAttention, WordAttention
 from workings.plain_text import to_one_line, truncate_to_columns, wrap_to_columns
-from workings.render.attention_maps import join_columns, max_pool
 from workings.render.images import (
-    ansi_colors,
     encode_png_alpha,
     encode_png_rgb,
     fitted_size,
-    half_blocks,
-    has_true_color,
+    max_pool,
     resize,
-    shade_blocks,
     shrink_to_fit,
     smooth_upsample,
 )
-from workings.render.matrix import AnsiStyler
 from workings.render.page import escape_html, html_fragment, html_page
-from workings.render.picture import Picture, truncate_to_pixels, wrap_to_pixels
+from workings.render.pictures import Picture, truncate_to_pixels, wrap_to_pixels
 from workings.render.svg_writer import Point, define_image, image_id, png_data_uri
 from workings.render.tables import html_table
-
-MAX_IMAGE_SIDE = 384  # pixels of a picture's longer side that are shown
-DIMMING = 0.8  # how much of the light is taken from where nobody looked
-FRAME_STROKES = (("#000000", 3.0), ("#ffffff", 1.5))  # seen on every picture: colours and widths
-_MARGIN, _GAP = 16, 14
-_TITLE_SIZE, _WORD_SIZE, _NOTE_SIZE = 16, 13, 11  # sizes of text
-_IMAGE_SIDE, _TILE_SIDE = 320, 150  # pixels of the longer side
-_TILES_PER_ROW = 6  # tiles
-
-
-@dataclass(frozen=True, eq=False)
-class CaptionAttention:
-    """A picture and the words that a model wrote about it."""
-
-    image: NDArray[np.uint8]  # [height, width, 3]
-    words: Sequence[str]
-    weights: NDArray[np.floating] | None  # [words, rows, columns], a word's sum to one
-    log_probability: float  # of the whole caption, natural
-    name: str
-
-    def __post_init__(self) -> None:
-        shape = np.shape(self.image)
-        if len(shape) != 3 or shape[2] != 3 or 0 in shape or self.image.dtype != np.uint8:
-            raise UserError(f"expected a picture of bytes [height, width, 3], got {list(shape)}")
-        if self.weights is None:
-            return
-        shape = np.shape(self.weights)
-        if len(shape) != 3 or len(self.words) != shape[0] or 0 in shape[1:]:
-            count = len(self.words)
-            raise UserError(f"expected weights [{count} words, rows, columns], got {list(shape)}")
-        if not np.isfinite(self.weights).all() or (self.weights < 0).any():
-            raise UserError("expected weights of zero or more")
-
-    @property
-    def caption(self) -> str:
-        """The words as a line of text."""
-        return to_one_line(" ".join(self.words)) or "(no words)"
-
-    def word_attention(self) -> "list[WordAttention]":
-        """Where the model looked, a look a word; none where that is not known."""
-        if self.weights is None:
-            return []
-        return [
-            WordAttention(to_one_line(w), g) for w, g in zip(self.words, self.weights, strict=True)
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold, without the picture."""
-        return {
-            "name": self.name,
-            "words": list(self.words),
-            "log_probability": self.log_probability,
-            "weights": None if self.weights is None else self.weights.tolist(),
-        }
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Draw it for a terminal."""
-        from workings.render import caption_attention
-
-        return caption_attention.render_text(self, width=width, color=color)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import caption_attention
-
-        return caption_attention.render_page(self)
-
-    def to_picture(self) -> Picture:
-        """Draw it, to be saved as SVG or PNG."""
-        return render_picture(self)
-
-    def _repr_html_(self) -> str:
-        from workings.render import caption_attention
-
-        return caption_attention.render_fragment(self)
-
-
-@dataclass(frozen=True, eq=False)
-class WordAttention:
-    """A word, and how much the model looked at each part of the picture for it."""
-
-    word: str  # printable
-    weights: NDArray[np.floating]
-
-    @property
-    def max_weight(self) -> float:
-        return float(self.weights.max())
-
-    @property
-    def peak_cell(self) -> tuple[int, int]:
-        """Row and column of the largest weight, from 0."""
-        row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
-        return int(row), int(column)
-
-    @property
-    def location(self) -> str:
-        """Say where the largest weight lies.
-
-        >>> WordAttention("sky", np.array([[0.9, 0.0], [0.1, 0.0]])).location
-        'top left'
-        >>> WordAttention("the", np.array([[0.3, 0.2], [0.3, 0.2]])).location
-        'all over'
-        """
-        if not self.is_localized:
-            return "all over"
-        names = (("top", "", "bottom"), ("left", "", "right"))
-        sides = (
-            some[int(3 * (place + 0.5) / count)]
-            for some, place, count in zip(names, self.peak_cell, self.weights.shape, strict=True)
-        )
-        return " ".join(filter(None, sides)) or "middle"
-
-    @property
-    def peak_box(self) -> tuple[float, float, float, float] | None:
-        """Where the largest weight's cell lies, if it is a place: x, y, width and height of 1."""
-        tall, wide = self.weights.shape
-        row, column = self.peak_cell
-        return (column / wide, row / tall, 1 / wide, 1 / tall) if self.is_localized else None
-
-    @property
-    def is_localized(self) -> bool:
-        """Whether the largest weight stands out."""
-        return self.max_weight >= 1.5 * float(self.weights.mean())
-
-    @property
-    def cells_with_half_weight(self) -> int:
-        """How many cells it takes, the largest first, to have half of the weight."""
-        falling = np.sort(self.weights, axis=None)[::-1]
-        return int((falling.cumsum() < falling.sum() / 2).sum()) + 1
-
-    @property
-    def summary(self) -> str:
-        """Say how much it was looked at, and where."""
-        return f"{self.max_weight:.2f} {self.location}"
-
-    def brightness(self) -> NDArray[np.float64]:
-        """The light of each pixel from 0 to 1, smooth; full where the weight is the largest."""
-        return smooth_upsample(self.weights / (self.max_weight or 1.0))
-
-    def darkness(self) -> list[list[float]]:
-        """How dark each pixel is made, from 0 to 1."""
-        dark: list[list[float]] = (DIMMING * (1 - self.brightness())).tolist()
-        return dark
-
-
-def legend_text(*, by_brightness: bool = True, has_frame: bool = True) -> str:
-    """Say how to read a tile, of light or of shades."""
-    frame = "; the frame is where the largest is" if has_frame else ""
-    how = "brighter" if by_brightness else "fuller"
-    return f"The {how}, the more it was looked at for the word, up to its largest weight{frame}."
-
-
-def probability_note(caption: CaptionAttention) -> str:
-    """Say how likely the model thinks the caption is.
-
-    >>> caption = CaptionAttention(np.zeros((1, 1, 3), np.uint8), ["a", "dog"], None, -3.0, "dog.png")
-    >>> probability_note(caption)
-    'dog.png: log-probability −3.00, −1.50 a word'
-    """
-    each = caption.log_probability / max(len(caption.words), 1)
-    said = f"log-probability {caption.log_probability:z.2f}, {each:z.2f} a word".replace("-", "−")
-    return f"{to_one_line(caption.name)}: {said.replace('log−', 'log-')}"
-
-
-def render_picture(caption: CaptionAttention) -> Picture:
-    """Draw the picture, and below it one a word with light where the model looked."""
-    looks = caption.word_attention()
-    photo = encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))
-    tall, wide = fitted_size(caption.image, _IMAGE_SIDE)
-    size = fitted_size(caption.image, _TILE_SIDE)
-    width = (
-        max(min(len(looks), _TILES_PER_ROW) * (_TILE_SIDE + _GAP) - _GAP, _IMAGE_SIDE) + 2 * _MARGIN
-    )
-    lines = wrap_to_pixels(caption.caption, width - 2 * _MARGIN, _TITLE_SIZE, bold=True)
-    top = _MARGIN + len(lines) * (_TITLE_SIZE + 6) + _NOTE_SIZE + 12
-    below, step = top + tall + _NOTE_SIZE + 28, size[0] + _WORD_SIZE + _NOTE_SIZE + 28
-    rows = -(-len(looks) // _TILES_PER_ROW)
-    drawn = Picture(width, below + rows * step if looks else top + tall + _MARGIN, caption.caption)
-    for k, line in enumerate(lines, 1):
-        drawn.add_text(
-            _MARGIN, _MARGIN + k * (_TITLE_SIZE + 6) - 8, line, size=_TITLE_SIZE, bold=True
-        )
-    notes = {top - 14: probability_note(caption), below - 10: legend_text() if looks else ""}
-    for y, note in notes.items():
-        drawn.add_text(
-            _MARGIN,
-            y,
-            truncate_to_pixels(note, width - 2 * _MARGIN, _NOTE_SIZE),
-            "soft",
-            _NOTE_SIZE,
-        )
-    drawn.add_image((_MARGIN, top, wide, tall), photo)
-    for k, look in enumerate(looks):
-        row, column = divmod(k, _TILES_PER_ROW)
-        _draw_tile(
-            drawn, look, photo, (_MARGIN + column * (_TILE_SIDE + _GAP), below + row * step), size
-        )
-    return drawn
-
-
-def _draw_tile(
-    picture: Picture, word: WordAttention, image: bytes, position: Point, size: Point
-) -> None:
-    (x, y), (tall, wide) = position, size
-    picture.add_image((x, y, wide, tall), image)
-    picture.add_grid((x, y, wide, tall), word.darkness(), "#000000")
-    if word.peak_box:
-        left, top, across, down = word.peak_box
-        xs, ys = (
-            (x + left * wide, x + (left + across) * wide),
-            (y + top * tall, y + (top + down) * tall),
-        )
-        corners = [(xs[i], ys[j]) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1), (0, 0))]
-        for colour, width in FRAME_STROKES:
-            picture.add_line(corners, colour, width)
-    under = y + tall + _WORD_SIZE + 4
-    picture.add_text(
-        x, under, truncate_to_pixels(word.word, _TILE_SIDE, _WORD_SIZE), size=_WORD_SIZE
-    )
-    picture.add_text(x, under + _NOTE_SIZE + 5, word.summary, "soft", _NOTE_SIZE)
-
-
-_TABLE_HEADER = (
-    "word",
-    "where it looked most",
-    "largest weight",
-    "row",
-    "column",
-    "parts with half of it",
+from workings.render.terminal import (
+    AnsiStyler,
+    ansi_colors,
+    half_blocks,
+    has_true_color,
+    join_panels,
+    output_columns,
+    shade_blocks,
 )
 
-_CSS = """
-.workings .what { color: var(--soft); max-width: 46rem; margin: 0 0 1rem; }
-.workings .seen { display: block; width: 100%; height: auto; }
-.workings .whole { max-width: 22rem; margin: 0 0 1.2rem; }
+MAX_IMAGE_SIDE = 384  # pixels of the longer side; larger images are shrunk
+DIMMING = 0.8  # of pixels without attention
+FRAME_STROKES = (("#000000", 3.0), ("#ffffff", 1.5))  # color and width; visible on every image
+
+# Of the picture, in pixels.
+_MARGIN, _GAP = 16, 14
+_TITLE_SIZE, _WORD_SIZE, _NOTE_SIZE = 16, 13, 11  # font sizes
+_IMAGE_SIDE, _TILE_SIDE = 320, 150  # the longer side
+_TILES_PER_ROW = 6
+
+# Of the text, in characters.
+_IMAGE_COLUMNS, _TILE_COLUMNS = 40, 18
+_MIN_TILE_COLUMNS = 17  # for the word and its location below a narrow tile
+
+_TABLE_HEADER = ("word", "location", "largest weight", "row", "column", "cells with half of it")
+
+CAPTION_CSS = """
+.workings .explanation { color: var(--soft); max-width: 46rem; margin: 0 0 1rem; }
+.workings .photo { display: block; width: 100%; height: auto; }
+.workings .captioned { max-width: 22rem; margin: 0 0 1.2rem; }
 .workings .strip { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr));
   gap: 1.1rem .9rem; list-style: none; margin: 0 0 1.5rem; padding: 0; }
 .workings .strip li { break-inside: avoid; max-width: 13rem; }
@@ -273,99 +60,170 @@ _CSS = """
 .workings table.plain .word { text-align: left; }
 @media print {
   .workings .strip { grid-template-columns: repeat(5, 1fr); }
-  .workings .whole { max-width: 14rem; }
+  .workings .captioned { max-width: 14rem; }
   .workings details:not([open]) { display: none; }
 }
 """
 
 
+def word_brightness(word: WordAttention) -> NDArray[np.float64]:
+    """Return the brightness of each pixel, 0 to 1, smoothed; 1 at the largest weight."""
+    return smooth_upsample(word.weights / (word.max_weight or 1.0))
+
+
+def word_darkness(word: WordAttention) -> list[list[float]]:
+    """Return how much each pixel is darkened, 0 to 1."""
+    darkness: list[list[float]] = (DIMMING * (1 - word_brightness(word))).tolist()
+    return darkness
+
+
+def legend_text(*, by_brightness: bool = True, has_frame: bool = True) -> str:
+    """Return how to read the tile of a word."""
+    frame = "; the frame marks the largest weight" if has_frame else ""
+    quantity = "Brightness" if by_brightness else "Shade"
+    return f"{quantity} is the attention weight for the word, relative to its largest{frame}."
+
+
+def probability_note(caption: CaptionAttention) -> str:
+    """Return the log-probability of the caption, in total and per word.
+
+    >>> image = np.zeros((1, 1, 3), np.uint8)
+    >>> probability_note(CaptionAttention(image, ["a", "dog"], None, -3.0, "dog.png"))
+    'dog.png: log-probability −3.00, −1.50 per word'
+    """
+    total = f"{caption.log_probability:z.2f}".replace("-", "−")
+    per_word = f"{caption.log_probability / max(len(caption.words), 1):z.2f}".replace("-", "−")
+    return f"{to_one_line(caption.name)}: log-probability {total}, {per_word} per word"
+
+
+def render_picture(caption: CaptionAttention) -> Picture:
+    """Draw the image, and below it one tile per word, bright where the attention is."""
+    words = caption.word_attention()
+    photo = encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))
+    image_height, image_width = fitted_size(caption.image, _IMAGE_SIDE)
+    tile_size = fitted_size(caption.image, _TILE_SIDE)
+    tiles_width = min(len(words), _TILES_PER_ROW) * (_TILE_SIDE + _GAP) - _GAP
+    inner_width = max(tiles_width, _IMAGE_SIDE)
+    title = wrap_to_pixels(caption.caption, inner_width, _TITLE_SIZE, bold=True)
+    image_top = _MARGIN + len(title) * (_TITLE_SIZE + 6) + _NOTE_SIZE + 12
+    tiles_top = image_top + image_height + _NOTE_SIZE + 28
+    row_height = tile_size[0] + _WORD_SIZE + _NOTE_SIZE + 28
+    num_rows = -(-len(words) // _TILES_PER_ROW)
+    height = tiles_top + num_rows * row_height if words else image_top + image_height + _MARGIN
+    picture = Picture(inner_width + 2 * _MARGIN, height, caption.caption)
+    for k, line in enumerate(title, 1):
+        y = _MARGIN + k * (_TITLE_SIZE + 6) - 8
+        picture.add_text(_MARGIN, y, line, size=_TITLE_SIZE, bold=True)
+    legend = legend_text() if words else ""
+    for y, note in ((image_top - 14, probability_note(caption)), (tiles_top - 10, legend)):
+        line = truncate_to_pixels(note, inner_width, _NOTE_SIZE)
+        picture.add_text(_MARGIN, y, line, "soft", _NOTE_SIZE)
+    picture.add_image((_MARGIN, image_top, image_width, image_height), photo)
+    for k, word in enumerate(words):
+        row, column = divmod(k, _TILES_PER_ROW)
+        corner = (_MARGIN + column * (_TILE_SIDE + _GAP), tiles_top + row * row_height)
+        _draw_tile(picture, word, photo, corner, tile_size)
+    return picture
+
+
+def _draw_tile(
+    picture: Picture, word: WordAttention, photo: bytes, corner: Point, size: Point
+) -> None:
+    (x, y), (height, width) = corner, size
+    picture.add_image((x, y, width, height), photo)
+    picture.add_grid((x, y, width, height), word_darkness(word), "#000000")
+    if word.peak_box:
+        box_x, box_y, box_width, box_height = word.peak_box
+        left, right = x + box_x * width, x + (box_x + box_width) * width
+        top, bottom = y + box_y * height, y + (box_y + box_height) * height
+        corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+        for color, stroke_width in FRAME_STROKES:
+            picture.add_line(corners, color, stroke_width)
+    baseline = y + height + _WORD_SIZE + 4
+    label = truncate_to_pixels(word.word, _TILE_SIDE, _WORD_SIZE)
+    picture.add_text(x, baseline, label, size=_WORD_SIZE)
+    picture.add_text(x, baseline + _NOTE_SIZE + 5, word.summary, "soft", _NOTE_SIZE)
+
+
 def render_page(caption: CaptionAttention) -> str:
-    """Write a whole page."""
+    """Return a page with the image, the tiles and a table of the weights."""
     body = f'<h1 dir="auto">{escape_html(caption.caption)}</h1>\n{caption_strip(caption)}'
-    return html_page(caption.caption, body, style=caption_css())
+    return html_page(caption.caption, body, style=CAPTION_CSS)
 
 
 def render_fragment(caption: CaptionAttention) -> str:
-    """Write a piece to stand in somebody else's page, a notebook say."""
+    """Return the same as a fragment of a page, for a notebook."""
     body = f'<h3 dir="auto">{escape_html(caption.caption)}</h3>\n{caption_strip(caption)}'
-    return html_fragment(body, style=caption_css())
-
-
-def caption_css() -> str:
-    """The rules that a strip needs beside those of `style.css`."""
-    return _CSS
+    return html_fragment(body, style=CAPTION_CSS)
 
 
 def caption_strip(caption: CaptionAttention) -> str:
-    """Write the picture, then a tile a word and the same as a table; a caption stands above."""
+    """Return the image, one tile per word and a table, as HTML without a title."""
     image = shrink_to_fit(caption.image, MAX_IMAGE_SIDE)
     photo, (height, width) = encode_png_rgb(image), image.shape[:2]
-    used = f'<use href="#{image_id(photo)}" transform="scale({width} {height})"/>'
-    alt = f"{caption.name}: the picture that the caption is about"
-    whole = _svg_element(alt, width, height, define_image(photo) + used)
+    reference = f'<use href="#{image_id(photo)}" transform="scale({width} {height})"/>'
+    alt = f"{caption.name}: the captioned image"
+    image_svg = _svg_element(alt, width, height, define_image(photo) + reference)
     parts = [
-        f'<p class="what">{escape_html(probability_note(caption))}</p>',
-        f'<div class="whole">{whole}</div>',
+        f'<p class="explanation">{escape_html(probability_note(caption))}</p>',
+        f'<div class="captioned">{image_svg}</div>',
     ]
-    looks = caption.word_attention()
-    if looks:
-        tiles = "\n".join(_word_tile(look, width, height, used) for look in looks)
+    words = caption.word_attention()
+    if words:
+        tiles = "\n".join(_word_tile(word, width, height, reference) for word in words)
         parts += [
-            f'<p class="what">{legend_text()}</p>\n<ol class="strip">\n{tiles}\n</ol>',
-            _weights_table(looks),
+            f'<p class="explanation">{legend_text()}</p>\n<ol class="strip">\n{tiles}\n</ol>',
+            _weights_table(words),
         ]
     return "\n".join(parts)
 
 
 def _svg_element(alt: str, width: int, height: int, content: str) -> str:
-    what = f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape_html(alt)}"'
-    return f'<svg class="seen" {what}>{content}</svg>'
+    attributes = f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape_html(alt)}"'
+    return f'<svg class="photo" {attributes}>{content}</svg>'
 
 
 def _word_tile(word: WordAttention, width: int, height: int, image_reference: str) -> str:
-    """Lay dark over what was not looked at: an image that can be seen through."""
-    shadow = png_data_uri(encode_png_alpha(word.darkness(), "#000000"))
+    """Return the image under a transparent black image that darkens it where weights are small."""
+    shadow = png_data_uri(encode_png_alpha(word_darkness(word), "#000000"))
     size = f'width="{width}" height="{height}" preserveAspectRatio="none"'
-    alt = f"Looked at for “{word.word}”: {word.location}, at most {word.max_weight:.2f}"
-    inside = f'{image_reference}<image {size} href="{shadow}"/>{_peak_frame(word, width, height)}'
-    seen = _svg_element(alt, width, height, inside)
-    return f'<li>{seen}<b dir="auto">{escape_html(word.word)}</b><span>{word.summary}</span></li>'
+    alt = f"Attention for “{word.word}”: {word.location}, largest weight {word.max_weight:.2f}"
+    frame = _peak_frame(word, width, height)
+    content = f'{image_reference}<image {size} href="{shadow}"/>{frame}'
+    tile = _svg_element(alt, width, height, content)
+    return f'<li>{tile}<b dir="auto">{escape_html(word.word)}</b><span>{word.summary}</span></li>'
 
 
 def _peak_frame(word: WordAttention, width: int, height: int) -> str:
     if word.peak_box is None:
         return ""
-    x, y, wide, tall = word.peak_box
-    box = f'x="{x * width:.2f}" y="{y * height:.2f}" width="{wide * width:.2f}"'
-    box += f' height="{tall * height:.2f}" fill="none" vector-effect="non-scaling-stroke"'
+    x, y, box_width, box_height = word.peak_box
+    box = f'x="{x * width:.2f}" y="{y * height:.2f}" width="{box_width * width:.2f}"'
+    box += f' height="{box_height * height:.2f}" fill="none" vector-effect="non-scaling-stroke"'
     return "".join(
-        f'<rect {box} stroke="{colour}" stroke-width="{n}"/>' for colour, n in FRAME_STROKES
+        f'<rect {box} stroke="{color}" stroke-width="{stroke_width}"/>'
+        for color, stroke_width in FRAME_STROKES
     )
 
 
 def _weights_table(words: Sequence[WordAttention]) -> str:
     rows = [
         (
-            look.word,
-            look.location,
-            f"{look.max_weight:.3f}",
-            *(str(place + 1) for place in look.peak_cell),
-            str(look.cells_with_half_weight),
+            word.word,
+            word.location,
+            f"{word.max_weight:.3f}",
+            *(str(index + 1) for index in word.peak_cell),
+            str(word.cells_with_half_weight),
         )
-        for look in words
+        for word in words
     ]
-    tall, wide = words[0].weights.shape
-    caption = f"Where the model looked for each word, in a picture of {tall} × {wide} parts"
+    height, width = words[0].weights.shape
+    caption = f"Attention for each word, over a grid of {height} × {width} cells"
     table = html_table(_TABLE_HEADER, rows, text_columns=2, caption=caption)
     return (
         "<details>\n<summary>The same as a table</summary>\n"
         f'<div class="scroll">{table}</div>\n</details>'
     )
-
-
-_MIN_WIDTH = 24
-_IMAGE_COLUMNS, _TILE_COLUMNS = 40, 18  # columns of the picture, of a word's
-_MIN_TILE_COLUMNS = 17  # columns that a word and where it looked may have below a narrow tile
 
 
 def render_text(
@@ -375,38 +233,38 @@ def render_text(
     color: bool = False,
     true_color: bool | None = None,
 ) -> str:
-    """Draw the picture, then a tile a word, side by side; without colour, the weights in shades.
+    """Draw the image and one tile per word for a terminal; without color, weights as shades.
 
-    `true_colour` is asked of the terminal where nobody says; else there are 256 colours.
+    `true_color=False` uses 256 colors; None asks the terminal.
     """
-    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    columns, pen = max(columns, _MIN_WIDTH), AnsiStyler(color)
+    columns, styler = output_columns(width), AnsiStyler(color)
     true_color = has_true_color() if true_color is None else true_color
-    first, *rest = wrap_to_columns(caption.caption, columns)
-    blocks = [[pen(first, "strong"), *rest, *wrap_to_columns(probability_note(caption), columns)]]
+    title, *rest = wrap_to_columns(caption.caption, columns)
+    note = wrap_to_columns(probability_note(caption), columns)
+    blocks = [[styler(title, "strong"), *rest, *note]]
     if color:
         blocks.append(_draw_image(caption.image, min(_IMAGE_COLUMNS, columns), true_color))
-    looks = caption.word_attention()
-    if looks:
+    words = caption.word_attention()
+    if words:
         blocks.append(wrap_to_columns(legend_text(by_brightness=color, has_frame=False), columns))
     tiles = [
-        _draw_word(caption.image, look, true_color) if color else _shade_weights(look, columns)
-        for look in looks
+        _draw_word(caption.image, word, true_color) if color else _shade_weights(word, columns)
+        for word in words
     ]
-    wide = max(
-        [_TILE_COLUMNS] if color else (len(line) for tile in tiles for line in tile), default=0
+    tile_width = (
+        _TILE_COLUMNS if color else max((len(line) for t in tiles for line in t), default=0)
     )
-    across = (columns + 2) // (wide + 2)
-    for k in range(0, len(looks), across):
-        some = [
-            [
-                *tile,
-                truncate_to_columns(look.word, wide),
-                pen(truncate_to_columns(look.summary, wide), "dim"),
-            ]
-            for tile, look in zip(tiles[k : k + across], looks[k : k + across], strict=True)
+    per_line = (columns + 2) // (tile_width + 2)
+    panels = [
+        [
+            *tile,
+            truncate_to_columns(word.word, tile_width),
+            styler(truncate_to_columns(word.summary, tile_width), "dim"),
         ]
-        blocks.append(join_columns(some, wide))
+        for tile, word in zip(tiles, words, strict=True)
+    ]
+    for k in range(0, len(panels), per_line):
+        blocks.append(join_panels(panels[k : k + per_line], tile_width))
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
@@ -415,10 +273,10 @@ def _draw_image(image: NDArray[np.uint8], side: int, true_color: bool) -> list[s
 
 
 def _draw_word(image: NDArray[np.uint8], word: WordAttention, true_color: bool) -> list[str]:
-    """Draw the picture with light where the model looked."""
+    """Draw the image, darkened where the weights for the word are small."""
     size = fitted_size(image, _TILE_COLUMNS)
-    light = 1 - DIMMING * (1 - resize(word.brightness(), *size))
-    return _to_half_blocks(resize(image, *size) * light[..., None], true_color)
+    brightness = 1 - DIMMING * (1 - resize(word_brightness(word), *size))
+    return _to_half_blocks(resize(image, *size) * brightness[..., None], true_color)
 
 
 def _to_half_blocks(pixels: NDArray[np.float64], true_color: bool) -> list[str]:
@@ -426,7 +284,7 @@ def _to_half_blocks(pixels: NDArray[np.float64], true_color: bool) -> list[str]:
 
 
 def _shade_weights(word: WordAttention, columns: int) -> list[str]:
-    """Draw the weights in shades, cells joined where there is no room for all."""
+    """Draw the weights as shades, pooled if the grid is wider than the terminal."""
     side = columns // 2
     grid = max_pool((word.weights / (word.max_weight or 1.0)).tolist(), side, side)
     return [f"{shade_blocks(row):{_MIN_TILE_COLUMNS}}" for row in grid]

@@ -1,4 +1,4 @@
-"""A text coloured by one number a token: orange above zero, blue below, as matrices are."""
+"""A text colored by one value per token: orange above zero, blue below."""
 
 import math
 import re
@@ -7,34 +7,29 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from workings.data.tokenizers.base import Span
 from workings.plain_text import display_width, escape_control, to_one_line, truncate_to_columns
 from workings.problems.notation import typeset
 from workings.render.colors import INK, color_scale, color_step
+from workings.render.terminal import rgb_code
 
-Span = tuple[int, int]
+_JOINER_CHARACTERS = re.compile("([\u200c\u200d])")  # inside words and emoji
+_CONTEXT_CHARACTERS = 10  # of the word around a token that are shown, on each side
+_MAX_COLUMNS = 40  # of a span in a list; longer ones are truncated
 
-_JOINER_CHARACTERS = re.compile("([\u200c\u200d])")  # inside words and emoji; harmless on a page
-_CONTEXT_CHARACTERS = 10  # characters of a word to show on each side of a token that is part of it
-_MAX_COLUMNS = 40  # columns; longer pieces are cut short in lists
-
-_CSS = """
-.workings .coloured { white-space: pre-wrap; font-size: 1.08rem; line-height: 1.8; margin: 0; }
-.workings .coloured span { padding: .14em 0; border-radius: 2px; cursor: default;
+COLORED_TEXT_CSS = """
+.workings .colored { white-space: pre-wrap; font-size: 1.08rem; line-height: 1.8; margin: 0; }
+.workings .colored span { padding: .14em 0; border-radius: 2px; cursor: default;
   -webkit-box-decoration-break: clone; box-decoration-break: clone;
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-.workings .coloured span:hover { outline: 1.5px solid var(--soft); }
-.workings .coloured .unknown, .workings .legend .unknown { text-decoration: underline dotted
+.workings .colored span:hover { outline: 1.5px solid var(--soft); }
+.workings .colored .unknown, .workings .legend .unknown { text-decoration: underline dotted
   var(--soft) 2px; text-underline-offset: .25em; }
 """
 
 
-def colored_text_css() -> str:
-    """Write the rules that a coloured text needs beside those of `style.css`."""
-    return _CSS
-
-
 class ValuedSpan(NamedTuple):
-    """A piece of the text that has one number."""
+    """A piece of text with a value."""
 
     start: int
     end: int
@@ -49,39 +44,41 @@ def join_spans(
     window: int = 1,
     marked: Collection[int] = (),
 ) -> list[ValuedSpan]:
-    """Join tokens that share a character, or stand in one `window`; their values add up.
+    """Join tokens that share a character or belong to one `window`; their values are added.
 
-    >>> join_spans([(0, 1), (0, 1), (2, 4)], [1.0, 2.0, 5.0])  # an emoji of two bytes, and a word
-    [ValuedSpan(start=0, end=1, value=3.0, is_marked=False), ValuedSpan(start=2, end=4, value=5.0, is_marked=False)]
+    >>> spans = join_spans([(0, 1), (0, 1), (2, 4)], [1.0, 2.0, 5.0])  # an emoji of two tokens
+    >>> [(span.start, span.end, span.value) for span in spans]
+    [(0, 1, 3.0), (2, 4, 5.0)]
     """
-    marks, found = frozenset(marked), list[ValuedSpan]()
+    marks, joined = frozenset(marked), list[ValuedSpan]()
     for k, ((start, end), value) in enumerate(zip(spans, values, strict=True)):
-        mark = k in marks
-        if found and (k % window or start < found[-1].end):
-            last = found[-1]
-            ends, total = max(end, last.end), last.value + value
-            found[-1] = ValuedSpan(last.start, ends, total, last.is_marked or mark)
+        is_marked = k in marks
+        if joined and (k % window or start < joined[-1].end):
+            last = joined[-1]
+            joined[-1] = ValuedSpan(
+                last.start, max(end, last.end), last.value + value, last.is_marked or is_marked
+            )
         else:
-            found.append(ValuedSpan(start, end, value, mark))
-    return found
+            joined.append(ValuedSpan(start, end, value, is_marked))
+    return joined
 
 
 def max_abs_value(spans: Sequence[ValuedSpan]) -> float:
-    """Find the largest finite size: what full colour stands for."""
+    """Return the largest finite absolute value: the value of the full color."""
     return max((abs(p.value) for p in spans if math.isfinite(p.value)), default=0.0)
 
 
 def format_value(value: float, full_scale: float, *, signed: bool = True) -> str:
-    """Write a number to three digits of the largest, with its sign.
+    """Format a number with its sign, to three digits of the largest number, `full_scale`.
 
-    >>> format_value(1.0, 2.5), format_value(-0.001, 2.5), format_value(-0.0204, 0.05), format_value(0.1, 0.5, signed=False)
-    ('+1.00', '0', '−0.0204', '0.100')
+    >>> format_value(1.0, 2.5), format_value(-0.001, 2.5), format_value(-0.0204, 0.05)
+    ('+1.00', '0', '−0.0204')
     """
     if not math.isfinite(value):
         return typeset(f"{value:+}")
     decimals = 2 - math.floor(math.log10(full_scale)) if full_scale > 0 else 0
-    written = f"{value:{'+' if signed else ''}.{min(max(decimals, 0), 9)}f}"
-    return typeset(written) if float(written) else "0"
+    number = f"{value:{'+' if signed else ''}.{min(max(decimals, 0), 9)}f}"
+    return typeset(number) if float(number) else "0"
 
 
 def colored_html(
@@ -95,28 +92,27 @@ def colored_html(
     midpoint: float = 0.0,
     spread: float | None = None,
 ) -> str:
-    """Write a text as HTML, every token on the colour of its value, the number as its title.
+    """Return a text as HTML, each token on the color of its value, with the value as a tooltip.
 
-    It stands below `.workings`, with `style.css()` and `coloured_css()`. Tokens that are `marked`
-    are underlined. What is at the `middle` has no colour, and what is as far from it as `reach`
-    the full one; None: the furthest there is.
+    It needs `base_css()` and `COLORED_TEXT_CSS`. Tokens in `marked` are underlined. `midpoint` has
+    no color; values `spread` away from it (None: as far as the furthest) have the full color.
 
     >>> print(colored_html("a <b>", [(0, 1), (2, 5)], [0.0, -2.0]))
-    <div class="coloured" dir="auto"><span title="0">a</span> <span class="n8" title="−2.00">\
+    <div class="colored" dir="auto"><span title="0">a</span> <span class="n8" title="−2.00">\
 &lt;b&gt;</span></div>
     """
-    some = join_spans(spans, values, window=window, marked=marked)
-    full, written, place = spread or max_abs_value(some), [], 0
-    for piece in some:
-        colour = color_step(piece.value - midpoint, full).replace("z", "")
-        kinds = " ".join(filter(None, [colour, "unknown" if piece.is_marked else ""]))
-        attributes = f' class="{kinds}"' if kinds else ""
-        attributes += f' title="{format_value(piece.value, full, signed=signed)}"'
-        written.append(_escape_lines(text[place : piece.start]))
-        written.append(f"<span{attributes}>{_escape_lines(text[piece.start : piece.end])}</span>")
-        place = piece.end
-    written.append(_escape_lines(text[place:]))
-    return f'<div class="coloured" dir="auto">{"".join(written)}</div>'
+    joined = join_spans(spans, values, window=window, marked=marked)
+    full_scale, parts, position = spread or max_abs_value(joined), [], 0
+    for span in joined:
+        color = color_step(span.value - midpoint, full_scale).replace("z", "")
+        classes = " ".join(filter(None, [color, "unknown" if span.is_marked else ""]))
+        attributes = f' class="{classes}"' if classes else ""
+        attributes += f' title="{format_value(span.value, full_scale, signed=signed)}"'
+        parts.append(_escape_lines(text[position : span.start]))
+        parts.append(f"<span{attributes}>{_escape_lines(text[span.start : span.end])}</span>")
+        position = span.end
+    parts.append(_escape_lines(text[position:]))
+    return f'<div class="colored" dir="auto">{"".join(parts)}</div>'
 
 
 def colored_lines(
@@ -131,25 +127,21 @@ def colored_lines(
     midpoint: float = 0.0,
     spread: float | None = None,
 ) -> list[str]:
-    """Write a text for a terminal of so many columns, in true colour.
+    """Return a text in true color for a terminal of `width` columns.
 
-    It stands on a ground of its own, so that it looks the same on a light and on a dark terminal.
+    It has a background of its own, so that it looks the same on light and dark terminals.
     """
-    some = join_spans(spans, [value - midpoint for value in values], window=window, marked=marked)
-    lines = list(
-        _wrap_characters(
-            _colored_characters(text, some, spread or max_abs_value(some)), max(width - 2, 1)
-        )
-    )
-    longest = max((sum(cell.columns for cell in line) for line in lines), default=0)
-    grounds = {name: f"48;2;{_rgb_channels(colour)}" for name, colour in color_scale(theme).items()}
-    return [
-        _paint_line(line, longest, grounds, f"38;2;{_rgb_channels(INK[theme])}") for line in lines
-    ]
+    joined = join_spans(spans, [value - midpoint for value in values], window=window, marked=marked)
+    characters = _colored_characters(text, joined, spread or max_abs_value(joined))
+    lines = list(_wrap_characters(characters, max(width - 2, 1)))
+    columns = max((sum(character.columns for character in line) for line in lines), default=0)
+    backgrounds = {name: f"48;2;{rgb_code(color)}" for name, color in color_scale(theme).items()}
+    foreground = f"38;2;{rgb_code(INK[theme])}"
+    return [_paint_line(line, columns, backgrounds, foreground) for line in lines]
 
 
 class HighlightedSpan(NamedTuple):
-    """A piece with the rest of the word that it is a part of."""
+    """A span with the rest of the word that it is part of."""
 
     before: str
     text: str
@@ -157,44 +149,46 @@ class HighlightedSpan(NamedTuple):
     value: float
 
     def __str__(self) -> str:
-        alone = not (self.before or self.after)
-        return self.text if alone else f"{self.before}[{self.text}]{self.after}"
+        is_word = not (self.before or self.after)
+        return self.text if is_word else f"{self.before}[{self.text}]{self.after}"
 
 
 def strongest_spans(
     text: str, spans: Sequence[ValuedSpan], count: int = 10
 ) -> list[HighlightedSpan]:
-    """List the pieces of the largest values, the largest first; those without any are left out.
+    """Return the spans with the largest absolute values, largest first, without zeros.
 
-    >>> [str(s) for s in strongest_spans("a cat sat", [ValuedSpan(0, 1, 0.0), ValuedSpan(3, 4, -1.0)])]
+    >>> spans = [ValuedSpan(0, 1, 0.0), ValuedSpan(3, 4, -1.0)]
+    >>> [str(span) for span in strongest_spans("a cat sat", spans)]
     ['c[a]t']
     """
-    able = (piece for piece in spans if math.isfinite(piece.value) and piece.value)
-    ranked = sorted(able, key=lambda piece: (-abs(piece.value), piece.start))
-    return [_with_context(text, piece) for piece in ranked[:count]]
+    nonzero = (span for span in spans if math.isfinite(span.value) and span.value)
+    ranked = sorted(nonzero, key=lambda span: (-abs(span.value), span.start))
+    return [_with_context(text, span) for span in ranked[:count]]
 
 
 def _with_context(text: str, span: ValuedSpan) -> HighlightedSpan:
     raw = text[span.start : span.end]
-    bare = raw.strip() or raw  # a space may be a token, too
-    start = span.start + raw.index(bare)
-    end = start + len(bare)
-    first, last = start, end
-    if not _is_word_end(bare[:1]):
-        while first > max(start - _CONTEXT_CHARACTERS, 0) and _is_word_character(text[first - 1]):
-            first -= 1
-    if not _is_word_end(bare[-1:]):
-        while last < min(end + _CONTEXT_CHARACTERS, len(text)) and _is_word_character(text[last]):
-            last += 1
-    shown = to_one_line(" ".join(bare.split()) or bare.replace(" ", "␣"))
-    shown = truncate_to_columns(shown, _MAX_COLUMNS, tail=_MAX_COLUMNS // 3)
-    return HighlightedSpan(
-        to_one_line(text[first:start]), shown, to_one_line(text[end:last]), span.value
-    )
+    stripped = raw.strip() or raw  # a token may be a space
+    start = span.start + raw.index(stripped)
+    end = start + len(stripped)
+    word_start, word_end = start, end
+    if not _is_word_boundary(stripped[:1]):
+        limit = max(start - _CONTEXT_CHARACTERS, 0)
+        while word_start > limit and _is_word_character(text[word_start - 1]):
+            word_start -= 1
+    if not _is_word_boundary(stripped[-1:]):
+        limit = min(end + _CONTEXT_CHARACTERS, len(text))
+        while word_end < limit and _is_word_character(text[word_end]):
+            word_end += 1
+    label = to_one_line(" ".join(stripped.split()) or stripped.replace(" ", "␣"))
+    label = truncate_to_columns(label, _MAX_COLUMNS, tail=_MAX_COLUMNS // 3)
+    before, after = to_one_line(text[word_start:start]), to_one_line(text[end:word_end])
+    return HighlightedSpan(before, label, after, span.value)
 
 
-def _is_word_end(character: str) -> bool:
-    """Whether it ends a word: what stands beside it is then no part of the piece's word."""
+def _is_word_boundary(character: str) -> bool:
+    """Return True for punctuation: a neighboring letter belongs to another word."""
     return not (_is_word_character(character) or character.isspace())
 
 
@@ -203,7 +197,7 @@ def _is_word_character(character: str) -> bool:
 
 
 def _escape_lines(text: str) -> str:
-    """Make anybody's text harmless on a page, lines and joined characters kept."""
+    """Escape text for HTML, but keep line breaks and joiners of characters."""
     parts = _JOINER_CHARACTERS.split(text.replace("\r\n", "\n"))
     return escape(
         "".join(p if _JOINER_CHARACTERS.fullmatch(p) else escape_control(p) for p in parts)
@@ -211,7 +205,7 @@ def _escape_lines(text: str) -> str:
 
 
 class _ColoredCharacter(NamedTuple):
-    """A character on a terminal, on its colour."""
+    """A character on the terminal, with the color of its background."""
 
     character: str
     color: str
@@ -222,46 +216,41 @@ class _ColoredCharacter(NamedTuple):
 def _colored_characters(
     text: str, spans: Sequence[ValuedSpan], full_scale: float
 ) -> Iterator[_ColoredCharacter]:
-    place = 0
-    for piece in [*spans, ValuedSpan(len(text), len(text), 0.0)]:
-        runs = (
-            (text[place : piece.start], "z", False),
-            (
-                text[piece.start : piece.end],
-                color_step(piece.value, full_scale) or "z",
-                piece.is_marked,
-            ),
-        )
-        for run, colour, marked in runs:
-            for character in escape_control(run.replace("\r\n", "\n")).replace("\t", "    "):
-                yield _ColoredCharacter(character, colour, marked, display_width(character))
-        place = piece.end
+    position = 0
+    for span in [*spans, ValuedSpan(len(text), len(text), 0.0)]:
+        color = color_step(span.value, full_scale) or "z"
+        for part, part_color, is_marked in (
+            (text[position : span.start], "z", False),
+            (text[span.start : span.end], color, span.is_marked),
+        ):
+            for character in escape_control(part.replace("\r\n", "\n")).replace("\t", "    "):
+                width = display_width(character)
+                yield _ColoredCharacter(character, part_color, is_marked, width)
+        position = span.end
 
 
 def _wrap_characters(
     characters: Iterator[_ColoredCharacter], columns: int
 ) -> Iterator[list[_ColoredCharacter]]:
-    """Break at spaces, and where a word is longer than a line anywhere."""
+    """Yield lines broken at spaces, or inside a word that is longer than a line."""
     line: list[_ColoredCharacter] = []
-    used, space = 0, -1  # columns of the line; where its last space stands
-    for cell in characters:
-        if cell.character == "\n":
+    used, last_space = 0, -1  # columns of the line; index of its last space
+    for character in characters:
+        is_space = character.character == " "
+        # A space that does not fit is replaced by the line break.
+        if character.character == "\n" or (is_space and used >= columns):
             yield line
-            line, used, space = [], 0, -1
+            line, used, last_space = [], 0, -1
             continue
-        if cell.character == " " and used >= columns:  # the line's end is as good as a space
-            yield line
-            line, used, space = [], 0, -1
-            continue
-        if used + cell.columns > columns:
-            cut = space + 1 if space >= 0 else len(line)
-            yield line[:cut]
-            line = line[cut:]
-            used, space = sum(c.columns for c in line), -1
-        if cell.character == " ":
-            space = len(line)
-        line.append(cell)
-        used += cell.columns
+        if used + character.columns > columns:
+            end = last_space + 1 if last_space >= 0 else len(line)
+            yield line[:end]
+            line = line[end:]
+            used, last_space = sum(c.columns for c in line), -1
+        if is_space:
+            last_space = len(line)
+        line.append(character)
+        used += character.columns
     if line:
         yield line
 
@@ -269,17 +258,13 @@ def _wrap_characters(
 def _paint_line(
     characters: list[_ColoredCharacter], columns: int, backgrounds: dict[str, str], foreground: str
 ) -> str:
-    empty = f"\x1b[24;{backgrounds['z']};{foreground}m"
-    written, now = [f"{empty} "], ("z", False)
-    for cell in characters:
-        if (cell.color, cell.is_marked) != now:
-            now = cell.color, cell.is_marked
-            under = "4" if cell.is_marked else "24"
-            written.append(f"\x1b[{under};{backgrounds[cell.color]}m")
-        written.append(cell.character)
-    rest = " " * (columns - sum(cell.columns for cell in characters))
-    return f"{''.join(written)}{empty}{rest} \x1b[0m"
-
-
-def _rgb_channels(color: str) -> str:
-    return ";".join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))
+    plain = f"\x1b[24;{backgrounds['z']};{foreground}m"
+    parts, style = [f"{plain} "], ("z", False)
+    for character in characters:
+        if (character.color, character.is_marked) != style:
+            style = character.color, character.is_marked
+            underline = "4" if character.is_marked else "24"
+            parts.append(f"\x1b[{underline};{backgrounds[character.color]}m")
+        parts.append(character.character)
+    padding = " " * (columns - sum(character.columns for character in characters))
+    return f"{''.join(parts)}{plain}{padding} \x1b[0m"

@@ -1,19 +1,19 @@
-"""The colours of values: blue below zero, white at it, orange above, in steps that look equal.
+"""Colors: a diverging scale (blue below zero, orange above), series colors and contrast.
 
-They are mixed in OKLab, where equal distances look equal. Light on one side of every cell, text on
-the other: black text on the light scale and white text on the dark one can be read on every step.
+The scale is interpolated in OKLab, so that its steps look equally far apart. Black text is readable
+on every step of the light scale, white text on every step of the dark one.
 """
 
 import math
 
-STEPS = 8  # on each side of zero
+STEPS = 8  # of the scale, on each side of zero
 INK = {"light": "#1b1a18", "dark": "#f1efea"}
-_BASE_COLORS = {  # as in the pages' style
+_BASE_COLORS = {  # the same as in the CSS of pages
     "light": {"ink": INK["light"], "soft": "#5d5a55", "line": "#d9d5cd", "paper": "#ffffff"},
     "dark": {"ink": INK["dark"], "soft": "#b3aea5", "line": "#3b3d43", "paper": "#17181b"},
 }
-# Blue, orange, green, purple, red, sky, ochre, pink: found by search, as far apart as they can be
-# for every eye, the first ones furthest, and dark (or light) enough for words in their colour.
+# Blue, orange, green, purple, red, sky, ochre, pink: found by a search for the largest distances in
+# normal and color-blind vision, the first ones furthest apart, with enough contrast for text.
 _SERIES_COLORS = {
     "light": (
         "#0555b7", "#bf5100", "#008761", "#4f1370", "#992640", "#2a596c", "#5a4403", "#a84d97",
@@ -22,22 +22,22 @@ _SERIES_COLORS = {
         "#61acfd", "#e78535", "#96d1ac", "#9272b9", "#e05768", "#b4e7fd", "#f0e088", "#ca90ae",
     ),
 }  # fmt: skip
-# Violet, teal and gold: told apart by every eye, and neither blue nor orange, which are signs.
+# Violet, teal and gold: distinct in color-blind vision, too, and not the blue and orange of signs.
 ROLE_COLORS = {
     "light": {"query": "#6b2fa8", "key": "#00766c", "value": "#8f6200"},
     "dark": {"query": "#c4a3f5", "key": "#5fd0c1", "value": "#e3bb57"},
 }
-_ZERO_COLOR = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, colourfulness
+_ZERO_COLOR = {"light": (0.985, 0.0), "dark": (0.255, 0.0)}  # lightness, chroma
 _RAMP_END = {"light": (0.56, 0.15), "dark": (0.8, 0.13)}
 _SCALE_END = {"light": (0.745, 0.125), "dark": (0.48, 0.11)}
 _HUES = {"p": 62.0, "n": 252.0}  # degrees
 
 
 def color_step(value: float | None, full_scale: float) -> str:
-    """Name the step of a value: `p8` full orange, `z` next to nothing, `n8` full blue.
+    """Return the step of a value: `n8` full blue, `z` zero, `p8` full orange; "" without a color.
 
-    >>> color_step(16.0, 16.0), color_step(-4.0, 16.0), color_step(0.1, 16.0), color_step(None, 16.0)
-    ('p8', 'n2', 'z', '')
+    >>> [color_step(value, 16.0) for value in (16.0, -4.0, 0.1, None)]
+    ['p8', 'n2', 'z', '']
     """
     if value is None or not math.isfinite(value):
         return ""
@@ -46,30 +46,28 @@ def color_step(value: float | None, full_scale: float) -> str:
 
 
 def color_scale(theme: str) -> dict[str, str]:
-    """List the colours of a theme, `light` or `dark`, by step, from full blue to full orange."""
-    colours = {f"n{k}": _step_color(theme, "n", k) for k in range(STEPS, 0, -1)}
-    colours["z"] = _step_color(theme, "p", 0)
-    return colours | {f"p{k}": _step_color(theme, "p", k) for k in range(1, STEPS + 1)}
+    """Return the colors of a theme, `light` or `dark`, by step, from full blue to full orange."""
+    colors = {f"n{k}": _step_color(theme, "n", k) for k in range(STEPS, 0, -1)}
+    colors["z"] = _step_color(theme, "p", 0)
+    return colors | {f"p{k}": _step_color(theme, "p", k) for k in range(1, STEPS + 1)}
 
 
 def color_ramp(theme: str, count: int = 65, *, signed: bool = False) -> list[str]:
-    """List colours from nothing to full orange, or, signed, from full blue; for large maps.
+    """Return colors from zero to full orange, or, signed, from full blue; for maps without text.
 
-    They go further than the steps do: where there are no numbers, none has to be read on them.
+    The ends are stronger than those of the scale, because no number has to be readable on them.
 
     >>> color_ramp("light", 3)
     ['#fafafa', '#d8ab84', '#b05b00']
     """
-    shares = [k / (count - 1) for k in range(count)]
+    values = [k / (count - 1) for k in range(count)]
     if signed:
-        shares = [2 * share - 1 for share in shares]
-    return [
-        _mix(theme, "n" if share < 0 else "p", abs(share), _RAMP_END[theme]) for share in shares
-    ]
+        values = [2 * value - 1 for value in values]
+    return [_mix(theme, "n" if x < 0 else "p", abs(x), _RAMP_END[theme]) for x in values]
 
 
 def text_color_on(color: str) -> str:
-    """Choose black or white for what is written on a colour.
+    """Return black or white, whichever has more contrast on a color.
 
     >>> text_color_on("#fafafa"), text_color_on("#b05b00")
     ('#000000', '#ffffff')
@@ -78,19 +76,19 @@ def text_color_on(color: str) -> str:
 
 
 def theme_colors(name: str) -> dict[str, str]:
-    """List the colours of pictures in a theme, `light` or `dark`, by what they are for.
+    """Return the colors of pictures in a theme, `light` or `dark`, by name.
 
-    Ink, soft ink, hairlines and paper; `c1` to `c8` for things to be told apart; the steps.
+    `ink`, `soft`, `line` and `paper`; `c1` to `c8` for series; the steps of the scale.
 
     >>> theme_colors("light")["paper"], theme_colors("dark")["c1"], theme_colors("light")["p8"]
     ('#ffffff', '#61acfd', '#e49953')
     """
-    lines = {f"c{k}": colour for k, colour in enumerate(_SERIES_COLORS[name], start=1)}
-    return _BASE_COLORS[name] | lines | color_scale(name)
+    series = {f"c{k}": color for k, color in enumerate(_SERIES_COLORS[name], start=1)}
+    return _BASE_COLORS[name] | series | color_scale(name)
 
 
 def contrast_ratio(first: str, second: str) -> float:
-    """Compare two colours as the WCAG does: 1 for the same, 21 for black on white."""
+    """Return the WCAG contrast ratio of two colors: 1 for equal ones, 21 for black on white."""
     low, high = sorted((_luminance(first), _luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
@@ -100,16 +98,15 @@ def _step_color(theme: str, side: str, k: int) -> str:
 
 
 def _mix(theme: str, side: str, fraction: float, end: tuple[float, float]) -> str:
-    (light, colourful), (full_light, full_colourful) = _ZERO_COLOR[theme], end
+    (lightness, chroma), (end_lightness, end_chroma) = _ZERO_COLOR[theme], end
+    lightness += (end_lightness - lightness) * fraction
+    chroma += (end_chroma - chroma) * fraction
     angle = math.radians(_HUES[side])
-    chroma = colourful + (full_colourful - colourful) * fraction
-    return _rgb(
-        light + (full_light - light) * fraction, chroma * math.cos(angle), chroma * math.sin(angle)
-    )
+    return _rgb(lightness, chroma * math.cos(angle), chroma * math.sin(angle))
 
 
 def _rgb(lightness: float, a: float, b: float) -> str:
-    """Turn OKLab into sRGB (Ottosson's matrices)."""
+    """Convert OKLab to sRGB (matrices by Ottosson)."""
     l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -126,6 +123,6 @@ def _gamma_encode(linear: float) -> float:
 
 
 def _luminance(color: str) -> float:
-    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    channels = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

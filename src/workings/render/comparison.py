@@ -1,18 +1,21 @@
-"""Several trained models side by side: a table, and their curves in one picture."""
+"""Runs compared: a table and the curves of several runs, and the differences between two."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from workings.config import toml_value
 from workings.plain_text import to_one_line
 from workings.render.chart import Series, line_chart
 from workings.render.page import escape_html, html_page
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.render.tables import html_table, text_table
 from workings.render.training_report import REPORT_CSS
 
+_MAX_TEXT_LENGTH = 60  # characters
 RUN_HEADER = ("model", "parameters", "epochs", "seconds", "memory")
-METRICS_BY_TASK = {  # of classifiers, captioners, translators and language models, by what only they have
+# Column and key of the metrics to show, by a key that only this kind of task has: classifiers (with
+# and without test data), captioners, translators, and everything else (language models).
+METRICS_BY_TASK = {
     "test_accuracy": {"validation": "validation_accuracy", "test": "test_accuracy"},
     "validation_accuracy": {"validation": "validation_accuracy"},
     "test_bleu_4": {"nats": "validation_loss", "BLEU-4": "test_bleu_4", "CIDEr": "test_cider"},
@@ -23,15 +26,15 @@ SCORE_KEYS = ("test_bleu", "test_chrf", "test_cider", "test_rouge", "test_exact"
 
 
 def render_runs_text(comparison: Mapping[str, Any]) -> str:
-    """Write the table for a terminal."""
+    """Return the table of runs as text."""
     return text_table(*_run_table(comparison["rows"]))
 
 
 def curves_chart(comparison: Mapping[str, Any]) -> Picture:
-    """Draw accuracy, or loss, by epoch: held-out data as lines, training data dashed."""
-    trained = [(str(row["name"]), row["curves"]) for row in comparison["rows"] if row.get("curves")]
-    what = shared_measure(comparison["rows"])
-    return runs_chart(trained, what, f"{comparison['data']}: {what} by epoch")
+    """Draw accuracy, or loss, by epoch; training data dashed."""
+    runs = [(str(row["name"]), row["curves"]) for row in comparison["rows"] if row.get("curves")]
+    measure = shared_measure(comparison["rows"])
+    return runs_chart(runs, measure, f"{comparison['data']}: {measure} by epoch")
 
 
 def runs_chart(
@@ -40,41 +43,40 @@ def runs_chart(
     title: str,
     width: int = 640,
 ) -> Picture:
-    """Draw a measure of several runs, each by its name and in its colour."""
+    """Draw a measure of several runs by epoch, one color per run; training data dashed."""
     series = []
-    for colour, (run, curves) in enumerate(runs):
-        for part, dashed in ((held_out_split(curves), False), ("train", True)):
-            key = f"{part}_{measure}"
+    for color, (run, curves) in enumerate(runs):
+        for split, dashed in ((held_out_split(curves), False), ("train", True)):
+            key = f"{split}_{measure}"
             points = [(float(r["epoch"]), float(r[key])) for r in curves if key in r]
             name = f"{run}, train" if dashed else run
-            series.append(Series(name, points, dashed=dashed, color=colour))
-    named = measure.replace("_", " ")
+            series.append(Series(name, points, dashed=dashed, color=color))
     return line_chart(
-        [one for one in series if one.points] or series,
+        [line for line in series if line.points] or series,
         title=title,
         x_label="epoch",
-        y_label=named,
+        y_label=measure.replace("_", " "),
         percent=measure == "accuracy",
         width=width,
     )
 
 
 def shared_measure(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say what models are compared by: accuracy, where they classify."""
+    """Return the measure that runs are compared by: accuracy for classifiers, else loss."""
     return "accuracy" if any("accuracy" in key for row in rows for key in row) else "loss"
 
 
 def held_out_split(curves: Sequence[Mapping[str, Any]]) -> str:
-    """Say which held-out part the epochs were measured on."""
+    """Return the split on which epochs were evaluated: validation, or else test."""
     return "validation" if any("validation_loss" in r for r in curves) else "test"
 
 
 def render_runs_page(comparison: Mapping[str, Any]) -> str:
-    """Write a page with the table and the curves."""
+    """Return a page with the table and the curves of the runs."""
     body = f"""<h1>{escape_html(str(comparison["data"]))}: {len(comparison["rows"])} models</h1>
 <div class="scroll">{html_table(*_run_table(comparison["rows"]))}</div>
-<p class="legend">Seconds of training, without reading and tokenising
-(the baselines' with counting words); memory at its highest.</p>
+<p class="legend">Seconds of training, without reading and tokenizing the data (for baselines, with
+counting words); peak memory.</p>
 <h2>Curves</h2>
 <div class="scroll">{curves_chart(comparison).svg()}</div>
 """
@@ -84,27 +86,27 @@ def render_runs_page(comparison: Mapping[str, Any]) -> str:
 def _run_table(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    has = {key for row in rows for key in row}
-    shown = next(some for by, some in METRICS_BY_TASK.items() if by in has or by == "")
-    told = [
+    keys = {key for row in rows for key in row}
+    metrics = next(m for key, m in METRICS_BY_TASK.items() if key in keys or key == "")
+    cells = [
         (
             str(row["name"]),
             f"{row['parameters']:,}",
             str(len(row["curves"])) if row.get("curves") else "–",
             f"{row['seconds']:,.1f}",
             "–" if row.get("peak_memory_mb") is None else f"{row['peak_memory_mb']:,} MB",
-            *(format_metric(key, row.get(key)) for key in shown.values()),
+            *(format_metric(key, row.get(key)) for key in metrics.values()),
         )
         for row in rows
     ]
-    return (*RUN_HEADER, *shown), told
+    return (*RUN_HEADER, *metrics), cells
 
 
 def format_metric(key: str, value: float | None) -> str:
-    """Write a measurement: a share as percent, a score as papers do, else with four decimals.
+    """Format a metric: accuracy as a percentage, scores with two decimals, others with four.
 
-    >>> format_metric("test_accuracy", 0.875), format_metric("test_bleu_4", 21.0), format_metric("test_loss", None)
-    ('87.50 %', '21.00', '–')
+    >>> format_metric("test_accuracy", 0.875), format_metric("test_bleu_4", 21.0)
+    ('87.50 %', '21.00')
     """
     if value is None:
         return "–"
@@ -113,20 +115,13 @@ def format_metric(key: str, value: float | None) -> str:
     return f"{value:.2f}" if key.startswith(SCORE_KEYS) else f"{value:.4f}"
 
 
-_MAX_TEXT_LENGTH = 60  # characters of a text
-
-
 def render_run_diff_text(diff: Mapping[str, Any]) -> str:
-    """Write what differs, and say of what does not that it is the same."""
-    one, other = diff["runs"]
+    """Return the differences between two runs; a part without any is "the same"."""
     parts = []
-    for what in ("configuration", "results"):
-        rows = [(key, _format_value(a), _format_value(b)) for key, (a, b) in diff[what].items()]
-        parts.append(
-            _format_section(
-                what, text_table(("key", one, other), rows, text_columns=3) if rows else ""
-            )
-        )
+    for section in ("configuration", "results"):
+        rows = [(key, _format_value(a), _format_value(b)) for key, (a, b) in diff[section].items()]
+        table = text_table(("key", *diff["runs"]), rows, text_columns=3) if rows else ""
+        parts.append(_format_section(section, table))
     parts.append(_format_section("environment", "\n".join(diff["environment"])))
     parts.append(_format_section("curves", _format_curve_changes(diff["curves"])))
     parts.append(_format_section("predictions", _format_prediction_changes(diff["predictions"])))
@@ -145,7 +140,7 @@ def _format_curve_changes(curves: Mapping[str, Any]) -> str:
     a, b = curves["epochs"]
     lines = [] if a == b else [f"epochs: {a} and {b}"]
     lines += [
-        f"{name.replace('_', ' ')}: apart from epoch {value['first_epoch']} on, by at most "
+        f"{name.replace('_', ' ')}: different from epoch {value['first_epoch']} on, by at most "
         f"{value['max_difference']:.2g}"
         for name, value in sorted(curves.items())
         if name != "epochs"
@@ -155,107 +150,21 @@ def _format_curve_changes(curves: Mapping[str, Any]) -> str:
 
 def _format_prediction_changes(predictions: Mapping[str, Any]) -> str:
     if not predictions["texts"]:
-        return "not compared: these runs have no labelled test texts"
+        return "not compared: these runs have no labeled test texts"
     if not predictions["changed"]:
         return ""
-    head = (
+    summary = (
         f"{predictions['changed']:,} of {predictions['texts']:,} test texts: "
-        f"{predictions['only_second_correct']:,} only the second has right, "
+        f"{predictions['only_second_correct']:,} only the second run has right, "
         f"{predictions['only_first_correct']:,} only the first"
     )
     rows = [
         (_truncate_text(p["text"]), str(p["label"]), str(p["first"]), str(p["second"]))
         for p in predictions["examples"]
     ]
-    return f"{head}\n{text_table(('text', 'true', 'first', 'second'), rows, text_columns=4)}"
+    return f"{summary}\n{text_table(('text', 'true', 'first', 'second'), rows, text_columns=4)}"
 
 
 def _truncate_text(text: str) -> str:
     line = to_one_line(text)
     return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"
-
-
-TranslatorTable: TypeAlias = Mapping[str, Any]
-FEW_SENTENCES = 50  # sentences, of which resampling says little
-TableRows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
-
-
-def render_translators_text(comparison: TranslatorTable) -> str:
-    """Write both tables for a terminal."""
-    return "\n\n".join(
-        (
-            text_table(*_score_table(comparison)),
-            text_table(*_length_table(comparison)),
-            "\n".join(_translator_notes(comparison)),
-        )
-    )
-
-
-def render_translators_picture(comparison: TranslatorTable) -> Picture:
-    """Draw BLEU by the length of the source, a line a translator."""
-    series = [
-        Series(
-            verdict["name"],
-            [(b["mean"], b["score"]) for b in verdict["buckets"]],
-        )
-        for verdict in comparison["verdicts"]
-    ]
-    title = f"{comparison['data']}: BLEU by the length of the source"
-    return line_chart(series, title=title, x_label="words of the source", y_label="BLEU")
-
-
-def render_translators_page(comparison: TranslatorTable) -> str:
-    """Write a page with the tables and the picture."""
-    notes = "".join(
-        f"<p class='legend'>{escape_html(note)}</p>" for note in _translator_notes(comparison)
-    )
-    body = f"""<h1>{escape_html(comparison["data"])}: {len(comparison["verdicts"])} translators</h1>
-<div class="scroll">{html_table(*_score_table(comparison))}</div>
-<h2>By the length of the source</h2>
-<div class="scroll">{render_translators_picture(comparison).svg()}</div>
-<div class="scroll">{html_table(*_length_table(comparison))}</div>
-{notes}
-"""
-    return html_page(f"{comparison['data']}: translators", body, style=REPORT_CSS)
-
-
-def _score_table(comparison: TranslatorTable) -> TableRows:
-    rows: list[tuple[str, ...]] = []
-    for verdict in comparison["verdicts"]:
-        lead = chance = "–"
-        if (against := verdict["against_first"]) is not None:
-            lead = "{value:+.2f} ({low:+.2f} to {high:+.2f})".format(**against["difference"])
-            chance = f"{against['p']:.3f}" if against["p"] else f"< {1 / against['resamples']:g}"
-        both = (f"{verdict['scores'][name]['score']:.2f}" for name in ("bleu", "chrf"))
-        rows.append((verdict["name"], *both, lead, chance))
-    return ("translator", "BLEU", "chrF", "over the first (95 %)", "p"), rows
-
-
-def _length_table(comparison: TranslatorTable) -> TableRows:
-    verdicts = comparison["verdicts"]
-    rows = []
-    for buckets in zip(*(verdict["buckets"] for verdict in verdicts), strict=True):
-        fewest, most = buckets[0]["fewest"], buckets[0]["most"]
-        words = f"{fewest}" if fewest == most else f"{fewest}–{most}"
-        rows.append(
-            (words, f"{buckets[0]['sentences']:,}", *(f"{b['score']:.2f}" for b in buckets))
-        )
-    return ("words", "sentences", *(verdict["name"] for verdict in verdicts)), rows
-
-
-def _translator_notes(comparison: TranslatorTable) -> list[str]:
-    scores = comparison["verdicts"][0]["scores"]
-    notes = [f"{comparison['sentences']:,} sentences; BLEU {scores['bleu']['signature']}"]
-    notes.append(f"chrF {scores['chrf']['signature']}")
-    notes.append("by length, of as many words in a row as there are, up to four (eff:yes)")
-    if len(comparison["verdicts"]) > 1:
-        notes.append("p: the share of resampled test sets on which the better one is not better")
-        if comparison["sentences"] < FEW_SENTENCES:
-            notes.append(f"{comparison['sentences']} sentences are few: interval and p mean little")
-    for verdict in comparison["verdicts"]:
-        if verdict["learned"] is None:
-            notes.append(f"what {verdict['name']} was trained on is not there to be compared")
-        elif verdict["learned"]:
-            some = f"{verdict['learned']:,} of these {comparison['sentences']:,} pairs"
-            notes.append(f"{verdict['name']} was trained on {some}: no test of what it can do")
-    return notes

@@ -1,260 +1,177 @@
-"""One cell, derived: its largest terms, what the others come to, and the same number elsewhere."""
+"""The derivation of one cell: its sum, largest terms first, and the same value in the model."""
 
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from workings import plain_text
-from workings.plain_text import to_one_line, truncate_to_columns, wrap_to_columns
+from workings.plain_text import (
+    display_width,
+    pad_left,
+    pad_right,
+    to_one_line,
+    truncate_to_columns,
+    wrap_to_columns,
+)
+from workings.problems.derivation import CellDerivation
 from workings.problems.notation import (
+    Formula,
     MathMLNotation,
-    Notation,
     TextNotation,
     format_decimal,
     typeset,
 )
-from workings.render.matrix import AnsiStyler, align_decimal_points
-from workings.render.page import escape_html, html_page
-from workings.render.tables import html_table, text_table
+from workings.render.matrix import align_decimal_points
+from workings.render.page import escape_html, html_fragment, html_page
+from workings.render.tables import TABLE_CSS, html_table, text_table
+from workings.render.terminal import AnsiStyler, output_columns
 
-_MIN_WIDTH = 24
 _INDENT = "   "
-_MAX_NUMBER_COLUMNS = 24  # columns of a number
+_MAX_NUMBER_WIDTH = 24  # characters
+_FIGURE_SPACE = "\u2007"  # a space as wide as a digit
 
-Formula = Callable[[Notation], str]
-
-
-@dataclass(frozen=True)
-class SumLine:
-    """A line of the sum: numbers below the heads, None where there is nothing to write."""
-
-    name: str
-    numbers: Sequence[float | None]
-    is_marked: bool = False  # it is the one that was asked about
-
-
-@dataclass(frozen=True)
-class ModelValue:
-    """The same number as somebody else has it, and how far that is from the one written out."""
-
-    source: str
-    value: float
-    difference: float
-
-
-@dataclass(frozen=True)
-class CellDerivation:
-    """A cell and how it comes about.
-
-    `before`: the same cell in the steps that lead here. `head` and `lines`: the sum, its largest
-    terms first, where it is one.
-    """
-
-    title: str
-    name: str
-    description: str
-    formula: Formula
-    intermediates: Sequence[Formula]
-    header: Sequence[str]
-    lines: Sequence[SumLine]
-    working: Formula
-    value: float
-    model_values: Sequence[ModelValue] = ()
-    notes: Sequence[str] = ()
-    decimals: int = 4
-
-    def to_text(self, *, width: int | None = None, color: bool = False) -> str:
-        """Write it for a terminal."""
-        return render_text(self, width=width, color=color)
-
-    def to_html(self) -> str:
-        """Write it as one HTML file that needs nothing else."""
-        from workings.render import derivation
-
-        return derivation.render_page(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Take it apart into what JSON can hold; −∞ is the string "-inf"."""
-        n = TextNotation(self.decimals)
-        return {
-            "title": self.title,
-            "cell": self.name,
-            "says": self.description,
-            "formula": self.formula(n),
-            "working": self.working(n),
-            "value": _json_number(self.value),
-            "head": list(self.header),
-            "lines": [
-                {"name": line.name, "numbers": [_json_number(x) for x in line.numbers]}
-                for line in self.lines
-            ],
-            "elsewhere": [
-                {"what": one.source, "value": _json_number(one.value), "difference": one.difference}
-                for one in self.model_values
-            ],
-            "notes": list(self.notes),
-        }
-
-
-def _json_number(number: float | None) -> float | str | None:
-    return "-inf" if number == float("-inf") else number
+_CSS = (
+    TABLE_CSS
+    + """
+.workings table.plain { margin: 1rem 0; }
+.workings table.plain td { white-space: pre; }
+.workings .explanation { color: var(--soft); max-width: 46rem; margin: 0 0 .7rem; }
+.workings .derivation { overflow-x: auto; overflow-y: hidden; margin: .6rem 0; padding: .2rem 0; }
+"""
+)
 
 
 def render_text(
     derivation: CellDerivation, *, width: int | None = None, color: bool = False
 ) -> str:
-    """Write it for a terminal of so many columns; None: as wide as this one (80 without one)."""
-    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    columns, pen, n = max(columns, _MIN_WIDTH), AnsiStyler(color), TextNotation(derivation.decimals)
-    room = columns - len(_INDENT)
+    """Return the derivation as text for a terminal."""
+    columns, styler = output_columns(width), AnsiStyler(color)
+    notation = TextNotation(derivation.decimals)
 
-    def indented(written: str) -> list[str]:
-        return [_INDENT + line for line in wrap_to_columns(written, room, subsequent_indent="    ")]
+    def indent(text: str) -> list[str]:
+        lines = wrap_to_columns(text, columns - len(_INDENT), subsequent_indent="    ")
+        return [_INDENT + line for line in lines]
 
-    asked = (
-        f"{derivation.name}: {to_one_line(derivation.description)}"
-        if derivation.description
-        else derivation.name
-    )
+    cell = derivation.name
+    if derivation.description:
+        cell += f": {to_one_line(derivation.description)}"
+    notes = [line for n in derivation.notes for line in wrap_to_columns(to_one_line(n), columns)]
+    title = wrap_to_columns(to_one_line(derivation.title), columns)
     blocks = [
         [
-            *(pen(line, "dim") for line in wrap_to_columns(to_one_line(derivation.title), columns)),
-            *(pen(line, "strong") for line in wrap_to_columns(asked, columns)),
+            *(styler(line, "dim") for line in title),
+            *(styler(line, "strong") for line in wrap_to_columns(cell, columns)),
         ],
-        wrap_to_columns(derivation.formula(n), columns),
-        [line for before in derivation.intermediates for line in indented(before(n))],
-        _sum_lines(derivation, columns, pen),
-        indented(derivation.working(n)),
+        wrap_to_columns(derivation.formula(notation), columns),
+        [line for formula in derivation.intermediates for line in indent(formula(notation))],
+        _sum_lines(derivation, columns, styler),
+        indent(derivation.working(notation)),
         _model_value_lines(derivation, columns),
-        [
-            pen(line, "dim")
-            for note in derivation.notes
-            for line in wrap_to_columns(to_one_line(note), columns)
-        ],
+        [styler(line, "dim") for line in notes],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
+def render_page(derivation: CellDerivation) -> str:
+    """Return the derivation as an HTML page."""
+    return html_page(derivation.title, _body(derivation), style=_CSS)
+
+
+def render_fragment(derivation: CellDerivation) -> str:
+    """Return the derivation as a fragment of a page, for a notebook."""
+    return html_fragment(_body(derivation), style=_CSS)
+
+
 def format_numbers(derivation: CellDerivation) -> list[list[str]]:
-    """Write the numbers of the sum, points in line, line by line."""
+    """Return the numbers of the sum line by line, their decimal points aligned."""
     columns = []
     for column in zip(*(line.numbers for line in derivation.lines), strict=True):
-        written = [format_decimal(x, derivation.decimals) for x in column if x is not None]
-        aligned = iter(align_decimal_points(written, _MAX_NUMBER_COLUMNS))
+        texts = [format_decimal(x, derivation.decimals) for x in column if x is not None]
+        aligned = iter(align_decimal_points(texts, _MAX_NUMBER_WIDTH))
         columns.append(["" if x is None else next(aligned) for x in column])
     return [list(line) for line in zip(*columns, strict=True)]
 
 
 def format_model_values(derivation: CellDerivation) -> list[tuple[str, str, str]]:
-    """Write the number as it is here and elsewhere, with more digits, and the differences."""
-    values = [derivation.value, *(one.value for one in derivation.model_values)]
-    written = align_decimal_points(
-        [format_decimal(value, derivation.decimals + 4) for value in values], _MAX_NUMBER_COLUMNS
-    )
-    names = [
-        "written out here, in 64 bits",
-        *(to_one_line(one.source) for one in derivation.model_values),
-    ]
-    apart = [f"differs by {typeset(f'{one.difference:.1e}')}" for one in derivation.model_values]
-    apart = [
-        said if one.difference else "the same"
-        for said, one in zip(apart, derivation.model_values, strict=True)
-    ]
-    return list(zip(names, written, ["", *apart], strict=True))
+    """Return source, value (with more decimals) and difference: as derived, and in the model."""
+    values = [derivation.value, *(model.value for model in derivation.model_values)]
+    texts = [format_decimal(value, derivation.decimals + 4) for value in values]
+    sources = ["computed here, in 64 bits"]
+    differences = [""]
+    for model in derivation.model_values:
+        sources.append(to_one_line(model.source))
+        differs = f"differs by {typeset(f'{model.difference:.1e}')}"
+        differences.append(differs if model.difference else "the same")
+    aligned = align_decimal_points(texts, _MAX_NUMBER_WIDTH)
+    return list(zip(sources, aligned, differences, strict=True))
 
 
 def _sum_lines(derivation: CellDerivation, columns: int, styler: AnsiStyler) -> list[str]:
     if not derivation.lines:
         return []
-    written = format_numbers(derivation)
-    widths = [
-        max(map(plain_text.display_width, cells))
-        for cells in zip(derivation.header[1:], *written, strict=True)
-    ]
-    room = max(columns - sum(widths) - 2 * len(widths) - 3, 8)
-    names = [truncate_to_columns(to_one_line(line.name), room) for line in derivation.lines]
-    rows = [
-        [f"{'▸ ' if line.is_marked else '  '}{name}", *row]
-        for line, name, row in zip(derivation.lines, names, written, strict=True)
-    ]
-    head, rule, *drawn = text_table(
-        [f"  {derivation.header[0]}", *derivation.header[1:]], rows
-    ).splitlines()
+    numbers = format_numbers(derivation)
+    widths = _column_widths([derivation.header[1:], *numbers])
+    name_width = max(columns - sum(widths) - 2 * len(widths) - 3, 8)
+    rows = []
+    for line, row in zip(derivation.lines, numbers, strict=True):
+        name = truncate_to_columns(to_one_line(line.name), name_width)
+        rows.append([f"{'▸ ' if line.is_marked else '  '}{name}", *row])
+    header = [f"  {derivation.header[0]}", *derivation.header[1:]]
+    titles, rule, *lines = text_table(header, rows).splitlines()
     styles = ["strong" if line.is_marked else "" for line in derivation.lines]
-    drawn = [styler(line, style) for line, style in zip(drawn, styles, strict=True)]
-    return [f" {line}" for line in (head, rule, *drawn)]
+    lines = [styler(line, style) for line, style in zip(lines, styles, strict=True)]
+    return [f" {line}" for line in (titles, rule, *lines)]
 
 
 def _model_value_lines(derivation: CellDerivation, columns: int) -> list[str]:
     if not derivation.model_values:
         return []
     rows = format_model_values(derivation)
-    widths = [max(map(plain_text.display_width, column)) for column in zip(*rows, strict=True)]
+    source_width, value_width, _ = _column_widths(rows)
     lines = (
-        f"{plain_text.pad_right(what, widths[0])}  {plain_text.pad_left(value, widths[1])}  {apart}"
-        for what, value, apart in rows
+        f"{pad_right(source, source_width)}  {pad_left(value, value_width)}  {difference}"
+        for source, value, difference in rows
     )
-    room = columns - len(_INDENT)
     return [
         _INDENT + part
         for line in lines
-        for part in wrap_to_columns(line, room, subsequent_indent="  ")
+        for part in wrap_to_columns(line, columns - len(_INDENT), subsequent_indent="  ")
     ]
 
 
-_CSS = """
-.workings table.plain { font-size: .97rem; margin: 1rem 0; }
-.workings table.plain th { text-align: right; padding: .15rem .7rem; max-width: none;
-  border-bottom: 1px solid var(--line); }
-.workings table.plain td { padding: .15rem .7rem; white-space: pre; }
-.workings table.plain .word { text-align: left; }
-.workings .what { color: var(--soft); max-width: 46rem; margin: 0 0 .7rem; }
-.workings .derived { overflow-x: auto; overflow-y: hidden; margin: .6rem 0; padding: .2rem 0; }
-"""
+def _column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(display_width, column)) for column in zip(*rows, strict=True)]
 
 
-def render_page(derivation: CellDerivation) -> str:
-    """Write a whole page."""
+def _body(derivation: CellDerivation) -> str:
+    description = escape_html(derivation.description)
     parts = [
         f'<h1 dir="auto">{escape_html(derivation.title)}</h1>',
         f"<h2>{escape_html(derivation.name)}</h2>",
-        f'<p dir="auto">{escape_html(derivation.description)}</p>'
-        if derivation.description
-        else "",
-        _math_element(derivation, derivation.formula),
-        *(_math_element(derivation, before) for before in derivation.intermediates),
+        f'<p dir="auto">{description}</p>' if description else "",
+        _formula_html(derivation, derivation.formula),
+        *(_formula_html(derivation, formula) for formula in derivation.intermediates),
         f'<div class="scroll">{_sum_table(derivation)}</div>' if derivation.lines else "",
-        _math_element(derivation, derivation.working),
+        _formula_html(derivation, derivation.working),
         f'<div class="scroll">{_model_value_table(derivation)}</div>'
         if derivation.model_values
         else "",
-        *(f'<p class="what">{escape_html(note)}</p>' for note in derivation.notes),
+        *(f'<p class="explanation">{escape_html(note)}</p>' for note in derivation.notes),
     ]
-    return html_page(derivation.title, "\n".join(part for part in parts if part), style=_CSS)
+    return "\n".join(part for part in parts if part)
 
 
-def _math_element(derivation: CellDerivation, formula: Formula) -> str:
-    """Write a formula, with the line of text for whoever cannot see it."""
-    written, spoken = (
-        formula(MathMLNotation(derivation.decimals)),
-        formula(TextNotation(derivation.decimals)),
-    )
+def _formula_html(derivation: CellDerivation, formula: Formula) -> str:
+    """Return a formula as MathML, with its text for screen readers."""
+    markup = formula(MathMLNotation(derivation.decimals))
+    text = escape_html(formula(TextNotation(derivation.decimals)))
     return (
-        f'<div class="derived"><math displaystyle="true" alttext="{escape_html(spoken)}">'
-        f"{written}</math></div>"
+        f'<div class="derivation"><math displaystyle="true" alttext="{text}">{markup}</math></div>'
     )
 
 
 def _sum_table(derivation: CellDerivation) -> str:
-    names = [
-        f"{'▸ ' if line.is_marked else ''}{to_one_line(line.name)}" for line in derivation.lines
-    ]
-    # A space as wide as a digit keeps points in line.
-    figures = [
-        [number.replace(" ", "\u2007") for number in row] for row in format_numbers(derivation)
-    ]
-    rows = [[name, *row] for name, row in zip(names, figures, strict=True)]
+    rows = []
+    for line, numbers in zip(derivation.lines, format_numbers(derivation), strict=True):
+        name = f"{'▸ ' if line.is_marked else ''}{to_one_line(line.name)}"
+        rows.append([name, *(number.replace(" ", _FIGURE_SPACE) for number in numbers)])
     return html_table(derivation.header, rows)
 
 

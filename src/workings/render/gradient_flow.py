@@ -1,75 +1,41 @@
-"""How far back gradients reach: a picture, tables, a page."""
+"""Gradient norms by distance, and spectral radii: a chart, tables and a page."""
 
-import shutil
-from collections.abc import Sequence
 from math import log10
-from typing import Protocol
 
+from workings.interpret.results import GradientReport
 from workings.plain_text import to_one_line, wrap_to_columns
 from workings.problems.notation import typeset
 from workings.render.chart import NUM_COLORS, Series, line_chart
-from workings.render.page import escape_html, html_page
-from workings.render.picture import Picture
-from workings.render.tables import html_table, text_table
+from workings.render.page import escape_html, html_fragment, html_page
+from workings.render.pictures import Picture
+from workings.render.tables import TABLE_CSS, html_table, text_table
+from workings.render.terminal import BARS, output_columns
 
-_TABLE_DISTANCES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-_BARS = "▁▂▃▄▅▆▇█"
 TITLE = "How far back the loss reaches"
-MEASURE = "‖∂lossₜ/∂hₜ₋ₖ‖, the mean over places and sequences"
+MEASURE = "‖∂lossₜ/∂hₜ₋ₖ‖, the mean over positions and sequences"
+_TABLE_DISTANCES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_RADIUS_HEADER = ("layer", "matrix", "radius")
+_MAX_DECADES = 12  # of the scale of the bars; smaller norms are drawn as zero
 
-_CSS = """
-.workings table.plain { font-size: .92rem; }
-.workings table.plain th { text-align: right; padding: .15rem .6rem; max-width: none;
-  border-bottom: 1px solid var(--line); }
-.workings table.plain td { padding: .15rem .6rem; }
-.workings table.plain .word { text-align: left; }
-.workings .what { color: var(--soft); max-width: 46rem; margin: .8rem 0; }
+_CSS = (
+    TABLE_CSS
+    + """
+.workings .explanation { color: var(--soft); max-width: 46rem; margin: .8rem 0; }
 """
+)
 
 
-class ToldFlow(Protocol):
-    """The gradients of one model, with respect to one thing."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def with_respect_to(self) -> str: ...
-    @property
-    def norms(self) -> Sequence[float]: ...
-
-
-class ToldRadius(Protocol):
-    """The spectral radius of one recurrent matrix."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def layer(self) -> int: ...
-    @property
-    def matrix(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-
-
-class Told(Protocol):
-    """The gradients of several models."""
-
-    @property
-    def gradients(self) -> Sequence[ToldFlow]: ...
-    @property
-    def spectral_radii(self) -> Sequence[ToldRadius]: ...
-
-
-def render_picture(report: Told, *, width: int = 760, height: int = 440) -> Picture:
-    """Draw every curve; a model's upper layers are dashed, in the colour of its first."""
-    models = list(dict.fromkeys(flow.model for flow in report.gradients))
+def render_picture(report: GradientReport, *, width: int = 760, height: int = 440) -> Picture:
+    """Draw one curve per model and layer; the upper layers of a model are dashed."""
+    models = list(dict.fromkeys(norms.model for norms in report.gradients))
     series, seen = [], set[str]()
-    for flow in report.gradients:
-        name = flow.model if flow.model not in seen else f"{flow.model}, {flow.with_respect_to}"
-        points = [(float(k), norm) for k, norm in enumerate(flow.norms)]
-        colour = models.index(flow.model) % NUM_COLORS
-        series.append(Series(name, points, dashed=flow.model in seen, color=colour))
-        seen.add(flow.model)
+    for norms in report.gradients:
+        is_first = norms.model not in seen
+        name = norms.model if is_first else f"{norms.model}, {norms.with_respect_to}"
+        points = [(float(k), norm) for k, norm in enumerate(norms.norms)]
+        color = models.index(norms.model) % NUM_COLORS
+        series.append(Series(name, points, dashed=not is_first, color=color))
+        seen.add(norms.model)
     return line_chart(
         series,
         title=TITLE,
@@ -81,74 +47,85 @@ def render_picture(report: Told, *, width: int = 760, height: int = 440) -> Pict
     )
 
 
-def render_text(report: Told, *, width: int | None = None, color: bool = False) -> str:  # noqa: ARG001
-    """Write the tables for a terminal, with a small curve for each model."""
-    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
+def render_text(
+    report: GradientReport,
+    *,
+    width: int | None = None,
+    color: bool = False,  # noqa: ARG001 - nothing is colored
+) -> str:
+    """Return the tables as text, with a row of bars for each curve."""
+    columns = output_columns(width)
     blocks = [
         "\n".join(wrap_to_columns(f"{TITLE}: {MEASURE}", columns)),
-        _sparklines(report, columns),
+        _bar_rows(report, columns),
+        text_table(_norm_header(report), _norm_rows(report), text_columns=2),
     ]
-    blocks.append(text_table(_norm_header(report), _norm_rows(report), text_columns=2))
     if report.spectral_radii:
-        blocks.append(
-            text_table(("spectral radius", *_RADIUS_HEADER), _radius_rows(report), text_columns=3)
-        )
+        header = ("spectral radius", *_RADIUS_HEADER)
+        blocks.append(text_table(header, _radius_rows(report), text_columns=3))
     return "\n\n".join(blocks)
 
 
-def render_page(report: Told) -> str:
-    """Write a page with the picture and the tables."""
+def render_page(report: GradientReport) -> str:
+    """Return a page with the chart and the tables."""
+    return html_page(TITLE, _body(report), style=_CSS)
+
+
+def render_fragment(report: GradientReport) -> str:
+    """Return the same as a fragment of a page, for a notebook."""
+    return html_fragment(_body(report), style=_CSS)
+
+
+def _body(report: GradientReport) -> str:
     radii = ""
     if report.spectral_radii:
         table = html_table(("model", *_RADIUS_HEADER), _radius_rows(report), text_columns=3)
         radii = f"""<h2>Spectral radii</h2>
-<p class="what">The largest eigenvalue, by size, of what h is multiplied by at each step. Below 1,
-gradients that went that way alone would vanish; above 1, they may explode.</p>
+<p class="explanation">The largest absolute eigenvalue of the matrix that multiplies h at each step.
+Below 1, gradients through this matrix alone vanish; above 1, they may explode.</p>
 <div class="scroll">{table}</div>"""
-    body = f"""<h1>{TITLE}</h1>
-<p class="what">{escape_html(MEASURE)}. Of a Transformer, h is what goes into its first block.</p>
+    norms = html_table(_norm_header(report), _norm_rows(report), text_columns=2)
+    measure = f"{escape_html(MEASURE)}. In a Transformer, h is the input of its first block."
+    return f"""<h1>{TITLE}</h1>
+<p class="explanation">{measure}</p>
 <div class="scroll">{render_picture(report).svg()}</div>
-<h2>Figures</h2>
-<div class="scroll">{html_table(_norm_header(report), _norm_rows(report), text_columns=2)}</div>
+<h2>Numbers</h2>
+<div class="scroll">{norms}</div>
 {radii}"""
-    return html_page(TITLE, body, style=_CSS)
 
 
-_RADIUS_HEADER = ("layer", "of", "radius")
-
-
-def _radius_rows(report: Told) -> list[tuple[str, ...]]:
+def _radius_rows(report: GradientReport) -> list[tuple[str, ...]]:
     return [
         (to_one_line(radius.model), str(radius.layer), radius.matrix, f"{radius.value:.3f}")
         for radius in report.spectral_radii
     ]
 
 
-def _table_distances(report: Told) -> list[int]:
-    most = max((len(flow.norms) for flow in report.gradients), default=0)
-    return [k for k in _TABLE_DISTANCES if k < most]
+def _table_distances(report: GradientReport) -> list[int]:
+    max_lag = max((len(norms.norms) for norms in report.gradients), default=0)
+    return [k for k in _TABLE_DISTANCES if k < max_lag]
 
 
-def _norm_header(report: Told) -> tuple[str, ...]:
+def _norm_header(report: GradientReport) -> tuple[str, ...]:
     return ("model", "with respect to", *(f"k = {k}" for k in _table_distances(report)))
 
 
-def _norm_rows(report: Told) -> list[tuple[str, ...]]:
+def _norm_rows(report: GradientReport) -> list[tuple[str, ...]]:
     return [
         (
-            to_one_line(flow.model),
-            flow.with_respect_to,
+            to_one_line(norms.model),
+            norms.with_respect_to,
             *(
-                _format_norm(flow.norms[k]) if k < len(flow.norms) else "–"
+                _format_norm(norms.norms[k]) if k < len(norms.norms) else "–"
                 for k in _table_distances(report)
             ),
         )
-        for flow in report.gradients
+        for norms in report.gradients
     ]
 
 
 def _format_norm(value: float) -> str:
-    """Write a norm to two digits, a small one with its power of ten.
+    """Format a norm to two digits, small and large ones with a power of ten.
 
     >>> _format_norm(0.0), _format_norm(0.125), _format_norm(3.2e-9)
     ('0', '0.12', '3.2·10⁻⁹')
@@ -158,25 +135,26 @@ def _format_norm(value: float) -> str:
     return typeset(f"{value:.1e}")
 
 
-def _sparklines(report: Told, columns: int) -> str:
-    """Draw each curve as a row of bars on one logarithmic scale, from k = 0 on the left."""
-    positive = [norm for flow in report.gradients for norm in flow.norms if norm > 0]
+def _bar_rows(report: GradientReport, columns: int) -> str:
+    """Draw each curve as a row of bars on a common logarithmic scale, starting with k = 0."""
+    positive = [norm for norms in report.gradients for norm in norms.norms if norm > 0]
     if not positive:
-        return "no gradient arrives anywhere"
+        return "all gradients are zero"
     low, high = log10(min(positive)), log10(max(positive))
-    low = max(low, high - 12)  # what is smaller by so many powers of ten is as good as nothing
-    names = [f"{to_one_line(flow.model)}, {flow.with_respect_to}" for flow in report.gradients]
+    low = max(low, high - _MAX_DECADES)
+    names = [f"{to_one_line(norms.model)}, {norms.with_respect_to}" for norms in report.gradients]
     margin = min(max(map(len, names)), columns // 2)
-    room = max(columns - margin - 2, 8)
-    longest = max(len(flow.norms) for flow in report.gradients)
-    stride = -(-longest // room)
+    max_bars = max(columns - margin - 2, 8)
+    stride = -(-max(len(norms.norms) for norms in report.gradients) // max_bars)
     lines = []
-    for name, flow in zip(names, report.gradients, strict=True):
-        bars = ""
-        for norm in flow.norms[::stride]:
-            share = (log10(norm) - low) / ((high - low) or 1) if norm > 0 else -1.0
-            bars += " " if share < 0 else _BARS[min(int(share * 8), 7)]
+    for name, norms in zip(names, report.gradients, strict=True):
+        bars = "".join(_bar(norm, low, high) for norm in norms.norms[::stride])
         lines.append(f"{name[:margin]:<{margin}}  {bars.rstrip()}")
-    step = "a token a bar" if stride == 1 else f"{stride} tokens a bar"
+    step = "one token per bar" if stride == 1 else f"{stride} tokens per bar"
     scale = f"▁ {_format_norm(10**low)} … █ {_format_norm(10**high)}, {step} from k = 0"
     return "\n".join([*lines, f"{'':<{margin}}  {scale}"])
+
+
+def _bar(norm: float, low: float, high: float) -> str:
+    fraction = (log10(norm) - low) / ((high - low) or 1) if norm > 0 else -1.0
+    return " " if fraction < 0 else BARS[min(int(fraction * 8), 7)]

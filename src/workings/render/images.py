@@ -1,43 +1,38 @@
-"""Small PNGs without any package: an image, or one colour, so far opaque at each pixel."""
+"""Images as arrays: encode them as PNG without an imaging package, resize and smooth them."""
 
-import os
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+MIN_SMOOTH_SIDE = 64  # pixels of the longer side of a smoothed grid, at least
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def encode_png_alpha(opacities: Sequence[Sequence[float]], color: str) -> bytes:
-    r"""Write a pixel for each share, from 0 (transparent) to 1 (the colour, `#rrggbb`).
+    r"""Encode one pixel per opacity, from 0 (transparent) to 1 (the color, `#rrggbb`).
 
     >>> encode_png_alpha([[0.0, 1.0]], "#bf5100")[:4]
     b'\x89PNG'
     """
-    rows = (b"\0" + bytes(round(255 * share) for share in row) for row in opacities)
+    rows = (b"\0" + bytes(round(255 * opacity) for opacity in row) for row in opacities)
     palette = {b"PLTE": bytes.fromhex(color[1:]) * 256, b"tRNS": bytes(range(256))}
     return _encode_png(len(opacities[0]), len(opacities), 3, palette, b"".join(rows))
 
 
-def encode_png_rgb(pixels: "NDArray[np.uint8]") -> bytes:
-    r"""Write an image: [height, width, 3], red, green and blue.
+def encode_png_rgb(pixels: NDArray[np.uint8]) -> bytes:
+    r"""Encode an RGB image [height, width, 3].
 
-    >>> import numpy
-    >>> encode_png_rgb(numpy.zeros((2, 3, 3), numpy.uint8))[:4]
+    >>> encode_png_rgb(np.zeros((2, 3, 3), np.uint8))[:4]
     b'\x89PNG'
     """
     height, width, _ = pixels.shape
-    steps = pixels.copy()
-    steps[:, 1:] -= pixels[:, :-1]  # what differs from the pixel before is small, and packs well
-    rows = (b"\1" + row.tobytes() for row in steps)
+    differences = pixels.copy()
+    differences[:, 1:] -= pixels[:, :-1]  # PNG filter 1 (Sub): neighboring pixels compress well
+    rows = (b"\1" + row.tobytes() for row in differences)
     return _encode_png(width, height, 2, {}, b"".join(rows))
 
 
@@ -58,122 +53,84 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
 
 
-MIN_SMOOTH_SIDE = 64  # pixels of a grid's longer side, at least, when it is made smooth
-
-
 def resize(values: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
-    """Bring an image or a grid [height, width, …] to a size: a pixel is the mean of what it covers.
+    """Resize an image or a grid [height, width, …] by averaging over the area of each new pixel.
 
     >>> resize(np.array([[[0] * 3, [100] * 3]], np.uint8), 1, 1)
     array([[[50., 50., 50.]]])
     """
-    down, across = _area_weights(values.shape[0], height), _area_weights(values.shape[1], width)
-    sized: NDArray[np.float64] = np.einsum(
-        "hi,ij...,wj->hw...", down, values, across, optimize=True
+    rows, columns = _area_weights(values.shape[0], height), _area_weights(values.shape[1], width)
+    resized: NDArray[np.float64] = np.einsum(
+        "hi,ij...,wj->hw...", rows, values, columns, optimize=True
     )
-    return sized
+    return resized
 
 
 def shrink_to_fit(image: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
-    """Make an image smaller if a side has more than so many pixels."""
+    """Shrink an image whose longer side has more than `max_side` pixels; return others as is."""
     if max(image.shape[:2]) <= max_side:
         return image
     return np.rint(resize(image, *fitted_size(image, max_side))).astype(np.uint8)
 
 
 def fitted_size(image: NDArray[np.uint8], side: int) -> tuple[int, int]:
-    """Height and width of an image whose longer side has so many pixels.
+    """Return height and width of an image scaled so that its longer side has `side` pixels.
 
     >>> fitted_size(np.zeros((30, 60, 3), np.uint8), 20)
     (10, 20)
     """
     height, width = image.shape[:2]
-    times = side / max(height, width)
-    return max(1, round(height * times)), max(1, round(width * times))
+    scale = side / max(height, width)
+    return max(1, round(height * scale)), max(1, round(width * scale))
 
 
 def smooth_upsample(grid: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Enlarge a grid so that its values flow into each other, none higher than there was one.
+    """Upsample a grid with smooth transitions; the maximum keeps its value and its place.
 
-    An odd number of pixels to a cell: the one in the middle has the cell's own value, and so
-    the largest stays the largest and where it was.
+    A cell has an odd number of pixels per side: the one in the middle has the value of the cell.
 
     >>> smooth_upsample(np.array([[0.0, 1.0]])).shape
     (33, 66)
     """
     cells = np.asarray(grid, np.float64)
-    times = -(-MIN_SMOOTH_SIDE // max(cells.shape)) | 1
-    down, across = (_smoothstep_weights(n, times) for n in cells.shape)
-    sized: NDArray[np.float64] = down @ cells @ across.T
-    return sized
+    factor = -(-MIN_SMOOTH_SIDE // max(cells.shape)) | 1
+    rows, columns = (_smoothstep_weights(n, factor) for n in cells.shape)
+    smooth: NDArray[np.float64] = rows @ cells @ columns.T
+    return smooth
+
+
+def max_pool(
+    values: Sequence[Sequence[float]], max_rows: int, max_columns: int
+) -> list[list[float]]:
+    """Reduce a matrix to at most so many rows and columns, each cell the maximum of its block.
+
+    >>> max_pool([[0.1, 0.5, 0.2], [0.0, 0.3, 0.9]], 1, 2)
+    [[0.5, 0.9]]
+    """
+    height, width = -(-len(values) // max_rows), -(-len(values[0]) // max_columns)
+    return [
+        [
+            max(value for row in values[i : i + height] for value in row[j : j + width])
+            for j in range(0, len(values[0]), width)
+        ]
+        for i in range(0, len(values), height)
+    ]
 
 
 def _area_weights(size_in: int, size_out: int) -> NDArray[np.float64]:
-    """The share that each of `before` pixels has in each of `after` ones: [after, before]."""
+    """Return the weight of each old pixel in each new one: [size_out, size_in]."""
     edges = np.arange(size_out + 1) * size_in / size_out
     starts = np.arange(size_in)
     upper = np.minimum(edges[1:, None], starts + 1)
     lower = np.maximum(edges[:-1, None], starts)
-    shares: NDArray[np.float64] = np.clip(upper - lower, 0, None) * size_out / size_in
-    return shares
+    weights: NDArray[np.float64] = np.clip(upper - lower, 0, None) * size_out / size_in
+    return weights
 
 
 def _smoothstep_weights(cells: int, factor: int) -> NDArray[np.float64]:
-    """The share of each cell in each pixel, from one cell's middle to the next: [pixels, cells]."""
-    places = (np.arange(cells * factor) + 0.5) / factor - 0.5  # in cells, from the first's middle
-    away = np.clip(np.abs(np.clip(places, 0, cells - 1)[:, None] - np.arange(cells)), 0, 1)
-    shares: NDArray[np.float64] = 1 - away**2 * (3 - 2 * away)  # flat at middles: no creases
-    return shares
-
-
-_SHADES = " ░▒▓█"
-_COLOR_CUBE = np.array(
-    [0, 95, 135, 175, 215, 255]
-)  # the levels of red, green and blue among 256 colours
-_GRAYS = np.arange(8, 239, 10)
-
-
-def shade_blocks(fractions: Sequence[float], cell_width: int = 2) -> str:
-    """Write shares from 0 to 1 as shades; two characters each make about a square.
-
-    >>> shade_blocks([0, 0.5, 1])
-    '  ▒▒██'
-    """
-    return "".join(cell_width * _SHADES[round((len(_SHADES) - 1) * share)] for share in fractions)
-
-
-def half_blocks(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Draw two rows on one line: the upper half of a character, and the ground below it.
-
-    A colour is what its code ends in: `2;red;green;blue`, or `5;number`.
-    """
-    lines = []
-    for k in range(0, len(rows), 2):
-        below = (
-            [f"48;{code}" for code in rows[k + 1]] if k + 1 < len(rows) else ["49"] * len(rows[k])
-        )
-        cells = (f"\x1b[38;{upper};{lower}m▀" for upper, lower in zip(rows[k], below, strict=True))
-        lines.append("".join(cells) + "\x1b[0m")
-    return lines
-
-
-def ansi_colors(pixels: NDArray[np.uint8], *, true_color: bool) -> list[list[str]]:
-    """The codes of an image's colours [height, width, 3], of all there are or the nearest of 256.
-
-    >>> ansi_colors(np.array([[[255, 0, 4], [10, 8, 9]]], np.uint8), true_color=False)
-    [['5;196', '5;232']]
-    """
-    if true_color:
-        return [[f"2;{r};{g};{b}" for r, g, b in row] for row in pixels.tolist()]
-    wanted = pixels.astype(np.int64)
-    sides = np.abs(wanted[..., None] - _COLOR_CUBE).argmin(-1)
-    grey = np.abs(wanted.mean(-1)[..., None] - _GRAYS).argmin(-1)
-    far = ((wanted - _COLOR_CUBE[sides]) ** 2).sum(-1)
-    grey_far = ((wanted - _GRAYS[grey][..., None]) ** 2).sum(-1)
-    numbers = np.where(grey_far < far, 232 + grey, 16 + sides @ [36, 6, 1])
-    return [[f"5;{number}" for number in row] for row in numbers.tolist()]
-
-
-def has_true_color() -> bool:
-    """Say whether the terminal tells that it has more than 256 colours."""
-    return os.environ.get("COLORTERM") in ("truecolor", "24bit")
+    """Return the weight of each cell in each pixel, by smoothstep: [cells * factor, cells]."""
+    positions = (np.arange(cells * factor) + 0.5) / factor - 0.5  # in cells; 0: center of the first
+    distance = np.abs(np.clip(positions, 0, cells - 1)[:, None] - np.arange(cells))
+    distance = np.clip(distance, 0, 1)
+    weights: NDArray[np.float64] = 1 - distance**2 * (3 - 2 * distance)
+    return weights

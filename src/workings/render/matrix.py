@@ -1,4 +1,4 @@
-"""The numbers of a matrix, ready to be set in columns: as many decimals each, points in line."""
+"""The cells of a matrix: formatted, aligned at the decimal point, truncated, drawn as text."""
 
 import re
 from collections.abc import Sequence
@@ -8,14 +8,17 @@ from typing import TypeVar
 from workings.plain_text import display_width, pad_left, pad_right, to_one_line, truncate_to_columns
 from workings.problems.notation import typeset
 from workings.problems.worked_problem import Cell, Panel
+from workings.render.terminal import AnsiStyler
 
+MAX_MATRIX_SIDE = 12  # rows or columns drawn as text; the middle of a larger matrix is left out
 _DECIMAL = re.compile(r"([+-]?\d+)(?:([.,])(\d*))?")
 _AROUND_POINT = re.compile(r"([−+]?\d*)([.,·]\d.*)?")
-_MAX_TYPED_DECIMALS = 6  # decimals of a number that somebody has written down
+_MAX_TYPED_DECIMALS = 6  # a given with more decimals is taken for a fraction
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d{1,6})?|[+-]?inf")
+_T = TypeVar("_T")
 
 MARK_SYMBOLS = {"wrong": "✗", "follows": "↳", "rounded": "≈", "blank": "?"}
-"""What stands beside a cell that was judged; one that is right needs no sign."""
+"""The symbol beside a checked cell; a right one has none."""
 
 MARK_MEANINGS = {
     "wrong": "wrong",
@@ -25,11 +28,11 @@ MARK_MEANINGS = {
 }
 
 VERDICT_SYMBOLS = {**MARK_SYMBOLS, "right": "✓"}
-"""What stands beside a verdict on a whole step, or on everything."""
+"""The symbol beside the verdict on a step or on a report."""
 
 
 def is_number(text: str) -> bool:
-    """Is it a number, or ±infinity, as problem files write them?
+    """Return True for a number or ±infinity as problem files write them.
 
     >>> is_number("7.9e-32"), is_number("0,5"), is_number("1/2")
     (True, True, False)
@@ -38,39 +41,38 @@ def is_number(text: str) -> bool:
 
 
 def format_cells(panel: Panel, decimals: int) -> list[list[str]]:
-    """Write every cell out, on one line, as a program would write it (`-inf`, `7.9e-32`).
+    """Return the text of every cell, as a program writes numbers (`-inf`, `7.9e-32`).
 
-    Numbers that somebody claimed stay as they were written. Numbers that were worked out, and
-    rounded to `decimals`, all get as many decimals as the longest of them; numbers that were given,
-    as many as the longest that is no fraction.
+    Claimed numbers stay as they were typed. Computed numbers, rounded to `decimals`, get as many
+    decimals as the longest of them; given numbers, as many as the longest that is no fraction.
     """
-    written = [[to_one_line(cell.text) for cell in row] for row in panel.cells]
+    texts = [[to_one_line(cell.text) for cell in row] for row in panel.cells]
     if panel.verdict or any(_is_claimed(cell) for row in panel.cells for cell in row):
-        return written
-    matches = [_DECIMAL.fullmatch(text) for row in written for text in row]
+        return texts
+    matches = [_DECIMAL.fullmatch(text) for row in texts for text in row]
     lengths = [len(m[3] or "") for m in matches if m]
-    places = max(lengths, default=0)
+    decimal_places = max(lengths, default=0)
     if panel.formula is not None:
-        places = min(places, decimals)
+        decimal_places = min(decimal_places, decimals)
     elif (
-        lengths and min(lengths) <= _MAX_TYPED_DECIMALS < places
-    ):  # given as a fraction, among plain numbers
-        places = max(length for length in lengths if length <= _MAX_TYPED_DECIMALS)
-    return [[_pad_decimals(text, places) for text in row] for row in written]
+        lengths and min(lengths) <= _MAX_TYPED_DECIMALS < decimal_places
+    ):  # fractions among the numbers
+        decimal_places = max(length for length in lengths if length <= _MAX_TYPED_DECIMALS)
+    return [[_pad_decimals(text, decimal_places) for text in row] for row in texts]
 
 
 def split_at_point(text: str) -> tuple[str, str] | None:
-    """Split a number where it should meet the others, before its decimal point; None: nowhere.
+    """Split a typeset number before its decimal point, for alignment; None: not a number.
 
-    >>> split_at_point("-3.25"), split_at_point("12"), split_at_point("1e-5"), split_at_point("-inf")
-    (('−3', '.25'), ('12', ''), ('1', '·10⁻⁵'), None)
+    >>> [split_at_point(text) for text in ("-3.25", "12", "1e-5", "-inf")]
+    [('−3', '.25'), ('12', ''), ('1', '·10⁻⁵'), None]
     """
     match = _AROUND_POINT.fullmatch(typeset(text))
     return (match[1], match[2] or "") if match else None
 
 
 def has_names(names: list[str]) -> bool:
-    """Do rows or columns have names, or are they only counted?
+    """Return True if rows or columns have names, False if they are only numbered.
 
     >>> has_names(["the", "cat"]), has_names(["1", "2"])
     (True, False)
@@ -79,13 +81,13 @@ def has_names(names: list[str]) -> bool:
 
 
 def max_abs_cell(panel: Panel) -> float:
-    """Find the largest finite size among the values: what full colour stands for."""
-    sizes = (abs(cell.value) for row in panel.cells for cell in row if cell.value is not None)
-    return max((size for size in sizes if size < float("inf")), default=0.0)
+    """Return the largest finite absolute value: the value of the full color."""
+    values = (abs(cell.value) for row in panel.cells for cell in row if cell.value is not None)
+    return max((value for value in values if value < float("inf")), default=0.0)
 
 
 def used_marks(panels: list[Panel]) -> list[str]:
-    """List the marks that occur, worst first: what a legend has to explain."""
+    """Return the marks that occur, worst first, for the legend."""
     used = {cell.mark for panel in panels for row in panel.cells for cell in row}
     return [mark for mark in MARK_SYMBOLS if mark in used]
 
@@ -102,7 +104,7 @@ def _pad_decimals(text: str, decimals: int) -> str:
 
 
 def visible_indices(count: int, focus: int | None, max_count: int) -> list[int | None]:
-    """Choose which of so many rows to show; None stands for those left out.
+    """Return the rows or columns to show, at most `max_count` and `focus`; None marks a gap.
 
     >>> visible_indices(4, None, max_count=5), visible_indices(9, 5, max_count=5)
     ([0, 1, 2, 3], [0, 1, None, 5, None, 7, 8])
@@ -110,23 +112,21 @@ def visible_indices(count: int, focus: int | None, max_count: int) -> list[int |
     if count <= max_count:
         return list(range(count))
     tail = (max_count - 1) // 2
-    shown = sorted(
+    visible = sorted(
         {*range(max_count - tail - 1), *range(count - tail, count), 0 if focus is None else focus}
     )
-    chosen: list[int | None] = []
-    for before, k in zip([-1, *shown], shown, strict=False):
-        chosen += [k] if k == before + 1 else [None, k]
-    return chosen
+    indices: list[int | None] = []
+    for previous, k in zip([-1, *visible], visible, strict=False):
+        indices += [k] if k == previous + 1 else [None, k]
+    return indices
 
 
 def truncate_matrix(panel: Panel, max_rows: int, max_columns: int) -> Panel:
-    """Leave out the middle of a matrix with more rows or columns than that, and put dots there."""
+    """Replace the middle of a matrix that is too large by dots; keep the first wrong cell."""
     row, column = panel.first_wrong or (None, None)
-    down, across = (
-        visible_indices(panel.shape[0], row, max_rows),
-        visible_indices(panel.shape[1], column, max_columns),
-    )
-    if None not in down and None not in across:
+    rows = visible_indices(panel.shape[0], row, max_rows)
+    columns = visible_indices(panel.shape[1], column, max_columns)
+    if None not in rows and None not in columns:
         return panel
 
     def cell(i: int | None, j: int | None) -> Cell:
@@ -136,49 +136,22 @@ def truncate_matrix(panel: Panel, max_rows: int, max_columns: int) -> Panel:
 
     return replace(
         panel,
-        cells=[[cell(i, j) for j in across] for i in down],
-        row_names=["⋮" if i is None else panel.row_names[i] for i in down],
-        column_names=["⋯" if j is None else panel.column_names[j] for j in across],
+        cells=[[cell(i, j) for j in columns] for i in rows],
+        row_names=["⋮" if i is None else panel.row_names[i] for i in rows],
+        column_names=["⋯" if j is None else panel.column_names[j] for j in columns],
         first_wrong=None
         if row is None or column is None
-        else (down.index(row), across.index(column)),
+        else (rows.index(row), columns.index(column)),
     )
-
-
-_T = TypeVar("_T")
-
-MAX_MATRIX_SIDE = 12  # rows or columns; of more, the middle is left out
-_ANSI = re.compile(r"\x1b\[[\d;]*m")
-_STYLES = {
-    "strong": "1", "dim": "2", "masked": "2", "blank": "2", "wrong": "31", "first": "1;7;31",
-    "follows": "33", "rounded": "36", "found right": "32",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class AnsiStyler:
-    """Writes in colour, or does not."""
-
-    color: bool = False
-
-    def __call__(self, text: str, style: str) -> str:
-        if not self.color or style not in _STYLES or not text.strip():
-            return text
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
-
-
-def visible_width(line: str) -> int:
-    """Count the columns of a line that a pen wrote."""
-    return display_width(_ANSI.sub("", line))
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of characters: its head, and its cells, each as wide as the column."""
+    """A column of text cells, all of one width, and its header."""
 
-    index: int | None
+    index: int | None  # in the matrix; None: the dots of columns left out
     header: str
-    cells: list[str]  # plain
+    cells: list[str]  # without ANSI codes
     styles: list[str]
 
     @property
@@ -187,35 +160,36 @@ class _Column:
 
 
 def draw_matrix(panel: Panel, columns: int, styler: AnsiStyler, decimals: int) -> list[str]:
-    """Draw a matrix in at most so many columns of the terminal, if it can be done at all."""
-    first = panel.first_wrong or (None, None)
-    rows = visible_indices(panel.shape[0], first[0], MAX_MATRIX_SIDE)
-    chosen = visible_indices(panel.shape[1], first[1], MAX_MATRIX_SIDE)
-    elided = None in rows or None in chosen
-    names = _headers(panel.row_names, rows, elided or has_names(panel.row_names))
+    """Return the lines of a matrix, at most `columns` wide; too many columns are drawn in parts."""
+    first_row, first_column = panel.first_wrong or (None, None)
+    rows = visible_indices(panel.shape[0], first_row, MAX_MATRIX_SIDE)
+    visible = visible_indices(panel.shape[1], first_column, MAX_MATRIX_SIDE)
+    has_gaps = None in rows or None in visible
+    names = _headers(panel.row_names, rows, has_gaps or has_names(panel.row_names))
     names = [truncate_to_columns(name, max(8, columns // 4), tail=2) for name in names]
     margin = max(map(display_width, names)) + (1 if any(names) else 0)
-    heads = _headers(panel.column_names, chosen, elided or has_names(panel.column_names))
-    cells = [_select(row, chosen) for row in _select(panel.cells, rows)]
-    room = max(columns - margin - 4, 4)
+    headers = _headers(panel.column_names, visible, has_gaps or has_names(panel.column_names))
+    cells = [_select(row, visible) for row in _select(panel.cells, rows)]
+    width = max(columns - margin - 4, 4)
     numbers = [
-        align_decimal_points(column, room - 2)
+        align_decimal_points(column, width - 2)
         for column in zip(*format_cells(replace(panel, cells=cells), decimals), strict=True)
     ]
-    written = [
+    formatted = [
         _ellipsis_column(rows)
         if j is None
-        else _format_column(panel, j, head, rows, numbers.pop(0))
-        for j, head in zip(chosen, heads, strict=True)
+        else _format_column(panel, j, header, rows, numbers.pop(0))
+        for j, header in zip(visible, headers, strict=True)
     ]
-    for longest, gap in ((24, 2), (12, 2), (12, 1), (8, 1), (6, 1)):
-        clipped = [_fit_column(column, longest) for column in written]
-        if _total_width(clipped, gap) <= room:
-            return _draw_block(names, clipped, gap, styler, margin)
+    for max_header, gap in ((24, 2), (12, 2), (12, 1), (8, 1), (6, 1)):
+        fitted = [_fit_column(column, max_header) for column in formatted]
+        if _total_width(fitted, gap) <= width:
+            return _draw_block(names, fitted, gap, styler, margin)
     lines: list[str] = []
-    for part in _split_evenly(clipped, room):
-        shown = [column.index + 1 for column in part if column.index is not None]
-        label = f"columns {shown[0]} to {shown[-1]}:" if len(shown) > 1 else f"column {shown[0]}:"
+    for part in _split_evenly(fitted, width):
+        indices = [column.index + 1 for column in part if column.index is not None]
+        first, last = indices[0], indices[-1]
+        label = f"column {first}:" if first == last else f"columns {first} to {last}:"
         lines += [styler(label, "dim"), *_draw_block(names, part, 1, styler, margin)]
     return lines
 
@@ -233,24 +207,24 @@ def _ellipsis_column(rows: list[int | None]) -> _Column:
 def _format_column(
     panel: Panel, index: int, header: str, rows: list[int | None], numbers: list[str]
 ) -> _Column:
-    """Write one column: the sign for the first wrong one, the number, the sign of its mark."""
+    """Format one column: a pointer at the first wrong cell, the number, the symbol of its mark."""
     marks = [row[index].mark for row in _select(panel.cells, rows)]
-    pointed = panel.first_wrong is not None and panel.first_wrong[1] == index
-    signed = any(mark in MARK_SYMBOLS and mark != "blank" for mark in marks)
+    has_pointer = panel.first_wrong is not None and panel.first_wrong[1] == index
+    has_symbols = any(mark in MARK_SYMBOLS and mark != "blank" for mark in marks)
     cells, styles = [], []
     for i in rows:
         if i is None:
-            cells.append(" " * pointed + pad_left("⋮", display_width(numbers[0])) + " " * signed)
+            dots = pad_left("⋮", display_width(numbers[0]))
+            cells.append(" " * has_pointer + dots + " " * has_symbols)
             styles.append("dim")
             continue
         number, mark = numbers.pop(0), marks.pop(0)
-        sign = MARK_SYMBOLS[mark] if mark in MARK_SYMBOLS and mark != "blank" else " "
+        symbol = MARK_SYMBOLS[mark] if mark in MARK_SYMBOLS and mark != "blank" else " "
         if panel.first_wrong == (i, index):  # the pointer stands right before the number
-            bare = number.lstrip()
-            cells.append(pad_left("▸" + bare, 1 + display_width(number)) + sign)
+            cells.append(pad_left("▸" + number.lstrip(), 1 + display_width(number)) + symbol)
             styles.append("first")
         else:
-            cells.append(" " * pointed + number + sign * signed)
+            cells.append(" " * has_pointer + number + symbol * has_symbols)
             styles.append(mark)
     return _Column(index, header, cells, styles)
 
@@ -260,24 +234,24 @@ def _select(items: list[_T], indices: list[int | None]) -> list[_T]:
 
 
 def align_decimal_points(numbers: Sequence[str], max_width: int) -> list[str]:
-    """Bring numbers to one width, their points in line; what has no point stands at the right."""
+    """Pad numbers to one width with their decimal points aligned; other texts align right."""
     parts = [split_at_point(text) for text in numbers]
     before = max((display_width(part[0]) for part in parts if part), default=0)
     after = max((display_width(part[1]) for part in parts if part), default=0)
-    whole = [
+    aligned = [
         typeset(text) if part is None else pad_left(part[0], before) + pad_right(part[1], after)
         for text, part in zip(numbers, parts, strict=True)
     ]
-    whole = [truncate_to_columns(number, max_width) for number in whole]
-    return [pad_left(number, max(map(display_width, whole))) for number in whole]
+    aligned = [truncate_to_columns(number, max_width) for number in aligned]
+    return [pad_left(number, max(map(display_width, aligned))) for number in aligned]
 
 
-def _fit_column(column: _Column, max_width: int) -> _Column:
-    """Bring a column and its head to one width."""
-    head = truncate_to_columns(column.header, max(max_width, column.width), tail=2)
-    wide = max(column.width, display_width(head))
-    cells = [pad_left(cell, wide) for cell in column.cells]
-    return _Column(column.index, pad_left(head, wide), cells, column.styles)
+def _fit_column(column: _Column, max_header: int) -> _Column:
+    """Pad a column and its header, truncated if need be, to one width."""
+    header = truncate_to_columns(column.header, max(max_header, column.width), tail=2)
+    width = max(column.width, display_width(header))
+    cells = [pad_left(cell, width) for cell in column.cells]
+    return _Column(column.index, pad_left(header, width), cells, column.styles)
 
 
 def _total_width(columns: list[_Column], gap: int) -> int:
@@ -285,7 +259,7 @@ def _total_width(columns: list[_Column], gap: int) -> int:
 
 
 def _split_columns(columns: list[_Column], max_width: int) -> list[list[_Column]]:
-    """Split a matrix that is too wide into parts that are not."""
+    """Split columns greedily into parts of at most `max_width`."""
     parts: list[list[_Column]] = [[]]
     for column in columns:
         if parts[-1] and _total_width([*parts[-1], column], 1) > max_width:
@@ -296,7 +270,7 @@ def _split_columns(columns: list[_Column], max_width: int) -> list[list[_Column]
 
 
 def _split_evenly(columns: list[_Column], max_width: int) -> list[list[_Column]]:
-    """Split into as few parts as there is room for, of about one width."""
+    """Split columns into as few parts as possible, of about one width."""
     parts = _split_columns(columns, max_width)
     while max_width > 1 and len(
         narrower := _split_columns(columns, max_width := max_width - 1)
@@ -311,8 +285,8 @@ def _draw_block(
     lines = []
     space = " " * gap
     if any(column.header.strip() for column in columns):
-        heads = space.join(column.header for column in columns)
-        lines.append(" " * (margin + 2) + styler(heads, "dim"))
+        headers = space.join(column.header for column in columns)
+        lines.append(" " * (margin + 2) + styler(headers, "dim"))
     last = len(names) - 1
     for i, name in enumerate(names):
         opening, closing = _brackets(i, last)
@@ -325,9 +299,9 @@ def _draw_block(
 
 
 def _style_cell(cell: str, style: str, styler: AnsiStyler) -> str:
-    """Colour a cell, not the spaces before it."""
-    inside = cell.lstrip()
-    return " " * (len(cell) - len(inside)) + styler(inside, style)
+    """Style a cell, but not the spaces before it."""
+    content = cell.lstrip()
+    return " " * (len(cell) - len(content)) + styler(content, style)
 
 
 def _brackets(row: int, last: int) -> tuple[str, str]:

@@ -1,206 +1,146 @@
-"""The cells of a model that track properties of a text, for the terminal."""
+"""The neurons that track properties of a text: a table, and excerpts colored by activation."""
 
-import shutil
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
+from workings.data.tokenizers.base import Span
+from workings.interpret.results import NeuronScore, NeuronSearch, PropertyNeurons
 from workings.plain_text import display_width, escape_control, to_one_line, wrap_to_columns
 from workings.render.colored_text import (
-    Span,
+    COLORED_TEXT_CSS,
     colored_html,
     colored_lines,
-    colored_text_css,
     format_value,
 )
 from workings.render.colors import color_scale
-from workings.render.matrix import AnsiStyler
 from workings.render.page import escape_html, html_fragment, html_page
-from workings.render.tables import html_table, text_table
+from workings.render.tables import TABLE_CSS, html_table, text_table
+from workings.render.terminal import BARS, AnsiStyler, output_columns
 
 NEURON_HEADER = (
     "property",
     "cell",
-    "there it",
-    "measure",
+    "direction",
+    "metric",
     "score",
-    "when chosen",
-    "by chance",
+    "selection score",
+    "chance level",
     "p",
 )
-_MIN_WIDTH = 24
-_MAX_EXCERPT = 500  # characters of an excerpt
-_BARS = "▁▂▃▄▅▆▇█"
+_MAX_EXCERPT = 500  # characters
+_TITLE = "Cells that track the text"
 
-
-class ToldCell(Protocol):
-    """A cell and how well it tracks the property."""
-
-    @property
-    def neuron(self) -> str: ...
-    @property
-    def is_inverted(self) -> bool: ...
-    @property
-    def selection_score(self) -> float: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def p_value(self) -> float: ...
-    @property
-    def activations(self) -> Sequence[float]: ...
-    @property
-    def midpoint(self) -> float: ...
-    @property
-    def spread(self) -> float: ...
-
-
-class ToldExcerpt(Protocol):
-    """A piece of the text that the cells were scored on."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def spans(self) -> Sequence[Span]: ...
-    @property
-    def marked_tokens(self) -> Sequence[int]: ...
-
-
-class ToldProperty(Protocol):
-    """A property and its best cells."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def prevalence(self) -> float | None: ...
-    @property
-    def chance_level(self) -> float: ...
-    @property
-    def neurons(self) -> Sequence[ToldCell]: ...
-    @property
-    def excerpt(self) -> ToldExcerpt: ...
-
-
-class Told(Protocol):
-    """What was asked about the cells of a model, and what was found."""
-
-    @property
-    def num_neurons(self) -> int: ...
-    @property
-    def num_selection_tokens(self) -> int: ...
-    @property
-    def num_scoring_tokens(self) -> int: ...
-    @property
-    def num_shifts(self) -> int: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def properties(self) -> Sequence[ToldProperty]: ...
-    @property
-    def constant_properties(self) -> Sequence[str]: ...
+_CSS = (
+    COLORED_TEXT_CSS
+    + TABLE_CSS
+    + """
+.workings .explanation { color: var(--soft); max-width: 46rem; margin: 0 0 .7rem; }
+.workings table.plain { margin: 1rem 0; }
+.workings .colored { font: .92rem/1.65 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas,
+  monospace; tab-size: 4; max-width: 56rem; }
+.workings .property .colored span { border-radius: 0; }
+.workings .property h3 { margin: .2rem 0 .4rem; }
+.workings .property .legend { margin: .5rem 0 1.2rem; }
+.workings summary { cursor: pointer; color: var(--soft); margin-bottom: .8rem; }
+"""
+)
 
 
 def render_text(
-    search: Told, *, width: int | None = None, color: bool = False, theme: str = "dark"
+    search: NeuronSearch, *, width: int | None = None, color: bool = False, theme: str = "dark"
 ) -> str:
-    """Write the table, and a piece of text for each property as its best cell sees it."""
-    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    columns, pen = max(columns, _MIN_WIDTH), AnsiStyler(color)
+    """Return the table, and per property an excerpt with the activations of its best neuron."""
+    columns, styler = output_columns(width), AnsiStyler(color)
     blocks = [wrap_to_columns(search_summary(search), columns)]
     if search.properties:
         blocks.append(text_table(NEURON_HEADER, neuron_rows(search), text_columns=4).splitlines())
-    for tracked in search.properties:
-        best, shown = tracked.neurons[0], tracked.excerpt
-        kept = sum(end <= _excerpt_end(shown.text) for _, end in shown.spans)
-        spans, values = shown.spans[:kept], best.activations[:kept]
-        piece = shown.text[: spans[-1][1]] if spans else ""
-        name = property_title(tracked)
-        first, *rest = wrap_to_columns(
-            f"{name}: {to_one_line(best.neuron)}, {format_score(tracked, best)}", columns
-        )
-        lines = [pen(first[: len(name)], "strong") + first[len(name) :], *rest]
-        if color:
-            lines += colored_lines(
-                piece,
-                spans,
-                values,
-                width=columns,
-                theme=theme,
-                marked=[k for k in shown.marked_tokens if k < kept],
-                midpoint=best.midpoint,
-                spread=best.spread,
-            )
-        else:
-            lines += bar_lines(piece, spans, values, best.midpoint, best.spread, columns)
-        blocks.append(lines)
-    blocks.append(
-        [
-            pen(line, "dim")
-            for note in column_notes(search)
-            for line in wrap_to_columns(note, columns)
-        ]
-    )
+    for neurons in search.properties:
+        name, best = property_title(neurons), neurons.neurons[0]
+        title = f"{name}: {to_one_line(best.neuron)}, {format_score(neurons, best)}"
+        first, *rest = wrap_to_columns(title, columns)
+        heading = [styler(first[: len(name)], "strong") + first[len(name) :], *rest]
+        blocks.append(heading + _excerpt_lines(neurons, columns, theme if color else None))
+    notes = [line for note in column_notes(search) for line in wrap_to_columns(note, columns)]
+    blocks.append([styler(line, "dim") for line in notes])
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
+def _excerpt_lines(neurons: PropertyNeurons, columns: int, theme: str | None) -> list[str]:
+    """Return the excerpt in the colors of a theme; None: with a bar below each character."""
+    best, excerpt = neurons.neurons[0], neurons.excerpt
+    count = sum(end <= _excerpt_end(excerpt.text) for _, end in excerpt.spans)
+    spans, values = excerpt.spans[:count], best.activations[:count]
+    text = excerpt.text[: spans[-1][1]] if spans else ""
+    if theme is None:
+        return bar_lines(text, spans, values, best.midpoint, best.spread, columns)
+    return colored_lines(
+        text,
+        spans,
+        values,
+        width=columns,
+        theme=theme,
+        marked=[k for k in excerpt.marked_tokens if k < count],
+        midpoint=best.midpoint,
+        spread=best.spread,
+    )
+
+
 def _excerpt_end(text: str) -> int:
-    """Where to end an excerpt: at the end of a line, if there is one in its later half."""
+    """Return where to end an excerpt: after a line, if one ends in its second half."""
     end = text.rfind("\n", _MAX_EXCERPT // 2, _MAX_EXCERPT)
     return _MAX_EXCERPT if end < 0 or len(text) <= _MAX_EXCERPT else end
 
 
-def search_summary(search: Told) -> str:
-    """Say what was done."""
+def search_summary(search: NeuronSearch) -> str:
+    """Return how many cells were compared, and on how much text."""
     return (
-        f"{search.num_neurons:,} cells, chosen on {search.num_selection_tokens:,} {search.unit} and scored on "
-        f"{search.num_scoring_tokens:,} others"
+        f"{search.num_neurons:,} cells, selected on {search.num_selection_tokens:,} {search.unit}"
+        f" and scored on {search.num_scoring_tokens:,} others"
     )
 
 
-def column_notes(search: Told) -> list[str]:
-    """Say what the columns are, and what is missing."""
-    found = [
-        f"by chance: what the best of all {search.num_neurons:,} cells stays below on 95 of 100 texts "
-        f"that the property is shifted round; p: how often it does as well, of {search.num_shifts} shifts"
+def column_notes(search: NeuronSearch) -> list[str]:
+    """Return what the columns of the table mean, and which properties are missing."""
+    notes = [
+        f"chance level: the 95th percentile of the best score among all {search.num_neurons:,} "
+        f"cells when the property is shifted along the text; p: the fraction of "
+        f"{search.num_shifts} shifts with a best score at least as high"
     ]
     if search.unit == "tokens":
-        found.append("a token has the property of its last character")
+        notes.append("a token has the property of its last character")
     if search.constant_properties:
         names = ", ".join(to_one_line(name) for name in search.constant_properties)
-        found.append(f"the same all over the text, or half of it, and left out: {names}")
-    return found
+        notes.append(f"constant in the text, or in one half of it, and left out: {names}")
+    return notes
 
 
-def neuron_rows(search: Told) -> list[tuple[str, ...]]:
-    """The table's rows: a property's name beside its best cell only."""
+def neuron_rows(search: NeuronSearch) -> list[tuple[str, ...]]:
+    """Return the rows of the table; the name of a property stands only beside its best neuron."""
     return [
         (
-            to_one_line(tracked.name) if k == 0 else "",
-            to_one_line(cell.neuron),
-            "falls" if cell.is_inverted else "rises",
-            tracked.metric,
-            f"{cell.score:.3f}",
-            f"{cell.selection_score:.3f}",
-            f"{tracked.chance_level:.3f}",
-            f"{cell.p_value:.3f}",
+            to_one_line(neurons.name) if k == 0 else "",
+            to_one_line(neuron.neuron),
+            "falls" if neuron.is_inverted else "rises",
+            neurons.metric,
+            f"{neuron.score:.3f}",
+            f"{neuron.selection_score:.3f}",
+            f"{neurons.chance_level:.3f}",
+            f"{neuron.p_value:.3f}",
         )
-        for tracked in search.properties
-        for k, cell in enumerate(tracked.neurons)
+        for neurons in search.properties
+        for k, neuron in enumerate(neurons.neurons)
     ]
 
 
-def property_title(property_neurons: ToldProperty) -> str:
-    """Name a property in words."""
-    what = to_one_line(property_neurons.description)
-    return what[:1].upper() + what[1:]
+def property_title(neurons: PropertyNeurons) -> str:
+    """Return the description of a property, capitalized."""
+    description = to_one_line(neurons.description)
+    return description[:1].upper() + description[1:]
 
 
-def format_score(property_neurons: ToldProperty, neuron: ToldCell) -> str:
-    """Write a score with what it is of."""
+def format_score(neurons: PropertyNeurons, neuron: NeuronScore) -> str:
+    """Return a score with its metric, and whether the activation falls with the property."""
     falls = " (it falls there)" if neuron.is_inverted else ""
-    return f"{property_neurons.metric} {neuron.score:.3f}{falls}"
+    return f"{neurons.metric} {neuron.score:.3f}{falls}"
 
 
 def bar_lines(
@@ -211,112 +151,97 @@ def bar_lines(
     spread: float,
     columns: int,
 ) -> list[str]:
-    """Write a text with a bar below each character, as high as its value.
+    """Return a text with a bar below each character, as high as its value.
 
     >>> bar_lines("ab c", [(0, 1), (1, 2), (3, 4)], [-1.0, 0.0, 1.0], 0.0, 1.0, 80)
     ['ab c', '▁▅ █']
     """
     lines: list[str] = []
-    above, below = "", ""
-    for shown, bar in _bar_characters(text, spans, values, midpoint, spread):
-        if shown == "\n" or display_width(above) + display_width(shown) > columns:
-            lines += [above.rstrip(), below.rstrip()] if above.strip() else [""]
-            above, below = "", ""
-        if shown != "\n":
-            above, below = above + shown, below + bar * display_width(shown)
-    return [*lines, above.rstrip(), below.rstrip()] if above.strip() else lines
+    text_line, bar_line = "", ""
+    for character, bar in _bar_characters(text, spans, values, midpoint, spread):
+        if character == "\n" or display_width(text_line) + display_width(character) > columns:
+            lines += [text_line.rstrip(), bar_line.rstrip()] if text_line.strip() else [""]
+            text_line, bar_line = "", ""
+        if character != "\n":
+            text_line, bar_line = text_line + character, bar_line + bar * display_width(character)
+    return [*lines, text_line.rstrip(), bar_line.rstrip()] if text_line.strip() else lines
 
 
 def _bar_characters(
     text: str, spans: Sequence[Span], values: Sequence[float], midpoint: float, spread: float
 ) -> Iterator[tuple[str, str]]:
-    """Each character as it is shown, with its bar."""
+    """Yield each character, made printable, with its bar."""
     bars = [" "] * len(text)
     for (start, end), value in zip(spans, values, strict=True):
-        share = (value - midpoint) / spread / 2 + 0.5 if spread else 0.5
-        level = min(max(int(share * len(_BARS)), 0), len(_BARS) - 1)
-        bars[start:end] = _BARS[level] * (end - start)
+        fraction = (value - midpoint) / spread / 2 + 0.5 if spread else 0.5
+        level = min(max(int(fraction * len(BARS)), 0), len(BARS) - 1)
+        bars[start:end] = BARS[level] * (end - start)
     for character, bar in zip(text, bars, strict=True):
         yield escape_control(character).replace("\t", "    "), bar
 
 
-_CSS = """
-.workings .what { color: var(--soft); max-width: 46rem; margin: 0 0 .7rem; }
-.workings table.plain { font-size: .92rem; margin: 1rem 0; }
-.workings table.plain th { text-align: right; padding: .15rem .7rem; max-width: none;
-  border-bottom: 1px solid var(--line); }
-.workings table.plain td { padding: .15rem .7rem; }
-.workings table.plain .word { text-align: left; }
-.workings .coloured { font: .92rem/1.65 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas,
-  monospace; tab-size: 4; max-width: 56rem; }
-.workings .tracked .coloured span { border-radius: 0; }
-.workings .tracked h3 { margin: .2rem 0 .4rem; }
-.workings .tracked .legend { margin: .5rem 0 1.2rem; }
-.workings summary { cursor: pointer; color: var(--soft); margin-bottom: .8rem; }
-"""
+def render_page(search: NeuronSearch) -> str:
+    """Return a page with the table and the excerpts of all neurons."""
+    return html_page(_TITLE, _body(search), style=_CSS)
 
 
-def render_page(search: Told) -> str:
-    """Write a whole page."""
-    return html_page(
-        "Cells that track the text", _page_body(search), style=colored_text_css() + _CSS
+def render_fragment(search: NeuronSearch) -> str:
+    """Return the same as a fragment of a page, for a notebook."""
+    return html_fragment(_body(search), style=_CSS)
+
+
+def _body(search: NeuronSearch) -> str:
+    notes = "".join(
+        f'<p class="explanation">{escape_html(_to_sentence(note))}</p>\n'
+        for note in column_notes(search)
     )
-
-
-def render_fragment(search: Told) -> str:
-    """Write a piece to stand in somebody else's page, a notebook say."""
-    return html_fragment(_page_body(search), style=colored_text_css() + _CSS)
-
-
-def _page_body(search: Told) -> str:
-    said = "".join(
-        f'<p class="what">{escape_html(_to_sentence(note))}</p>\n' for note in column_notes(search)
-    )
-    table = (
-        html_table(NEURON_HEADER, neuron_rows(search), text_columns=4) if search.properties else ""
-    )
-    parts = ["<h1>Cells that track the text</h1>", f"<p>{escape_html(search_summary(search))}.</p>"]
-    parts.append(f'<div class="scroll">{table}</div>\n{said}')
-    parts += [_property_section(tracked) for tracked in search.properties]
+    table = ""
+    if search.properties:
+        table = html_table(NEURON_HEADER, neuron_rows(search), text_columns=4)
+    parts = [
+        f"<h1>{_TITLE}</h1>",
+        f"<p>{escape_html(search_summary(search))}.</p>",
+        f'<div class="scroll">{table}</div>\n{notes}',
+        *(_property_section(neurons) for neurons in search.properties),
+    ]
     return "\n".join(parts)
 
 
-def _property_section(property_neurons: ToldProperty) -> str:
-    """Write a property's excerpt as each of its cells sees it, the best one's in the open."""
-    best, *others = (_neuron_html(property_neurons, cell) for cell in property_neurons.neurons)
+def _property_section(neurons: PropertyNeurons) -> str:
+    """Return the excerpt of a property, colored by each of its neurons; the best one unfolded."""
+    best, *others = (_neuron_html(neurons, neuron) for neuron in neurons.neurons)
     more = ""
     if others:
         more = f"<details>\n<summary>The next best</summary>\n{''.join(others)}</details>\n"
-    return f"""<section class="tracked">
-<h2 dir="auto">{escape_html(property_title(property_neurons))}</h2>
+    return f"""<section class="property">
+<h2 dir="auto">{escape_html(property_title(neurons))}</h2>
 {best}{more}</section>"""
 
 
-def _neuron_html(property_neurons: ToldProperty, neuron: ToldCell) -> str:
-    shown = property_neurons.excerpt
+def _neuron_html(neurons: PropertyNeurons, neuron: NeuronScore) -> str:
+    excerpt = neurons.excerpt
     text = colored_html(
-        shown.text,
-        shown.spans,
+        excerpt.text,
+        excerpt.spans,
         neuron.activations,
-        marked=shown.marked_tokens,
+        marked=excerpt.marked_tokens,
         midpoint=neuron.midpoint,
         spread=neuron.spread,
     )
-    name = f"<b>{escape_html(neuron.neuron)}</b>, {escape_html(format_score(property_neurons, neuron))}"
-    return f"<h3>{name}</h3>\n{text}\n{_value_legend(property_neurons, neuron)}\n"
+    score = escape_html(format_score(neurons, neuron))
+    title = f"<b>{escape_html(neuron.neuron)}</b>, {score}"
+    return f"<h3>{title}</h3>\n{text}\n{_value_legend(neurons, neuron)}\n"
 
 
-def _value_legend(property_neurons: ToldProperty, neuron: ToldCell) -> str:
-    bar = "".join(f'<i class="{name}"></i>' for name in color_scale("light"))
-    low, high = (
-        format_value(neuron.midpoint + way * neuron.spread, abs(neuron.midpoint) + neuron.spread)
-        for way in (-1, 1)
-    )
-    parts = [f'<span>{low}<span class="bar" aria-hidden="true">{bar}</span>{high}</span>']
-    if property_neurons.prevalence is not None:
-        share = f"{100 * property_neurons.prevalence:.1f} % of the text"
-        what = f"{escape_html(property_neurons.description)}, {share}"
-        parts.append(f'<span><span class="unknown">underlined</span>: {what}</span>')
+def _value_legend(neurons: PropertyNeurons, neuron: NeuronScore) -> str:
+    samples = "".join(f'<i class="{name}"></i>' for name in color_scale("light"))
+    largest = abs(neuron.midpoint) + neuron.spread
+    low, high = (format_value(neuron.midpoint + sign * neuron.spread, largest) for sign in (-1, 1))
+    parts = [f'<span>{low}<span class="bar" aria-hidden="true">{samples}</span>{high}</span>']
+    if neurons.prevalence is not None:
+        share = f"{100 * neurons.prevalence:.1f} % of the text"
+        meaning = f"{escape_html(neurons.description)}, {share}"
+        parts.append(f'<span><span class="unknown">underlined</span>: {meaning}</span>')
     return f'<p class="legend">{"".join(parts)}</p>'
 
 

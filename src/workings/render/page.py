@@ -1,4 +1,7 @@
-"""The style of the HTML view. Every rule stands below `.workings`, so that none leaks out."""
+"""HTML pages and fragments: their frame, their CSS and escaping.
+
+Every rule starts with `.workings`, so that a fragment does not restyle the page around it.
+"""
 
 import base64
 import hashlib
@@ -56,7 +59,7 @@ _BASE_CSS = """
 .workings .sample { display: inline-block; min-width: 2.1em; padding: 0 .3em; margin-right: .35em;
   text-align: center; color: var(--ink); }
 
-.workings .shelf { display: flex; flex-wrap: wrap; gap: 1.9rem 3rem; align-items: flex-start;
+.workings .panels { display: flex; flex-wrap: wrap; gap: 1.9rem 3rem; align-items: flex-start;
   list-style: none; margin: 0; padding: 0; }
 .workings .panel { position: relative; max-width: 100%; min-width: 0; margin: 0; padding: 0; }
 .workings .panel h3 { display: flex; gap: .6rem; align-items: baseline; }
@@ -125,7 +128,7 @@ _BASE_CSS = """
 
 @media (max-width: 36rem) {
   .workings h1 { font-size: 1.35rem; }
-  .workings .shelf { gap: 1.5rem 1.6rem; }
+  .workings .panels { gap: 1.5rem 1.6rem; }
   .workings .finding { padding: .7rem .8rem; }
   .workings .finding dl { grid-template-columns: minmax(0, 1fr); gap: 0; }
   .workings .finding dd { margin-bottom: .35rem; }
@@ -138,7 +141,7 @@ _BASE_CSS = """
   .workings .v, .workings .bar i, .workings .sample, .workings tbody td, .workings .masked span {
     print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .workings .note, .workings .hint { display: none !important; }
-  .workings .shelf { display: block; orphans: 1; widows: 1; }
+  .workings .panels { display: block; orphans: 1; widows: 1; }
   .workings .panel { display: inline-block; vertical-align: top; margin: 0 2.2rem 1.5rem 0; }
   .workings .panel, .workings .finding, .workings tr, .workings .legend { break-inside: avoid; }
   .workings h2, .workings h3, .workings caption { break-after: avoid; }
@@ -173,9 +176,9 @@ _DARK_CSS = """
 
 
 def base_css() -> str:
-    """Write the rules for everything below `.workings`."""
+    """Return the rules for everything below `.workings`."""
     light, dark = (
-        "\n".join(f".workings .{name} {{ background-color: {colour}; }}" for name, colour in steps)
+        "\n".join(f".workings .{name} {{ background-color: {color}; }}" for name, color in steps)
         for steps in (color_scale("light").items(), color_scale("dark").items())
     )
     rules = _BASE_CSS.replace("@light@", INK["light"])
@@ -183,7 +186,7 @@ def base_css() -> str:
 
 
 def page_css() -> str:
-    """Write the rules for a page that holds nothing else."""
+    """Return the rules for a page of its own."""
     return base_css() + _PAGE_CSS
 
 
@@ -191,7 +194,7 @@ _STYLE_ELEMENT = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 
 def html_page(title: str, body: str, *, style: str = "", script: str = "") -> str:
-    """Put a body, all of its texts escaped already, into a page of the house's style."""
+    """Return a page around a body of escaped HTML, with a policy that allows only its own code."""
     rules = page_css() + style
     styles = " ".join(
         dict.fromkeys(f"'{_csp_hash(s)}'" for s in (rules, *_STYLE_ELEMENT.findall(body)))
@@ -199,7 +202,7 @@ def html_page(title: str, body: str, *, style: str = "", script: str = "") -> st
     scripts = f"; script-src '{_csp_hash(script)}'" if script else ""
     images = "; img-src data:" if 'href="data:image/png;' in body else ""
     policy = f"default-src 'none'; style-src {styles}{scripts}{images}"
-    running = f"<script>{script}</script>\n" if script else ""
+    script_element = f"<script>{script}</script>\n" if script else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -214,18 +217,18 @@ def html_page(title: str, body: str, *, style: str = "", script: str = "") -> st
 <main class="workings">
 {body}
 </main>
-{running}</body>
+{script_element}</body>
 </html>
 """
 
 
 def html_fragment(body: str, *, style: str = "") -> str:
-    """Put a body into a piece to stand in somebody else's page, a notebook say."""
+    """Return a body of escaped HTML with its style, to be inserted into another page."""
     return f'<style>{base_css()}{style}</style>\n<div class="workings">\n{body}\n</div>\n'
 
 
 def escape_html(text: str) -> str:
-    """Make anybody's text harmless, between tags and inside quotes.
+    """Escape text for HTML, between tags and inside quotes, and put it on one line.
 
     >>> escape_html('<b> "R & D"')
     '&lt;b&gt; &quot;R &amp; D&quot;'

@@ -1,4 +1,4 @@
-"""Marks as PNG, in the light theme: drawn larger than asked for and reduced, which smooths them."""
+"""Shapes as PNG, in the light theme: drawn on a larger canvas and reduced, for smooth edges."""
 
 import io
 import math
@@ -27,32 +27,32 @@ _FONTS = {
     False: ("DejaVuSans.ttf", "LiberationSans-Regular.ttf", "Arial.ttf", "Helvetica.ttc"),
     True: ("DejaVuSans-Bold.ttf", "LiberationSans-Bold.ttf", "Arial Bold.ttf", "arialbd.ttf"),
 }
-_MAX_OVERSAMPLING = 4  # times larger
-_MAX_PIXELS = 40_000_000  # pixels to draw on
+_MAX_OVERSAMPLING = 4
+_MAX_PIXELS = 40_000_000  # of the canvas
 
 
 def draw_png(shapes: Sequence[Shape], width: float, height: float, scale: float) -> bytes:
-    """Draw the marks on paper, so many pixels of the file to a pixel of the picture."""
+    """Return shapes as PNG, `scale` pixels of the file per pixel of the picture."""
     size = round(width * scale), round(height * scale)
-    fine = _MAX_OVERSAMPLING
-    while fine > 1 and size[0] * size[1] * fine**2 > _MAX_PIXELS:
-        fine -= 1
-    sheet = _Canvas((size[0] * fine, size[1] * fine), scale * fine)
-    for mark in shapes:
-        sheet.draw(mark)
+    oversampling = _MAX_OVERSAMPLING
+    while oversampling > 1 and size[0] * size[1] * oversampling**2 > _MAX_PIXELS:
+        oversampling -= 1
+    canvas = _Canvas((size[0] * oversampling, size[1] * oversampling), scale * oversampling)
+    for shape in shapes:
+        canvas.draw(shape)
     file = io.BytesIO()
-    sheet.image.reduce(fine).save(file, "PNG", optimize=True)
+    canvas.image.reduce(oversampling).save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
 class _Canvas:
-    """Paper to draw on, so many times as large as the picture."""
+    """An image to draw on, `scale` times as large as the picture."""
 
     def __init__(self, size: tuple[int, int], scale: float) -> None:
         self.image = Image.new("RGB", size, _LIGHT["paper"])
-        self.image_draw = ImageDraw.Draw(self.image, "RGBA")  # on RGB: what is drawn is blended
+        self.image_draw = ImageDraw.Draw(self.image, "RGBA")  # RGBA: blends transparent colors
         self.scale = scale
-        # Each is called with marks of its own type only.
+        # Each is called with shapes of its own type only.
         self.draw_methods: dict[type, Callable[..., None]] = {
             Polyline: self.draw_line,
             Rectangle: self.draw_rectangle,
@@ -68,12 +68,12 @@ class _Canvas:
 
     def draw_line(self, shape: Polyline) -> None:
         width = max(1, round(shape.width * self.scale))
-        for piece in split_into_dashes(shape.points) if shape.dashed else [shape.points]:
-            self.image_draw.line(self.to_pixels(piece), _rgba(shape.color), width, joint="curve")
+        for points in split_into_dashes(shape.points) if shape.dashed else [shape.points]:
+            self.image_draw.line(self.to_pixels(points), _rgba(shape.color), width, joint="curve")
 
     def draw_rectangle(self, shape: Rectangle) -> None:
         left, top, right, bottom = self.pixel_box(shape)
-        if left < right and top < bottom:  # the last row and column are drawn, too
+        if left < right and top < bottom:  # Pillow includes the last row and column
             box = [left, top, right - 1, bottom - 1]
             self.image_draw.rectangle(box, _rgba(shape.color, shape.opacity))
 
@@ -88,12 +88,11 @@ class _Canvas:
         self.image_draw.ellipse(self.to_pixels(box), _rgba(shape.color))
 
     def draw_grid(self, shape: Grid) -> None:
-        levels = bytes(round(255 * share) for row in shape.opacities for share in row)
-        stencil = Image.frombytes("L", (len(shape.opacities[0]), len(shape.opacities)), levels)
+        alpha = bytes(round(255 * opacity) for row in shape.opacities for opacity in row)
+        mask = Image.frombytes("L", (len(shape.opacities[0]), len(shape.opacities)), alpha)
         left, top, right, bottom = self.pixel_box(shape)
         if left < right and top < bottom:
-            size = right - left, bottom - top
-            mask = stencil.resize(size, Image.Resampling.NEAREST)
+            mask = mask.resize((right - left, bottom - top), Image.Resampling.NEAREST)
             self.image.paste(_rgba(shape.color)[:3], (left, top), mask)
 
     def draw_image(self, shape: RasterImage) -> None:
@@ -105,56 +104,56 @@ class _Canvas:
 
     def draw_text(self, shape: TextLabel) -> None:
         font = _load_font(shape.bold, max(1, round(shape.size * self.scale)))
-        side = {"start": "l", "middle": "m", "end": "r"}[shape.anchor] + "s"
-        x, y, colour = shape.x * self.scale, shape.y * self.scale, _rgba(shape.color)
+        anchor = {"start": "l", "middle": "m", "end": "r"}[shape.anchor] + "s"
+        x, y, color = shape.x * self.scale, shape.y * self.scale, _rgba(shape.color)
         if not shape.rotation:
-            self.image_draw.text((x, y), shape.text, colour, font, side)
+            self.image_draw.text((x, y), shape.text, color, font, anchor)
             return
-        left, top, right, bottom = font.getbbox(shape.text, anchor=side)
-        stencil = Image.new("L", (math.ceil(right - left) + 2, math.ceil(bottom - top) + 2))
-        at = (1 - left, 1 - top)  # of the anchor, on the stencil
-        ImageDraw.Draw(stencil).text(at, shape.text, 255, font, side)
-        turned = stencil.rotate(shape.rotation, Image.Resampling.BICUBIC, expand=True)
-        angle = math.radians(shape.rotation)  # the middle stays, the anchor turns about it
-        dx, dy = at[0] - stencil.width / 2, at[1] - stencil.height / 2
-        across = dx * math.cos(angle) + dy * math.sin(angle) + turned.width / 2
-        down = dy * math.cos(angle) - dx * math.sin(angle) + turned.height / 2
-        self.image.paste(colour[:3], (round(x - across), round(y - down)), turned)
+        left, top, right, bottom = font.getbbox(shape.text, anchor=anchor)
+        mask = Image.new("L", (math.ceil(right - left) + 2, math.ceil(bottom - top) + 2))
+        origin = (1 - left, 1 - top)  # the anchor of the text, on the mask
+        ImageDraw.Draw(mask).text(origin, shape.text, 255, font, anchor)
+        rotated = mask.rotate(shape.rotation, Image.Resampling.BICUBIC, expand=True)
+        angle = math.radians(shape.rotation)  # the anchor rotates about the center of the mask
+        dx, dy = origin[0] - mask.width / 2, origin[1] - mask.height / 2
+        anchor_x = dx * math.cos(angle) + dy * math.sin(angle) + rotated.width / 2
+        anchor_y = dy * math.cos(angle) - dx * math.sin(angle) + rotated.height / 2
+        self.image.paste(color[:3], (round(x - anchor_x), round(y - anchor_y)), rotated)
 
     def pixel_box(self, shape: Rectangle | Grid | RasterImage) -> tuple[int, int, int, int]:
-        """Say between which pixels a mark lies: left, top, right, bottom."""
+        """Return the pixels between which a shape lies: left, top, right, bottom."""
         left, right = round(shape.x * self.scale), round((shape.x + shape.width) * self.scale)
         top, bottom = round(shape.y * self.scale), round((shape.y + shape.height) * self.scale)
         return left, top, right, bottom
 
     def to_pixels(self, points: Sequence[Point]) -> list[Point]:
-        """Say which pixels points are on; Pillow counts from the middle of the first one."""
+        """Return the pixel coordinates of points; in Pillow, 0 is the center of the first pixel."""
         return [(x * self.scale - 0.5, y * self.scale - 0.5) for x, y in points]
 
 
 def split_into_dashes(points: Sequence[Point]) -> list[list[Point]]:
-    """Cut a line into its dashes.
+    """Return the dashes of a dashed line.
 
     >>> split_into_dashes([(0, 0), (10, 0)])
     [[(0, 0), (5.0, 0.0)], [(8.5, 0.0), (10, 0)]]
     """
-    pieces: list[list[Point]] = [[points[0]]]
-    on, left = True, DASH[0]  # left of this dash or gap
+    dashes: list[list[Point]] = [[points[0]]]
+    is_dash, remaining = True, DASH[0]  # of this dash or gap
     for (x, y), (end_x, end_y) in pairwise(points):
-        length, gone = math.hypot(end_x - x, end_y - y), 0.0
-        while length - gone > left:
-            gone += left
-            turn = (x + (end_x - x) * gone / length, y + (end_y - y) * gone / length)
-            if on:
-                pieces[-1].append(turn)
+        length, position = math.hypot(end_x - x, end_y - y), 0.0
+        while length - position > remaining:
+            position += remaining
+            point = (x + (end_x - x) * position / length, y + (end_y - y) * position / length)
+            if is_dash:
+                dashes[-1].append(point)
             else:
-                pieces.append([turn])
-            on = not on
-            left = DASH[0] if on else DASH[1]
-        left -= length - gone
-        if on:
-            pieces[-1].append((end_x, end_y))
-    return [piece for piece in pieces if len(piece) > 1]
+                dashes.append([point])
+            is_dash = not is_dash
+            remaining = DASH[0] if is_dash else DASH[1]
+        remaining -= length - position
+        if is_dash:
+            dashes[-1].append((end_x, end_y))
+    return [dash for dash in dashes if len(dash) > 1]
 
 
 def _rgba(color: str, opacity: float = 1.0) -> tuple[int, int, int, int]:
@@ -164,7 +163,7 @@ def _rgba(color: str, opacity: float = 1.0) -> tuple[int, int, int, int]:
 
 @cache
 def _load_font(bold: bool, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Find a font of the system; where there is none, Pillow brings one."""
+    """Return a font of the system, or the default font of Pillow."""
     for name in (*_FONTS[bold], *_FONTS[False]):
         try:
             return ImageFont.truetype(name, size)

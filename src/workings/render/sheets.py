@@ -1,7 +1,8 @@
-"""A problem sheet, or its key, as one HTML page to print: it needs nothing but itself."""
+"""Problem sheets and their keys as HTML, LaTeX and a Moodle quiz, and all files of a sheet."""
 
 import re
 from html import escape
+from pathlib import Path
 
 from workings.problems.notation import (
     UNICODE_PREAMBLE,
@@ -11,6 +12,14 @@ from workings.problems.notation import (
     escape_latex,
     typeset,
 )
+from workings.problems.sheets.folder import (
+    MANIFEST,
+    format_manifest,
+    format_problem_files,
+    write_folder,
+)
+from workings.problems.sheets.layout import make_printed_sheet
+from workings.problems.sheets.notebook import make_cells, render_notebook
 from workings.problems.sheets.printed_sheet import (
     PrintedMistake,
     PrintedProblem,
@@ -18,7 +27,30 @@ from workings.problems.sheets.printed_sheet import (
     PrintedStep,
     block_part_prefix,
 )
+from workings.problems.sheets.sheet import Sheet
 from workings.problems.worked_problem import Panel
+
+
+def write_sheet(sheet: Sheet, folder: str | Path) -> None:
+    """Write every file of a sheet; a folder that holds anything but a sheet is a `UserError`."""
+    write_folder(render_files(sheet), Path(folder))
+
+
+def render_files(sheet: Sheet) -> dict[str, str]:
+    """Return every file of a sheet by its path in the folder."""
+    printed = make_printed_sheet(sheet)
+    files = {
+        "sheet.html": render_html(printed),
+        "sheet.tex": render_latex(printed),
+        "sheet.ipynb": render_notebook(make_cells(sheet, printed)),
+        "key/key.html": render_html(printed, key=True),
+        "key/key.tex": render_latex(printed, key=True),
+        "key/moodle.xml": render_moodle(printed),
+        **format_problem_files(sheet),
+    }
+    files[MANIFEST] = format_manifest(sheet, [*files, MANIFEST])
+    return dict(sorted(files.items()))
+
 
 _MATHML_NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 SHEET_CSS = """
@@ -29,16 +61,16 @@ body { font: 15px/1.45 Georgia, "Times New Roman", serif; color: #111; backgroun
 header { border-bottom: 2px solid #111; margin-bottom: 1rem; }
 h1 { font-size: 1.7rem; margin: 0; }
 .subtitle { color: var(--faint); margin: .1rem 0 .8rem; }
-.who { display: flex; flex-wrap: wrap; gap: .5rem 2rem; margin: 0 0 1rem; }
-.who span { flex: 1 1 12rem; white-space: nowrap; display: flex; gap: .5rem; }
-.who span::after, .line::after { content: ""; flex: 1; border-bottom: 1px solid #111; }
-.rules p { margin: .25rem 0; }
+.student { display: flex; flex-wrap: wrap; gap: .5rem 2rem; margin: 0 0 1rem; }
+.student span { flex: 1 1 12rem; white-space: nowrap; display: flex; gap: .5rem; }
+.student span::after, .line::after { content: ""; flex: 1; border-bottom: 1px solid #111; }
+.instructions p { margin: .25rem 0; }
 section { margin: 1.6rem 0 2.4rem; }
 h2 { font-size: 1.25rem; margin: 0 0 .3rem; break-after: avoid; }
 h2 small { font-weight: normal; font-style: italic; font-size: 1rem; color: var(--faint); }
 h3 { font-size: 1rem; margin: 1rem 0 .2rem; padding-bottom: .1rem;
      border-bottom: 1px solid var(--rule); break-after: avoid; }
-.tell { margin: .2rem 0; }
+.task { margin: .2rem 0; }
 .row { display: flex; flex-wrap: wrap; gap: .9rem 1.6rem; align-items: flex-start; }
 figure { margin: .4rem 0; break-inside: avoid; max-width: 100%; overflow-x: auto; }
 figcaption { margin-bottom: .2rem; white-space: nowrap; }
@@ -59,7 +91,8 @@ td.first { border: 3px solid #111; font-weight: bold; }
 .answer { break-inside: avoid; margin-top: .9rem; display: grid; gap: .9rem; }
 .answer > div { display: flex; flex-wrap: wrap; gap: .6rem 1.5rem; }
 .line { display: flex; gap: .4rem; flex: 1 1 7rem; white-space: nowrap; }
-.found { border-left: 4px solid #111; padding: .1rem .8rem; margin: .6rem 0; break-inside: avoid; }
+.mistake { border-left: 4px solid #111; padding: .1rem .8rem; margin: .6rem 0;
+           break-inside: avoid; }
 .choices { columns: 13rem; margin: .3rem 0; padding-left: 1.2rem; }
 code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
 @media (max-width: 30rem) { body { padding: .8rem .6rem; } .blank td { min-width: 2.9rem; } }
@@ -75,8 +108,8 @@ code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
   th { padding: 0 .25rem; }
   h1 { font-size: 1.4rem; }
   header, .subtitle { margin-bottom: .3rem; }
-  .who { margin-bottom: .5rem; }
-  .rules p { margin: .1rem 0; }
+  .student { margin-bottom: .5rem; }
+  .instructions p { margin: .1rem 0; }
   .blank td { min-width: 12.5mm; height: 7.2mm; padding: 0; }
   figure { overflow: visible; margin: .2rem 0; }
 }
@@ -84,7 +117,7 @@ code { font: .9em/1.2 ui-monospace, Menlo, Consolas, monospace; }
 
 
 def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
-    """Write the sheet, or with `key` its answers."""
+    """Return the sheet, or with `key` its answers, as one HTML page to print."""
     title = f"{sheet.title}: answers" if key else sheet.title
     body = [
         "<header>",
@@ -93,13 +126,13 @@ def render_html(sheet: PrintedSheet, *, key: bool = False) -> str:
         "</header>",
     ]
     if not key:
-        who = "".join(f"<span>{word}</span>" for word in ("Name", "Date", "Marks"))
-        body.append(f'<p class="who">{who}</p>')
-        rules = "".join(f"<p>{escape(rule)}</p>" for rule in sheet.instructions)
-        body.append(f'<div class="rules">{rules}</div>')
-        if any(task.mistake for task in sheet.problems):
+        fields = "".join(f"<span>{word}</span>" for word in ("Name", "Date", "Marks"))
+        body.append(f'<p class="student">{fields}</p>')
+        instructions = "".join(f"<p>{escape(text)}</p>" for text in sheet.instructions)
+        body.append(f'<div class="instructions">{instructions}</div>')
+        if any(problem.mistake for problem in sheet.problems):
             body.append(_html_choices(sheet))
-    body += [_html_problem(task, key, first=k == 0) for k, task in enumerate(sheet.problems)]
+    body += [_html_problem(p, key, first=k == 0) for k, p in enumerate(sheet.problems)]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
@@ -114,52 +147,66 @@ def _html_choices(sheet: PrintedSheet) -> str:
 
 
 def _html_problem(problem: PrintedProblem, key: bool, first: bool) -> str:
-    heading = f"Problem {problem.number}"
-    words = f" <small>{escape(problem.heading)}</small>" if problem.heading else ""
+    heading = f" <small>{escape(problem.heading)}</small>" if problem.heading else ""
     lines = [
         f'<section class="{"problem first" if first else "problem"}">',
-        f"<h2>{heading}{words}</h2>",
+        f"<h2>Problem {problem.number}{heading}</h2>",
     ]
-    lines += [] if key else [f'<p class="tell">{escape(" ".join(problem.instructions))}</p>']
+    lines += [] if key else [f'<p class="task">{escape(" ".join(problem.instructions))}</p>']
     if key and problem.mistake is not None:
-        lines.append(_html_mistake(problem))
+        lines.append(_html_mistake(problem.mistake))
     if problem.givens and not key:
         givens = "\n".join(_html_matrix(given) for given in problem.givens)
         lines += ["<h3>Given</h3>", f'<div class="row">\n{givens}\n</div>']
     steps = "\n".join(_html_step(step, problem, key) for step in problem.steps)
-    title = "Answers" if key else "Somebody’s work" if problem.mistake else "Your work"
-    lines += [f"<h3>{title}</h3>", f'<div class="row steps">\n{steps}\n</div>']
+    lines += [f"<h3>{_steps_title(problem, key)}</h3>", f'<div class="row steps">\n{steps}\n</div>']
     if problem.mistake is not None and not key:
         lines.append(_html_answer_lines())
     lines.append("</section>")
     return "\n".join(lines)
 
 
-def _html_mistake(problem: PrintedProblem) -> str:
-    fault = problem.mistake
-    assert fault is not None
-    also = ", ".join(f"<code>{escape(name)}</code>" for name in fault.names[1:])
+def _steps_title(problem: PrintedProblem, key: bool) -> str:
+    if key:
+        return "Answers"
+    return "Worked solution" if problem.mistake else "Your work"
+
+
+def _html_mistake(mistake: PrintedMistake) -> str:
+    equivalents = ", ".join(f"<code>{escape(name)}</code>" for name in mistake.names[1:])
+    claimed, expected = _html_number(mistake.claimed), _html_number(mistake.expected)
     return (
-        f'<div class="found"><b><code>{escape(fault.names[0])}</code></b> in'
-        f" <b>{escape(fault.step_name)}</b>, row {fault.row}, column {fault.column}:"
-        f" {_html_number(fault.claimed)} instead of {_html_number(fault.expected)}. {escape(fault.description)}."
-        + (f" The same numbers come from {also}." if also else "")
+        f'<div class="mistake"><b><code>{escape(mistake.names[0])}</code></b> in'
+        f" <b>{escape(mistake.step_name)}</b>, row {mistake.row}, column {mistake.column}:"
+        f" {claimed} instead of {expected}. {escape(mistake.description)}."
+        + (f" The same numbers come from {equivalents}." if equivalents else "")
         + "</div>"
     )
 
 
 def _html_answer_lines() -> str:
-    where = "".join(f'<span class="line">{word}</span>' for word in ("Step", "row", "column"))
-    what = "".join(f'<span class="line">{word}</span>' for word in ("It should be", "Mistake"))
-    return f'<div class="answer"><div>{where}</div><div>{what}</div></div>'
+    location = "".join(f'<span class="line">{word}</span>' for word in ("Step", "row", "column"))
+    answer = "".join(f'<span class="line">{word}</span>' for word in ("It should be", "Mistake"))
+    return f'<div class="answer"><div>{location}</div><div>{answer}</div></div>'
 
 
 def _html_step(step: PrintedStep, problem: PrintedProblem, key: bool) -> str:
-    """A step: empty or as claimed on the sheet, right in the key."""
-    fault = problem.mistake
-    first = (fault.row - 1, fault.column - 1) if key and fault and fault.key == step.key else None
-    texts = step.solution if key else [[cell.text for cell in row] for row in step.panel.cells]
-    return _html_matrix(step.panel, texts, first, blank=not key and fault is None)
+    texts, first_wrong = _step_numbers(step, problem, key)
+    return _html_matrix(step.panel, texts, first_wrong, blank=not key and problem.mistake is None)
+
+
+def _step_numbers(
+    step: PrintedStep, problem: PrintedProblem, key: bool
+) -> tuple[list[list[str]], tuple[int, int] | None]:
+    """Return the numbers of a step, and the first wrong cell that the key points out.
+
+    On the sheet the numbers are empty or claimed; in the key they are the solution.
+    """
+    if not key:
+        return [[cell.text for cell in row] for row in step.panel.cells], None
+    mistake = problem.mistake
+    is_wrong = mistake is not None and mistake.key == step.key
+    return step.solution, (mistake.row - 1, mistake.column - 1) if mistake and is_wrong else None
 
 
 def _html_matrix(
@@ -172,12 +219,13 @@ def _html_matrix(
     rows, columns = panel.shape
     formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
     shape = f'<span class="shape">{escape(block_part_prefix(panel))} {rows} × {columns}</span>'
-    title = "" if panel.formula is None else f' aria-label="{escape(panel.name)}"'
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in panel.column_names)
+    math = f'<math xmlns="{_MATHML_NAMESPACE}">{formula}</math>'
+    label = "" if panel.formula is None else f' aria-label="{escape(panel.name)}"'
+    header = "".join(f'<th scope="col">{escape(name)}</th>' for name in panel.column_names)
     lines = [
-        f'<figure><figcaption><math xmlns="{_MATHML_NAMESPACE}">{formula}</math>{shape}</figcaption>',
-        f"<table{title}{_html_class('blank' if blank else '')}>",
-        f'<thead><tr><td class="corner"></td>{head}</tr></thead>',
+        f"<figure><figcaption>{math}{shape}</figcaption>",
+        f"<table{label}{_html_class('blank' if blank else '')}>",
+        f'<thead><tr><td class="corner"></td>{header}</tr></thead>',
         "<tbody>",
     ]
     for i, name in enumerate(panel.row_names):
@@ -217,7 +265,7 @@ _SHEET_PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 
 
 def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
-    """Write the sheet, or with `key` its answers."""
+    """Return the sheet, or with `key` its answers, as a LaTeX document."""
     title = f"{sheet.title}: answers" if key else sheet.title
     lines = [
         _SHEET_PREAMBLE + UNICODE_PREAMBLE.rstrip(),
@@ -230,30 +278,29 @@ def render_latex(sheet: PrintedSheet, *, key: bool = False) -> str:
         lines.append(
             r"Name \fillin{6cm}\hfill Date \fillin{3cm}\hfill Marks \fillin{2cm}\par\medskip"
         )
-        lines += [escape_latex(rule) + r"\par" for rule in sheet.instructions]
-        if any(task.mistake for task in sheet.problems):
+        lines += [escape_latex(text) + r"\par" for text in sheet.instructions]
+        if any(problem.mistake for problem in sheet.problems):
             names = r",\, ".join(rf"\term{{{escape_latex(name)}}}" for name in sheet.choices)
             lines.append(rf"Mistakes to choose from: {{\raggedright\small {names}.\par}}")
-    for k, task in enumerate(sheet.problems):
-        lines += _latex_problem(task, key, first=k == 0)
+    for k, problem in enumerate(sheet.problems):
+        lines += _latex_problem(problem, key, first=k == 0)
     return "\n".join([*lines, r"\end{document}", ""])
 
 
 def _latex_problem(problem: PrintedProblem, key: bool, first: bool) -> list[str]:
-    words = rf" \textit{{{escape_latex(problem.heading)}}}" if problem.heading else ""
-    new_page = [] if first else [r"\filbreak" if key else r"\newpage"]
-    lines = [*new_page, rf"\section*{{Problem {problem.number}{words}}}"]
+    heading = rf" \textit{{{escape_latex(problem.heading)}}}" if problem.heading else ""
+    page_break = [] if first else [r"\filbreak" if key else r"\newpage"]
+    lines = [*page_break, rf"\section*{{Problem {problem.number}{heading}}}"]
     lines += [] if key else [escape_latex(" ".join(problem.instructions)) + r"\par"]
     if key and problem.mistake is not None:
-        lines.append(_latex_mistake(problem))
+        lines.append(_latex_mistake(problem.mistake))
     if problem.givens and not key:
         lines += [
             r"\textbf{Given}\par",
             *_latex_flow([_latex_matrix(given) for given in problem.givens]),
         ]
-    title = "Answers" if key else "Somebody's work" if problem.mistake else "Your work"
     lines += [
-        rf"\textbf{{{title}}}\par",
+        rf"\textbf{{{_steps_title(problem, key)}}}\par",
         *_latex_flow([_latex_step(step, problem, key) for step in problem.steps]),
     ]
     if problem.mistake is not None and not key:
@@ -265,38 +312,34 @@ def _latex_problem(problem: PrintedProblem, key: bool, first: bool) -> list[str]
 
 
 def _latex_flow(figures: list[str]) -> list[str]:
-    """Set boxes one after the other, with as many on a line as there is room for."""
+    """Return figures side by side, as many on a line as fit."""
     return [r"{\raggedright", "\\gap\n".join(figures), r"\par}"]
 
 
-def _latex_mistake(problem: PrintedProblem) -> str:
-    fault = problem.mistake
-    assert fault is not None
-    also = ", ".join(rf"\term{{{escape_latex(name)}}}" for name in fault.names[1:])
+def _latex_mistake(mistake: PrintedMistake) -> str:
+    equivalents = ", ".join(rf"\term{{{escape_latex(name)}}}" for name in mistake.names[1:])
+    claimed, expected = _latex_number(mistake.claimed), _latex_number(mistake.expected)
     return (
-        rf"\fbox{{\parbox{{0.97\linewidth}}{{\term{{{escape_latex(fault.names[0])}}} in"
-        rf" {escape_latex(fault.step_name)}, row {fault.row}, column {fault.column}:"
-        f" {_latex_number(fault.claimed)} instead of {_latex_number(fault.expected)}. {escape_latex(fault.description)}."
-        + (f" The same numbers come from {also}." if also else "")
+        rf"\fbox{{\parbox{{0.97\linewidth}}{{\term{{{escape_latex(mistake.names[0])}}} in"
+        rf" {escape_latex(mistake.step_name)}, row {mistake.row}, column {mistake.column}:"
+        f" {claimed} instead of {expected}. {escape_latex(mistake.description)}."
+        + (f" The same numbers come from {equivalents}." if equivalents else "")
         + r"}}\par"
     )
 
 
 def _latex_step(step: PrintedStep, problem: PrintedProblem, key: bool) -> str:
-    fault = problem.mistake
-    first = (fault.row - 1, fault.column - 1) if key and fault and fault.key == step.key else None
-    texts = step.solution if key else [[cell.text for cell in row] for row in step.panel.cells]
-    return _latex_matrix(step.panel, texts, first)
+    return _latex_matrix(step.panel, *_step_numbers(step, problem, key))
 
 
 def _latex_matrix(
     panel: Panel, texts: list[list[str]] | None = None, first_wrong: tuple[int, int] | None = None
 ) -> str:
-    """A matrix under its formula; cells without a number are boxes to write in."""
+    """Return a matrix below its formula; cells without a number are empty boxes."""
     n = LatexNotation()
     rows, columns = panel.shape
     formula = n.symbol(panel.name) if panel.formula is None else panel.formula(n)
-    head = " & ".join(
+    header = " & ".join(
         rf"\multicolumn{{1}}{{c}}{{{_latex_name(name)}}}" for name in panel.column_names
     )
     lines = [
@@ -305,7 +348,7 @@ def _latex_matrix(
         rf"${formula}$ {{\footnotesize {escape_latex(block_part_prefix(panel))}"
         rf" ${rows}\times{columns}$}}\\[1mm]",
         rf"\begin{{tabular}}{{r|{'c|' * columns}}}",
-        rf"\multicolumn{{1}}{{c}}{{}} & {head} \\ \cline{{2-{columns + 1}}}",
+        rf"\multicolumn{{1}}{{c}}{{}} & {header} \\ \cline{{2-{columns + 1}}}",
     ]
     for i, name in enumerate(panel.row_names):
         cells = [
@@ -331,22 +374,21 @@ def _latex_number(text: str) -> str:
     return escape_latex(typeset(text))
 
 
-_XML_FORBIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
-)  # not in XML 1.0
+# Characters that XML 1.0 does not allow.
+_XML_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def render_moodle(sheet: PrintedSheet) -> str:
-    """Write Moodle XML: a category named like the sheet, and its questions."""
+    """Return Moodle XML: a category with the title of the sheet, and one question per problem."""
     questions = [
         _moodle_category(sheet),
-        *(_moodle_question(task, sheet) for task in sheet.problems),
+        *(_moodle_question(problem, sheet) for problem in sheet.problems),
     ]
     return '<?xml version="1.0" encoding="UTF-8"?>\n<quiz>\n' + "\n".join(questions) + "\n</quiz>\n"
 
 
 def _moodle_category(sheet: PrintedSheet) -> str:
-    name = sheet.title.replace("/", "//")  # a single one would be read as a subcategory
+    name = sheet.title.replace("/", "//")  # a single slash would start a subcategory
     return (
         '<question type="category">\n'
         f"<category><text>$course$/top/{_escape_xml(name)}</text></category>\n"
@@ -355,19 +397,23 @@ def _moodle_category(sheet: PrintedSheet) -> str:
 
 
 def _moodle_question(problem: PrintedProblem, sheet: PrintedSheet) -> str:
+    name = _escape_xml(f"{sheet.title} {problem.number:02d}")
+    text = _cdata_section(_moodle_question_text(problem, sheet))
+    feedback = _cdata_section(_moodle_feedback(problem))
     return (
         '<question type="cloze">\n'
-        f"<name><text>{_escape_xml(f'{sheet.title} {problem.number:02d}')}</text></name>\n"
-        f'<questiontext format="html"><text>{_cdata_section(_moodle_question_text(problem, sheet))}</text></questiontext>\n'
-        f'<generalfeedback format="html"><text>{_cdata_section(_moodle_feedback(problem))}</text></generalfeedback>\n'
+        f"<name><text>{name}</text></name>\n"
+        f'<questiontext format="html"><text>{text}</text></questiontext>\n'
+        f'<generalfeedback format="html"><text>{feedback}</text></generalfeedback>\n'
         "<penalty>0.3333333</penalty>\n<hidden>0</hidden>\n<idnumber></idnumber>\n</question>"
     )
 
 
 def _moodle_question_text(problem: PrintedProblem, sheet: PrintedSheet) -> str:
-    # The first rule alone: Moodle compares with fixed answers, and gives nothing for what follows.
-    rules = sheet.instructions if problem.mistake else sheet.instructions[:1]
-    lines = [f"<p>{_escape_cloze_html(rule)}</p>" for rule in rules]
+    # Only the first instruction: Moodle compares with fixed answers and gives no marks for numbers
+    # that follow from a wrong one, as the other instructions promise.
+    instructions = sheet.instructions if problem.mistake else sheet.instructions[:1]
+    lines = [f"<p>{_escape_cloze_html(text)}</p>" for text in instructions]
     if problem.heading:
         lines.append(f"<p><em>{_escape_cloze_html(problem.heading)}</em></p>")
     lines.append(f"<p>{_escape_cloze_html(' '.join(problem.instructions))}</p>")
@@ -383,9 +429,10 @@ def _moodle_mistake_question(
     problem: PrintedProblem, mistake: PrintedMistake, choices: list[str]
 ) -> str:
     steps = _moodle_choice([step.panel.name for step in problem.steps], (mistake.step_name,))
+    names = _moodle_choice(choices, mistake.names)
     return (
         f"<p>The first wrong number: step {steps}, row {{1:NUMERICAL:={mistake.row}:0}}, column"
-        f" {{1:NUMERICAL:={mistake.column}:0}}. The mistake: {_moodle_choice(choices, mistake.names)}</p>"
+        f" {{1:NUMERICAL:={mistake.column}:0}}. The mistake: {names}</p>"
     )
 
 
@@ -396,22 +443,22 @@ def _moodle_choice(names: list[str], correct: tuple[str, ...]) -> str:
 
 def _moodle_boxes(step: PrintedStep) -> list[list[str]]:
     return [
-        [_moodle_box(text, margin) for text, margin in zip(row, margins, strict=True)]
-        for row, margins in zip(step.solution, step.tolerance, strict=True)
+        [_moodle_box(text, tolerance) for text, tolerance in zip(row, tolerances, strict=True)]
+        for row, tolerances in zip(step.solution, step.tolerance, strict=True)
     ]
 
 
 def _moodle_box(text: str, tolerance: float) -> str:
-    """A number to fill in; −∞ is no number to Moodle, and is written in several ways."""
+    """Return a box for a number; −∞ is a text in Moodle, with several accepted spellings."""
     if text == "-inf":
         return "{1:SHORTANSWER:=-inf~=-∞~=−∞~=-infinity~=−inf}"
     return f"{{1:NUMERICAL:={text}:{tolerance:g}}}"
 
 
 def _moodle_table(panel: Panel, boxes: list[list[str]] | None = None) -> str:
-    """A matrix; formulas are plain text, because Moodle takes MathML out."""
+    """Return a matrix; its formula is plain text, because Moodle removes MathML."""
     formula = panel.name if panel.formula is None else panel.formula(TextNotation())
-    head = "".join(
+    header = "".join(
         f'<th scope="col">{_escape_cloze_html(name)}</th>' for name in panel.column_names
     )
     rows = []
@@ -423,28 +470,31 @@ def _moodle_table(panel: Panel, boxes: list[list[str]] | None = None) -> str:
         rows.append(f'<tr><th scope="row">{_escape_cloze_html(name)}</th>{cells}</tr>')
     return (
         f"<p><strong>{_escape_cloze_html(formula)}</strong></p>\n"
-        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"<table><thead><tr><td></td>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
 
 
 def _moodle_feedback(problem: PrintedProblem) -> str:
-    fault = problem.mistake
-    if fault is None:
+    mistake = problem.mistake
+    if mistake is None:
         return ""
+    claimed, expected = (
+        _escape_cloze_html(typeset(number)) for number in (mistake.claimed, mistake.expected)
+    )
     return (
-        f"<p>{_escape_cloze_html(fault.step_name)}, row {fault.row}, column {fault.column}:"
-        f" {_escape_cloze_html(typeset(fault.claimed))} instead of {_escape_cloze_html(typeset(fault.expected))}."
-        f" {_escape_cloze_html(fault.names[0])}: {_escape_cloze_html(fault.description)}.</p>"
+        f"<p>{_escape_cloze_html(mistake.step_name)}, row {mistake.row}, column {mistake.column}:"
+        f" {claimed} instead of {expected}."
+        f" {_escape_cloze_html(mistake.names[0])}: {_escape_cloze_html(mistake.description)}.</p>"
     )
 
 
 def _escape_cloze_html(text: str) -> str:
-    """Escape text for HTML, and braces so that none of it is read as a question."""
+    """Escape text for HTML, and braces, which would start a cloze question."""
     return escape(text).replace("{", "&#123;").replace("}", "&#125;")
 
 
 def _escape_cloze(text: str) -> str:
-    """Escape an answer's text inside a cloze question."""
+    """Escape the text of an answer inside a cloze question."""
     return re.sub(r"([\\~=#{}/\"])", r"\\\1", text)
 
 
@@ -453,5 +503,5 @@ def _escape_xml(text: str) -> str:
 
 
 def _cdata_section(text: str) -> str:
-    inside = _XML_FORBIDDEN.sub("?", text).replace("]]>", "]]]]><![CDATA[>")
-    return f"<![CDATA[{inside}]]>"
+    content = _XML_FORBIDDEN.sub("?", text).replace("]]>", "]]]]><![CDATA[>")
+    return f"<![CDATA[{content}]]>"

@@ -1,7 +1,7 @@
-"""What a picture is made of. Lengths are in pixels, from the top left corner.
+"""The shapes of a picture, and how they are written as SVG.
 
-A colour is a name of `colours.theme` (`ink`, `c1`, `p8`), which follows the reader's theme, or
-`#rrggbb`, which does not.
+Lengths are in pixels, from the top left corner. A color is a name of `colors.theme_colors` (`ink`,
+`c1`, `p8`), which follows the theme of the reader, or `#rrggbb`, which does not.
 """
 
 import base64
@@ -19,7 +19,7 @@ from workings.render.images import encode_png_alpha
 Point: TypeAlias = tuple[float, float]
 Anchor: TypeAlias = Literal["start", "middle", "end"]
 
-DASH = (5.0, 3.5)  # on, off
+DASH = (5.0, 3.5)  # lengths of a dash and of a gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Cells side by side, row by row, each one so far opaque: from 0 to 1."""
+    """A grid of cells of one color, each with an opacity from 0 to 1."""
 
     x: float
     y: float
@@ -73,12 +73,12 @@ class Grid:
     height: float
     color: str
     opacities: tuple[tuple[float, ...], ...]
-    tooltips: tuple[tuple[str, ...], ...]  # what is told of each cell, or nothing at all
+    tooltips: tuple[tuple[str, ...], ...]  # one per cell, or empty
 
 
 @dataclass(frozen=True, slots=True)
 class RasterImage:
-    """An image, stretched over a box."""
+    """A PNG image, stretched over a box."""
 
     x: float
     y: float
@@ -89,7 +89,7 @@ class RasterImage:
 
 @dataclass(frozen=True, slots=True)
 class TextLabel:
-    """A line of text; `x` and `y` are where its baseline starts, has its middle or ends."""
+    """A line of text; (x, y) is the start, middle or end of its baseline."""
 
     x: float
     y: float
@@ -97,7 +97,7 @@ class TextLabel:
     color: str
     size: float
     anchor: Anchor
-    rotation: float  # degrees, anticlockwise: at 90 it is read from below
+    rotation: float  # degrees, counterclockwise
     bold: bool
 
 
@@ -105,19 +105,19 @@ Shape: TypeAlias = Polyline | Rectangle | Polygon | Circle | Grid | RasterImage 
 
 
 _LIGHT, _DARK = theme_colors("light"), theme_colors("dark")
-_MAX_VECTOR_CELLS = 4096  # cells of a grid; more of them are written as an image
+_MAX_VECTOR_CELLS = 4096  # a grid with more cells is written as an image
 _FONTS = "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
 
 
 def picture_css(names: Iterable[str] = tuple(_LIGHT)) -> str:
-    """Write the rules for pictures: for all colours, or for those named.
+    """Return the CSS rules of pictures, for all colors or for those named.
 
     >>> ".picture .f-ink { fill: var(--ink); }" in picture_css(["ink"])
     True
     """
     used = [name for name in _LIGHT if name in set(names)]
     light, dark = (
-        "".join(f" --{name}: {colours[name]};" for name in used) for colours in (_LIGHT, _DARK)
+        "".join(f" --{name}: {colors[name]};" for name in used) for colors in (_LIGHT, _DARK)
     )
     rules = [
         f".picture {{ max-width: 100%; height: auto;{light} }}",
@@ -131,9 +131,9 @@ def picture_css(names: Iterable[str] = tuple(_LIGHT)) -> str:
 def write_svg(
     shapes: Sequence[Shape], width: float, height: float, title: str, styled: bool
 ) -> str:
-    """Write the element, with rules for the colours that occur where it has to be styled."""
-    named = {mark.color for mark in shapes if not isinstance(mark, RasterImage)}
-    style = f"<style>\n{picture_css({'paper', *named})}\n</style>\n"
+    """Return the `<svg>` element; if `styled`, with rules for the colors that occur."""
+    colors = {shape.color for shape in shapes if not isinstance(shape, RasterImage)}
+    style = f"<style>\n{picture_css({'paper', *colors})}\n</style>\n"
     size = f'width="{_format_number(width)}" height="{_format_number(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}'
@@ -146,7 +146,7 @@ def write_svg(
 
 
 def png_data_uri(png: bytes) -> str:
-    """Write an image so that a page can hold it.
+    """Return an image as a data URI.
 
     >>> png_data_uri(b"abc")
     'data:image/png;base64,YWJj'
@@ -155,39 +155,40 @@ def png_data_uri(png: bytes) -> str:
 
 
 def image_id(png: bytes) -> str:
-    """Name an image by what it is: written once, it can be used at many places."""
+    """Return the id of an image, from its content, so that it can be written once and reused."""
     return f"photo-{hashlib.sha256(png).hexdigest()[:12]}"
 
 
 def define_image(png: bytes) -> str:
-    """Write an image, 1 wide and high, to be used elsewhere under its name."""
-    how = 'width="1" height="1" preserveAspectRatio="none"'
-    return f'<defs><image id="{image_id(png)}" {how} href="{png_data_uri(png)}"/></defs>'
+    """Return the definition of an image of size 1 × 1, for `<use>` with its id."""
+    attributes = 'width="1" height="1" preserveAspectRatio="none"'
+    return f'<defs><image id="{image_id(png)}" {attributes} href="{png_data_uri(png)}"/></defs>'
 
 
 def _define_images(shapes: Sequence[Shape]) -> str:
-    once = dict.fromkeys(mark.png for mark in shapes if isinstance(mark, RasterImage))
-    return "".join(f"{define_image(png)}\n" for png in once)
+    unique = dict.fromkeys(shape.png for shape in shapes if isinstance(shape, RasterImage))
+    return "".join(f"{define_image(png)}\n" for png in unique)
 
 
 def _elements(shapes: Sequence[Shape]) -> Iterable[str]:
-    """Write marks in their order, rectangles that follow each other in a group without seams."""
+    """Yield the shapes as elements, in order; adjacent rectangles in one group without seams."""
     for kind, group in groupby(shapes, key=type):
-        written = "".join(f"{_WRITERS[kind](mark)}\n" for mark in group)
-        crisp = kind is Rectangle
-        yield f'<g shape-rendering="crispEdges">\n{written}</g>\n' if crisp else written
+        elements = "".join(f"{_WRITERS[kind](shape)}\n" for shape in group)
+        is_crisp = kind is Rectangle
+        yield f'<g shape-rendering="crispEdges">\n{elements}</g>\n' if is_crisp else elements
 
 
 def _rectangle(shape: Rectangle) -> str:
     paint = _paint("fill", shape.color) + _opacity(shape.opacity)
     x, y = _format_number(shape.x), _format_number(shape.y)
-    return f'<path {paint} d="M{x} {y}h{_format_number(shape.width)}v{_format_number(shape.height)}H{x}z"/>'
+    width, height = _format_number(shape.width), _format_number(shape.height)
+    return f'<path {paint} d="M{x} {y}h{width}v{height}H{x}z"/>'
 
 
 def _line(shape: Polyline) -> str:
     dash = f' stroke-dasharray="{" ".join(map(_format_number, DASH))}"' if shape.dashed else ""
-    paint = f'{_paint("stroke", shape.color)} stroke-width="{_format_number(shape.width)}"{dash} fill="none"'
-    return f'<polyline {paint} points="{_points(shape.points)}"/>'
+    stroke = f'{_paint("stroke", shape.color)} stroke-width="{_format_number(shape.width)}"{dash}'
+    return f'<polyline {stroke} fill="none" points="{_points(shape.points)}"/>'
 
 
 def _polygon(shape: Polygon) -> str:
@@ -196,18 +197,21 @@ def _polygon(shape: Polygon) -> str:
 
 
 def _circle(shape: Circle) -> str:
-    place = f'cx="{_format_number(shape.x)}" cy="{_format_number(shape.y)}" r="{_format_number(shape.radius)}"'
-    return f"<circle {_paint('fill', shape.color)} {place}/>"
+    x, y, radius = map(_format_number, (shape.x, shape.y, shape.radius))
+    return f'<circle {_paint("fill", shape.color)} cx="{x}" cy="{y}" r="{radius}"/>'
 
 
 def _grid(shape: Grid) -> str:
     rows, columns = len(shape.opacities), len(shape.opacities[0])
     if rows * columns > _MAX_VECTOR_CELLS:
-        # An image does not follow the theme: one colour, which both can be seen through.
+        # An image cannot follow the theme: it has one color, with opacities that suit both themes.
         data = encode_png_alpha(shape.opacities, _LIGHT.get(shape.color, shape.color))
-        size = f'width="{_format_number(shape.width)}" height="{_format_number(shape.height)}" preserveAspectRatio="none"'
-        place = f'x="{_format_number(shape.x)}" y="{_format_number(shape.y)}" {size} image-rendering="pixelated"'
-        return f'<image {place} href="{png_data_uri(data)}"/>'
+        x, y = _format_number(shape.x), _format_number(shape.y)
+        width, height = _format_number(shape.width), _format_number(shape.height)
+        return (
+            f'<image x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none"'
+            f' image-rendering="pixelated" href="{png_data_uri(data)}"/>'
+        )
     scale = f"scale({shape.width / columns:.4f} {shape.height / rows:.4f})"
     return (
         f'<g {_paint("fill", shape.color)} shape-rendering="crispEdges" '
@@ -217,45 +221,47 @@ def _grid(shape: Grid) -> str:
 
 
 def _cells(shape: Grid) -> Iterable[str]:
-    """Write all cells of one opacity as one path."""
+    """Yield one path per opacity, with all its cells."""
     paths: dict[str, list[str]] = defaultdict(list)
     for i, row in enumerate(shape.opacities):
-        for j, share in enumerate(row):
-            paths[_format_number(share)].append(f"M{j} {i}h1v1h-1z")
-    for opaque, cells in paths.items():
-        if opaque != "0":
-            yield f'<path fill-opacity="{opaque}" d="{"".join(cells)}"/>'
+        for j, opacity in enumerate(row):
+            paths[_format_number(opacity)].append(f"M{j} {i}h1v1h-1z")
+    for opacity_text, cells in paths.items():
+        if opacity_text != "0":
+            yield f'<path fill-opacity="{opacity_text}" d="{"".join(cells)}"/>'
 
 
 def _cells_with_tooltips(shape: Grid) -> Iterable[str]:
-    """Write each cell by itself, with its note; one that nobody sees can be pointed at, too."""
-    for i, (row, notes) in enumerate(zip(shape.opacities, shape.tooltips, strict=True)):
-        for j, (share, note) in enumerate(zip(row, notes, strict=True)):
-            path = f'<path fill-opacity="{_format_number(share)}" d="M{j} {i}h1v1h-1z"'
-            if note:
-                yield f"{path}><title>{_escape_text(note)}</title></path>"
-            elif share:
+    """Yield one path per cell, with its tooltip; transparent cells with a tooltip are included."""
+    for i, (row, tooltips) in enumerate(zip(shape.opacities, shape.tooltips, strict=True)):
+        for j, (opacity, tooltip) in enumerate(zip(row, tooltips, strict=True)):
+            path = f'<path fill-opacity="{_format_number(opacity)}" d="M{j} {i}h1v1h-1z"'
+            if tooltip:
+                yield f"{path}><title>{_escape_text(tooltip)}</title></path>"
+            elif opacity:
                 yield f"{path}/>"
 
 
 def _image(shape: RasterImage) -> str:
     scale = f"scale({shape.width:.4f} {shape.height:.4f})"
-    place = f'transform="translate({_format_number(shape.x)} {_format_number(shape.y)}) {scale}"'
-    return f'<use href="#{image_id(shape.png)}" {place}/>'
+    transform = f"translate({_format_number(shape.x)} {_format_number(shape.y)}) {scale}"
+    return f'<use href="#{image_id(shape.png)}" transform="{transform}"/>'
 
 
 def _text_element(shape: TextLabel) -> str:
     x, y = _format_number(shape.x), _format_number(shape.y)
-    more = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
-    more += ' font-weight="bold"' if shape.bold else ""
-    more += (
-        f' transform="rotate({_format_number(-shape.rotation)} {x} {y})"' if shape.rotation else ""
-    )
-    paint = f'{_paint("fill", shape.color)} font-size="{_format_number(shape.size)}"'
-    return f'<text {paint} x="{x}" y="{y}"{more}>{_escape_text(shape.text)}</text>'
+    attributes = f'{_paint("fill", shape.color)} font-size="{_format_number(shape.size)}"'
+    attributes += f' x="{x}" y="{y}"'
+    if shape.anchor != "start":
+        attributes += f' text-anchor="{shape.anchor}"'
+    if shape.bold:
+        attributes += ' font-weight="bold"'
+    if shape.rotation:
+        attributes += f' transform="rotate({_format_number(-shape.rotation)} {x} {y})"'
+    return f"<text {attributes}>{_escape_text(shape.text)}</text>"
 
 
-# Each is called with marks of its own type only.
+# Each is called with shapes of its own type only.
 _WRITERS: dict[type, Callable[..., str]] = {
     Polyline: _line,
     Rectangle: _rectangle,
@@ -282,8 +288,7 @@ def _points(points: Sequence[Point]) -> str:
 
 
 def _format_number(number: float) -> str:
-    written = f"{number:.2f}"
-    return written.rstrip("0").rstrip(".")
+    return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
 def _escape_text(text: str) -> str:

@@ -1,17 +1,30 @@
-"""Plain tables: a line a row in the terminal, rows and cells in HTML."""
+"""Tables as text and HTML: of any rows, of the layers of a model, of the tokens of a text."""
 
 from collections.abc import Sequence
 from html import escape
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from workings import plain_text
-from workings.plain_text import to_one_line
+from workings.interpret.results import VectorizedText
+from workings.plain_text import display_width, pad_left, pad_right, to_one_line
+
+if TYPE_CHECKING:
+    from workings.models.summary import ModelSummary
+
+TABLE_CSS = """
+.workings table.plain { font-size: .92rem; }
+.workings table.plain th { text-align: right; padding: .15rem .6rem; max-width: none;
+  border-bottom: 1px solid var(--line); }
+.workings table.plain td { padding: .15rem .6rem; }
+.workings table.plain .word { text-align: left; }
+.workings table.plain caption { padding-bottom: .4rem; }
+"""
+LAYER_HEADER = ("layer", "output shape", "parameters", "mult-adds")
 
 
 def text_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int = 1
 ) -> str:
-    """Lay rows out under their head; the first `left` columns are words, the others numbers.
+    """Return a table as text; the first `text_columns` columns are aligned left, the others right.
 
     >>> print(text_table(("layer", "parameters"), [("head", "130"), ("embedding", "2,560,000")]))
     layer      parameters
@@ -19,22 +32,17 @@ def text_table(
     head              130
     embedding   2,560,000
     """
-    widths = [
-        max(plain_text.display_width(line[k]) for line in (header, *rows))
-        for k in range(len(header))
-    ]
+    widths = [max(display_width(line[k]) for line in (header, *rows)) for k in range(len(header))]
 
-    def line(cells: Sequence[str]) -> str:
+    def format_line(cells: Sequence[str]) -> str:
         aligned = (
-            plain_text.pad_right(cell, width)
-            if k < text_columns
-            else plain_text.pad_left(cell, width)
+            pad_right(cell, width) if k < text_columns else pad_left(cell, width)
             for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         return "  ".join(aligned).rstrip()
 
     rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([line(header), rule, *map(line, rows)])
+    return "\n".join([format_line(header), rule, *map(format_line, rows)])
 
 
 def html_table(
@@ -44,63 +52,24 @@ def html_table(
     text_columns: int = 1,
     caption: str = "",
 ) -> str:
-    """Write the same as HTML, everything escaped."""
+    """Return a table as HTML, all texts escaped; `TABLE_CSS` has its rules."""
 
-    def cells(tag: str, line: Sequence[str]) -> str:
+    def format_cells(tag: str, cells: Sequence[str]) -> str:
         return "".join(
             f'<{tag} class="{"word" if k < text_columns else "figure"}">{escape(cell)}</{tag}>'
-            for k, cell in enumerate(line)
+            for k, cell in enumerate(cells)
         )
 
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{format_cells('td', row)}</tr>" for row in rows)
     return (
-        f'<table class="plain">{title}<thead><tr>{cells("th", header)}</tr></thead>'
+        f'<table class="plain">{title}<thead><tr>{format_cells("th", header)}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
 
 
-class LayerRow(Protocol):
-    """A layer of a model."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def parameters(self) -> int: ...
-    @property
-    def mult_adds(self) -> int: ...
-
-
-class LayerSums(Protocol):
-    """The layers of a model and their sums; memory in mebibytes."""
-
-    @property
-    def rows(self) -> Sequence[LayerRow]: ...
-    @property
-    def parameters(self) -> int: ...
-    @property
-    def trainable_parameters(self) -> int: ...
-    @property
-    def mult_adds(self) -> int: ...
-    @property
-    def input_mb(self) -> float: ...
-    @property
-    def activations_mb(self) -> float: ...
-    @property
-    def parameters_mb(self) -> float: ...
-    @property
-    def total_mb(self) -> float: ...
-
-
-LAYER_HEADER = ("layer", "output shape", "parameters", "mult-adds")
-
-
-def layer_rows(summary: LayerSums) -> list[tuple[str, ...]]:
-    """Write a line a layer. Shapes begin with −1 for the batch."""
+def layer_rows(summary: "ModelSummary") -> list[tuple[str, ...]]:
+    """Return one table row per layer; the batch dimension of a shape is −1."""
     return [
         (
             f"{row.name} ({row.kind})",
@@ -112,61 +81,42 @@ def layer_rows(summary: LayerSums) -> list[tuple[str, ...]]:
     ]
 
 
-def layer_totals(summary: LayerSums) -> list[str]:
-    """Write the sums, a line each."""
+def layer_totals(summary: "ModelSummary") -> list[str]:
+    """Return the totals of a model, one line each: parameters, mult-adds, memory."""
     return [
         f"parameters: {summary.parameters:,} (trainable: {summary.trainable_parameters:,})",
         f"mult-adds: {summary.mult_adds / 1e6:.2f} M for one text",
         f"memory: input of 64 texts {summary.input_mb:.2f} MB, forward and backward of one "
         f"{summary.activations_mb:.2f} MB, parameters {summary.parameters_mb:.2f} MB, "
-        f"together {summary.total_mb:.2f} MB",
+        f"total {summary.total_mb:.2f} MB",
     ]
 
 
-def layer_table(summary: LayerSums) -> str:
-    """Lay a summary out: a line a layer, then the sums."""
+def layer_table(summary: "ModelSummary") -> str:
+    """Return the layers and totals of a model as text."""
     table = text_table(LAYER_HEADER, layer_rows(summary), text_columns=2)
     rule = table.splitlines()[1]
     return "\n".join([table, rule, *layer_totals(summary)])
 
 
-class Told(Protocol):
-    """The stages of one text."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def standardized(self) -> str: ...
-    @property
-    def tokens(self) -> Sequence[str]: ...
-    @property
-    def ids(self) -> Sequence[int]: ...
-    @property
-    def vectors(self) -> Sequence[Sequence[float]]: ...
-    @property
-    def width(self) -> int: ...
+def render_vectorized_texts(texts: Sequence[VectorizedText]) -> str:
+    """Return the stages of each text: the text, standardized, and its tokens, ids and vectors."""
+    return "\n\n".join(map(_format_stages, texts))
 
 
-def render_vectorized_texts(texts: Sequence[Told]) -> str:
-    """Write each text's stages below each other."""
-    return "\n\n".join(_format_stages(told) for told in texts)
-
-
-def _format_stages(vectorized: Told) -> str:
+def _format_stages(text: VectorizedText) -> str:
     rows = [
-        (to_one_line(token), str(number), _format_vector(vector, vectorized.width))
-        for token, number, vector in zip(
-            vectorized.tokens, vectorized.ids, vectorized.vectors, strict=True
-        )
+        (to_one_line(token), str(number), _format_vector(vector, text.width))
+        for token, number, vector in zip(text.tokens, text.ids, text.vectors, strict=True)
     ]
-    head = ("token", "id", f"vector of {vectorized.width}")
+    header = ("token", "id", f"vector of {text.width}")
     return (
-        f"text          {to_one_line(vectorized.text)}\n"
-        f"standardised  {to_one_line(vectorized.standardized)}\n"
-        f"{text_table(head, rows) if rows else '(no tokens)'}"
+        f"text          {to_one_line(text.text)}\n"
+        f"standardized  {to_one_line(text.standardized)}\n"
+        f"{text_table(header, rows) if rows else '(no tokens)'}"
     )
 
 
 def _format_vector(numbers: Sequence[float], width: int) -> str:
-    written = "  ".join(f"{x:6.2f}" for x in numbers)
-    return f"{written}  …" if width > len(numbers) else written
+    formatted = "  ".join(f"{x:6.2f}" for x in numbers)
+    return f"{formatted}  …" if width > len(numbers) else formatted

@@ -1,7 +1,7 @@
-r"""A solution or a report as a LaTeX document that compiles by itself.
+r"""A worked problem as a LaTeX document of its own, for pdfLaTeX and XeLaTeX.
 
-It needs article, amsmath and geometry, and compiles with pdfLaTeX and XeLaTeX. The source is meant
-to be copied from: a step is a formula and a plain `bmatrix`.
+It needs article, amsmath and geometry. A step is a formula and a plain `bmatrix`, so that it can be
+copied into another document.
 """
 
 import re
@@ -18,8 +18,6 @@ from workings.render.matrix import (
     used_marks,
 )
 
-__all__ = ["escape_latex", "matrix_latex", "render_latex"]
-
 _PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=2.2cm]{geometry}
 \usepackage{amsmath}
@@ -28,13 +26,13 @@ _PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \setlength{\fboxsep}{1.5pt}
 \renewcommand{\arraystretch}{1.2}
 \raggedbottom
-% Matrices with their numbers in line at the right. Without this they are centred.
+% Matrices with numbers aligned right; without this they are centered.
 \renewenvironment{bmatrix}
   {\left[\hskip-\arraycolsep\begin{array}{*{\value{MaxMatrixCols}}{r}}}
   {\end{array}\hskip-\arraycolsep\right]}
 % \headed{row names}{columns}{column names \\ rows}: a matrix with names outside its brackets.
-% Names and rows are one array; what hangs below its first line is the body, which is brought to
-% the height of the formula and gives the brackets theirs.
+% Names and rows are one array. The part below its first line is the body: it is centered on the
+% formula, and the brackets have its height.
 \newsavebox{\headedbox}
 \newcommand{\headedbody}{%
   \vcenter{\hbox{\rule{0pt}{\dimexpr\dp\headedbox-\arraystretch\dp\strutbox\relax}}}}
@@ -46,23 +44,20 @@ _PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
   \left.\headedbody\right]}
 """
 _ELLIPSES = {"⋯": "\\cdots", "⋮": "\\vdots", "⋱": "\\ddots"}
-_LINE_DIGITS = 81.0  # digits that fit on a line at the normal size
+_LINE_DIGITS = 81.0  # digits that fit on a line at \normalsize
 _SIZES = (
     ("\\normalsize", 1.0), ("\\small", 1.09), ("\\footnotesize", 1.2), ("\\scriptsize", 1.36),
     ("\\tiny", 1.62),
 )  # fmt: skip
-_MAX_ROWS, _MAX_COLUMNS = 36, 16  # of more, the middle is left out
-_MAX_NAME_LENGTH, _MAX_SHORT_NAME_LENGTH = (
-    24,
-    12,
-)  # letters; the shorter where there are many columns
+_MAX_ROWS, _MAX_COLUMNS = 36, 16  # the middle of a larger matrix is left out
+_MAX_NAME_LENGTH, _MAX_SHORT_NAME_LENGTH = 24, 12  # the shorter one with more than four columns
 _MARK_SAMPLES = {
     "wrong": r"\boxed{a}", "follows": r"\underline{a}", "rounded": r"a^{\approx}", "blank": "?",
 }  # fmt: skip
 
 
 def matrix_latex(panel: Panel, decimals: int = 3) -> str:
-    r"""Write a matrix as a `bmatrix`, marked where it was judged; wants amsmath and no more.
+    r"""Return a matrix as a `bmatrix` (amsmath), with the marks of checked cells.
 
     >>> from workings.problems.worked_problem import Cell
     >>> cells = [[Cell("1", 1.0), Cell("18", 18.0, "wrong")]]
@@ -77,7 +72,7 @@ def matrix_latex(panel: Panel, decimals: int = 3) -> str:
 
 
 def render_latex(problem: WorkedProblem) -> str:
-    """Write a whole document."""
+    """Return the problem as a document."""
     n = LatexNotation(problem.decimals)
     parts = [_PREAMBLE + UNICODE_PREAMBLE + "\\begin{document}"]
     if problem.title:
@@ -95,16 +90,14 @@ def render_latex(problem: WorkedProblem) -> str:
 
 
 def _givens_latex(panels: list[Panel], notation: LatexNotation) -> str:
-    """Set what was given side by side, as many to a line as fit."""
-    written = []
+    """Return the given matrices side by side, as many on a line as fit."""
+    boxes = []
     for panel in panels:
         size, body = _fit_matrix(panel, notation.decimals, names_after=True)
-        written.append(
+        boxes.append(
             f"{{{size}\\mbox{{$\\displaystyle {_name_latex(panel, notation)} = {body}$}}}}"
         )
-    return (
-        "{\\raggedright\\lineskip=9pt\\lineskiplimit=9pt\n" + "\\qquad\n".join(written) + "\\par}"
-    )
+    return "{\\raggedright\\lineskip=9pt\\lineskiplimit=9pt\n" + "\\qquad\n".join(boxes) + "\\par}"
 
 
 def _step_latex(number: int, panel: Panel, notation: LatexNotation) -> str:
@@ -114,11 +107,11 @@ def _step_latex(number: int, panel: Panel, notation: LatexNotation) -> str:
     label = (
         "" if formula.startswith(f"{_name_latex(panel, notation)} =") else f"{escape_latex(name)}: "
     )
-    judged = f", {escape_latex(panel.verdict)}" if panel.verdict else ""
+    verdict = f", {escape_latex(panel.verdict)}" if panel.verdict else ""
     size, body = _fit_matrix(panel, notation.decimals)
     return (
         f"\\textbf{{{number}.}}\\quad {label}$\\displaystyle {formula}$"
-        f"\\hfill ${rows} \\times {columns}${judged}\\nopagebreak\n"
+        f"\\hfill ${rows} \\times {columns}${verdict}\\nopagebreak\n"
         f"{{{size}\\[ {body} \\]}}"
     )
 
@@ -126,57 +119,53 @@ def _step_latex(number: int, panel: Panel, notation: LatexNotation) -> str:
 def _fit_matrix(
     panel: Panel, decimals: int, names_after: bool = False, max_columns: int = _MAX_COLUMNS
 ) -> tuple[str, str]:
-    """Choose a size at which a matrix fits on a line, and write it with the names it has."""
-    shown = truncate_matrix(panel, _MAX_ROWS, max_columns)
-    written = format_cells(shown, decimals)
-    widths = [max(_digits_width(row[j]) for row in written) + 1.4 for j in range(shown.shape[1])]
-    heads, rows = "", ""
+    """Return the font size at which a matrix fits on a line, and the matrix with its names."""
+    truncated = truncate_matrix(panel, _MAX_ROWS, max_columns)
+    texts = format_cells(truncated, decimals)
+    widths = [max(_digits_width(row[j]) for row in texts) + 1.4 for j in range(truncated.shape[1])]
+    headers, rows = "", ""
     if has_names(panel.column_names):
-        longest = _MAX_SHORT_NAME_LENGTH if len(widths) > 4 else _MAX_NAME_LENGTH
-        names = [_truncate_name(name, longest) for name in shown.column_names]
+        max_length = _MAX_SHORT_NAME_LENGTH if len(widths) > 4 else _MAX_NAME_LENGTH
+        names = [_truncate_name(name, max_length) for name in truncated.column_names]
         widths = [
-            max(wide, _text_width(name) + 1.4) for wide, name in zip(widths, names, strict=True)
+            max(width, _text_width(name) + 1.4) for width, name in zip(widths, names, strict=True)
         ]
-        heads = " & ".join(_label_latex(name) for name in names)
+        headers = " & ".join(_label_latex(name) for name in names)
     if has_names(panel.row_names):
-        names = [_truncate_name(name, _MAX_NAME_LENGTH) for name in shown.row_names]
+        names = [_truncate_name(name, _MAX_NAME_LENGTH) for name in truncated.row_names]
         widths.append(max(map(_text_width, names)))
         rows = " \\\\ ".join(_label_latex(name) for name in names)
     total = sum(widths) + 6
-    if total > _LINE_DIGITS * _SIZES[-1][1] and max_columns > 4 and shown.shape[1] > 4:
-        return _fit_matrix(panel, decimals, names_after, min(max_columns, shown.shape[1]) - 1)
-    size = next((size for size, more in _SIZES if total <= _LINE_DIGITS * more), _SIZES[-1][0])
-    if heads:
-        columns = "r" * shown.shape[1]
-        body = (
-            f"\\headed{{{rows}}}{{{columns}}}{{\n  {heads} \\\\\n{_rows_latex(shown, decimals)}}}"
-        )
+    if total > _LINE_DIGITS * _SIZES[-1][1] and max_columns > 4 and truncated.shape[1] > 4:
+        return _fit_matrix(panel, decimals, names_after, min(max_columns, truncated.shape[1]) - 1)
+    size = next((size for size, scale in _SIZES if total <= _LINE_DIGITS * scale), _SIZES[-1][0])
+    body = matrix_latex(truncated, decimals)
+    if headers:
+        columns, cells = "r" * truncated.shape[1], _rows_latex(truncated, decimals)
+        body = f"\\headed{{{rows}}}{{{columns}}}{{\n  {headers} \\\\\n{cells}}}"
     elif rows and names_after:
-        body = f"{matrix_latex(shown, decimals)}\\,\n\\begin{{array}}{{@{{}}l@{{}}}}{rows}\\end{{array}}"
+        body = f"{body}\\,\n\\begin{{array}}{{@{{}}l@{{}}}}{rows}\\end{{array}}"
     elif rows:
-        body = f"\\begin{{array}}{{@{{}}r@{{}}}}{rows}\\end{{array}}\\,\n{matrix_latex(shown, decimals)}"
-    else:
-        body = matrix_latex(shown, decimals)
+        body = f"\\begin{{array}}{{@{{}}r@{{}}}}{rows}\\end{{array}}\\,\n{body}"
     return f"{size}\\arraycolsep=0.4em", body
 
 
 def _digits_width(text: str) -> float:
-    """Estimate how wide a number is set, in digits."""
-    wide = {"-": 1.6, ".": 0.6, "e": 2.6}
-    return sum(wide.get(c, 1.0) for c in text)
+    """Estimate the width of a typeset number, in digits."""
+    widths = {"-": 1.6, ".": 0.6, "e": 2.6}
+    return sum(widths.get(c, 1.0) for c in text)
 
 
 def _text_width(text: str) -> int:
-    """Estimate how wide text is set; what may have to be written by its number is wider."""
+    """Estimate the width of text, in digits; a letter that may be printed by its code is wider."""
     return sum(1 if ord(c) < 0x250 else 8 for c in text)
 
 
 def _truncate_name(name: str, max_width: int) -> str:
-    kept_whole = to_one_line(name)
-    name = kept_whole
+    full_name = name = to_one_line(name)
     while _text_width(name) > max_width:
         name = name[:-1]
-    return name if name == kept_whole else f"{name}…"
+    return name if name == full_name else f"{name}…"
 
 
 def _label_latex(name: str) -> str:
@@ -184,32 +173,34 @@ def _label_latex(name: str) -> str:
 
 
 def _rows_latex(panel: Panel, decimals: int) -> str:
-    """Write the rows; where claims have different decimals, their points are brought in line."""
-    written = format_cells(panel, decimals)
-    tails = [[_fraction_digits(text) for text in row] for row in written]
-    longest = [max(column, key=lambda tail: len(tail or "")) for column in zip(*tails, strict=True)]
+    r"""Return the rows; a `\phantom` aligns the points of claims with different decimals."""
+    texts = format_cells(panel, decimals)
+    fractions = [[_fraction_digits(text) for text in row] for row in texts]
+    longest_fractions = [
+        max(column, key=lambda f: len(f or "")) for column in zip(*fractions, strict=True)
+    ]
     lines = []
     for i, row in enumerate(panel.cells):
         cells = []
         for j, cell in enumerate(row):
             number = _mark_number(
-                _number_latex(written[i][j]), cell.mark, panel.first_wrong == (i, j)
+                _number_latex(texts[i][j]), cell.mark, panel.first_wrong == (i, j)
             )
-            tail, whole = tails[i][j], longest[j] or ""
-            missing = "" if tail is None else whole[len(tail) :]
+            fraction = fractions[i][j]
+            missing = "" if fraction is None else (longest_fractions[j] or "")[len(fraction) :]
             cells.append(f"{number}\\phantom{{{missing}}}" if missing and panel.verdict else number)
         lines.append("  " + " & ".join(cells))
     return " \\\\\n".join(lines)
 
 
 def _fraction_digits(text: str) -> str | None:
-    """Take what stands from the decimal point on; None: it has no place for one."""
+    """Return the part of a number from its decimal point on; None: it is no plain number."""
     match = re.fullmatch(r"[+-]?\d+([.,]\d*)?", text)
     return (match[1] or "") if match else None
 
 
 def _number_latex(text: str) -> str:
-    """Write a number, or whatever somebody wrote in its place."""
+    r"""Return a number in LaTeX; any other text in its place as `\text`."""
     plain = text.replace("−", "-").replace("∞", "inf").replace(" ", "")
     if text in _ELLIPSES or re.fullmatch(r"[+-]?\d+/\d+", plain):
         return _ELLIPSES.get(text, plain)
@@ -240,15 +231,17 @@ def _name_latex(panel: Panel, notation: LatexNotation) -> str:
 def _mistake_latex(mistake: MistakeSummary, notation: LatexNotation) -> str:
     lines = [
         f"\\textbf{{The first wrong number:}} {escape_latex(mistake.location)}.",
-        f"Claimed:~${_number_latex(mistake.claimed)}$. Expected:~${_number_latex(mistake.expected)}$.",
+        f"Claimed:~${_number_latex(mistake.claimed)}$."
+        f" Expected:~${_number_latex(mistake.expected)}$.",
     ]
     if mistake.working is not None:
         lines.append(f"\\[ {mistake.working(notation)} \\]")
     if mistake.causes:
-        lines.append("What may have caused it:\n\\begin{itemize}")
-        for name, reproduces, says in mistake.causes:
+        lines.append("Likely causes:\n\\begin{itemize}")
+        for name, reproduces, description in mistake.causes:
             share = f" (explains {escape_latex(reproduces)})" if reproduces else ""
-            lines.append(f"  \\item \\texttt{{{escape_latex(name)}}}{share}: {escape_latex(says)}")
+            cause = f"\\texttt{{{escape_latex(name)}}}{share}: {escape_latex(description)}"
+            lines.append(f"  \\item {cause}")
         lines.append("\\end{itemize}")
     return "\n".join(lines)
 

@@ -1,90 +1,85 @@
-"""A solution or a report for the terminal."""
+"""A worked problem as text for a terminal."""
 
 import re
-import shutil
 
-from workings import plain_text
-from workings.plain_text import to_one_line, wrap_to_columns
+from workings.plain_text import display_width, to_one_line, truncate_to_columns, wrap_to_columns
 from workings.problems.notation import TextNotation
 from workings.problems.worked_problem import MistakeSummary, Panel, WorkedProblem
 from workings.render.matrix import (
     MARK_MEANINGS,
     MARK_SYMBOLS,
     VERDICT_SYMBOLS,
-    AnsiStyler,
     draw_matrix,
     used_marks,
-    visible_width,
 )
+from workings.render.terminal import AnsiStyler, output_columns, visible_width
 
-_MIN_WIDTH = 24
-_MAX_NOTES = 6  # notes below a matrix; what is wrong beyond that is in the matrix
+_MAX_NOTES = 6  # notes below a matrix; further wrong cells are only marked in it
 
 
 def render_text(problem: WorkedProblem, *, width: int | None = None, color: bool = False) -> str:
-    """Write it for a terminal of so many columns; None: as wide as this one (80 without one).
+    """Return the problem as text of `width` columns (None: the width of this terminal).
 
-    >>> from workings.problems.worked_problem import Cell, Panel
+    >>> from workings.problems.worked_problem import Cell
     >>> cells = [[Cell("1", 1.0), Cell("-0.5", -0.5)]]
-    >>> page = WorkedProblem("One row", [], [Panel("Q", None, cells, ["1"], ["1", "2"])])
-    >>> print(render_text(page))
+    >>> problem = WorkedProblem("One row", [], [Panel("Q", None, cells, ["1"], ["1", "2"])])
+    >>> print(render_text(problem))
     One row
     <BLANKLINE>
     1  Q  1×2
        [ 1.0  −0.5 ]
     """
-    columns = width if width is not None else shutil.get_terminal_size((80, 24)).columns
-    page = _TextDocument(problem, max(columns, _MIN_WIDTH), AnsiStyler(color))
+    document = _TextDocument(problem, output_columns(width), AnsiStyler(color))
     blocks = [
-        page.heading_lines(),
-        page.given_lines(),
-        *page.step_blocks(),
-        page.legend_lines(),
-        page.summary_lines(),
+        document.heading_lines(),
+        document.given_lines(),
+        *document.step_blocks(),
+        document.legend_lines(),
+        document.summary_lines(),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 class _TextDocument:
-    """The blocks of the page, each a list of lines."""
+    """The blocks of the text, each a list of lines."""
 
     def __init__(self, problem: WorkedProblem, width: int, styler: AnsiStyler) -> None:
         self.problem, self.width, self.styler = problem, width, styler
         self.notation = TextNotation(problem.decimals)
 
     def heading_lines(self) -> list[str]:
-        """Write the title, and the verdict in one line."""
-        worked, pen = self.problem, self.styler
-        lines = [
-            pen(line, "strong") for line in wrap_to_columns(to_one_line(worked.title), self.width)
-        ]
-        lines = lines if worked.title else []
-        if not worked.verdict:
+        """Return the title and the verdict."""
+        problem, lines = self.problem, list[str]()
+        if problem.title:
+            title = wrap_to_columns(to_one_line(problem.title), self.width)
+            lines += [self.styler(line, "strong") for line in title]
+        if not problem.verdict:
             return lines
-        verdict = f"{VERDICT_SYMBOLS.get(worked.verdict, '')} {to_one_line(worked.verdict)}".strip()
-        found = worked.mistake
-        if found is not None:
-            numbers = (
-                f"claimed {to_one_line(found.claimed)}, expected {to_one_line(found.expected)}"
-            )
-            verdict += f": {to_one_line(found.location)}: {numbers}"
-        style = "wrong" if worked.verdict == "wrong" else "found right"
-        return [*lines, *(pen(line, style) for line in wrap_to_columns(verdict, self.width, "  "))]
+        symbol = VERDICT_SYMBOLS.get(problem.verdict, "")
+        verdict = f"{symbol} {to_one_line(problem.verdict)}".strip()
+        if (mistake := problem.mistake) is not None:
+            claimed, expected = to_one_line(mistake.claimed), to_one_line(mistake.expected)
+            location = to_one_line(mistake.location)
+            verdict += f": {location}: claimed {claimed}, expected {expected}"
+        style = "wrong" if problem.verdict == "wrong" else "right verdict"
+        return lines + [
+            self.styler(line, style) for line in wrap_to_columns(verdict, self.width, "  ")
+        ]
 
     def given_lines(self) -> list[str]:
-        """Draw what was given, side by side as far as there is room."""
+        """Return the given matrices, as many side by side as fit."""
         boxes = []
         for panel in self.problem.givens:
             title = self.panel_title(self.notation.symbol(to_one_line(panel.name)), panel)
-            title = plain_text.truncate_to_columns(title.replace("\u00a0", " "), self.width)
+            title = truncate_to_columns(title.replace("\u00a0", " "), self.width)
             boxes.append([title, *self.matrix_lines(panel, 0)])
         lines: list[str] = []
-        for k, shelf in enumerate(_pack_into_rows(boxes, self.width)):
-            lines += ["", *_join_boxes(shelf)] if k else _join_boxes(shelf)
+        for k, row in enumerate(_pack_into_rows(boxes, self.width)):
+            lines += ["", *_join_boxes(row)] if k else _join_boxes(row)
         return [self.styler("Given", "dim"), *lines] if lines else []
 
     def step_blocks(self) -> list[list[str]]:
-        """Draw every step: its number and formula, the matrix, what is to be said about it."""
+        """Return one block per step: its number and formula, the matrix, notes on wrong cells."""
         blocks = []
         for k, panel in enumerate(self.problem.steps, start=1):
             formula = "" if panel.formula is None else panel.formula(self.notation)
@@ -102,32 +97,32 @@ class _TextDocument:
         return blocks
 
     def panel_title(self, formula: str, panel: Panel) -> str:
-        """Write the formula, the shape, the verdict on the step."""
+        """Return the title of a matrix: its formula, its shape, the verdict on it."""
         rows, columns = panel.shape
-        sign = VERDICT_SYMBOLS.get(panel.verdict, "")
-        verdict = f"  {sign}\u00a0{to_one_line(panel.verdict)}" if panel.verdict else ""
+        symbol = VERDICT_SYMBOLS.get(panel.verdict, "")
+        verdict = f"  {symbol}\u00a0{to_one_line(panel.verdict)}" if panel.verdict else ""
         return f"{formula}  {rows}×{columns}{verdict}"
 
     def matrix_lines(self, panel: Panel, indent: int) -> list[str]:
-        """Draw a matrix, indented."""
+        """Return the lines of a matrix, indented."""
         lines = draw_matrix(panel, self.width - indent, self.styler, self.problem.decimals)
         return [" " * indent + line for line in lines]
 
     def note_lines(self, panel: Panel) -> list[str]:
-        """Say what there is to say about the cells that are wrong."""
-        said = [
+        """Return the notes on the wrong cells of a step."""
+        notes = [
             f"✗ row {i + 1}, column {j + 1}: {to_one_line(cell.note)}"
             for i, row in enumerate(panel.cells)
             for j, cell in enumerate(row)
             if cell.mark == "wrong" and cell.note
         ]
-        if len(said) > _MAX_NOTES:
-            said[_MAX_NOTES:] = [f"… and {len(said) - _MAX_NOTES} more"]
-        lines = [line for note in said for line in wrap_to_columns(note, self.width - 3, "  ")]
+        if len(notes) > _MAX_NOTES:
+            notes[_MAX_NOTES:] = [f"… and {len(notes) - _MAX_NOTES} more"]
+        lines = [line for note in notes for line in wrap_to_columns(note, self.width - 3, "  ")]
         return [self.styler(f"   {line}", "wrong") for line in lines]
 
     def legend_lines(self) -> list[str]:
-        """Explain the signs that occur."""
+        """Return the meanings of the marks that occur."""
         parts = [
             f"{MARK_SYMBOLS[mark]} {MARK_MEANINGS[mark]}" for mark in used_marks(self.problem.steps)
         ]
@@ -135,36 +130,35 @@ class _TextDocument:
             parts.insert(0, "▸ the first wrong number")
         joined = " · ".join(part.replace(" ", "\u00a0") for part in parts)
         lines = wrap_to_columns(joined.replace(" · ", "\u00a0· "), self.width) if parts else []
-        if any(plain_text.display_width(part) > self.width - 2 for part in parts):
+        if any(display_width(part) > self.width - 2 for part in parts):
             lines = [line for part in parts for line in wrap_to_columns(part, self.width, "  ")]
         return [self.styler(line, "dim") for line in lines]
 
     def summary_lines(self) -> list[str]:
-        """Tell the first wrong number, what may have caused it, and the summary."""
-        worked, pen = self.problem, self.styler
-        lines = [] if worked.mistake is None else self.mistake_lines(worked.mistake)
-        if worked.summary:
-            lines += ([""] if lines else []) + wrap_to_columns(
-                to_one_line(worked.summary), self.width
-            )
-        return [pen(lines[0], "strong"), *lines[1:]] if worked.mistake else lines
+        """Return the first wrong number, its likely causes, and the summary."""
+        problem = self.problem
+        lines = [] if problem.mistake is None else self.mistake_lines(problem.mistake)
+        if problem.summary:
+            summary = wrap_to_columns(to_one_line(problem.summary), self.width)
+            lines += ["", *summary] if lines else summary
+        return [self.styler(lines[0], "strong"), *lines[1:]] if problem.mistake else lines
 
     def mistake_lines(self, mistake: MistakeSummary) -> list[str]:
-        """Set out the finding, one thing below the other."""
+        """Return the first wrong number: location, claimed, expected, working and causes."""
         lines = wrap_to_columns(
             f"The first wrong number: {to_one_line(mistake.location)}", self.width, "  "
         )
-        said = [
+        fields = [
             ("claimed", to_one_line(mistake.claimed)),
             ("expected", to_one_line(mistake.expected)),
         ]
         if mistake.working is not None:
-            said.append(("working", mistake.working(self.notation)))
-        for k, (name, reproduces, says) in enumerate(mistake.causes):
+            fields.append(("working", mistake.working(self.notation)))
+        for k, (name, reproduces, description) in enumerate(mistake.causes):
             label = ("causes" if len(mistake.causes) > 1 else "cause") if not k else ""
             share = f" (explains {to_one_line(reproduces)})" if reproduces else ""
-            said.append((label, f"{to_one_line(name)}{share}: {to_one_line(says)}"))
-        for label, text in said:
+            fields.append((label, f"{to_one_line(name)}{share}: {to_one_line(description)}"))
+        for label, text in fields:
             lines += wrap_to_columns(
                 f"  {label:<10}{text}".replace("  ", "\u00a0\u00a0"), self.width, " " * 12
             )
@@ -172,27 +166,27 @@ class _TextDocument:
 
 
 def _pack_into_rows(boxes: list[list[str]], width: int, gap: int = 4) -> list[list[list[str]]]:
-    """Sort boxes into shelves, as many on each as there is room for."""
-    shelves: list[list[list[str]]] = []
+    """Group boxes into rows, as many in each as fit into the width."""
+    rows: list[list[list[str]]] = []
     used = 0
     for box in boxes:
-        wide = max(map(visible_width, box))
-        if shelves and used + gap + wide <= width:
-            shelves[-1].append(box)
-            used += gap + wide
+        box_width = max(map(visible_width, box))
+        if rows and used + gap + box_width <= width:
+            rows[-1].append(box)
+            used += gap + box_width
         else:
-            shelves.append([box])
-            used = wide
-    return shelves
+            rows.append([box])
+            used = box_width
+    return rows
 
 
 def _join_boxes(boxes: list[list[str]], gap: int = 4) -> list[str]:
-    """Put boxes beside each other, their tops in line."""
+    """Join boxes side by side, aligned at the top."""
     height = max(map(len, boxes))
     lines = [""] * height
     for k, box in enumerate(boxes):
-        wide = max(map(visible_width, box))
+        box_width = max(map(visible_width, box))
         for i in range(height):
             line = box[i] if i < len(box) else ""
-            lines[i] += (" " * gap if k else "") + line + " " * (wide - visible_width(line))
+            lines[i] += (" " * gap if k else "") + line + " " * (box_width - visible_width(line))
     return [re.sub(r" +$", "", line) for line in lines]

@@ -28,6 +28,7 @@ from workings.data import (
 )
 from workings.data.batching import IdSequence
 from workings.data.download import ProgressCallback
+from workings.data.readers import ItemsUntilError
 from workings.data.tokenizers.base import Span
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
@@ -83,7 +84,11 @@ class Classification(Task):
         _check_learnable(splits, recipe.data.set)
         config = recipe.tokenizer
         tokenizer = train_tokenizer(
-            config.kind, (e.text for e in splits.train), config.vocab_size, config.min_count
+            config.kind,
+            (e.text for e in splits.train),
+            config.vocab_size,
+            config.min_count,
+            pad_to=config.padded_vocab_size,
         )
         torch.manual_seed(recipe.seed)
         model = cls.build_model(recipe, tokenizer, splits.labels)
@@ -280,8 +285,13 @@ class Classification(Task):
         return logits.float()
 
     def predict_sources(self, sources: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Predict the labels of texts, files of texts, or standard input (`-`)."""
-        return self.predict_iter(read_texts(sources, self.recipe.data.text))
+        """Predict the labels of texts, files of texts, or standard input (`-`).
+
+        An error in a file is raised after the texts before it are predicted.
+        """
+        texts = ItemsUntilError(read_texts(sources, self.recipe.data.text))
+        yield from self.predict_iter(texts)
+        texts.raise_error()
 
     def predict_iter(self, texts: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Predict the labels of an iterable of texts, batch by batch."""
@@ -342,8 +352,8 @@ def _check_learnable(splits: Splits, name: str) -> None:
             f"{name}: all {len(texts):,} texts are empty: data.text is the column of the texts"
         )
     if len(splits.labels) < 2:
-        found = "only one label" if splits.labels else "no label"
-        raise UserError(f"{name}: {found} in the training examples: at least two are needed")
+        problem = "only one label" if splits.labels else "no label"
+        raise UserError(f"{name}: {problem} in the training examples: at least two are needed")
 
 
 def _read_labels(path: Path) -> tuple[str, ...]:

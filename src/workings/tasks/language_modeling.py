@@ -24,6 +24,7 @@ from workings.decode.sampling import GREEDY, Sampling, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import LanguageModel, RNNState, build_language_model
+from workings.modules import device_of
 from workings.recipes import LanguageRecipe
 from workings.tasks.base import BatchLoss, Task, oom_hint
 
@@ -75,7 +76,13 @@ class LanguageModeling(Task):
             size = "a single character" if characters else "it is empty"
             raise UserError(f"{name}: {size}: there is nothing to predict")
         train_text = _slice_text(read_corpus(name), 0, count_train_characters(recipe, characters))
-        tokenizer = train_tokenizer(config.kind, train_text, config.vocab_size, config.min_count)
+        tokenizer = train_tokenizer(
+            config.kind,
+            train_text,
+            config.vocab_size,
+            config.min_count,
+            pad_to=config.padded_vocab_size,
+        )
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizer, cls.build_model(recipe, tokenizer))
         task._train_ids, task._validation_ids = task._split_ids(checksum, characters)
@@ -382,7 +389,7 @@ def stream_completion(
     if sampling.temperature > 0:  # greedy decoding never picks a token that was not in training
         sampling = replace(sampling, suppress_tokens=list_non_text_ids(tokenizer))
     prompt_ids = _encode_prompt(tokenizer, prompt)
-    ids = torch.tensor([prompt_ids], device=next(model.parameters()).device)
+    ids = torch.tensor([prompt_ids], device=device_of(model))
     # New tokens are decoded after a few previous ones: after all of them, each token of a long
     # text would take longer than the one before.
     context, pending = prompt_ids, list[int]()
@@ -424,10 +431,14 @@ def beam_completions(
 ) -> list[tuple[str, float]]:
     """Return the continuations that beam search finds, with their log probabilities."""
     prompt_ids = _encode_prompt(tokenizer, prompt)
-    ids = torch.tensor([prompt_ids], device=next(model.parameters()).device)
+    ids = torch.tensor([prompt_ids], device=device_of(model))
     start = len(tokenizer.decode(prompt_ids))
-    (found,) = beam_search(model, ids, stop=tokenizer.eos_id, max_length=max_tokens, beams=beams)
-    return [(tokenizer.decode([*prompt_ids, *h.tokens])[start:], h.log_probability) for h in found]
+    (hypotheses,) = beam_search(
+        model, ids, stop=tokenizer.eos_id, max_length=max_tokens, beams=beams
+    )
+    return [
+        (tokenizer.decode([*prompt_ids, *h.tokens])[start:], h.log_probability) for h in hypotheses
+    ]
 
 
 def _top_alternatives(

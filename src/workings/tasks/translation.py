@@ -38,6 +38,7 @@ from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.bleu import score_tokenized_bleu, score_translations
 from workings.models.translation import PAD, START, SentenceBatch, Translator, build_translator
+from workings.modules import device_of
 from workings.recipes import SearchConfig, TranslationRecipe
 from workings.tasks.base import SPLIT_NAMES
 from workings.tasks.seq2seq import (
@@ -159,7 +160,7 @@ class Translation(Seq2SeqTask):
         )
 
     def _resample_bpe(self, epoch: int) -> None:
-        """Tokenize the training pairs anew for an epoch, if the recipe has BPE-dropout."""
+        """Tokenize the training pairs again for an epoch, if the recipe has BPE-dropout."""
         rate, tokenizers = self.recipe.tokenizer.dropout, self.tokenizers
         if not rate or self._bpe_epoch == epoch:
             return
@@ -337,8 +338,8 @@ class Translation(Seq2SeqTask):
         search = partial(beam_search, self.model, num_best=1)
         nothing = Generation("", (), -math.inf, -math.inf)  # if all logits are NaN
         return (
-            found[0] if found else nothing
-            for found in self.translate(texts, config, search_function=search)
+            best_translations[0] if best_translations else nothing
+            for best_translations in self.translate(texts, config, search_function=search)
         )
 
     # -- the run folder ----------------------------------------------------------------------------
@@ -414,7 +415,12 @@ def _train_tokenizers(recipe: TranslationRecipe, pairs: Sequence[SentencePair]) 
 
     def fit(texts: list[str]) -> Tokenizer:
         return train_tokenizer(
-            config.kind, texts, config.vocab_size, config.min_count, with_eos=True
+            config.kind,
+            texts,
+            config.vocab_size,
+            config.min_count,
+            with_eos=True,
+            pad_to=config.padded_vocab_size,
         )
 
     if config.shared_vocab:
@@ -534,7 +540,7 @@ def _join_parts(parts: list[list[Generation]]) -> list[Generation]:
 
 def collate_sources(encoded: Sequence[Sequence[int]], model: Translator) -> SentenceBatch:
     """Return a padded batch of encoded sentences on the model's device."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     ids, lengths = pad([list(ids) for ids in encoded])
     return SentenceBatch(ids.to(device), lengths.to(device))
 
@@ -578,7 +584,7 @@ def _mean_cross_attention(
     model: Translator, tokenizers: TokenizerPair, source: str, tokens: Sequence[int]
 ) -> Tensor | None:
     """Return the mean over layers and heads, `[tokens, source]`, without the stop token."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     target = torch.tensor([[START, *tokens]], device=device)
     layers = collect_cross_attention(
         model, collate_sources([tokenizers.encode_source(source)], model), target

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -82,8 +83,8 @@ class Checkpoints:
 
     def list_folders(self) -> list[Path]:
         """List the checkpoints, oldest first."""
-        found = [p for p in self.folder.glob("step-*") if p.name[5:].isascii()]
-        return sorted((p for p in found if p.name[5:].isdigit()), key=lambda p: int(p.name[5:]))
+        folders = [p for p in self.folder.glob("step-*") if re.fullmatch("step-[0-9]+", p.name)]
+        return sorted(folders, key=lambda p: int(p.name[5:]))
 
     def find_last_finite(self) -> Path | None:
         """Return the newest checkpoint whose weights have neither NaN nor infinity."""
@@ -182,14 +183,14 @@ def _check_optimizer(
     weights: Sequence[Tensor],
     state_names: Sequence[frozenset[str]],
 ) -> None:
-    found: dict[int, set[str]] = {}
+    names_by_weight: dict[int, set[str]] = {}
     for key, t in tensors.items():
         index, _, name = key.partition(".")
         like = weights[int(index)] if index.isdecimal() and len(index) < 9 else None
         if like is None or t.shape not in ((), like.shape) or not t.is_floating_point():
             raise CorruptFileError(f"the optimizer has no state {truncate(key)}")
-        found.setdefault(int(index), set()).add(name)
-    for number, names in found.items():
+        names_by_weight.setdefault(int(index), set()).add(name)
+    for number, names in names_by_weight.items():
         if names != state_names[number]:
             raise CorruptFileError(f"the optimizer state of weight {number} is incomplete")
 

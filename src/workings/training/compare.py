@@ -207,8 +207,10 @@ def _diff_curves(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> d
         for key in a.keys() & b.keys():
             if key in (*TIMING_KEYS, "kind", "epoch", "step") or a[key] == b[key]:
                 continue
-            found = differences.setdefault(key, {"first_epoch": a["epoch"], "max_difference": 0.0})
-            found["max_difference"] = max(found["max_difference"], abs(a[key] - b[key]))
+            differing = differences.setdefault(
+                key, {"first_epoch": a["epoch"], "max_difference": 0.0}
+            )
+            differing["max_difference"] = max(differing["max_difference"], abs(a[key] - b[key]))
     return differences
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from workings import render
 from workings.config import to_table, to_toml
 from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
@@ -23,7 +24,6 @@ from workings.render.training_report import (
     confusion_matrix_html,
     curve_chart,
     measure_names,
-    render_report_page,
     samples_html,
 )
 from workings.storage import read_json
@@ -71,7 +71,7 @@ def write_report(folder: Path, task: Task) -> None:
         ),
         environment=format_environment(read_json(folder / "environment.json")),
     )
-    write_text(folder / "report.html", render_report_page(report))
+    write_text(folder / "report.html", render.html(report))
     chart = curve_chart(curves, measure_names(curves)[0])
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # PNG needs the extra `pictures`
@@ -160,11 +160,11 @@ def _render_mistake(task: Classification, split: str, index: int, label: str) ->
 
 def _truncate_explanation(explanation: Attribution) -> Attribution:
     """Cut the text of an explanation to MAX_CHARACTERS; the attributions stay the same."""
-    text = explanation.text
+    text = explanation.input_text
     spans = [span for span in explanation.spans if span[1] <= MAX_CHARACTERS]
     return replace(
         explanation,
-        text=text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…",
+        input_text=text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…",
         spans=spans,
         unknown_tokens=[k for k in explanation.unknown_tokens if k < len(spans)],
         token_attributions=[

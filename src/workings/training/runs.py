@@ -2,10 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -80,15 +80,22 @@ MAX_THREADS = 4096  # a larger number in environment.json is invalid
 TaskType = TypeVar("TaskType", bound=Task)
 
 
-def train(
-    recipe: Recipe, folder: str | Path, *, mode: LogMode = "progress", repeat_of: Path | None = None
+def train_recipe(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    mode: LogMode = "progress",
+    repeat_of: Path | None = None,
+    prepare: Callable[[Task], None] | None = None,
 ) -> Task:
     """Train a recipe into a new folder; the processes of a torchrun train together.
 
     If it repeats a run, the data must be those that the run was trained on.
     """
     with os_error_hint(Path(folder)):
-        return _run(absolute_paths(recipe), Path(folder), mode, repeat_of=repeat_of)
+        return _run(
+            absolute_paths(recipe), Path(folder), mode, repeat_of=repeat_of, prepare=prepare
+        )
 
 
 def resume(
@@ -114,9 +121,19 @@ def resume(
             return _run(None, Path(out), mode, parallelism, extend_from=(Path(folder), epochs))
 
 
-def load(folder: str | Path) -> Task:
-    """Load a run's task with its best weights."""
+@overload
+def load(folder: str | Path) -> Task: ...
+@overload
+def load(folder: str | Path, kind: type[TaskType]) -> TaskType: ...
+def load(folder: str | Path, kind: type[Task] = Task) -> Task:
+    """Load a run: its task with the best weights.
+
+    `kind` is the class of task that is expected, such as `Translation`: a run of another task is
+    refused, and a type checker knows the result's methods.
+    """
     folder = Path(folder)
+    if kind is not Task:
+        _check_task_kind(kind, read_run_recipe(folder), f"{folder}: a run")
     recipe = read_run_recipe(folder)
     if not (folder / "environment.json").exists():
         raise CorruptFileError(f"{folder / 'environment.json'}: missing")
@@ -186,8 +203,8 @@ def absolute_paths(recipe: Recipe) -> Recipe:
     paths = {} if recipe.data.set in DATASET_NAMES[recipe.task]() else {"set": recipe.data.set}
     if isinstance(recipe, CaptionRecipe):
         paths["images"] = recipe.data.images
-    found = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
-    absolute = {key: str(Path(path).absolute()) for key, path in found.items()}
+    actual_task = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
+    absolute = {key: str(Path(path).absolute()) for key, path in actual_task.items()}
     return _change_section(recipe, "data", **absolute)
 
 
@@ -212,6 +229,7 @@ def _run(
     parallelism: str | None = None,
     repeat_of: Path | None = None,
     extend_from: tuple[Path, int] | None = None,
+    prepare: Callable[[Task], None] | None = None,
 ) -> Task:
     """Train a new recipe, or resume the run of a folder; then test and report the best weights."""
     with init_process_group() as group, ExitStack() as stack:
@@ -228,6 +246,8 @@ def _run(
             group.select_device(recipe.train.device)
             with show_data_progress(mode if group.is_main_process else "quiet") as progress:
                 task: Task = TASKS[recipe.task].from_recipe(recipe, progress)
+            if prepare is not None:
+                prepare(task)
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)
             if repeat_of is not None:
                 _check_repeated_data(repeat_of, task)
@@ -414,6 +434,7 @@ def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
             **metrics,
         },
     )
+    best.history = read_epochs(folder / "log.jsonl")
     best.model.cpu()  # as a loaded run's, which the report's analyses expect
     report.write_report(folder, best)
     summary = format_metrics(metrics) or "there are no test data"

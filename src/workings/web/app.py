@@ -1,4 +1,4 @@
-"""The server's answers: every one is a call of the library, and every refusal is a line."""
+"""The FastAPI application: routes of Work and Check, the page's files, error responses."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -23,31 +23,31 @@ from workings.web.routes_training import add_training_routes
 from workings.web.runs import RunRegistry
 from workings.web.security import AccessPolicy, App, SecurityMiddleware
 
-_MAX_MESSAGE_LENGTH = 300  # characters of a refusal
+_MAX_MESSAGE_LENGTH = 300  # characters of an error message
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": responses.ErrorResponse, "description": why}
-    for status, why in (
-        (400, "not a request"),
-        (401, "no token"),
-        (403, "from another page"),
-        (404, "no such thing"),
-        (408, "too slow"),
-        (413, "too large"),
+    status: {"model": responses.ErrorResponse, "description": description}
+    for status, description in (
+        (400, "malformed request"),
+        (401, "missing or wrong token"),
+        (403, "cross-origin request"),
+        (404, "not found"),
+        (408, "timeout"),
+        (413, "request body too large"),
         (415, "not JSON"),
-        (421, "another host's name"),
-        (422, "something in it is wrong"),
-        (429, "too many at once"),
+        (421, "unknown host name"),
+        (422, "invalid value"),
+        (429, "too many requests in the queue"),
     )
 }
 
 
 def build_secured_app(policy: AccessPolicy, registry: RunRegistry | None = None) -> App:
-    """The application behind its door."""
+    """Return the application wrapped in the security middleware."""
     return SecurityMiddleware(build_app(registry), policy)
 
 
 def build_app(registry: RunRegistry | None = None) -> FastAPI:
-    """Put the answers together; `/api/openapi.json` describes them. `shelf`: the runs to show."""
+    """Return the application for these runs; `/api/openapi.json` describes its API."""
     app = FastAPI(
         title="workings",
         version=__version__,
@@ -76,117 +76,119 @@ def _add_page_routes(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     @app.head("/", include_in_schema=False)
-    def page() -> Response:
+    async def page() -> Response:
         return Response(files["page.html"][0], media_type=files["page.html"][1])
 
     @app.get("/page/{name}", include_in_schema=False)
-    def part(name: str) -> Response:
+    async def asset(name: str) -> Response:
         if name not in files:
             raise HTTPException(404, "no such file")
-        content, kind = files[name]
-        return Response(content, media_type=kind)
+        content, media_type = files[name]
+        return Response(content, media_type=media_type)
 
 
 def _add_problem_routes(app: FastAPI) -> None:
     @app.post("/api/work")
-    def work(given: requests.ProblemRequest) -> responses.SolutionView:
-        """Work a problem: every step, with its formula and its numbers."""
-        return problem_views.build_solution_view(given.table.to_problem(), given.decimals)
+    def work(body: requests.ProblemRequest) -> responses.SolutionView:
+        """Solve a problem: every step with its formula and its numbers."""
+        return problem_views.build_solution_view(body.table.to_problem(), body.decimals)
 
     @app.post("/api/cell")
-    def cell(given: requests.CellRequest) -> responses.CellWorking:
-        """Write one cell out."""
-        problem = given.table.to_problem()
-        return CellWorkings(problem, given.decimals).write_cell(given.key, given.row, given.column)
+    def cell(body: requests.CellRequest) -> responses.CellWorking:
+        """Write out the computation of one cell."""
+        problem = body.table.to_problem()
+        return CellWorkings(problem, body.decimals).write_cell(body.key, body.row, body.column)
 
     @app.post("/api/check")
-    def check(given: requests.ProblemRequest) -> responses.ReportView:
-        """Judge every claimed number."""
-        return report_views.build_report_view(given.table.to_problem().check(), given.decimals)
+    def check(body: requests.ProblemRequest) -> responses.ReportView:
+        """Check every claimed number."""
+        return report_views.build_report_view(body.table.to_problem().check(), body.decimals)
 
     @app.post("/api/hint")
-    def hint(given: requests.HintRequest) -> responses.HintView:
-        """Help with a step that is being worked out."""
-        return report_views.build_hint(
-            given.table.to_problem(), given.key, given.level, given.decimals
-        )
+    def hint(body: requests.HintRequest) -> responses.HintView:
+        """Return a hint for a step."""
+        problem = body.table.to_problem()
+        return report_views.build_hint(problem, body.key, body.level, body.decimals)
 
     @app.post("/api/make")
-    def make(given: requests.SheetRequest) -> responses.SheetView:
+    def make(body: requests.SheetRequest) -> responses.SheetView:
         """Make a problem sheet."""
-        return problem_files.build_sheet(given)
+        return problem_files.build_sheet(body)
 
     @app.post("/api/export", response_class=Response)
-    def export(given: requests.ExportRequest) -> Response:
-        """Write a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
-        return problem_files.build_file_response(given.form, problem_files.export_problem(given))
+    def export(body: requests.ExportRequest) -> Response:
+        """Return a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
+        content = problem_files.export_problem(body)
+        return problem_files.build_file_response(body.file_format, content)
 
 
 def _add_text_routes(app: FastAPI) -> None:
     @app.post("/api/read")
-    def read(given: requests.TextRequest) -> responses.MatrixRows:
-        """Read a matrix from LaTeX, a NumPy or PyTorch print, a list, Markdown or CSV."""
-        rows = requests.read_bounded_matrix(given.text, "what was pasted")
-        return responses.MatrixRows(cells=rows)
+    def read(body: requests.TextRequest) -> responses.MatrixRows:
+        """Parse a matrix from LaTeX, a NumPy or PyTorch print, a list, Markdown or CSV."""
+        return responses.MatrixRows(cells=requests.read_bounded_matrix(body.text, "pasted text"))
 
     @app.post("/api/open")
-    def open_text(given: requests.TextRequest) -> responses.ProblemTable:
-        """Read a problem from the text of a problem file or of a slide."""
-        return problem_views.build_problem_table(_check_size(_parse_document(given.text)))
+    def open_text(body: requests.TextRequest) -> responses.ProblemTable:
+        """Parse a problem from the text of a problem file or of a slide."""
+        return problem_views.build_problem_table(_check_size(_parse_document(body.text)))
 
     @app.get("/api/lectures")
-    def names() -> list[responses.LectureView]:
+    def list_lectures() -> list[responses.LectureView]:
         """List the worked examples of the lecture notes."""
         return [
-            responses.LectureView(name=name, title=p.title) for name, p in load_lectures().items()
+            responses.LectureView(name=name, title=problem.title)
+            for name, problem in load_lectures().items()
         ]
 
     @app.get("/api/lecture/{name}")
-    def one(name: Annotated[str, Path(max_length=60)]) -> responses.ProblemTable:
-        """Give one of them as a problem with its claims."""
+    def lecture(name: Annotated[str, Path(max_length=60)]) -> responses.ProblemTable:
+        """Return a worked example as a problem with its claims."""
         return problem_views.build_problem_table(get_lecture(name))
 
 
 def _add_run_routes(app: FastAPI, registry: RunRegistry) -> None:
     @app.get("/api/runs")
-    def runs() -> list[responses.RunView]:
+    def list_runs() -> list[responses.RunView]:
         """List the runs that the workbench was started with."""
-        found = registry.runs.values()
-        return [responses.RunView(name=run.name, title=run.title, kind=run.kind) for run in found]
+        return [
+            responses.RunView(name=run.name, title=run.title, kind=run.kind)
+            for run in registry.runs.values()
+        ]
 
 
 def _parse_document(text: str) -> Problem:
-    """Read a problem file, or else a slide; what a file lacks is told only where it is one."""
+    """Parse a problem file if the text has its tables, otherwise a slide."""
     if any(line.strip() in ("[given]", "[claim]") for line in text.splitlines()):
         return Problem.from_toml(text.removeprefix("\ufeff"))
     return parse_problem_text(text)
 
 
 def _check_size(problem: Problem) -> Problem:
-    """Refuse what is too large to be looked at."""
+    """Return the problem; raise a `UserError` if a matrix is too large for the page."""
     side = max((max(cells.shape) for cells in problem.exact_matrices.values()), default=0)
     if side > problem_views.MAX_SIDE:
         raise UserError(
-            f"a matrix with a side of {side}; the page takes {problem_views.MAX_SIDE}:"
-            " for more, `workings check`"
+            f"a matrix has a side of {side}; the page shows at most {problem_views.MAX_SIDE}:"
+            " use `workings check` for larger ones"
         )
     return problem
 
 
 def _make_user_error_handler(registry: RunRegistry) -> Callable[[Request, Exception], JSONResponse]:
-    def refuse(_: Request, error: Exception) -> JSONResponse:
+    def handle_user_error(_: Request, error: Exception) -> JSONResponse:
         return _error_response(422, registry.redact_paths(str(error)))
 
-    return refuse
+    return handle_user_error
 
 
 def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
-    """Say what does not fit, without what was given: that may be anything."""
+    """Return the field and the reason, without the invalid value: that may be any text."""
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(error.errors()[0])
-    place = [str(part) for part in first["loc"][1:] if isinstance(part, int | str)]
-    where = ".".join(truncate(part, 40) for part in place if "[" not in part) or "the request"
-    return _error_response(422, f"{where}: {first['msg']}")
+    path = [str(part) for part in first["loc"][1:] if isinstance(part, int | str)]
+    field = ".".join(truncate(part, 40) for part in path if "[" not in part) or "the request"
+    return _error_response(422, f"{field}: {first['msg']}")
 
 
 def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
@@ -195,7 +197,7 @@ def _handle_http_error(_: Request, error: Exception) -> JSONResponse:
 
 
 def _handle_missing_module(_: Request, error: Exception) -> JSONResponse:
-    """Say how to install what a run needs; what no extra brings is a mistake of ours."""
+    """Return how to install a missing optional package; any other missing module is a bug."""
     assert isinstance(error, ModuleNotFoundError)
     if install_hint(error) is None:
         raise error

@@ -1,4 +1,4 @@
-"""The files of the page: all of them in memory, by name, so that no path is ever looked up."""
+"""The page's static files, held in memory by name, and its modules bundled into one script."""
 
 import re
 from functools import cache
@@ -7,49 +7,44 @@ from importlib.resources import files
 from workings.render import colors, svg_writer
 from workings.render.page import base_css
 
-_TYPES = {
+_MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_CHART_COLORS = (
-    "ink",
-    "soft",
-    "line",
-    "paper",
-    *(f"c{k}" for k in range(1, 9)),
-)  # colours of charts
+_CHART_COLORS = ("ink", "soft", "line", "paper", *(f"c{k}" for k in range(1, 9)))
 
 
 @cache
 def load_assets() -> dict[str, tuple[bytes, str]]:
-    """Read every file: its name, its content and its type."""
-    found = {}
+    """Return the content and media type of every static file, by name.
+
+    A request names a key of this dictionary, so no request can reach another path.
+    """
+    assets = {}
     for file in (files("workings.web") / "static").iterdir():
-        ending = file.name.rpartition(".")[2]
-        if ending in _TYPES:
+        suffix = file.name.rpartition(".")[2]
+        if suffix in _MEDIA_TYPES:
             content = file.read_bytes()
             if file.name == "page.css":
-                content = (
-                    f"{base_css()}\n{svg_writer.picture_css(_CHART_COLORS)}\n{_role_css()}\n".encode()
-                    + content
-                )
-            found[file.name] = (content, _TYPES[ending])
-    return found
+                chart_css = svg_writer.picture_css(_CHART_COLORS)
+                content = f"{base_css()}\n{chart_css}\n{_role_css()}\n".encode() + content
+            assets[file.name] = (content, _MEDIA_TYPES[suffix])
+    return assets
 
 
 def component_css() -> str:
-    """Write the components' rules, for where they stand by themselves; `style.css` comes first."""
+    """Return the CSS of the components outside of the page; `base_css()` must precede it."""
     folder = files("workings.web") / "static"
-    own = [(folder / name).read_text(encoding="utf-8") for name in ("page.css", "look.css")]
-    return "\n".join([_role_css(), *own])
+    sheets = [(folder / name).read_text(encoding="utf-8") for name in ("page.css", "inspect.css")]
+    return "\n".join([_role_css(), *sheets])
 
 
 def _role_css() -> str:
-    """Write the colours of queries, keys and values, light and dark."""
+    """Return the colors of queries, keys and values as CSS variables, light and dark."""
     light, dark = (
-        " ".join(f"--{name}: {colour};" for name, colour in colors.ROLE_COLORS[theme].items())
+        " ".join(f"--{name}: {color};" for name, color in colors.ROLE_COLORS[theme].items())
         for theme in ("light", "dark")
     )
     return (
@@ -69,38 +64,38 @@ _ENDS_SCRIPT = re.compile(r"</script|<!--", re.IGNORECASE)
 
 @cache
 def bundle_module(name: str) -> str:
-    """Write a module of `static/` with its imports inside; it exports what it did by default."""
-    text = "\n".join(_wrap_module(one) for one in _order_modules(name, ()))
-    assert not _ENDS_SCRIPT.search(text), f"{name} cannot stand inside of a page"
-    exports = _DEFAULT_EXPORT.search(_read_source(name)) is not None
-    return text + (f"export default {_scope_name(name)}.default;\n" if exports else "")
+    """Return a module of `static/` and all its imports as one module with its default export."""
+    text = "\n".join(_wrap_module(module) for module in _order_modules(name, ()))
+    assert not _ENDS_SCRIPT.search(text), f"{name} would end the script element around it"
+    has_default = _DEFAULT_EXPORT.search(_read_source(name)) is not None
+    return text + (f"export default {_scope_name(name)}.default;\n" if has_default else "")
 
 
 def _order_modules(name: str, path: tuple[str, ...]) -> list[str]:
-    """List what a module needs, each once and before whatever imports it, then the module."""
-    assert name not in path, f"{name} imports itself by way of {', '.join(path)}"
-    needs = [found[3] for found in _IMPORT.finditer(_read_source(name))]
-    inside = [one for need in needs for one in _order_modules(need, (*path, name))]
-    return list(dict.fromkeys([*inside, name]))
+    """Return a module and its imports, each once, dependencies first."""
+    assert name not in path, f"circular import: {' → '.join((*path, name))}"
+    imports = [match[3] for match in _IMPORT.finditer(_read_source(name))]
+    before = [module for other in imports for module in _order_modules(other, (*path, name))]
+    return list(dict.fromkeys([*before, name]))
 
 
 def _wrap_module(name: str) -> str:
-    exports = [found[1] for found in _NAMED_EXPORT.finditer(_read_source(name))]
+    """Return a module as a function scope that returns its exports."""
+    exports = [match[1] for match in _NAMED_EXPORT.finditer(_read_source(name))]
     text, defaults = _DEFAULT_EXPORT.subn(
         "const $default = ", _NAMED_EXPORT.sub("", _read_source(name))
     )
     text = _IMPORT.sub(_bind_import, text)
-    assert defaults <= 1, f"{name} has two defaults"
-    assert not _UNSUPPORTED_FORM.search(text), (
-        f"{name}: {_UNSUPPORTED_FORM.search(text)}: a form that is not inlined"
-    )
+    assert defaults <= 1, f"{name} has two default exports"
+    unsupported = _UNSUPPORTED_FORM.search(text)
+    assert not unsupported, f"{name}: {unsupported}: this form cannot be bundled"
     returned = ", ".join(exports + ["default: $default"] * defaults)
     return f"const {_scope_name(name)} = (() => {{\n{text}\nreturn {{ {returned} }};\n}})();\n"
 
 
-def _bind_import(found: re.Match[str]) -> str:
-    alone, names, module = found.groups()
-    return f"const {{ {names or f'default: {alone}'} }} = {_scope_name(module)};\n"
+def _bind_import(match: re.Match[str]) -> str:
+    default, names, module = match.groups()
+    return f"const {{ {names or f'default: {default}'} }} = {_scope_name(module)};\n"
 
 
 def _scope_name(name: str) -> str:

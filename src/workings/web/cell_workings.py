@@ -1,4 +1,4 @@
-"""Cells written out, one by one or all of a step."""
+"""The written-out computations of cells, one by one or for a whole step."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,24 +11,24 @@ from workings.web.markup import build_formula
 from workings.web.problem_views import format_exact
 
 CellFormatter: TypeAlias = Callable[[str, int, int], Callable[[Notation], str]]
-"""How a cell, counted from 1, is written out in any notation."""
+"""Takes a step, a row and a column, counted from 1; returns a writer for any notation."""
 
 
 class CellWorkings:
-    """The cells of a problem, each with its substitution and what it is computed from."""
+    """The cells of a problem, each with its substitution and the cells that it is computed from."""
 
     def __init__(
         self, problem: Problem, decimals: int, formatter: CellFormatter | None = None
     ) -> None:
         self._problem, self._solution = problem, Solution(problem, decimals)
         self._formatter = formatter or self._default_formatter
-        self._reads: dict[str, InputFinder] = {}
+        self._inputs: dict[str, InputFinder] = {}
 
     def write_cell(self, key: str, row: int, column: int) -> responses.CellWorking:
-        """Write a cell out, counted from 0; whatever is no such cell is a `UserError`."""
+        """Return the working of a cell, counted from 0; raise a `UserError` if there is none."""
         self._solution.locate_cell(key, row + 1, column + 1)
-        if key not in self._reads:
-            self._reads[key] = InputFinder(self._problem, key)
+        if key not in self._inputs:
+            self._inputs[key] = InputFinder(self._problem, key)
         return responses.CellWorking(
             key=key,
             row=row,
@@ -38,18 +38,15 @@ class CellWorkings:
                 self._formatter(key, row + 1, column + 1), self._solution.decimals
             ),
             value=format_exact(float(self._solution[key][row, column])),
-            reads=[
-                responses.CellBlock(key=block.key, rows=block.rows, columns=block.columns)
-                for block in self._reads[key].find(row, column)
-            ],
+            reads=self._inputs[key].find(row, column),
         )
 
     def num_cells(self, key: str) -> int:
-        """How many cells a step has."""
+        """Return the number of cells of a step."""
         return self._solution[key].size
 
     def write_step(self, key: str) -> list[list[responses.CellWorking]]:
-        """Write every cell of a step out."""
+        """Return the workings of all cells of a step, by row and column."""
         rows, columns = self._solution[key].shape
         return [
             [self.write_cell(key, row, column) for column in range(columns)] for row in range(rows)

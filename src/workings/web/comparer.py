@@ -1,15 +1,19 @@
-"""Two answers side by side, a head of each, and the difference."""
+"""Comparisons for the screen Compare: outputs, heads, permuted inputs and training curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from workings.config import toml_value
 from workings.errors import UserError
-from workings.interpret.attention import ALIGNMENT, StackWeights
-from workings.interpret.positions import LayerDifference, measure_permutation
+from workings.interpret.positions import measure_permutation
+from workings.interpret.results import (
+    AttentionStack,
+    LayerDifference,
+    PermutationResult,
+    Weights,
+)
 from workings.plain_text import to_one_line
 from workings.problems.notation import typeset
 from workings.render.comparison import format_metric, held_out_split, runs_chart
@@ -17,28 +21,28 @@ from workings.tasks.classification import Classification
 from workings.training.compare import diff_configs
 from workings.training.monitor import LogTail, TrainingStatus
 from workings.training.runs import read_run_recipe
-from workings.web import heatmaps, requests
-from workings.web.inspect_views import format_percent
+from workings.web import heatmaps
+from workings.web.inspect_views import format_percent, visible_tokens
 from workings.web.markup import picture_tree
-from workings.web.model_outputs import ModelOutput, collect_request_stacks, run_model
-from workings.web.responses import Heatmap
-from workings.web.routes_compare import CompareRequest, PermuteRequest, SideRequest
-from workings.web.routes_training import MAX_CHARTS, subsample_epochs
-from workings.web.run_responses import (
+from workings.web.model_outputs import ModelOutput, run_model
+from workings.web.requests import CompareRequest, InspectRequest, PermuteRequest, SideRequest
+from workings.web.responses import (
     ChartView,
     ComparisonSide,
     ComparisonView,
     HeadComparison,
+    Heatmap,
     PermutationView,
     PlainTable,
     ProbabilityPair,
     SharedHeads,
     TrainingComparison,
 )
+from workings.web.routes_training import MAX_CHARTS, subsample_epochs
 from workings.web.runs import RegisteredRun, RunRegistry
 
-NUM_PAIRS = 12  # of what is likely
-MIN_DIFFERENCE_SCALE = 0.01  # a difference of weights that is drawn in full colour is no smaller
+NUM_PAIRS = 12  # classes or tokens whose probabilities are compared
+MIN_DIFFERENCE_SCALE = 0.01  # of weights: smaller differences are drawn paler
 SIDE_NAMES = ("A", "B")
 
 Probabilities = dict[str, float]
@@ -46,180 +50,194 @@ Probabilities = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class _SideOutput:
-    """What a run made of a side."""
+    """The output of a run for one side of a comparison."""
 
     kind: str
     output: ModelOutput
-    stacks: Sequence[StackWeights]
-    notes: Sequence[str]
 
     @property
     def probabilities(self) -> Probabilities | None:
-        """How likely each name is."""
+        """The probability of each class or token, by name."""
         if self.output.probabilities is None:
             return None
         return {self.output.name_of(k): p for k, p in enumerate(self.output.probabilities.tolist())}
 
 
 class Comparer:
-    """Comparisons of the runs of a shelf; all of it is for the shelf's own thread."""
+    """Compares the registered runs; its methods run in the threads of the job executor."""
 
     def __init__(self, registry: RunRegistry) -> None:
         self._registry = registry
 
     def compare(self, request: CompareRequest) -> ComparisonView:
-        """Two sides, what they say, and a head of each."""
-        asked = (request.first, request.second)
-        both = [self._run_side(side) for side in asked]
-        pairs, more, says = _compare_outputs(*both)
-        shared = _find_shared_heads(*(one.stacks for one in both))
+        """Compare the outputs of two sides, and one head of each."""
+        sides = [self._run_side(side) for side in (request.first, request.second)]
+        pairs, num_omitted, summary = _compare_outputs(*sides)
+        shared = _find_shared_heads(*(side.output.stacks for side in sides))
         part = request.part or (shared[0].part if shared else None)
-        beside = None
+        heads = None
         if part is not None:
-            found = [_find_stack(one.stacks, part) for one in both]
-            beside = _compare_heads(*(_select_head(s, request.layer, request.head) for s in found))
+            stacks = [_find_stack(side.output.stacks, part) for side in sides]
+            heads = _compare_heads(*(_select_head(s, request.layer, request.head) for s in stacks))
         return ComparisonView(
-            sides=[_build_side(*pair) for pair in zip(SIDE_NAMES, both, strict=True)],
-            says=says,
+            sides=[_build_side(*pair) for pair in zip(SIDE_NAMES, sides, strict=True)],
+            summary=summary,
             pairs=pairs,
-            more=more,
+            num_omitted=num_omitted,
             stacks=shared,
-            beside=beside,
-            notes=[] if shared else _explain_no_heads(*both),
+            head_comparison=heads,
+            notes=[] if shared else _explain_no_heads(*sides),
         )
 
     def permute(self, request: PermuteRequest) -> PermutationView:
-        """An input's tokens in another order."""
-        task = self._registry.load_task(request.run)
-        found = measure_permutation(
-            task, request.text, request.order, seed=request.seed, use_positions=request.positions
+        """Compare f(P X) with P f(X) for a permutation P of the tokens."""
+        task, use_positions = self._registry.load_task(request.run), request.use_positions
+        result = measure_permutation(
+            task, request.text, request.order, seed=request.seed, use_positions=use_positions
         )
-        moved = [found.tokens[k] for k in found.order]
-        last, heads = found.layers[-1], len(found.permuted_weights[0])
-        stack = [
-            StackWeights(
-                "attention", called, moved, moved, weights, found.is_causal and called == "A(P X)"
-            )
-            for called, weights in (
-                ("A(X) permuted", found.expected_weights),
-                ("A(P X)", found.permuted_weights),
-            )
-        ]
+        original = visible_tokens(result.tokens)
+        tokens = [original[k] for k in result.order]
+        last_layer, num_heads = result.layers[-1], len(result.permuted_weights[0])
+        heads = (
+            _select_head(stack, request.layer, request.head)
+            for stack in _permutation_stacks(result, tokens)
+        )
         pairs: list[ProbabilityPair] = []
-        if found.class_probabilities is not None and isinstance(task, Classification):
-            chances = [
-                dict(zip(task.labels, c.tolist(), strict=True)) for c in found.class_probabilities
-            ]
-            pairs = _build_pairs(*chances)[0]
+        if result.class_probabilities is not None and isinstance(task, Classification):
+            before, after = (
+                dict(zip(task.labels, p.tolist(), strict=True)) for p in result.class_probabilities
+            )
+            pairs = _build_pairs(before, after)[0]
         return PermutationView(
-            tokens=list(found.tokens),
-            permuted=moved,
-            residual=_format_scientific(last.max_difference),
-            says=_write_verdict(last, found.is_causal, found.position_encoding, request.positions),
-            removable=found.position_encoding in ("sinusoidal", "learned"),
-            layers=_build_layer_table(found.layers),
-            apart=_build_deviation_map(found.layers, moved),
+            tokens=original,
+            permuted_tokens=tokens,
+            residual=_format_scientific(last_layer.max_difference),
+            summary=_write_verdict(
+                last_layer, result.is_causal, result.position_encoding, use_positions
+            ),
+            has_removable_positions=result.position_encoding in ("sinusoidal", "learned"),
+            layers=_build_layer_table(result.layers),
+            deviation=_build_deviation_map(result.layers, tokens),
             pairs=pairs,
-            stacks=[SharedHeads(part="attention", layers=len(found.permuted_weights), heads=heads)],
-            beside=_compare_heads(*(_select_head(s, request.layer, request.head) for s in stack)),
+            stacks=[
+                SharedHeads(part="attention", layers=len(result.permuted_weights), heads=num_heads)
+            ],
+            head_comparison=_compare_heads(*heads),
         )
 
     def _run_side(self, side: SideRequest) -> _SideOutput:
         task, kind = self._registry.load_task(side.run), self._registry.get_run(side.run).kind
-        given = requests.InspectRequest(run=side.run, text=side.text, scene=side.scene)
-        found = run_model(task, given)
-        return _SideOutput(kind, found, *collect_request_stacks(task, given, found))
+        request = InspectRequest(run=side.run, text=side.text, scene=side.scene)
+        output = run_model(task, request)
+        return _SideOutput(kind, output)
 
 
 def _build_side(name: str, side: _SideOutput) -> ComparisonSide:
-    said = side.output
-    notes = [*said.notes, *side.notes]
+    output = side.output
     return ComparisonSide(
-        name=name, text=said.text, note=said.note, pictured=said.caption_attention, notes=notes
+        name=name,
+        text=output.text,
+        note=output.note,
+        caption_attention=output.caption_attention,
+        notes=list(output.notes),
     )
 
 
 def _compare_outputs(
     first: _SideOutput, second: _SideOutput
 ) -> tuple[list[ProbabilityPair], int, str]:
-    """Chances side by side; or what can be said of two texts."""
-    one, other = first.probabilities, second.probabilities
+    """Return pairs of probabilities, the number of omitted pairs, and a summary."""
+    p, q = first.probabilities, second.probabilities
     if first.kind != second.kind:
-        return [], 0, "These runs do different things: there is nothing to subtract"
-    if one is None or other is None:
+        return [], 0, "These runs do different tasks: their outputs cannot be subtracted"
+    if p is None or q is None:
         same = first.output.text == second.output.text
-        return [], 0, "Both write the same" if same else "They write different things"
-    pairs, more = _build_pairs(one, other)
-    best = [max(chances, key=chances.__getitem__) for chances in (one, other)]
-    told = [f"“{name}”" for name in best]
-    said = f"Both say {told[0]}" if best[0] == best[1] else f"A says {told[0]}, B says {told[1]}"
-    if one.keys() == other.keys():
-        apart = sum(abs(p - other[name]) for name, p in one.items()) / 2
-        said += f"; {format_percent(apart)} of the probability lies elsewhere"
-    return pairs, more, said
+        return [], 0, "Both generate the same text" if same else "They generate different texts"
+    pairs, num_omitted = _build_pairs(p, q)
+    best = [max(probabilities, key=probabilities.__getitem__) for probabilities in (p, q)]
+    if best[0] == best[1]:
+        summary = f"Both predict “{best[0]}”"
+    else:
+        summary = f"A predicts “{best[0]}”, B predicts “{best[1]}”"
+    if p.keys() == q.keys():
+        distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
+        summary += f"; {format_percent(distance)} of the probability mass differs"
+    return pairs, num_omitted, summary
 
 
-def _build_pairs(one: Probabilities, other: Probabilities) -> tuple[list[ProbabilityPair], int]:
-    """The likeliest names of both, each with the two chances; and how many are left out."""
-    rank = {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in {**one, **other}}
+def _build_pairs(first: Probabilities, second: Probabilities) -> tuple[list[ProbabilityPair], int]:
+    """Return the most probable names of both with both probabilities, and how many are omitted."""
+    rank = {name: max(first.get(name, 0.0), second.get(name, 0.0)) for name in {**first, **second}}
     best = sorted(rank, key=lambda name: -rank[name])[:NUM_PAIRS]
     pairs = []
     for name in best:
-        p, q = one.get(name), other.get(name)
-        change = "" if p is None or q is None else _format_points(q - p)
-        texts = ["–" if share is None else format_percent(share) for share in (p, q)]
+        p, q = first.get(name), second.get(name)
         pairs.append(
             ProbabilityPair(
                 name=name,
                 first=p,
                 second=q,
-                first_text=texts[0],
-                second_text=texts[1],
-                change=change,
+                first_text="–" if p is None else format_percent(p),
+                second_text="–" if q is None else format_percent(q),
+                change="" if p is None or q is None else _format_points(q - p),
             )
         )
     return pairs, len(rank) - len(best)
 
 
 def _format_points(change: float) -> str:
-    """Write a difference of chances, in points.
+    """Return a difference of probabilities in percentage points.
 
     >>> _format_points(0.0123), _format_points(-0.0001)
     ('+1.2', '0.0')
     """
-    written = f"{100 * change:+.1f}"
-    return typeset(written) if written.strip("+-0.") else "0.0"
+    text = f"{100 * change:+.1f}"
+    return typeset(text) if text.strip("+-0.") else "0.0"
 
 
 def _find_shared_heads(
-    first: Sequence[StackWeights], second: Sequence[StackWeights]
+    first: Sequence[AttentionStack], second: Sequence[AttentionStack]
 ) -> list[SharedHeads]:
-    """The attention that both have, as far as both have it."""
-    found = []
-    for one in first:
-        for other in second:
-            if one.part == other.part:
-                layers = min(len(one.weights), len(other.weights))
-                heads = min(len(one.weights[0]), len(other.weights[0]))
-                found.append(SharedHeads(part=one.part, layers=layers, heads=heads))
-    return found
+    """Return the parts with attention that both have, and how many layers and heads of each."""
+    return [
+        SharedHeads(
+            part=one.part,
+            layers=min(one.num_layers, other.num_layers),
+            heads=min(one.num_heads, other.num_heads),
+        )
+        for one in first
+        for other in second
+        if one.part == other.part
+    ]
 
 
 def _explain_no_heads(*sides: _SideOutput) -> list[str]:
-    """Say why no heads are shown, unless pictures show what was looked at."""
-    without = [name for name, one in zip(SIDE_NAMES, sides, strict=True) if not one.stacks]
-    if len(without) == len(sides) and all(one.output.caption_attention for one in sides):
+    """Return a note on why no heads are compared; none if both show their caption attention."""
+    without = [name for name, side in zip(SIDE_NAMES, sides, strict=True) if not side.output.stacks]
+    if len(without) == len(sides) and all(side.output.caption_attention for side in sides):
         return []
     if without:
-        return [f"{' and '.join(without)}: no attention heads to put side by side"]
-    return ["their attention is of different parts: no head of one is a head of the other"]
+        return [f"{' and '.join(without)}: no attention heads to compare"]
+    return ["A and B have attention in different parts: their heads cannot be compared"]
 
 
-def _find_stack(stacks: Sequence[StackWeights], part: str) -> StackWeights:
+def _find_stack(stacks: Sequence[AttentionStack], part: str) -> AttentionStack:
     for stack in stacks:
         if stack.part == part:
             return stack
-    raise UserError(f"part {part!r}: it is not in both")
+    raise UserError(f"part {part!r}: not both sides have it")
+
+
+def _permutation_stacks(result: PermutationResult, tokens: list[str]) -> list[AttentionStack]:
+    """Return the attention weights of the original order, permuted, and of the permuted input."""
+    labeled_weights = (
+        ("A(X) permuted", result.expected_weights, False),
+        ("A(P X)", result.permuted_weights, result.is_causal),
+    )
+    return [
+        AttentionStack("attention", label, tokens, tokens, weights, is_causal)
+        for label, weights, is_causal in labeled_weights
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,62 +245,57 @@ class _SelectedHead:
     """One head of a stack."""
 
     name: str
-    stack: StackWeights
-    weights: Tensor
+    stack: AttentionStack
+    weights: Weights
 
 
-def _select_head(stack: StackWeights, layer: int, head: int) -> _SelectedHead:
-    layers, heads = len(stack.weights), len(stack.weights[0])
-    if layer > layers or head > heads:
-        raise UserError(f"layer {layer}, head {head}: there are {layers} layers of {heads} heads")
-    name = stack.label if stack.part == ALIGNMENT else f"layer {layer}, head {head}"
-    if stack.part == "attention":  # of one model, twice
+def _select_head(stack: AttentionStack, layer: int, head: int) -> _SelectedHead:
+    weights, name = stack.head_weights(layer, head), stack.head_name(layer, head)
+    if stack.part == "attention":  # two inputs of one model: their labels tell them apart
         name = f"{stack.label}, {name}"
-    return _SelectedHead(name, stack, stack.weights[layer - 1][head - 1])
+    return _SelectedHead(name, stack, weights)
 
 
 def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadComparison:
-    """Two maps, and the second minus the first where their cells have the same places."""
+    """Return two heatmaps and, if their shapes are equal, the second minus the first."""
     maps = [
         heatmaps.build_weights_heatmap(
-            one.name if one.stack.part == "attention" else f"{name}: {one.name}",
-            f"{one.name} of {name}",
-            one.stack.query_tokens,
-            one.stack.key_tokens,
-            one.weights.double().numpy(),
-            one.stack.is_causal,
+            head.name if head.stack.part == "attention" else f"{name}: {head.name}",
+            f"{head.name} of {name}",
+            visible_tokens(head.stack.query_tokens),
+            visible_tokens(head.stack.key_tokens),
+            head.weights.astype(np.float64),
+            head.stack.is_causal,
         )
-        for name, one in zip(SIDE_NAMES, (first, second), strict=True)
+        for name, head in zip(SIDE_NAMES, (first, second), strict=True)
     ]
-    shapes = [tuple(one.weights.shape) for one in (first, second)]
+    shapes = [head.weights.shape for head in (first, second)]
     if shapes[0] != shapes[1]:
-        told = " and ".join(f"{rows}×{columns}" for rows, columns in shapes)
-        says = (
-            f"The maps are {told}: no cell of one is a cell of the other, and nothing to subtract"
-        )
-        return HeadComparison(first=maps[0], second=maps[1], difference=None, says=says)
-    apart = (second.weights - first.weights).double()
-    of_texts = [*first.stack.query_tokens] != [*second.stack.query_tokens]
-    difference = heatmaps.build_signed_heatmap(
+        sizes = " and ".join(f"{rows}×{columns}" for rows, columns in shapes)
+        summary = f"The maps are {sizes}: maps of different shapes cannot be subtracted"
+        return HeadComparison(first=maps[0], second=maps[1], difference=None, summary=summary)
+    difference = (second.weights - first.weights).astype(np.float64)
+    difference_map = heatmaps.build_signed_heatmap(
         "difference",
         "the second map minus the first",
         _merge_labels(first.stack.query_tokens, second.stack.query_tokens),
         _merge_labels(first.stack.key_tokens, second.stack.key_tokens),
-        apart.numpy(),
+        difference,
         min_scale=MIN_DIFFERENCE_SCALE,
         causal=first.stack.is_causal and second.stack.is_causal,
     )
-    says = f"At most {_format_scientific(float(apart.abs().max()))} apart"
-    says += ", place by place: the tokens differ" if of_texts else ""
-    return HeadComparison(first=maps[0], second=maps[1], difference=difference, says=says)
+    summary = f"Largest difference: {_format_scientific(float(np.abs(difference).max()))}"
+    if [*first.stack.query_tokens] != [*second.stack.query_tokens]:
+        summary += ", compared by position: the tokens differ"
+    return HeadComparison(first=maps[0], second=maps[1], difference=difference_map, summary=summary)
 
 
-def _merge_labels(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    return [a if a == b else f"{a} | {b}" for a, b in zip(one, other, strict=True)]
+def _merge_labels(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    pairs = zip(visible_tokens(first), visible_tokens(second), strict=True)
+    return [a if a == b else f"{a} | {b}" for a, b in pairs]
 
 
 def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
-    head = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "is that rounding?"]
     rows = [
         [
             layer.name,
@@ -292,37 +305,35 @@ def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
         ]
         for layer in layers
     ]
-    return PlainTable(head=head, rows=rows)
+    header = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "only rounding?"]
+    return PlainTable(header=header, rows=rows)
 
 
 def _build_deviation_map(layers: Sequence[LayerDifference], tokens: Sequence[str]) -> Heatmap:
-    numbers = torch.stack([layer.differences for layer in layers]).double().numpy()
-    least = 1e-3 * max(layer.max_activation for layer in layers)  # rounding stays pale
+    numbers = np.stack([layer.differences for layer in layers]).astype(np.float64)
+    min_scale = 1e-3 * max(layer.max_activation for layer in layers)  # rounding stays pale
     return heatmaps.build_magnitude_heatmap(
         "|f(P X) − P f(X)|",
-        "how far each token's vector is from where it should be, after each layer",
+        "deviation of each token's vector after each layer",
         [layer.name for layer in layers],
         tokens,
         numbers,
-        least,
+        min_scale,
     )
 
 
 def _write_verdict(
-    last: LayerDifference, causal: bool, positions: str, with_positions: bool
+    last_layer: LayerDifference, is_causal: bool, positions: str, use_positions: bool
 ) -> str:
-    if last.is_rounding:
-        return (
-            "f(P X) = P f(X) up to rounding: this attention does not know the order of its tokens"
-        )
-    ways = [f"{positions} positions"] * (positions != "none" and with_positions) + [
-        "the causal mask"
-    ] * causal
-    return f"f(P X) ≠ P f(X): the order of the tokens is told by {' and '.join(ways) or 'padding'}"
+    if last_layer.is_rounding:
+        return "f(P X) = P f(X) up to rounding: this attention is permutation-equivariant"
+    sources = [f"{positions} positions"] if positions != "none" and use_positions else []
+    sources += ["the causal mask"] if is_causal else []
+    return f"f(P X) ≠ P f(X): the order enters through {' and '.join(sources) or 'padding'}"
 
 
 def _format_scientific(number: float) -> str:
-    """Write a number that may be tiny.
+    """Return a number to three decimals, a tiny one in scientific notation.
 
     >>> _format_scientific(0.25), _format_scientific(4.8e-7), _format_scientific(0.0)
     ('0.250', '4.8·10⁻⁷', '0')
@@ -330,71 +341,72 @@ def _format_scientific(number: float) -> str:
     if number == 0 or number >= 1e-3:
         return f"{number:.3f}" if number else "0"
     digits, _, exponent = f"{number:.1e}".partition("e")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{digits}·10{raised}"
+    superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{digits}·10{superscript}"
 
 
 def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) -> TrainingComparison:
-    """Compare how two runs were trained; either may still be."""
+    """Compare the curves, best metrics and settings of two runs, finished or not."""
     runs = (first, second)
-    watched = {name: _read_progress(run) for name, run in zip("AB", runs, strict=True)}
-    names = [f"{name}: {to_one_line(run.name)}" for name, run in zip("AB", runs, strict=True)]
+    statuses = {name: _read_status(run) for name, run in zip(SIDE_NAMES, runs, strict=True)}
+    names = [f"{name}: {to_one_line(run.name)}" for name, run in zip(SIDE_NAMES, runs, strict=True)]
     settings = diff_configs(first.folder, second.folder)
-    shared = [what for what in watched["A"].list_metrics() if what in watched["B"].list_metrics()]
+    first_metrics, second_metrics = (status.list_metrics() for status in statuses.values())
+    shared = [metric for metric in first_metrics if metric in second_metrics]
     return TrainingComparison(
-        charts=[_build_runs_chart(watched, what, width) for what in shared[:MAX_CHARTS]],
-        best=_build_best_table([*watched.values()], names),
+        charts=[_build_runs_chart(statuses, metric, width) for metric in shared[:MAX_CHARTS]],
+        best=_build_best_table([*statuses.values()], names),
         settings=PlainTable(
-            head=["setting", *names],
+            header=["setting", *names],
             rows=[[to_one_line(key), *map(_format_value, pair)] for key, pair in settings.items()],
         ),
     )
 
 
-def _read_progress(run: RegisteredRun) -> TrainingStatus:
+def _read_status(run: RegisteredRun) -> TrainingStatus:
     records = LogTail(run.folder / "log.jsonl").read()[1]
     return TrainingStatus(records, read_run_recipe(run.folder).train.epochs)
 
 
 def _format_value(value: object) -> str:
-    return (
-        "–"
-        if value is None
-        else to_one_line(value if isinstance(value, str) else toml_value(value))
-    )
+    if value is None:
+        return "–"
+    return to_one_line(value if isinstance(value, str) else toml_value(value))
 
 
-def _build_runs_chart(watched: dict[str, TrainingStatus], metric: str, width: int) -> ChartView:
-    curves = {name: subsample_epochs(one.curves) for name, one in watched.items()}
+def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: int) -> ChartView:
+    curves = {name: subsample_epochs(status.curves) for name, status in statuses.items()}
     picture = runs_chart([*curves.items()], metric, f"{metric.replace('_', ' ')} by epoch", width)
     columns = [
-        (f"{name}, {part}", f"{part}_{metric}", {r["epoch"]: r for r in of})
-        for name, of in curves.items()
-        for part in (held_out_split(of), "train")
-        if any(f"{part}_{metric}" in r for r in of)
+        (f"{name}, {split}", f"{split}_{metric}", {r["epoch"]: r for r in records})
+        for name, records in curves.items()
+        for split in (held_out_split(records), "train")
+        if any(f"{split}_{metric}" in r for r in records)
     ]
-    epochs = sorted({epoch for _, _, of in columns for epoch in of})
+    epochs = sorted({epoch for _, _, by_epoch in columns for epoch in by_epoch})
     rows = [
-        [f"{epoch:g}", *(format_metric(key, of.get(epoch, {}).get(key)) for _, key, of in columns)]
+        [
+            f"{epoch:g}",
+            *(format_metric(key, by_epoch.get(epoch, {}).get(key)) for _, key, by_epoch in columns),
+        ]
         for epoch in epochs
     ]
-    table = PlainTable(head=["epoch", *(name for name, _, _ in columns)], rows=rows)
+    table = PlainTable(header=["epoch", *(name for name, _, _ in columns)], rows=rows)
     return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
 
 
-def _build_best_table(watched: Sequence[TrainingStatus], names: Sequence[str]) -> PlainTable:
-    found = [{best.key: best for best in one.best_metrics()} for one in watched]
-    keys = dict.fromkeys(key for of in found for key in of)
+def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) -> PlainTable:
+    metrics = [{best.key: best for best in status.best_metrics()} for status in statuses]
     rows = [
         [
             key.replace("_", " "),
             *(
-                f"{format_metric(key, of[key].best)} (epoch {of[key].best_epoch})"
-                if key in of
+                f"{format_metric(key, by_key[key].best)} (epoch {by_key[key].best_epoch})"
+                if key in by_key
                 else "–"
-                for of in found
+                for by_key in metrics
             ),
         ]
-        for key in keys
+        for key in dict.fromkeys(key for by_key in metrics for key in by_key)
     ]
-    return PlainTable(head=["best", *names], rows=rows)
+    return PlainTable(header=["best", *names], rows=rows)

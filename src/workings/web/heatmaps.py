@@ -1,4 +1,4 @@
-"""Maps for the page: numbers as bytes, levels of colour, and what is written in small ones."""
+"""Heatmaps for the page: numbers and color levels as base64 bytes, texts for small maps."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from workings.problems.notation import format_decimal, typeset
 from workings.render import colors
 from workings.web.responses import Heatmap, Palette
 
-MASKED_LEVEL = 255  # the level of what a mask hides
-MAX_TABLE_SIDE = 24  # rows or columns of a map that is a table; larger ones are drawn
-MAX_THUMBNAIL_SIDE = 48  # rows or columns of a map in small
-_SQUARE_ROOT_MAX_SIDE = 64  # rows or columns
-_LEVELS = 64
-_NUM_LARGEST = 3  # of a row that are named where there is no table
-_MAX_DECIMALS = 4  # decimals
+MASKED_LEVEL = 255  # level of a masked cell
+MAX_TABLE_SIDE = 24  # rows or columns of a map shown as a table; larger ones are drawn
+MAX_THUMBNAIL_SIDE = 48  # rows or columns
+_SQUARE_ROOT_MAX_SIDE = 64  # rows or columns of a map colored by the square root of the weights
+_LEVELS = 64  # of color
+_NUM_LARGEST = 3  # values listed per row of a map without texts
+_MAX_DECIMALS = 4
 
 Numbers = NDArray[np.float64]
 
 
 @cache
 def build_palette(theme: str, signed: bool = False) -> Palette:
-    """The colours of a theme's maps."""
-    found = colors.color_ramp(theme, _LEVELS + 1, signed=signed)
-    return Palette(colours=found, inks=[colors.text_color_on(colour) for colour in found])
+    """Return the color of each level in a theme, and a readable text color on it."""
+    ramp = colors.color_ramp(theme, _LEVELS + 1, signed=signed)
+    return Palette(colors=ramp, inks=[colors.text_color_on(color) for color in ramp])
 
 
 def build_weights_heatmap(
@@ -37,11 +37,11 @@ def build_weights_heatmap(
     weights: Numbers,
     causal: bool,
 ) -> Heatmap:
-    """A head's weights. The colour goes with a root of them: small ones are many."""
+    """Return the heatmap of a head's weights; the color follows a root: most weights are small."""
     levels = _weight_levels(weights)
     if causal:
         levels[_causal_mask(weights.shape)] = MASKED_LEVEL
-    ticks = [(int(_to_level(share, _level_exponent(weights))), text) for share, text in _TICKS]
+    ticks = [(int(_to_level(value, _level_exponent(weights))), text) for value, text in _TICKS]
     return _build_heatmap(name, description, rows, columns, weights, levels, ticks, signed=False)
 
 
@@ -58,14 +58,14 @@ def build_signed_heatmap(
     min_scale: float = 0.0,
     causal: bool = False,
 ) -> Heatmap:
-    """Numbers below and above zero, by the largest of them; `least`: by no less than that."""
+    """Return a diverging heatmap; its color scale reaches the largest magnitude or `min_scale`."""
     largest = max(float(np.abs(numbers).max()), min_scale) or 1.0
     half = _LEVELS // 2
     levels = np.round(half + half * numbers / largest).astype(np.uint8)
     if causal:
         levels[_causal_mask(numbers.shape)] = MASKED_LEVEL
-    said = typeset(format_decimal(largest, 2))
-    ticks = [(0, f"−{said}"), (half, "0"), (_LEVELS, said)]
+    label = typeset(format_decimal(largest, 2))
+    ticks = [(0, f"−{label}"), (half, "0"), (_LEVELS, label)]
     return _build_heatmap(name, description, rows, columns, numbers, levels, ticks, signed=True)
 
 
@@ -77,7 +77,7 @@ def build_magnitude_heatmap(
     numbers: Numbers,
     min_scale: float,
 ) -> Heatmap:
-    """Numbers from zero on, by the largest of them, and by no less than `least`."""
+    """Return a heatmap of non-negative numbers, scaled to the largest of them or `min_scale`."""
     largest = max(float(numbers.max()), min_scale) or 1.0
     levels = np.round(_LEVELS * numbers / largest).astype(np.uint8)
     ticks = [(0, "0"), (_LEVELS, typeset(format_decimal(largest, 3)))]
@@ -96,70 +96,70 @@ def _build_heatmap(
     signed: bool,
 ) -> Heatmap:
     decimals = _choose_decimals(numbers)
-    whole = np.round(numbers * 10**decimals).astype("<i2")
-    small = max(numbers.shape) <= MAX_TABLE_SIDE
+    fixed_point = np.round(numbers * 10**decimals).astype("<i2")
+    is_small = max(numbers.shape) <= MAX_TABLE_SIDE
     return Heatmap(
         name=name,
-        says=description,
+        description=description,
         rows=list(rows),
         columns=list(columns),
         levels=_to_base64(levels),
-        numbers=_to_base64(whole),
+        numbers=_to_base64(fixed_point),
         decimals=decimals,
         light=build_palette("light", signed),
         dark=build_palette("dark", signed),
         ticks=ticks,
-        texts=_format_cells(numbers, levels) if small else None,
-        most=None if small else _find_largest(numbers, decimals),
+        texts=_format_cells(numbers, levels) if is_small else None,
+        largest_per_row=None if is_small else _find_largest(numbers, decimals),
     )
 
 
 def build_thumbnail(weights: Numbers, causal: bool) -> tuple[str, tuple[int, int]]:
-    """A map in small, each of its cells as strong as the strongest there; and its size."""
+    """Return a max-pooled map of color levels as base64, and its numbers of rows and columns."""
     levels = _weight_levels(weights)
     if causal:
         levels[_causal_mask(weights.shape)] = 0
-    tall, wide = (-(-side // MAX_THUMBNAIL_SIDE) for side in levels.shape)
-    down, across = (-(-side // by) for side, by in zip(levels.shape, (tall, wide), strict=True))
-    padded = np.zeros((down * tall, across * wide), np.uint8)
+    height, width = (-(-side // MAX_THUMBNAIL_SIDE) for side in levels.shape)  # of a pooled block
+    rows, columns = -(-levels.shape[0] // height), -(-levels.shape[1] // width)
+    padded = np.zeros((rows * height, columns * width), np.uint8)
     padded[: levels.shape[0], : levels.shape[1]] = levels
-    small = padded.reshape(down, tall, across, wide).max(axis=(1, 3))
-    return _to_base64(small), (down, across)
+    pooled = padded.reshape(rows, height, columns, width).max(axis=(1, 3))
+    return _to_base64(pooled), (rows, columns)
 
 
 def _weight_levels(weights: Numbers) -> NDArray[np.uint8]:
     return _to_level(weights, _level_exponent(weights)).astype(np.uint8)
 
 
-def _to_level(weights: Numbers | float, power: float) -> Numbers:
-    return np.round(_LEVELS * np.clip(weights, 0, 1) ** power)
+def _to_level(weights: Numbers | float, exponent: float) -> Numbers:
+    return np.round(_LEVELS * np.clip(weights, 0, 1) ** exponent)
 
 
 def _level_exponent(weights: Numbers) -> float:
-    """The square root; among many tokens, whose weights are small, the cube root."""
+    """Return 1/2; for long inputs, whose weights are smaller, 1/3."""
     return 1 / 2 if max(weights.shape) <= _SQUARE_ROOT_MAX_SIDE else 1 / 3
 
 
 def _causal_mask(shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """What a causal mask hides."""
+    """Return True for the cells that a causal mask hides."""
     return np.triu(np.ones(shape, bool), 1 + shape[1] - shape[0])
 
 
 def _choose_decimals(numbers: Numbers) -> int:
-    """As many as two bytes have room for."""
+    """Return the number of decimals with which every number fits into two bytes."""
     largest = float(np.abs(numbers).max(initial=0))
     return next((d for d in range(_MAX_DECIMALS, 0, -1) if largest * 10**d < 2**15 - 1), 0)
 
 
 def _format_cells(numbers: Numbers, levels: NDArray[np.uint8]) -> list[list[str]]:
     return [
-        ["" if hides else _format_short(x) for x, hides in zip(*line, strict=True)]
-        for line in zip(numbers, levels == MASKED_LEVEL, strict=True)
+        ["" if is_masked else _format_short(x) for x, is_masked in zip(*row, strict=True)]
+        for row in zip(numbers, levels == MASKED_LEVEL, strict=True)
     ]
 
 
 def _format_short(number: float) -> str:
-    """Write a number for a narrow cell, without the nought before its point.
+    """Return a number for a narrow cell, without the zero before the decimal point.
 
     >>> _format_short(0.071), _format_short(-0.5), _format_short(1.0)
     ('.07', '−.50', '1.0')

@@ -1,9 +1,6 @@
-"""Runs looked into, as the page is told; what was seen last is kept: heads come one by one."""
+"""Answers the requests of the screen Inspect; the latest outputs and their heads are cached."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from time import perf_counter
 
@@ -12,11 +9,13 @@ import numpy as np
 from workings.decode.sampling import Sampling
 from workings.errors import UserError
 from workings.interpret.activations import ActivationReader
-from workings.interpret.attention import ALIGNMENT, HeadIndex, StackWeights, ablate_heads
+from workings.interpret.attention import ablate_heads
+from workings.interpret.attention_maps import ALIGNMENT
 from workings.interpret.attribution import explain
-from workings.interpret.heads import read_head
+from workings.interpret.heads import trace_head
 from workings.interpret.positions import extract_position_vectors
-from workings.render.attention_maps import show_whitespace
+from workings.interpret.results import AttentionMaps, HeadIndex
+from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
@@ -32,251 +31,244 @@ from workings.web.inspect_views import (
     build_strip,
     format_percent,
     list_cell_groups,
-    to_float64,
+    visible_tokens,
 )
 from workings.web.jobs import Deadline
 from workings.web.model_outputs import (
     MAX_INPUT_TOKENS,
     ModelOutput,
-    collect_request_stacks,
+    check_prompt,
     run_model,
     token_name,
 )
 from workings.web.runs import RunRegistry
 from workings.web.standalone_page import MAX_HEATMAP_CELLS, page
 
-CACHE_SIZE = 4  # inputs whose maps are kept
-NUM_ALTERNATIVES = 5  # of what was likely instead of a token that was written
-NUM_OTHER_CELLS = 8  # cells that vary most
-
-
-@dataclass(frozen=True, eq=False)
-class CachedOutput:
-    """An input, what a run made of it, and where its heads looked."""
-
-    output: ModelOutput
-    stacks: Sequence[StackWeights]
-    notes: Sequence[str] = ()
-
-    def get_stack(self, part: str) -> StackWeights:
-        """Find a stack by its part."""
-        for one in self.stacks:
-            if one.part == part:
-                return one
-        raise UserError(f"part {part!r}: there is no such attention to look at here")
+CACHE_SIZE = 4  # inputs with their attention weights
+NUM_ALTERNATIVES = 5  # most probable tokens listed for each generated one
+NUM_OTHER_CELLS = 8  # cells of a group that vary most
 
 
 class Inspector:
-    """Answers about the runs of a shelf; all of it is for the shelf's own threads."""
+    """Inspects the registered runs; its methods run in the threads of the job executor."""
 
     def __init__(self, registry: RunRegistry) -> None:
         self._registry = registry
-        self._cache: OrderedDict[tuple[Task, str], CachedOutput] = OrderedDict()
+        self._cache: OrderedDict[tuple[Task, str], ModelOutput] = OrderedDict()
         self._lock = Lock()
 
     def inspect(self, request: requests.InspectRequest) -> responses.InspectView:
-        """What a run makes of an input; with heads off, beside what it makes of it with all."""
-        task, seen = self._load_task(request), self._get_cached(request)
-        before = (
-            self._get_cached(request.model_copy(update={"off": []})).output if request.off else None
-        )
-        found = seen.output
-        bars, more = build_bars(found, before)
+        """Return the output for an input; with ablated heads, also that of the intact model."""
+        task, output, baseline = self._load_task(request), self._get_cached(request), None
+        if request.ablated_heads:
+            baseline = self._get_cached(request.model_copy(update={"ablated_heads": []}))
+        bars, num_omitted = build_bars(output, baseline)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
-            says=found.description,
-            tokens=list(found.tokens),
+            description=output.description,
+            tokens=list(output.tokens),
             bars=bars,
-            more=more,
-            written=build_generation(found, before),
-            pictured=found.caption_attention,
-            stacks=[build_stack_view(stack, request.off) for stack in seen.stacks],
-            cells=list_cell_groups(task, len(found.tokens)),
-            positions=extract_position_vectors(task.model) is not None,
-            notes=[*found.notes, *seen.notes],
+            num_omitted=num_omitted,
+            generation=build_generation(output, baseline),
+            caption_attention=output.caption_attention,
+            stacks=[build_stack_view(stack, request.ablated_heads) for stack in output.stacks],
+            cell_groups=list_cell_groups(task, len(output.tokens)),
+            has_positions=extract_position_vectors(task.model) is not None,
+            notes=list(output.notes),
             light=heatmaps.build_palette("light"),
             dark=heatmaps.build_palette("dark"),
         )
 
     def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
-        """One head's map."""
-        stack = self._get_stack(request)
+        """Return the attention weights of one head."""
+        stack = self._get_output(request).get_stack(request.part)
+        weights = stack.head_weights(request.layer, request.head)
         name = stack.head_name(request.layer, request.head)
         return heatmaps.build_weights_heatmap(
             name,
-            name if request.part == ALIGNMENT else f"{name} of the {stack.label}",
-            stack.query_tokens,
-            stack.key_tokens,
-            to_float64(stack.weights[request.layer - 1][request.head - 1]),
+            f"{name} of the {stack.label}" if stack.is_multi_head else name,
+            visible_tokens(stack.query_tokens),
+            visible_tokens(stack.key_tokens),
+            weights.astype(np.float64),
             stack.is_causal,
         )
 
     def export_page(self, request: requests.HeatmapRequest) -> str:
-        """Write a part's heads as a page of their own; of many large ones the chosen one alone."""
-        stack, found = self._get_stack(request), self._get_output(request)
-        title = f"{request.text} → {found.text}" if request.part == ALIGNMENT else request.text
-        if found.image is not None:
-            title = found.text or ""
-        maps = stack.to_maps(title)
-        if len(stack.query_tokens) * len(stack.key_tokens) * len(maps.maps) > MAX_HEATMAP_CELLS:
-            maps = stack.to_maps(title, (request.layer, request.head))
-        return page(maps)
+        """Return a page with all heads of a part, or with the chosen head if all are too large."""
+        output = self._get_output(request)
+        stack = output.get_stack(request.part)
+        stack.head_weights(request.layer, request.head)  # raises an error if there is none
+        title = f"{request.text} → {output.text}" if request.part == ALIGNMENT else request.text
+        if output.image is not None:
+            title = output.text or ""
+        is_alignment = request.part in (ALIGNMENT, "cross")
+        rows, columns = stack.query_tokens, stack.key_tokens
+        num_heads = stack.num_layers * stack.num_heads
+        if len(rows) * len(columns) * num_heads <= MAX_HEATMAP_CELLS:
+            head_maps = stack.to_head_maps()
+        else:
+            head_maps = stack.to_head_maps([request.layer], [request.head])
+        return page(AttentionMaps(title, rows, columns, head_maps, is_alignment=is_alignment))
 
     def derive_cell(self, request: requests.DerivationRequest) -> responses.DerivationView:
-        """One cell of a head's weights, written out; and the head as a problem, if it is small."""
-        task, found = self._load_task(request), self._get_output(request)
+        """Return the derivation of a weight, and the head as a problem if it is small enough."""
+        task, output = self._load_task(request), self._get_output(request)
         with self._ablate(task, request):
-            head = partial(
-                read_head,
+            trace = trace_head(
                 task,
-                found.model_input(request),
+                output.model_input(request),
                 request.layer,
                 request.head,
                 part=request.part,
-                target=found.generation,
+                target=output.generation,
             )
-            whole = head()
-            cell = whole.cell("weights", request.row + 1, request.column + 1)
-            table = build_head_table(whole) or build_head_table(head(projected=True))
+        head = trace.to_problem()
+        cell = head.cell("weights", request.row + 1, request.column + 1)
+        table = build_head_table(head) or build_head_table(trace.to_problem(projected=True))
         return build_derivation(cell, table)
 
     def complete(
         self, request: requests.CompletionRequest, deadline: Deadline
     ) -> responses.CompletionView:
-        """Go on with a text, for a while."""
-        task, began = self._load_task(request), perf_counter()
+        """Continue a text until it is long enough or the deadline is over."""
+        task, start = self._load_task(request), perf_counter()
         if not isinstance(task, LanguageModeling):
-            raise UserError("only a language model goes on with a text")
-        run_model(task, request)  # refuses what is too long
-        how = Sampling(temperature=request.temperature, seed=request.seed)
-        written: list[responses.TokenView] = []
+            raise UserError("only a language model can continue a text")
+        check_prompt(task, request.text)
+        sampling = Sampling(temperature=request.temperature, seed=request.seed)
+        tokens: list[responses.TokenView] = []
         with self._ablate(task, request):
-            for one in task.stream(
-                request.text, request.tokens, how, num_alternatives=NUM_ALTERNATIVES
+            for generated in task.stream(
+                request.text, request.max_new_tokens, sampling, num_alternatives=NUM_ALTERNATIVES
             ):
-                written.append(
+                tokens.append(
                     responses.TokenView(
-                        text=one.text,
-                        token=token_name(task.tokenizer, one.token),
-                        chance=format_percent(one.probability),
+                        text=generated.text,
+                        token=token_name(task.tokenizer, generated.token),
+                        probability_text=format_percent(generated.probability),
                         bars=[
                             build_bar(token_name(task.tokenizer, name), p)
-                            for name, p in one.alternatives
+                            for name, p in generated.alternatives
                         ],
                     )
                 )
                 if deadline.is_over:
                     break
-        short = deadline.is_over and len(written) < request.tokens
-        ended = f"it took too long: {len(written)} of {request.tokens} tokens" if short else ""
+        stop_reason = ""
+        if deadline.is_over and len(tokens) < request.max_new_tokens:
+            stop_reason = f"time limit: {len(tokens)} of {request.max_new_tokens} tokens"
         return responses.CompletionView(
-            tokens=written, ended=ended, milliseconds=1000 * (perf_counter() - began)
+            tokens=tokens, stop_reason=stop_reason, milliseconds=1000 * (perf_counter() - start)
         )
 
     def explain(self, request: requests.InspectRequest) -> responses.AttributionView:
-        """Which words decided."""
+        """Attribute the prediction of a classifier to the tokens of the text."""
         task = self._load_task(request)
         if not isinstance(task, Classification):
-            raise UserError("only a classifier has words that decide")
+            raise UserError("only the prediction of a classifier can be attributed to tokens")
         with self._ablate(task, request):
-            found = explain(task, request.text)
-        tokens = [show_whitespace(request.text[a:b]) for a, b in found.spans]
+            attribution = explain(task, request.text)
+        tokens = [show_whitespace(request.text[a:b]) for a, b in attribution.spans]
         return responses.AttributionView(
-            label=found.label,
-            against=found.runner_up,
+            label=attribution.label,
+            contrast_label=attribution.runner_up,
             strips=[
-                build_strip(s.method, s.description, tokens, s.values, s.is_signed)
-                for s in found.token_attributions
+                build_strip(a.method, a.description, tokens, a.values, a.is_signed)
+                for a in attribution.token_attributions
             ],
         )
 
     def read_cell(self, request: requests.CellsRequest) -> responses.CellActivationsView:
-        """One cell over a text, and which cells of its group vary most."""
+        """Return the activations of a cell on a text, and the cells of its group that vary most."""
         task = self._load_task(request)
         if not isinstance(task, LanguageModeling):
-            raise UserError("cells are shown of language models")
+            raise UserError("only language models have cells to inspect")
         spans = task.tokenizer.find_spans(request.text)
         if not 0 < len(spans) <= MAX_INPUT_TOKENS:
-            raise UserError(f"{len(spans):,} tokens: from 1 to {MAX_INPUT_TOKENS:,} are shown")
+            raise UserError(f"{len(spans):,} tokens: expected 1 to {MAX_INPUT_TOKENS:,}")
         reader = ActivationReader(task.model, np.asarray(task.tokenizer.encode(request.text)))
         groups = reader.groups
         if request.group > len(groups):
             raise UserError(f"group {request.group}: there are {len(groups)}, counted from 1")
-        begin, group = sum(g.size for g in groups[: request.group - 1]), groups[request.group - 1]
+        start, group = sum(g.size for g in groups[: request.group - 1]), groups[request.group - 1]
         if request.cell is not None and request.cell > group.size:
             raise UserError(f"cell {request.cell}: there are {group.size}, counted from 1")
         with self._ablate(task, request):
-            seen = reader.read_from_start(range(begin, begin + group.size))
-        varied = np.argsort(-seen.std(0), kind="stable")[:NUM_OTHER_CELLS] + 1
-        cell = int(varied[0]) if request.cell is None else request.cell
-        values = seen[:, cell - 1].astype(float).tolist()
+            activations = reader.read_from_start(range(start, start + group.size))
+        most_varied = np.argsort(-activations.std(0), kind="stable")[:NUM_OTHER_CELLS] + 1
+        cell = int(most_varied[0]) if request.cell is None else request.cell
         tokens = [show_whitespace(request.text[a:b]) for a, b in spans]
-        says = "what it holds after each token"
         return responses.CellActivationsView(
             group=group.name,
             size=group.size,
             cell=cell,
-            strip=build_strip(f"{group.name} {cell}", says, tokens, values),
-            others=varied.tolist(),
+            strip=build_strip(
+                f"{group.name} {cell}",
+                "activation after each token",
+                tokens,
+                activations[:, cell - 1].astype(float).tolist(),
+            ),
+            others=most_varied.tolist(),
         )
 
     def describe_positions(self, request: requests.RunRequest) -> responses.PositionsView:
-        """How the model tells places apart."""
-        found = extract_position_vectors(self._registry.load_task(request.run).model)
-        if found is None:
-            raise UserError("this model has no positions: it reads one token after the other")
-        places = [str(k + 1) for k in range(len(found.vectors))]
-        columns = [str(k + 1) for k in range(found.vectors.shape[1])]
+        """Return the position vectors of a model and their dot products as heatmaps."""
+        encoding = extract_position_vectors(self._registry.load_task(request.run).model)
+        if encoding is None:
+            raise UserError("this model has no position encoding: it reads tokens in sequence")
+        positions = [str(k + 1) for k in range(len(encoding.vectors))]
+        columns = [str(k + 1) for k in range(encoding.vectors.shape[1])]
         return responses.PositionsView(
-            says=found.description,
+            description=encoding.description,
             maps=[
                 heatmaps.build_signed_heatmap(
-                    "vectors", "a row for each place", places, columns, to_float64(found.vectors)
+                    "vectors",
+                    "one row per position",
+                    positions,
+                    columns,
+                    encoding.vectors.astype(np.float64),
                 ),
                 heatmaps.build_signed_heatmap(
-                    "products", "place by place", places, places, to_float64(found.dot_products)
+                    "products",
+                    "position by position",
+                    positions,
+                    positions,
+                    encoding.dot_products.astype(np.float64),
                 ),
             ],
         )
-
-    def _get_stack(self, request: requests.HeatmapRequest) -> StackWeights:
-        stack = self._get_cached(_without_options(request)).get_stack(request.part)
-        if request.layer > len(stack.weights) or request.head > len(stack.weights[0]):
-            size = f"{len(stack.weights)} layers of {len(stack.weights[0])} heads"
-            raise UserError(f"layer {request.layer}, head {request.head}: there are {size}")
-        return stack
 
     def _load_task(self, request: requests.InspectRequest) -> Task:
         return self._registry.load_task(request.run)
 
     def _ablate(self, task: Task, request: requests.InspectRequest) -> Trace:
-        return ablate_heads(task.model, [HeadIndex(o.part, o.layer, o.head) for o in request.off])
+        heads = [HeadIndex(head.part, head.layer, head.head) for head in request.ablated_heads]
+        return ablate_heads(task.model, heads)
 
     def _get_output(self, request: requests.InspectRequest) -> ModelOutput:
-        return self._get_cached(_without_options(request)).output
+        return self._get_cached(_without_options(request))
 
-    def _get_cached(self, request: requests.InspectRequest) -> CachedOutput:
+    def _get_cached(self, request: requests.InspectRequest) -> ModelOutput:
         key = self._load_task(request), request.model_dump_json()
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key]
-        seen = self._run(request)
+        output = self._run(request)
         with self._lock:
-            self._cache[key] = seen
+            self._cache[key] = output
             while len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
-        return seen
+        return output
 
-    def _run(self, request: requests.InspectRequest) -> CachedOutput:
+    def _run(self, request: requests.InspectRequest) -> ModelOutput:
         task = self._load_task(request)
         with self._ablate(task, request):
-            found = run_model(task, request)
-            return CachedOutput(found, *collect_request_stacks(task, request, found))
+            return run_model(task, request)
 
 
 def _without_options(request: requests.InspectRequest) -> requests.InspectRequest:
-    """Only what an input is: what is kept goes by that."""
+    """Return the fields of the input only: they are the key of the cache."""
     return requests.InspectRequest(
         **{name: getattr(request, name) for name in requests.InspectRequest.model_fields}
     )

@@ -1,4 +1,4 @@
-"""Threads for the models: what takes long is done there, in turn, and can be given up."""
+"""Threads that run the models: a bounded queue of jobs, each with a deadline."""
 
 import asyncio
 import time
@@ -11,37 +11,37 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 MAX_CONCURRENT_JOBS = 2
-MAX_WAITING_JOBS = 16  # jobs; whoever comes after them is sent away
-MAX_JOB_SECONDS = 12.0  # seconds after which a job that goes step by step should end
+MAX_WAITING_JOBS = 16  # further requests are rejected with status 429
+MAX_JOB_SECONDS = 12.0  # after which a step-by-step job should stop
 
 Result = TypeVar("Result")
 
 
 class Deadline:
-    """A job's time: what goes step by step looks at `over` between two steps."""
+    """The end of a job's time; a job that runs step by step reads `is_over` between steps."""
 
     def __init__(self) -> None:
         self._end, self._is_cancelled = float("inf"), False
 
     def start(self) -> None:
-        """Start the clock: waiting for other jobs does not count."""
+        """Start the clock; the time in the queue does not count."""
         self._end = time.monotonic() + MAX_JOB_SECONDS
 
     def cancel(self) -> None:
-        """Nobody waits for it any more."""
+        """Make the job stop: the client has disconnected."""
         self._is_cancelled = True
 
     @property
     def is_over(self) -> bool:
-        """Say whether to come to an end."""
+        """True if the job should stop now."""
         return self._is_cancelled or time.monotonic() > self._end
 
 
 class JobExecutor:
-    """Does jobs beside the thread that answers requests.
+    """Runs jobs outside of the event loop's thread, two at a time.
 
-    Two at a time: while one of them writes a long text, the other still looks into heads. More
-    would not be faster, since a model computes with all the threads that it may have.
+    With two, heads can be inspected while a long text is generated. More would not be faster: a
+    model already computes with all the threads that it may use.
     """
 
     def __init__(self) -> None:
@@ -49,23 +49,25 @@ class JobExecutor:
         self._num_waiting = 0
 
     async def run(self, request: Request, job: Callable[[Deadline], Result]) -> Result:
-        """Do a job in its turn; where the page no longer waits for it, it is given up."""
+        """Run a job after those before it; cancel it if the client disconnects."""
         if self._num_waiting >= MAX_WAITING_JOBS:
-            raise HTTPException(429, f"{MAX_WAITING_JOBS} questions are waiting already: ask later")
-        turn = Deadline()
+            raise HTTPException(
+                429, f"{MAX_WAITING_JOBS} requests are waiting already: try again later"
+            )
+        deadline = Deadline()
         self._num_waiting += 1
-        work = self._threads.submit(_run_job, job, turn)
-        gone = asyncio.ensure_future(_cancel_on_disconnect(request, work, turn))
+        future = self._threads.submit(_run_job, job, deadline)
+        watcher = asyncio.ensure_future(_cancel_on_disconnect(request, future, deadline))
         try:
-            return await asyncio.wrap_future(work)
+            return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            turn.cancel()
-            if gone.done() and not gone.cancelled():
-                raise HTTPException(400, "the request ended early") from None
+            deadline.cancel()
+            if watcher.done() and not watcher.cancelled():
+                raise HTTPException(400, "the client disconnected") from None
             raise
         finally:
             self._num_waiting -= 1
-            gone.cancel()
+            watcher.cancel()
 
 
 def _run_job(job: Callable[[Deadline], Result], deadline: Deadline) -> Result:
@@ -73,10 +75,12 @@ def _run_job(job: Callable[[Deadline], Result], deadline: Deadline) -> Result:
     return job(deadline)
 
 
-async def _cancel_on_disconnect(request: Request, work: Future[Result], deadline: Deadline) -> None:
-    """Wait until the page has gone, and give up what it asked for."""
-    with suppress(RuntimeError):  # a client without a connection to lose
+async def _cancel_on_disconnect(
+    request: Request, future: Future[Result], deadline: Deadline
+) -> None:
+    """Wait until the client disconnects, then cancel its job."""
+    with suppress(RuntimeError):  # a test client has no connection to lose
         while (await request.receive())["type"] != "http.disconnect":
             pass
         deadline.cancel()
-        work.cancel()
+        future.cancel()

@@ -1,11 +1,11 @@
-"""Formulas as trees that a page can build without parsing, queries, keys and values marked."""
+"""Formulas (MathML) and pictures (SVG) as trees that the page builds without parsing markup."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 from workings.problems.notation import MathMLNotation, Notation, TextNotation
-from workings.render.picture import Picture
+from workings.render.pictures import Picture
 from workings.web import responses
 from workings.web.responses import MarkupTree
 
@@ -14,14 +14,14 @@ _ROLES = {"Q": "query", "K": "key", "V": "value"}
 
 
 def build_formula(write: Callable[[Notation], str], decimals: int = 3) -> responses.FormulaView:
-    """Write a formula for the eye and for the ear."""
-    written = write(MathMLNotation(decimals))
-    root = ElementTree.fromstring(f"<math>{written}</math>")  # noqa: S314 - we wrote it ourselves
+    """Return a formula as a MathML tree and as text for screen readers."""
+    mathml = write(MathMLNotation(decimals))
+    root = ElementTree.fromstring(f"<math>{mathml}</math>")  # noqa: S314 - our own markup
     return responses.FormulaView(tree=_mathml_tree(root), text=write(TextNotation(decimals)))
 
 
 def matrix_role(key: str) -> str:
-    """Say whether a matrix has to do with queries, keys or values alone.
+    """Return `query`, `key` or `value` for a matrix of one of them, otherwise "".
 
     >>> matrix_role("W_Q"), matrix_role("attention.K"), matrix_role("scores")
     ('query', 'key', '')
@@ -31,10 +31,11 @@ def matrix_role(key: str) -> str:
 
 
 def _mathml_tree(node: ElementTree.Element) -> responses.MarkupTree:
-    attributes, words = dict(node.attrib), node.text or ""
-    if node.tag == "mi" and words in _ROLES:
-        attributes["class"] = _ROLES[words]
-    children: list[object] = [words] if words else []
+    """Return an element as a tree; letters of queries, keys and values get a class."""
+    attributes, text = dict(node.attrib), node.text or ""
+    if node.tag == "mi" and text in _ROLES:
+        attributes["class"] = _ROLES[text]
+    children: list[object] = [text] if text else []
     for child in node:
         children += [_mathml_tree(child), *([child.tail] if child.tail else [])]
     if node.tag.startswith("msub") and "".join(node[0].itertext()) in ("W", "b"):
@@ -47,12 +48,11 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def picture_tree(picture: Picture) -> MarkupTree:
-    """Take a picture apart: an element's name, its attributes, then texts and further trees."""
-    written = picture.svg(styled=False)
-    return _svg_tree(ElementTree.fromstring(written))  # noqa: S314 - we wrote it ourselves
+    """Return a picture as a tree: an element's name, its attributes, then texts and trees."""
+    svg = picture.svg(styled=False)
+    return _svg_tree(ElementTree.fromstring(svg))  # noqa: S314 - our own markup
 
 
 def _svg_tree(node: ElementTree.Element) -> MarkupTree:
-    attributes: Mapping[str, str] = node.attrib
-    words = [node.text] if node.text and node.text.strip() else []
-    return [node.tag.removeprefix(_SVG), dict(attributes), *words, *map(_svg_tree, node)]
+    texts = [node.text] if node.text and node.text.strip() else []
+    return [node.tag.removeprefix(_SVG), dict(node.attrib), *texts, *map(_svg_tree, node)]

@@ -1,4 +1,4 @@
-"""The lectures' worked examples by name: a fixed list, read once."""
+"""Problems as files: the lectures' worked examples, problem sheets, downloads."""
 
 from functools import cache
 from importlib.resources import files
@@ -20,31 +20,31 @@ from workings.web.standalone_page import page
 
 @cache
 def load_lectures() -> dict[str, Problem]:
-    """Read all of them, by name: from the package, or from beside the sources."""
+    """Return all worked examples by name, from the package or from the source tree."""
     packaged = files("workings") / "lectures"
     folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "lectures"
-    found = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
+    lectures = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
     return {
         file.name.removesuffix(".toml"): Problem.from_toml(file.read_text(encoding="utf-8"))
-        for file in found
+        for file in lectures
         if file.name.endswith(".toml")
     }
 
 
 def get_lecture(name: str) -> Problem:
-    """Find one by name.
+    """Return a worked example by name.
 
     >>> get_lecture("L2-self").title
     'L2 self-attention: three tokens, 4 to 3, unscaled'
     """
-    found = load_lectures().get(name)
-    if found is None:
+    problem = load_lectures().get(name)
+    if problem is None:
         raise UserError(f"{truncate(name)}: no such lecture: {did_you_mean(name, load_lectures())}")
-    return found
+    return problem
 
 
 def build_sheet(request: SheetRequest) -> responses.SheetView:
-    """Make a sheet; the same seed gives the same one."""
+    """Make a problem sheet; the same seed gives the same sheet."""
     sheet = make_sheet(
         request.kind,
         (request.tokens, request.width),
@@ -53,18 +53,18 @@ def build_sheet(request: SheetRequest) -> responses.SheetView:
         decimals=request.decimals,
         vectors=request.vectors,
     )
-    page = make_printed_sheet(sheet)
+    printed = make_printed_sheet(sheet)
     return responses.SheetView(
         title=sheet.title,
-        rules=page.instructions,
+        rules=printed.instructions,
         exercises=[
             responses.ExerciseView(
                 name=exercise.name,
                 heading=task.heading,
-                tell=task.instructions,
+                instructions=task.instructions,
                 table=build_problem_table(exercise.problem),
             )
-            for exercise, task in zip(sheet.exercises, page.problems, strict=True)
+            for exercise, task in zip(sheet.exercises, printed.problems, strict=True)
         ],
         notes=sheet.notes,
     )
@@ -79,34 +79,34 @@ FILE_TYPES = {
 
 
 def build_file_response(file_format: str, content: str) -> Response:
-    """Answer with a file to keep."""
-    name, kind = FILE_TYPES[file_format]
+    """Return a response that the browser saves as a file."""
+    name, media_type = FILE_TYPES[file_format]
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(content.encode("utf-8", "replace"), media_type=kind, headers=headers)
+    return Response(content.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
 
 def export_problem(request: ExportRequest) -> str:
-    """Write a problem, its solution or the report on it."""
+    """Return the text of a file: the problem, its solution or its report."""
     problem = request.table.to_problem()
-    if request.form == "toml":
+    if request.file_format == "toml":
         return format_toml(_problem_fields(request, problem))
-    shown = problem.check() if request.report else problem.solve(request.decimals)
-    if request.form == "svg":
-        return shown.picture().svg()
-    return shown.latex() if request.form == "latex" else page(shown)
+    result = problem.check() if request.report else problem.solve(request.decimals)
+    if request.file_format == "svg":
+        return result.svg()
+    return result.latex() if request.file_format == "latex" else page(result)
 
 
 def _problem_fields(request: ExportRequest, problem: Problem) -> dict[str, Any]:
-    """Write the table as a file has it, cells as they were typed."""
+    """Return the fields of a problem file, with the cells as they were typed."""
     table, fields = request.table, dict[str, Any]()
     fields |= {"title": table.title} if table.title else {}
     fields |= {"kind": table.kind, "vectors": table.vectors}
-    own = {k: v for k, v in table.settings.items() if k not in problem.kind.matrices}
-    inside = {k: own.pop(k) for k in ("count", "width", "base") if k in own}
-    fields |= own
+    settings = {k: v for k, v in table.settings.items() if k not in problem.kind.matrices}
+    given_settings = {k: settings.pop(k) for k in ("count", "width", "base") if k in settings}
+    fields |= settings
     for name in ("tokens", "context_tokens"):
         if getattr(table, name) is not None:
             fields[name] = getattr(table, name)
-    fields["given"] = {**inside, **table.given_rows()}
+    fields["given"] = {**given_settings, **table.given_rows()}
     claim = table.nested_claims()
     return {**fields, "claim": claim} if claim else fields

@@ -1,4 +1,4 @@
-"""Problems and solutions laid out for the page."""
+"""Build the responses of the screen Work: problems and solutions."""
 
 import math
 from fractions import Fraction
@@ -12,9 +12,10 @@ from workings.problems.derivation import list_shown_matrices
 from workings.problems.intervals import Floats
 from workings.problems.kinds import Step
 from workings.problems.notation import Notation, format_decimal, typeset
-from workings.problems.solution import format_cell_name
+from workings.problems.numbers import transpose_rows
+from workings.problems.solution import GIVEN_DECIMALS, format_cell_name
 from workings.problems.worked_problem import Panel, WorkedProblem
-from workings.render.colors import color_step as colour_of
+from workings.render.colors import color_step
 from workings.render.matrix import format_cells, max_abs_cell
 from workings.web import responses
 from workings.web.markup import build_formula, matrix_role
@@ -23,20 +24,19 @@ _LABELS = {
     "n": "tokens", "m": "context", "d": "width", "e": "width", "k": "d_k", "v": "d_v",
     "o": "output", "h": "hidden", "f": "hidden",
 }  # fmt: skip
-_GIVEN_DECIMALS = 12  # decimals
-_MAX_DENOMINATOR = 1000  # denominator of a fraction that somebody may have written
+_MAX_DENOMINATOR = 1000  # of a number that is shown as a fraction
 MAX_SIDE = 64  # rows or columns of a matrix on the page
 
 
 def build_solution_view(
     problem: Problem, decimals: int, layout: WorkedProblem | None = None
 ) -> responses.SolutionView:
-    """Solve a problem and lay everything out, as somebody has `laid` it out already."""
-    began = perf_counter()
+    """Solve a problem and return its matrices and options; `layout`: already computed panels."""
+    start = perf_counter()
     solution = problem.solve(decimals)
     layout, keys = layout or solution.to_worked_problem(), solution.keys()
     steps = [problem.get_step(key) for key in keys]
-    sizes = problem.sizes.sizes
+    sizes, mask = problem.sizes.sizes, problem.setting.mask
     return responses.SolutionView(
         title=problem.title,
         given=build_given_views(problem, layout.givens),
@@ -48,18 +48,16 @@ def build_solution_view(
         sizes=_list_dimensions(problem),
         heads=_head_counts(sizes) if "heads" in problem.kind.settings else [],
         settings=list(problem.kind.settings),
-        mask=None
-        if problem.setting.mask is None
-        else format_as_given(problem.orient(problem.setting.mask)),
-        milliseconds=1000 * (perf_counter() - began),
+        mask=None if mask is None else format_as_given(problem.orient(mask)),
+        milliseconds=1000 * (perf_counter() - start),
     )
 
 
 def build_given_views(problem: Problem, panels: list[Panel]) -> list[responses.MatrixView]:
-    """Lay out what was given."""
+    """Return the given matrices."""
     return [
         build_matrix_view(
-            problem, panel.name, panel, _GIVEN_DECIMALS, _given_axes(problem, panel.name)
+            problem, panel.name, panel, GIVEN_DECIMALS, _given_axes(problem, panel.name)
         )
         for panel in panels
     ]
@@ -73,9 +71,9 @@ def build_matrix_view(
     axes: tuple[str, str],
     step: Step | None = None,
 ) -> responses.MatrixView:
-    """Lay a matrix out: the texts as they are shown, and everything that is seen beside them."""
-    full = max_abs_cell(panel)
-    seen = set(list_shown_matrices(problem)) if step else set()
+    """Return a matrix with its names, formula, cell texts, colors and marks."""
+    max_abs = max_abs_cell(panel)
+    visible = set(list_shown_matrices(problem)) if step else set()
 
     def symbol(n: Notation) -> str:
         return n.symbol(key if step is None or step.part_index else step.name.rpartition(".")[2])
@@ -91,18 +89,18 @@ def build_matrix_view(
         column_names=panel.column_names,
         texts=[[typeset(text) for text in row] for row in format_cells(panel, decimals)],
         values=[[format_exact(cell.value) for cell in row] for row in panel.cells],
-        colours=[[colour_of(cell.value, full) for cell in row] for row in panel.cells],
+        colors=[[color_step(cell.value, max_abs) for cell in row] for row in panel.cells],
         marks=[[cell.mark for cell in row] for row in panel.cells],
-        largest=typeset(format_decimal(full, decimals)),
+        largest=typeset(format_decimal(max_abs, decimals)),
         part=step.part_index if step else None,
-        sources=_list_sources(problem, step, seen) if step else [],
+        sources=_list_sources(problem, step, visible) if step else [],
     )
 
 
 def build_substitution(
     problem: Problem, key: str, row: int, column: int, decimals: int
 ) -> responses.FormulaView:
-    """Write a cell out without its result."""
+    """Return the computation of a cell without its result."""
     step = problem.get_step(key)
     i, j = Solution(problem, decimals).locate_cell(key, row + 1, column + 1)
 
@@ -114,7 +112,7 @@ def build_substitution(
 
 
 def build_problem_table(problem: Problem) -> responses.ProblemTable:
-    """Write a problem as the page edits it."""
+    """Return a problem as the page edits it."""
     given = {
         name: problem.given[name].mid
         for name in list_shown_matrices(problem)
@@ -130,7 +128,7 @@ def build_problem_table(problem: Problem) -> responses.ProblemTable:
         given={name: format_as_given(problem.orient(cells)) for name, cells in given.items()},
         claims=[
             responses.ClaimView(
-                key=claim.key, again=claim.reprint, cells=_transpose_claim(problem, claim.numbers)
+                key=claim.key, reprint=claim.reprint, cells=_transpose_claim(problem, claim.numbers)
             )
             for claim in problem.claims
         ],
@@ -138,7 +136,7 @@ def build_problem_table(problem: Problem) -> responses.ProblemTable:
 
 
 def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
-    """What a step's rows and columns stand for, in the problem's own convention."""
+    """Return the axes of a step's rows and columns, in the problem's own convention."""
     return (
         (step.column_axis, step.row_axis)
         if problem.column_vectors
@@ -147,7 +145,7 @@ def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
 
 
 def format_as_given(numbers: Any) -> list[list[str]]:
-    """Write numbers as they were given: as a decimal number, or as a fraction that none can say.
+    """Return numbers as decimals, or as fractions where a short decimal is not exact.
 
     >>> format_as_given([[0.5, 1 / 6]])
     [['0.5', '1/6']]
@@ -156,7 +154,7 @@ def format_as_given(numbers: Any) -> list[list[str]]:
 
 
 def _format_number_as_given(value: float) -> str:
-    short = format_decimal(value, _GIVEN_DECIMALS)
+    short = format_decimal(value, GIVEN_DECIMALS)
     if float(short) == value:
         return short
     ratio = Fraction(value).limit_denominator(_MAX_DENOMINATOR)
@@ -164,83 +162,79 @@ def _format_number_as_given(value: float) -> str:
 
 
 def format_exact(value: float | None) -> str:
-    """Write a number to its last digit; one that is not there is nothing."""
+    """Return a number to its last digit; an empty string for a missing one."""
     if value is None or math.isnan(value):
         return ""
     return typeset(repr(value).removesuffix(".0"))
 
 
 def _given_axes(problem: Problem, name: str) -> tuple[str, str]:
-    """Like a step's; what asks itself stands for both, tokens and context."""
-    both = "context" not in problem.given and "K" not in problem.given
-    axes = {"n": "tokens context" if both and name == "X" else "tokens", "m": "context"}
-    down, across = (axes.get(size, "") for size in problem.kind.matrices[name])
-    return (across, down) if problem.column_vectors else (down, across)
+    """Return the axes of a given matrix; in self-attention X is both tokens and context."""
+    is_self_attention = "context" not in problem.given and "K" not in problem.given
+    tokens = "tokens context" if is_self_attention and name == "X" else "tokens"
+    axes = {"n": tokens, "m": "context"}
+    rows, columns = (axes.get(size, "") for size in problem.kind.matrices[name])
+    return (columns, rows) if problem.column_vectors else (rows, columns)
 
 
 def _transpose_claim(problem: Problem, numbers: list[list[Any]]) -> list[list[str]]:
     cells = [["?" if n is None else n.text for n in row] for row in numbers]
-    return [list(line) for line in zip(*cells, strict=True)] if problem.column_vectors else cells
+    return transpose_rows(cells) if problem.column_vectors else cells
 
 
 def _list_sources(problem: Problem, step: Step, visible: set[str]) -> list[str]:
-    """Name the matrices on the page that a step is computed from."""
-    known = {other.key: other for other in problem.steps}
-    found, waiting = list[str](), [*step.op.sources()]
-    while waiting:
-        key = waiting.pop(0)
+    """Return the keys of the visible matrices that a step is computed from."""
+    steps = {other.key: other for other in problem.steps}
+    sources, queue = list[str](), [*step.op.sources()]
+    while queue:
+        key = queue.pop(0)
         if key in visible:
-            found += [key] if key not in found else []
-        elif key in known:
-            waiting += known[key].op.sources()
-    return found
+            sources += [key] if key not in sources else []
+        elif key in steps:
+            queue += steps[key].op.sources()
+    return sources
 
 
 def _collect_settings(problem: Problem) -> dict[str, Any]:
-    setting, said = problem.setting, dict[str, Any]()
+    setting, settings = problem.setting, dict[str, Any]()
     for name in problem.kind.settings:
         value = getattr(setting, name)
-        if name == "mask":
-            own = value is not None and not setting.causal
-            value = (
-                "causal"
-                if setting.causal
-                else format_as_given(problem.orient(value))
-                if own
-                else "none"
-            )
-        said[name] = value
-    return said
+        if name == "mask" and setting.causal:
+            value = "causal"
+        elif name == "mask":
+            value = "none" if value is None else format_as_given(problem.orient(value))
+        settings[name] = value
+    return settings
 
 
 def _head_counts(sizes: dict[str, int]) -> list[int]:
-    """In how many heads queries and values can be split."""
-    both = math.gcd(sizes["k"], sizes["v"])
-    return [count for count in range(1, both + 1) if both % count == 0]
+    """Return the numbers of heads that divide the widths of queries and values."""
+    divisor = math.gcd(sizes["k"], sizes["v"])
+    return [count for count in range(1, divisor + 1) if divisor % count == 0]
 
 
 def _list_optional_matrices(problem: Problem) -> list[responses.OptionalMatrix]:
-    """List what might be given, too, with numbers that leave everything as it is."""
-    found, given = [], problem.given
-    for name, (down, across) in problem.kind.matrices.items():
-        needless = name in {f"W_{made}" for made in ("Q", "K", "V") if made in given}
-        if name in given or name in ("X", "Q", "K", "V") or needless:
+    """Return the matrices that can be added, with numbers that change no result."""
+    matrices, given = [], problem.given
+    for name, (rows, columns) in problem.kind.matrices.items():
+        is_unused = name in {f"W_{result}" for result in ("Q", "K", "V") if result in given}
+        if name in given or name in ("X", "Q", "K", "V") or is_unused:
             continue
         if name == "context" and ("X" not in given or {"K", "V"} & set(given)):
             continue
-        start = _initial_matrix(problem, name, down, across)
-        if start is not None:
-            found.append(
-                responses.OptionalMatrix(name=name, cells=format_as_given(problem.orient(start)))
-            )
-    return found
+        initial = _initial_matrix(problem, name, rows, columns)
+        if initial is not None:
+            cells = format_as_given(problem.orient(initial))
+            matrices.append(responses.OptionalMatrix(name=name, cells=cells))
+    return matrices
 
 
-def _initial_matrix(problem: Problem, name: str, down: str, across: str) -> Floats | None:
+def _initial_matrix(problem: Problem, name: str, row_size: str, column_size: str) -> Floats | None:
+    """Return a neutral matrix: identity, zeros or ones; None if there is none of this shape."""
     if name == "context":
         return problem.given["X"].mid
     sizes = {"1": 1, "4h": 4 * problem.sizes.sizes.get("h", 0), **problem.sizes.sizes}
-    rows, columns = sizes.get(down, 0), sizes.get(across, 0)
+    rows, columns = sizes.get(row_size, 0), sizes.get(column_size, 0)
     if name.startswith("W"):
         return np.eye(rows) if rows == columns and rows else None
     if not rows * columns:
@@ -249,15 +243,15 @@ def _initial_matrix(problem: Problem, name: str, down: str, across: str) -> Floa
 
 
 def _list_dimensions(problem: Problem) -> list[responses.ResizableDimension]:
-    """List the sizes that can be changed; those that an absent matrix makes one change together."""
+    """Return the sizes that can be changed; sizes tied by an absent matrix are one dimension."""
     group = {letter: letter for pair in problem.kind.matrices.values() for letter in pair}
-    if "4h" in group:  # four gates grow together: nothing for a button
+    if "4h" in group:  # the four gates of an LSTM cannot be resized one by one
         return []
     for absent, one, other in problem.kind.tied_sizes:
         if not any(name in problem.given for name in absent):
             old, new = group[one], group[other]
             group = {letter: new if root == old else root for letter, root in group.items()}
-    found: dict[str, responses.ResizableDimension] = {}
+    dimensions: dict[str, responses.ResizableDimension] = {}
     mask = {"mask": ("n", "m")} if problem.setting.mask is not None else {}
     for name, pair in (*problem.kind.matrices.items(), *mask.items()):
         if name not in problem.given and (name != "mask" or problem.setting.causal):
@@ -265,9 +259,9 @@ def _list_dimensions(problem: Problem) -> list[responses.ResizableDimension]:
         for axis, letter in enumerate(pair):
             if letter == "1":
                 continue
-            size = found.setdefault(group[letter], _build_dimension(problem, group, letter))
+            size = dimensions.setdefault(group[letter], _build_dimension(problem, group, letter))
             size.lines.append((name, 1 - axis if problem.column_vectors else axis))
-    return list(found.values())
+    return list(dimensions.values())
 
 
 def _build_dimension(

@@ -1,4 +1,4 @@
-"""Reports laid out for the page: claimed beside exact, causes, errors carried on, hints."""
+"""Build the responses of the screen Check: claimed and exact steps, findings, hints."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from workings.problems.diagnosis import Cause
 from workings.problems.notation import format_decimal, typeset
 from workings.problems.solution import format_step_title, make_panel, make_step_formula
 from workings.problems.worked_problem import Panel
-from workings.render.colors import color_step as colour_of
+from workings.render.colors import color_step
 from workings.web import responses
 from workings.web.markup import build_formula
 from workings.web.problem_views import (
@@ -22,57 +22,48 @@ from workings.web.problem_views import (
 
 
 def build_report_view(report: Report, decimals: int) -> responses.ReportView:
-    """Lay a report out."""
-    problem, laid = report.problem, report.to_worked_problem()
-    claimed = {one.step.key for one in report.steps}
+    """Return a report with its steps, findings and the links between errors."""
+    problem, layout = report.problem, report.to_worked_problem()
+    claimed = {checked.step.key for checked in report.steps}
     keys = problem.solve().keys()
     return responses.ReportView(
         title=problem.title,
         verdict=report.verdict,
         counts=report.counts,
         steps=[
-            _build_step(problem, one, panel, decimals)
-            for one, panel in zip(report.steps, laid.steps, strict=True)
+            _build_step(problem, checked, panel, decimals)
+            for checked, panel in zip(report.steps, layout.steps, strict=True)
         ],
-        findings=[_build_finding(problem, first, decimals) for first in report.wrong_cells],
-        links=[
-            responses.ErrorLinkView(
-                source=link.source,
-                cell=link.cell,
-                target=link.target,
-                first=link.first,
-                count=link.count,
-            )
-            for link in find_error_links(report)
-        ],
-        given=build_given_views(problem, laid.givens),
-        open=[_build_open_step(problem, key) for key in keys if key not in claimed],
+        findings=[_build_finding(problem, cell, decimals) for cell in report.wrong_cells],
+        links=find_error_links(report),
+        given=build_given_views(problem, layout.givens),
+        open_steps=[_build_open_step(problem, key) for key in keys if key not in claimed],
     )
 
 
 def build_hint(problem: Problem, key: str, level: int, decimals: int) -> responses.HintView:
-    """Help with a step: its formula, then a cell's working, then the cell's number."""
+    """Return a hint for a step: its formula, the computation of a cell, or the cell's number."""
     step = problem.get_step(key)
     row, column = _find_cell_to_hint(problem.check(), key)
     if level == 1:
-        said = build_formula(make_step_formula(step, problem), decimals)
+        hint = build_formula(make_step_formula(step, problem), decimals)
     elif level == 2:
-        said = build_substitution(problem, key, row, column, decimals)
+        hint = build_substitution(problem, key, row, column, decimals)
     else:
         solution = Solution(problem, decimals)
-        said = build_formula(lambda n: solution.cell(key, row + 1, column + 1, n), decimals)
-    return responses.HintView(row=row, column=column, help=said)
+        hint = build_formula(lambda n: solution.cell(key, row + 1, column + 1, n), decimals)
+    return responses.HintView(row=row, column=column, help=hint)
 
 
 def _find_cell_to_hint(report: Report, key: str) -> tuple[int, int]:
-    """Find the cell to help with: the first wrong one, or else the first that is blank."""
+    """Return the row and column of the first wrong cell, or else of the first blank one."""
     verdicts: list[list[str]] = []
-    if any(one.step.key == key for one in report.steps):
+    if any(checked.step.key == key for checked in report.steps):
         verdicts = report[key]
-    for wanted in ("wrong", "blank"):
+    for verdict in ("wrong", "blank"):
         for row, line in enumerate(verdicts):
-            if wanted in line:
-                return row, line.index(wanted)
+            if verdict in line:
+                return row, line.index(verdict)
     return 0, 0
 
 
@@ -81,7 +72,7 @@ def _build_step(
 ) -> responses.CheckedStepView:
     step, axes = checked_step.step, step_axes(problem, checked_step.step)
     return responses.CheckedStepView(
-        again=checked_step.claim.reprint,
+        reprint=checked_step.claim.reprint,
         verdict=checked_step.verdict,
         claimed=build_matrix_view(problem, step.key, claim_panel, decimals, axes, step),
         exact=build_matrix_view(
@@ -93,11 +84,11 @@ def _build_step(
 
 def _exact_panel(problem: Problem, key: str, decimals: int) -> Panel:
     step = problem.get_step(key)
-    name, stated = format_step_title(step, problem), make_step_formula(step, problem)
+    name, formula = format_step_title(step, problem), make_step_formula(step, problem)
     return make_panel(
         problem,
         name,
-        stated,
+        formula,
         problem.exact_matrices[key],
         step.row_axis,
         step.column_axis,
@@ -106,29 +97,29 @@ def _exact_panel(problem: Problem, key: str, decimals: int) -> Panel:
 
 
 def _build_open_step(problem: Problem, key: str) -> responses.MatrixView:
-    """A step that nobody has worked out yet: its shape and names, and no number."""
+    """Return a step that is not claimed yet: its shape and names, without numbers."""
     step = problem.get_step(key)
-    laid = build_matrix_view(
+    view = build_matrix_view(
         problem, key, _exact_panel(problem, key, 1), 1, step_axes(problem, step), step
     )
-    blank = [["?" for _ in row] for row in laid.texts]
-    none = [["" for _ in row] for row in laid.texts]
-    return replace(laid, texts=blank, values=none, colours=none, marks=none, largest="")
+    blank = [["?" for _ in row] for row in view.texts]
+    empty = [["" for _ in row] for row in view.texts]
+    return replace(view, texts=blank, values=empty, colors=empty, marks=empty, largest="")
 
 
 def _build_finding(problem: Problem, finding: WrongCell, decimals: int) -> responses.FindingView:
     row, column = finding.cell
     solution = Solution(problem, decimals)
-    where = f"{format_step_title(problem.get_step(finding.key), problem)}, row {row + 1}, column {column + 1}"
+    title = format_step_title(problem.get_step(finding.key), problem)
     return responses.FindingView(
         key=finding.key,
-        again=finding.reprint,
-        where=where,
+        reprint=finding.reprint,
+        location=f"{title}, row {row + 1}, column {column + 1}",
         row=row,
         column=column,
         claimed=typeset(finding.claimed),
         expected=typeset(format_decimal(finding.expected, 6)),
-        carried=None
+        follow_through=None
         if finding.carried_value is None
         else typeset(format_decimal(finding.carried_value, 6)),
         working=build_formula(
@@ -139,14 +130,15 @@ def _build_finding(problem: Problem, finding: WrongCell, decimals: int) -> respo
 
 
 def _build_cause(problem: Problem, cause: Cause, decimals: int) -> responses.CauseView:
-    gives: list[list[Any]] | None = None
+    numbers: list[list[Any]] = []
     if cause.result is not None:
-        gives = problem.orient(cause.result).tolist()
-    full = max((abs(v) for row in gives or [] for v in row if abs(v) < float("inf")), default=0.0)
+        numbers = problem.orient(cause.result).tolist()
+    max_abs = max((abs(v) for row in numbers for v in row if abs(v) < float("inf")), default=0.0)
     return responses.CauseView(
         name=cause.name,
-        reproduces=cause.reproduced_share,
-        says=cause.description,
-        gives=gives and [[typeset(format_decimal(v, decimals)) for v in row] for row in gives],
-        colours=gives and [[colour_of(v, full) for v in row] for row in gives],
+        explained_share=cause.reproduced_share,
+        description=cause.description,
+        resulting_cells=[[typeset(format_decimal(v, decimals)) for v in row] for row in numbers]
+        or None,
+        colors=[[color_step(v, max_abs) for v in row] for row in numbers] or None,
     )

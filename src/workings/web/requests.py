@@ -1,4 +1,4 @@
-"""What the page may ask: tables with limits, and the problems that they stand for."""
+"""The request bodies of the API, with limits, and the problems that they describe."""
 
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ from workings.problems.kinds import KINDS
 from workings.problems.problem_file import format_claim_path
 from workings.web.problem_views import MAX_SIDE
 
-MAX_TEXT_LENGTH = 400_000  # characters of a slide or a file
+MAX_TEXT_LENGTH = 400_000  # characters of a document
 
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 CellInput: TypeAlias = Annotated[str, Field(max_length=200)] | int | Finite
@@ -21,7 +21,7 @@ RowInput: TypeAlias = Annotated[list[CellInput], Field(max_length=1024)]
 RowsInput: TypeAlias = Annotated[list[RowInput], Field(max_length=1024)]
 MatrixInput: TypeAlias = RowsInput | Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 Name: TypeAlias = Annotated[str, Field(max_length=60)]
-RunName: TypeAlias = Annotated[str, Field(max_length=300)]  # a folder's, and a number
+RunName: TypeAlias = Annotated[str, Field(max_length=300)]  # name of a folder, plus a number
 TokenText: TypeAlias = Annotated[str, Field(max_length=20_000)]
 TokenTexts: TypeAlias = Annotated[list[TokenText], Field(max_length=MAX_SIDE)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_SIDE)]
@@ -29,21 +29,21 @@ Decimals: TypeAlias = Annotated[int, Field(ge=0, le=15)]
 
 
 class RequestModel(BaseModel):
-    """Something that was posted: nothing else than what is named is taken."""
+    """A request body; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ClaimInput(RequestModel):
-    """A step as somebody worked it out; `again` counts reprints of it."""
+    """The claimed cells of a step; `reprint` is 0, or k for its k-th repetition in the source."""
 
     key: Name
-    again: Annotated[int, Field(ge=0, le=20)] = 0
+    reprint: Annotated[int, Field(ge=0, le=20)] = 0
     cells: MatrixInput
 
 
 class ProblemInput(RequestModel):
-    """A problem as its file has it; claims are a list, by the steps' keys (`scores.2`)."""
+    """A problem with the fields of its file; claims are a list by step keys like `scores.2`."""
 
     title: Annotated[str, Field(max_length=2_000)] = ""
     kind: Name = "attention"
@@ -55,21 +55,21 @@ class ProblemInput(RequestModel):
     claims: list[ClaimInput] = Field(default=[], max_length=200)
 
     def to_problem(self) -> Problem:
-        """Read it as a problem; what is wrong with it is a `UserError`."""
+        """Return the problem; raise a `UserError` if it is invalid."""
         return _parse_problem(self.model_dump_json())
 
     def given_rows(self) -> dict[str, list[list[Any]]]:
-        """The given matrices, row by row."""
+        """Return the given matrices as rows."""
         return {
             name: read_bounded_matrix(matrix, f"given.{name}")
             for name, matrix in self.given.items()
         }
 
     def nested_claims(self) -> dict[str, Any]:
-        """The claims under the tables that a file has for them."""
-        kind, prints = KINDS.get(self.kind), dict[int, dict[str, Any]]()
+        """Return the claims as the nested tables of a problem file."""
+        kind, by_reprint = KINDS.get(self.kind), dict[int, dict[str, Any]]()
         for claim in self.claims:
-            table = prints.setdefault(claim.again, {})
+            table = by_reprint.setdefault(claim.reprint, {})
             *path, name = (format_claim_path(kind, claim.key) if kind else claim.key).split(".")
             for level in path:
                 inner = table.setdefault(level, {})
@@ -77,14 +77,16 @@ class ProblemInput(RequestModel):
                     raise UserError(f"claim.{to_one_line(claim.key)}: {level} is a step already")
                 table = inner
             if name in table:
-                raise UserError(f"claim.{to_one_line(claim.key)} is there twice: again = 1, 2, …")
+                raise UserError(
+                    f"claim.{to_one_line(claim.key)} is given twice: number its reprints 1, 2, …"
+                )
             table[name] = read_bounded_matrix(claim.cells, f"claim.{claim.key}")
-        again = [prints.get(k, {}) for k in range(1, max(prints, default=0) + 1)]
-        return {**prints.get(0, {}), **({"again": again} if again else {})}
+        reprints = [by_reprint.get(k, {}) for k in range(1, max(by_reprint, default=0) + 1)]
+        return {**by_reprint.get(0, {}), **({"again": reprints} if reprints else {})}
 
 
 class ProblemRequest(RequestModel):
-    """A problem, and how many decimals to show."""
+    """A problem and the number of decimals to show."""
 
     table: ProblemInput
     decimals: Decimals = 3
@@ -99,16 +101,16 @@ class CellRequest(ProblemRequest):
 
 
 class HintRequest(ProblemRequest):
-    """A step to be helped with: its formula, a cell's working, the cell's number."""
+    """A step; level 1 to 3: its formula, a cell's computation, the cell's number."""
 
     key: Name
     level: Annotated[int, Field(ge=1, le=3)]
 
 
 class ExportRequest(ProblemRequest):
-    """What to write as a file: the solution, or the report on what is claimed."""
+    """A file to download: the problem, its solution or its report."""
 
-    form: Literal["toml", "latex", "html", "svg"]
+    file_format: Literal["toml", "latex", "html", "svg"]
     report: bool = False
 
 
@@ -119,7 +121,7 @@ class TextRequest(RequestModel):
 
 
 class SheetRequest(RequestModel):
-    """A sheet to be made; a few problems, because somebody waits for them."""
+    """The options of a problem sheet; few problems, because the page waits for them."""
 
     kind: Name
     tokens: Annotated[int, Field(ge=1, le=6)] = 3
@@ -132,18 +134,18 @@ class SheetRequest(RequestModel):
 
 @lru_cache(64)
 def _parse_problem(table: str) -> Problem:
-    """Read a problem. The page asks about the same one again and again, cell by cell."""
-    asked = ProblemInput.model_validate_json(table)
-    fields: dict[str, Any] = {"title": asked.title, "kind": asked.kind, "vectors": asked.vectors}
-    for name, value in asked.settings.items():
+    """Return the problem; cached, because the page requests one cell of it after the other."""
+    body = ProblemInput.model_validate_json(table)
+    fields: dict[str, Any] = {"title": body.title, "kind": body.kind, "vectors": body.vectors}
+    for name, value in body.settings.items():
         if name in _PROBLEM_FIELDS:
-            raise UserError(f"settings.{name}: it has a place of its own")
+            raise UserError(f"settings.{name}: {name} is a field of the table, not a setting")
         fields[name] = read_bounded_matrix(value, name) if isinstance(value, list) else value
     for name in ("tokens", "context_tokens"):
-        if getattr(asked, name) is not None:
-            fields[name] = getattr(asked, name)
-    fields |= {"given": asked.given_rows(), "claim": asked.nested_claims()}
-    _check_sizes(asked.settings)
+        if getattr(body, name) is not None:
+            fields[name] = getattr(body, name)
+    fields |= {"given": body.given_rows(), "claim": body.nested_claims()}
+    _check_sizes(body.settings)
     return Problem(**fields)
 
 
@@ -151,13 +153,14 @@ _PROBLEM_FIELDS = frozenset(ProblemInput.model_fields)
 
 
 def read_bounded_matrix(matrix: MatrixInput, label: str) -> list[list[Any]]:
-    """Take a matrix, written out or as text, unless it is too large to be looked at."""
+    """Return the rows of a matrix or of its text; raise a `UserError` if it is too large."""
     label = to_one_line(label)
     rows: list[list[Any]] = parse_matrix(matrix, label) if isinstance(matrix, str) else [*matrix]
     side = max(len(rows), *map(len, rows)) if rows else 0
     if side > MAX_SIDE:
         raise UserError(
-            f"{label}: a side of {side}; the page takes {MAX_SIDE}: for more, `workings solve`"
+            f"{label}: a side of {side}; the page takes at most {MAX_SIDE}:"
+            " use `workings solve` for larger ones"
         )
     return rows
 
@@ -166,12 +169,12 @@ def _check_sizes(settings: dict[str, Any]) -> None:
     for name in ("count", "width"):
         value = settings.get(name)
         if isinstance(value, int | float) and value > MAX_SIDE:
-            raise UserError(f"{name} = {value:g}: the page takes at most {MAX_SIDE}")
+            raise UserError(f"{name} = {value:g}: at most {MAX_SIDE} on the page")
 
 
-MAX_INPUT_LENGTH = 20_000  # characters
+MAX_INPUT_LENGTH = 20_000  # characters of a text
 MAX_PICTURE_LENGTH = 900_000  # characters of base64, in a request of 1 MB
-MAX_NEW_TOKENS = 200  # of a completion
+MAX_NEW_TOKENS = 200
 
 OneBasedIndex: TypeAlias = Annotated[int, Field(ge=1, le=4096)]
 CellIndex: TypeAlias = Annotated[int, Field(ge=0, lt=512)]
@@ -180,7 +183,7 @@ AttentionPart: TypeAlias = Literal["encoder", "decoder", "cross"]
 
 
 class AblatedHead(RequestModel):
-    """A head to switch off."""
+    """A head to ablate."""
 
     part: AttentionPart
     layer: OneBasedIndex
@@ -188,17 +191,17 @@ class AblatedHead(RequestModel):
 
 
 class InspectRequest(RequestModel):
-    """An input for a run: a text; for a captioner a drawn scene by number, or a picture."""
+    """An input for a run: a text; for a captioner the number of a scene, or a picture."""
 
     run: RunName
     text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)] = ""
     scene: SceneNumber = 1
     picture: Annotated[str, Field(max_length=MAX_PICTURE_LENGTH)] | None = None
-    off: list[AblatedHead] = Field(default=[], max_length=64)
+    ablated_heads: list[AblatedHead] = Field(default=[], max_length=64)
 
 
 class HeatmapRequest(InspectRequest):
-    """One head's map."""
+    """One head of an attention stack."""
 
     part: AttentionPart | Literal["alignment"]
     layer: OneBasedIndex = 1
@@ -206,7 +209,7 @@ class HeatmapRequest(InspectRequest):
 
 
 class DerivationRequest(InspectRequest):
-    """One cell of a head's weights, counted from 0."""
+    """One cell of a head's attention weights, counted from 0."""
 
     part: AttentionPart
     layer: OneBasedIndex
@@ -216,15 +219,15 @@ class DerivationRequest(InspectRequest):
 
 
 class CompletionRequest(InspectRequest):
-    """How to go on with a text; a temperature of 0 takes the likeliest."""
+    """How to continue a text; a temperature of 0 takes the most probable token."""
 
-    tokens: Annotated[int, Field(ge=1, le=MAX_NEW_TOKENS)] = 40
+    max_new_tokens: Annotated[int, Field(ge=1, le=MAX_NEW_TOKENS)] = 40
     temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 0.0
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
 
 
 class CellsRequest(InspectRequest):
-    """A cell of a group, both counted from 1; none: the one that varies most."""
+    """A cell of a group, both counted from 1; without a cell, the one that varies most."""
 
     group: OneBasedIndex = 1
     cell: OneBasedIndex | None = None
@@ -234,3 +237,33 @@ class RunRequest(RequestModel):
     """A run."""
 
     run: RunName
+
+
+class SideRequest(RequestModel):
+    """One side of a comparison: a run and its input."""
+
+    run: RunName
+    text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)] = ""
+    scene: SceneNumber = 1
+
+
+class CompareRequest(RequestModel):
+    """Two sides, and a head to compare; without a part, the first that both have."""
+
+    first: SideRequest
+    second: SideRequest
+    part: AttentionPart | Literal["alignment"] | None = None
+    layer: OneBasedIndex = 1
+    head: OneBasedIndex = 1
+
+
+class PermuteRequest(RequestModel):
+    """A permutation of a text's tokens, and a head; added position vectors can be left out."""
+
+    run: RunName
+    text: Annotated[str, Field(max_length=MAX_INPUT_LENGTH)]
+    order: Literal["reversed", "swapped", "shuffled"] = "reversed"
+    seed: Annotated[int, Field(ge=0, le=2**31)] = 1
+    use_positions: bool = True
+    layer: OneBasedIndex = 1
+    head: OneBasedIndex = 1

@@ -1,14 +1,19 @@
-"""What the page is told: plain data, every number as Python worked it out and as it is shown."""
+"""The responses of the API: plain data, with every number as text ready to show.
+
+These are dataclasses without pydantic, because `workings.page` and `workings.widget` use them, too.
+"""
 
 from dataclasses import dataclass, field
 
+from workings.problems.derivation import ErrorLink, SourceBlock
+
 MarkupTree = list[object]
-"""A formula as a tree: an element's name, its attributes, then texts and further trees."""
+"""An element of MathML or SVG: its name, its attributes, then texts and further trees."""
 
 
 @dataclass
 class FormulaView:
-    """A formula for the eye (a tree of MathML) and for the ear (a line of text)."""
+    """A formula as a tree of MathML, and as text for screen readers."""
 
     tree: MarkupTree
     text: str
@@ -16,9 +21,9 @@ class FormulaView:
 
 @dataclass
 class MatrixView:
-    """A matrix with its names. A cell has a text, a value to the last digit, a colour, a mark.
+    """A matrix with its names. A cell has a text, an exact value, a color and a mark.
 
-    `axes`: what its rows and columns stand for (`tokens`, `context`, both, or nothing).
+    `axes`: the meaning of rows and columns: `tokens`, `context`, `tokens context` or empty.
     """
 
     key: str
@@ -31,7 +36,7 @@ class MatrixView:
     column_names: list[str]
     texts: list[list[str]]
     values: list[list[str]]
-    colours: list[list[str]]
+    colors: list[list[str]]
     marks: list[list[str]]
     largest: str
     part: int | None = None
@@ -40,7 +45,7 @@ class MatrixView:
 
 @dataclass
 class OptionalMatrix:
-    """A matrix that is not given, and the numbers that it may start with: they change nothing."""
+    """A matrix that can be added, with initial numbers that change no result."""
 
     name: str
     cells: list[list[str]]
@@ -48,17 +53,17 @@ class OptionalMatrix:
 
 @dataclass
 class ResizableDimension:
-    """A size that can be changed: the matrices that have it, down (0) or across (1)."""
+    """A size that can be changed, and the matrices that have it along rows (0) or columns (1)."""
 
     label: str
     value: int
-    names: list[str]  # of the lists of tokens that go with it
+    names: list[str]  # fields with token lists of this length
     lines: list[tuple[str, int]]
 
 
 @dataclass
 class SolutionView:
-    """A problem, solved."""
+    """A solved problem, and the options to change it."""
 
     title: str
     given: list[MatrixView]
@@ -72,17 +77,8 @@ class SolutionView:
 
 
 @dataclass
-class CellBlock:
-    """Some rows and columns of a matrix."""
-
-    key: str
-    rows: list[int]
-    columns: list[int]
-
-
-@dataclass
 class CellWorking:
-    """A cell, written out: its place, the substitution, and what it is computed from."""
+    """The computation of a cell, and the cells that it reads."""
 
     key: str
     row: int
@@ -90,14 +86,14 @@ class CellWorking:
     name: str
     working: FormulaView
     value: str
-    reads: list[CellBlock]
+    reads: list[SourceBlock]
 
 
 @dataclass
 class CheckedStepView:
-    """A claimed step beside the exact one; `notes` say what a cell should be."""
+    """A claimed step and the exact one; `notes` say what each cell should be."""
 
-    again: int
+    reprint: int
     verdict: str
     claimed: MatrixView
     exact: MatrixView
@@ -106,13 +102,13 @@ class CheckedStepView:
 
 @dataclass
 class CauseView:
-    """A mistake that leads to what was written, and the step as it would have it."""
+    """A mistake that explains the claimed numbers, and the cells that it would result in."""
 
     name: str
-    reproduces: str
-    says: str
-    gives: list[list[str]] | None
-    colours: list[list[str]] | None
+    explained_share: str
+    description: str
+    resulting_cells: list[list[str]] | None
+    colors: list[list[str]] | None
 
 
 @dataclass
@@ -120,48 +116,37 @@ class FindingView:
     """The first wrong number of a step."""
 
     key: str
-    again: int
-    where: str
+    reprint: int
+    location: str
     row: int
     column: int
     claimed: str
     expected: str
-    carried: str | None
+    follow_through: str | None
     working: FormulaView
     causes: list[CauseView]
 
 
 @dataclass
-class ErrorLinkView:
-    """An error carried on from a cell into `count` cells of a later step."""
-
-    source: str
-    cell: tuple[int, int]
-    target: str
-    first: tuple[int, int]
-    count: int
-
-
-@dataclass
 class ReportView:
-    """A worked solution, judged; `open`: steps that are not claimed yet."""
+    """A checked solution; `open_steps` are not claimed yet."""
 
     title: str
     verdict: str
     counts: dict[str, int]
     steps: list[CheckedStepView]
     findings: list[FindingView]
-    links: list[ErrorLinkView]
+    links: list[ErrorLink]
     given: list[MatrixView]
-    open: list[MatrixView]
+    open_steps: list[MatrixView]
 
 
 @dataclass
 class ClaimView:
-    """A step as somebody worked it out."""
+    """A claimed step; `reprint` is 0, or k for its k-th repetition in the source."""
 
     key: str
-    again: int
+    reprint: int
     cells: list[list[str]]
 
 
@@ -181,14 +166,14 @@ class ProblemTable:
 
 @dataclass
 class MatrixRows:
-    """A matrix that was read from text."""
+    """A matrix parsed from text."""
 
     cells: list[list[str]]
 
 
 @dataclass
 class LectureView:
-    """A worked example by its name."""
+    """A worked example of the lecture notes."""
 
     name: str
     title: str
@@ -196,7 +181,7 @@ class LectureView:
 
 @dataclass
 class HintView:
-    """Help with a step, about one of its cells."""
+    """A hint for a step, about one of its cells."""
 
     row: int
     column: int
@@ -205,17 +190,17 @@ class HintView:
 
 @dataclass
 class ExerciseView:
-    """A problem of a sheet."""
+    """A problem of a problem sheet."""
 
     name: str
     heading: str
-    tell: list[str]
+    instructions: list[str]
     table: ProblemTable
 
 
 @dataclass
 class SheetView:
-    """A problem sheet to be answered on the page."""
+    """A problem sheet to answer on the page."""
 
     title: str
     rules: list[str]
@@ -225,7 +210,7 @@ class SheetView:
 
 @dataclass
 class RunView:
-    """A run by its name; `kind`: caption, classify, language or translate."""
+    """A registered run; `kind`: caption, classify, language or translate."""
 
     name: str
     title: str
@@ -234,31 +219,30 @@ class RunView:
 
 @dataclass
 class ErrorResponse:
-    """What was wrong, in a line."""
+    """The message of an error, one line."""
 
     error: str
 
 
 @dataclass
 class Palette:
-    """The colours of a map's levels, and what can be read on each."""
+    """The color of each level of a heatmap, and a text color that is readable on it."""
 
-    colours: list[str]
+    colors: list[str]
     inks: list[str]
 
 
 @dataclass
 class Heatmap:
-    """A map, rows by columns.
+    """A heatmap, with its cells in row-major order.
 
-    `levels` and `numbers` are base64 of bytes, row by row: a byte a cell, an index into the palette
-    (255: hidden by the mask); and two bytes a cell, little-endian and signed, the number in units
-    of its last decimal. A small map has `texts`, too; of a large one, `most` names the largest of
-    each row, as (column, number).
+    `levels`: base64, one byte per cell, an index into the palette (255: masked). `numbers`: base64,
+    one little-endian int16 per cell, in units of the last decimal. A small map has `texts`; a large
+    one has `largest_per_row`: the columns and numbers of the largest cells of each row.
     """
 
     name: str
-    says: str
+    description: str
     rows: list[str]
     columns: list[str]
     levels: str
@@ -268,95 +252,95 @@ class Heatmap:
     dark: Palette
     ticks: list[tuple[int, str]]
     texts: list[list[str]] | None
-    most: list[list[tuple[int, str]]] | None
+    largest_per_row: list[list[tuple[int, str]]] | None
 
 
 @dataclass
 class AttentionStackView:
-    """Layers that look from the same rows at the same columns, each head in small.
+    """Attention layers with the same queries and keys, with a thumbnail of each head.
 
-    `thumbs`: by layer and head, base64 of a byte a cell, `size` (rows, columns) of them.
+    `thumbs`: by layer and head, base64 levels of a map with `size` (rows, columns).
     """
 
     part: str
-    called: str
+    label: str
     rows: int
     columns: int
     size: tuple[int, int]
     thumbs: list[list[str]]
-    off: list[list[bool]]
-    worked: bool  # whether a cell can be written out, and a head switched off
+    ablated: list[list[bool]]
+    has_workings: bool  # cells can be derived and heads ablated
 
 
 @dataclass
 class ProbabilityBar:
-    """How likely something is; with heads switched off, `before` and `change` as well."""
+    """A probability; with ablated heads, also that of the intact model and the change."""
 
     name: str
-    share: float
+    probability: float
     text: str
-    before: float | None = None
-    before_text: str = ""
+    baseline: float | None = None
+    baseline_text: str = ""
     change: str = ""
 
 
 @dataclass
 class TokenStrip:
-    """Tokens of a text with a number each: its text and its colour, by step."""
+    """The tokens of a text, each with a value and a color."""
 
     name: str
-    says: str
+    description: str
     tokens: list[str]
     texts: list[str]
-    colours: list[str]
+    colors: list[str]
     largest: str
     signed: bool
 
 
 @dataclass
 class CaptionTile:
-    """A word of a caption, and what was looked at for it: a shadow to lay over the picture."""
+    """A word of a caption, and its attention as an overlay of the picture."""
 
     word: str
     note: str
-    says: str
-    shadow: str
+    description: str
+    overlay: str
     frame: tuple[float, float, float, float] | None
 
 
 @dataclass
 class CaptionAttentionView:
-    """A picture as the model saw it (an address with all its data), and a tile a word."""
+    """A picture as the model reads it (a data URI), and the attention of each word."""
 
-    photo: str
+    image: str
     name: str
     tiles: list[CaptionTile]
 
 
 @dataclass
 class GenerationView:
-    """What a model wrote, and how likely it thinks that is; `before`: with all heads on."""
+    """A generated text with its score; `baseline`: that of the intact model."""
 
     text: str
     note: str
-    before: str | None = None
-    before_note: str = ""
+    baseline: str | None = None
+    baseline_note: str = ""
 
 
 @dataclass
 class InspectView:
-    """What a run makes of an input."""
+    """The output of a run for an input, and its attention stacks."""
 
     kind: str
-    says: str
+    description: str
     tokens: list[str]
     bars: list[ProbabilityBar]
-    more: int  # that the bars leave out
-    written: GenerationView | None
-    pictured: CaptionAttentionView | None
+    num_omitted: int  # outcomes without a bar
+    generation: GenerationView | None
+    caption_attention: CaptionAttentionView | None
     stacks: list[AttentionStackView]
-    cells: list[str]  # groups of cells that can be laid over the text, each with its size
-    positions: bool
+    cell_groups: list[str]  # with their sizes
+    has_positions: bool
     notes: list[str]
     light: Palette
     dark: Palette
@@ -364,64 +348,64 @@ class InspectView:
 
 @dataclass
 class TokenView:
-    """A token of a completion: the text that it adds, how likely it was, and what else was."""
+    """A generated token: the text that it adds, its probability and its alternatives."""
 
     text: str
     token: str
-    chance: str
+    probability_text: str
     bars: list[ProbabilityBar]
 
 
 @dataclass
 class CompletionView:
-    """How a text goes on; `ended`: why it is shorter than was asked for."""
+    """A continuation of a text; `stop_reason`: why it is shorter than requested."""
 
     tokens: list[TokenView]
-    ended: str
+    stop_reason: str
     milliseconds: float
 
 
 @dataclass
 class DerivationLine:
-    """A line of a sum."""
+    """One term of a sum."""
 
     name: str
     numbers: list[str]
-    marked: bool
+    is_marked: bool
 
 
 @dataclass
 class DerivationView:
-    """A cell of a head, written out: its largest terms, the others together, the model's own.
+    """The derivation of a head's cell: its largest terms, the sum of the rest, the model's value.
 
-    `table`: the head as a problem for Work, where it is small enough.
+    `table`: the head as a problem for Work, if it is small enough.
     """
 
     title: str
     name: str
-    says: str
+    description: str
     formula: FormulaView
-    before: list[FormulaView]
-    head: list[str]
+    intermediates: list[FormulaView]
+    header: list[str]
     lines: list[DerivationLine]
     working: FormulaView
-    elsewhere: list[tuple[str, str, str]]
+    model_values: list[tuple[str, str, str]]
     notes: list[str]
     table: ProblemTable | None
 
 
 @dataclass
 class AttributionView:
-    """Which words decided, by several ways of asking."""
+    """The prediction attributed to input tokens, by several methods."""
 
     label: str
-    against: str
+    contrast_label: str
     strips: list[TokenStrip]
 
 
 @dataclass
 class CellActivationsView:
-    """A cell over the text, and other cells of its group that vary most."""
+    """The activations of a cell on a text, and the cells of its group that vary most."""
 
     group: str
     size: int
@@ -432,7 +416,161 @@ class CellActivationsView:
 
 @dataclass
 class PositionsView:
-    """How a model tells places apart: the vectors, and how alike two places are."""
+    """The position vectors of a model, and their dot products."""
 
-    says: str
+    description: str
     maps: list[Heatmap]
+
+
+@dataclass
+class PlainTable:
+    """A table whose first column has the names of the rows."""
+
+    header: list[str]
+    rows: list[list[str]]
+
+
+@dataclass
+class ChartView:
+    """A chart as a tree of SVG, and its numbers as a table."""
+
+    title: str
+    picture: MarkupTree
+    table: PlainTable
+
+
+@dataclass
+class Fact:
+    """A named value."""
+
+    name: str
+    value: str
+
+
+@dataclass
+class SampleView:
+    """A sample of the model's output after an epoch."""
+
+    epoch: int
+    text: str
+
+
+@dataclass
+class CurvesView:
+    """Charts, metrics, samples and results from a training log."""
+
+    charts: list[ChartView]
+    metrics: PlainTable
+    samples: list[SampleView]
+    result: list[Fact]
+
+
+@dataclass
+class TrainingView:
+    """The state of a training; `curves` is None if the client has this `revision` already."""
+
+    state: str
+    summary: str
+    progress: float
+    facts: list[Fact]
+    revision: int
+    has_report: bool
+    curves: CurvesView | None
+
+
+@dataclass
+class SettingView:
+    """A key of a recipe; `default` is empty if the run uses the default."""
+
+    key: str
+    value: str
+    default: str
+    help: str
+
+
+@dataclass
+class RecipeView:
+    """The recipe of a run by section, and the environment it was trained in."""
+
+    sections: dict[str, list[SettingView]]
+    environment: list[Fact]
+
+
+@dataclass
+class TrainingComparison:
+    """The training curves of two runs on shared charts, and the settings that differ."""
+
+    charts: list[ChartView]
+    best: PlainTable
+    settings: PlainTable
+
+
+@dataclass
+class ProbabilityPair:
+    """The probabilities of an outcome on both sides; None if a side does not have it."""
+
+    name: str
+    first: float | None
+    second: float | None
+    first_text: str
+    second_text: str
+    change: str
+
+
+@dataclass
+class ComparisonSide:
+    """The output of one side of a comparison."""
+
+    name: str
+    text: str | None
+    note: str
+    caption_attention: CaptionAttentionView | None
+    notes: list[str]
+
+
+@dataclass
+class SharedHeads:
+    """A part with attention that both sides have."""
+
+    part: str
+    layers: int
+    heads: int
+
+
+@dataclass
+class HeadComparison:
+    """One head of each side, and the second minus the first if their shapes are equal."""
+
+    first: Heatmap
+    second: Heatmap
+    difference: Heatmap | None
+    summary: str
+
+
+@dataclass
+class ComparisonView:
+    """The outputs of two sides, and one head of each."""
+
+    sides: list[ComparisonSide]
+    summary: str
+    pairs: list[ProbabilityPair]
+    num_omitted: int
+    stacks: list[SharedHeads]
+    head_comparison: HeadComparison | None
+    notes: list[str]
+
+
+@dataclass
+class PermutationView:
+    """f(P X) compared with P f(X); `deviation` has one row per layer, one column per token."""
+
+    tokens: list[str]
+    permuted_tokens: list[str]
+    residual: str
+    summary: str
+    has_removable_positions: bool
+    layers: PlainTable
+    deviation: Heatmap
+    pairs: list[ProbabilityPair]
+    stacks: list[SharedHeads]
+    head_comparison: HeadComparison

@@ -1,4 +1,4 @@
-"""The answers that the screen Look asks for: each is a job for the models' threads."""
+"""The routes of the screen Inspect; each request is a job for the model threads."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -18,67 +18,67 @@ Result = TypeVar("Result")
 
 
 def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
-    """Declare what can be asked of the runs of a shelf."""
-    kept: list[Inspector] = []
+    """Add the routes to the application; torch is imported by the first request."""
+    inspectors: list[Inspector] = []
 
-    def looks() -> "Inspector":
+    def get_inspector() -> "Inspector":
         from workings.web.inspector import Inspector
 
-        if not kept:
-            kept.append(Inspector(registry))
-        return kept[0]
+        if not inspectors:
+            inspectors.append(Inspector(registry))
+        return inspectors[0]
 
-    async def ask(
+    async def submit(
         request: Request, run: str, job: Callable[["Inspector", Deadline], Result]
     ) -> Result:
-        registry.get_run(run)  # refused at once, where there is none
-        return await registry.submit(request, lambda turn: job(looks(), turn))
+        registry.get_run(run)  # an unknown run is an error before the job is queued
+        return await registry.submit(request, lambda deadline: job(get_inspector(), deadline))
 
-    @app.post("/api/look")
-    async def look(given: requests.InspectRequest, request: Request) -> responses.InspectView:
-        """Have a run read an input: what comes out, and every head in small."""
-        return await ask(request, given.run, lambda looks, _: looks.inspect(given))
+    @app.post("/api/inspect")
+    async def inspect(body: requests.InspectRequest, request: Request) -> responses.InspectView:
+        """Return the output of a run for an input, and thumbnails of all heads."""
+        return await submit(request, body.run, lambda inspector, _: inspector.inspect(body))
 
-    @app.post("/api/look/map")
-    async def one(given: requests.HeatmapRequest, request: Request) -> responses.Heatmap:
-        """One head: who looks at whom."""
-        return await ask(request, given.run, lambda looks, _: looks.heatmap(given))
+    @app.post("/api/inspect/map")
+    async def heatmap(body: requests.HeatmapRequest, request: Request) -> responses.Heatmap:
+        """Return the attention weights of one head."""
+        return await submit(request, body.run, lambda inspector, _: inspector.heatmap(body))
 
-    @app.post("/api/look/export", response_class=Response)
-    async def export(given: requests.HeatmapRequest, request: Request) -> Response:
-        """The heads of a part as one HTML file."""
-        content = await ask(request, given.run, lambda looks, _: looks.export_page(given))
+    @app.post("/api/inspect/export", response_class=Response)
+    async def export(body: requests.HeatmapRequest, request: Request) -> Response:
+        """Return the heads of a part as one HTML file."""
+        content = await submit(request, body.run, lambda inspector, _: inspector.export_page(body))
         return build_file_response("html", content)
 
-    @app.post("/api/look/working")
+    @app.post("/api/inspect/working")
     async def working(
-        given: requests.DerivationRequest, request: Request
+        body: requests.DerivationRequest, request: Request
     ) -> responses.DerivationView:
-        """One cell of a head, written out; and the head as a problem for Work."""
-        return await ask(request, given.run, lambda looks, _: looks.derive_cell(given))
+        """Return the derivation of one attention weight, and the head as a problem for Work."""
+        return await submit(request, body.run, lambda inspector, _: inspector.derive_cell(body))
 
-    @app.post("/api/look/complete")
+    @app.post("/api/inspect/complete")
     async def complete(
-        given: requests.CompletionRequest, request: Request
+        body: requests.CompletionRequest, request: Request
     ) -> responses.CompletionView:
-        """Go on with a text, for at most some seconds."""
-        return await ask(request, given.run, lambda looks, turn: looks.complete(given, turn))
+        """Continue a text, within a time limit."""
+        return await submit(
+            request, body.run, lambda inspector, deadline: inspector.complete(body, deadline)
+        )
 
-    @app.post("/api/look/explain")
-    async def explain(
-        given: requests.InspectRequest, request: Request
-    ) -> responses.AttributionView:
-        """Which words decided on the class."""
-        return await ask(request, given.run, lambda looks, _: looks.explain(given))
+    @app.post("/api/inspect/explain")
+    async def explain(body: requests.InspectRequest, request: Request) -> responses.AttributionView:
+        """Attribute the prediction of a classifier to the tokens of the text."""
+        return await submit(request, body.run, lambda inspector, _: inspector.explain(body))
 
-    @app.post("/api/look/cells")
-    async def cells(
-        given: requests.CellsRequest, request: Request
-    ) -> responses.CellActivationsView:
-        """One cell of a language model, over the text."""
-        return await ask(request, given.run, lambda looks, _: looks.read_cell(given))
+    @app.post("/api/inspect/cells")
+    async def cells(body: requests.CellsRequest, request: Request) -> responses.CellActivationsView:
+        """Return the activations of a language model's cell on a text."""
+        return await submit(request, body.run, lambda inspector, _: inspector.read_cell(body))
 
-    @app.post("/api/look/positions")
-    async def positions(given: requests.RunRequest, request: Request) -> responses.PositionsView:
-        """How a model tells places apart."""
-        return await ask(request, given.run, lambda looks, _: looks.describe_positions(given))
+    @app.post("/api/inspect/positions")
+    async def positions(body: requests.RunRequest, request: Request) -> responses.PositionsView:
+        """Return the position vectors of a model and their dot products."""
+        return await submit(
+            request, body.run, lambda inspector, _: inspector.describe_positions(body)
+        )

@@ -1,7 +1,7 @@
-"""The screen Train: a run's log while it grows, its settings and its report."""
+"""The routes of the screen Train: a run's log while it grows, its recipe and its report."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ from workings.render.training_report import MAX_SAMPLES, SPLIT_NAMES, curve_char
 from workings.training.monitor import LogTail, Record, TrainingStatus
 from workings.web.markup import picture_tree
 from workings.web.requests import RunName
-from workings.web.run_responses import (
+from workings.web.responses import (
     ChartView,
     CurvesView,
     Fact,
@@ -35,13 +35,13 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'self'; sandbox"
 )
-"""a report may look as it likes, and do nothing: it is a file that anybody may have written"""
+"""Policy for a report: it may be styled, but run no script; the file may come from elsewhere."""
 
 Width = Annotated[int, Query(ge=240, le=1600)]
 
 
 def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
-    """Declare the answers."""
+    """Add the routes to the application."""
     logs: dict[str, tuple[LogTail, int]] = {}
 
     def log_and_epochs(run: RegisteredRun) -> tuple[LogTail, int]:
@@ -53,30 +53,30 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         return logs[run.name]
 
     @app.get("/api/training/{run}")
-    def watch(
-        run: RunName, seen: Annotated[int, Query(ge=-1, le=2**53)] = -1, width: Width = 480
+    def training(
+        run: RunName, revision: Annotated[int, Query(ge=-1, le=2**53)] = -1, width: Width = 480
     ) -> TrainingView:
-        """Tell how a training is going; its curves, unless the page has `seen` them."""
-        found = registry.get_run(run)
-        log, epochs = log_and_epochs(found)
-        changes, records = log.read()
+        """Return the state of a training, with its curves unless `revision` is the current one."""
+        registered = registry.get_run(run)
+        log, epochs = log_and_epochs(registered)
+        current, records = log.read()
         return _build_training_view(
-            found.folder, epochs, changes, records, None if seen == changes else width
+            registered.folder, epochs, current, records, None if revision == current else width
         )
 
     @app.get("/api/recipe/{run}")
     def recipe(run: RunName) -> RecipeView:
-        """List what a run is made by."""
+        """Return the recipe of a run."""
         return _build_recipe_view(registry.get_run(run).folder)
 
     @app.get("/api/report/{run}", response_class=Response)
     def report(run: RunName) -> Response:
-        """Give a run's report; nothing in it can run, wherever it is shown."""
+        """Return the report of a run, with a policy under which it cannot run scripts."""
         path = registry.get_run(run).folder / "report.html"
         try:
             content = read_bytes(path, MAX_REPORT_BYTES)
         except OSError:
-            raise UserError("no report yet: it is written when the training is over") from None
+            raise UserError("no report yet: it is written when the training ends") from None
         headers = {"content-security-policy": REPORT_POLICY}
         return Response(content, media_type="text/html; charset=utf-8", headers=headers)
 
@@ -84,106 +84,107 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
 def _build_training_view(
     folder: Path, epochs: int, revision: int, records: Sequence[Record], width: int | None
 ) -> TrainingView:
-    watched = TrainingStatus(records, epochs)
-    silent = _seconds_since_log(folder / "log.jsonl")
-    state = watched.state(silent)
+    status = TrainingStatus(records, epochs)
+    seconds_silent = _seconds_since_log(folder / "log.jsonl")
+    state = status.state(seconds_silent)
     return TrainingView(
         state=state,
-        says=_summarize(watched, state),
-        share=watched.fraction_done,
-        facts=_build_facts(watched, state, silent),
-        seen=revision,
-        report=(folder / "report.html").is_file(),
-        curves=None if width is None else _build_curves(folder, watched, width),
+        summary=_summarize(status, state),
+        progress=status.fraction_done,
+        facts=_build_facts(status, state, seconds_silent),
+        revision=revision,
+        has_report=(folder / "report.html").is_file(),
+        curves=None if width is None else _build_curves(folder, status, width),
     )
 
 
 def _seconds_since_log(log: Path) -> float:
-    """How long ago the log last grew, in seconds."""
+    """Return the seconds since the log was last written."""
     try:
         return max(time.time() - log.stat().st_mtime, 0.0)
     except OSError:
         return 0.0
 
 
-def _summarize(watched: TrainingStatus, state: str) -> str:
-    """Say where it is, in a line that changes once an epoch: it is read aloud."""
-    done = f"{watched.epoch} of {watched.epochs} epochs"
-    latest = [best for best in watched.best_metrics() if not best.key.startswith("train_")][-1:]
-    measured = "".join(f", {_metric_label(b.key)} {format_metric(b.key, b.latest)}" for b in latest)
-    measured = measured.replace(" %", "\u00a0%")
+def _summarize(status: TrainingStatus, state: str) -> str:
+    """Return a line that changes once per epoch: screen readers read it aloud."""
+    done = f"{status.epoch} of {status.epochs} epochs"
+    latest = [best for best in status.best_metrics() if not best.key.startswith("train_")][-1:]
+    metric = "".join(f", {_metric_label(b.key)} {format_metric(b.key, b.latest)}" for b in latest)
+    metric = metric.replace(" %", "\u00a0%")
     return {
-        "waiting": "Nothing has been logged yet: the data are read first",
-        "training": f"Training: {done} done{measured}",
-        "quiet": f"Silent: {done} done{measured}. Was it stopped? workings resume goes on",
-        "finished": f"Finished after {watched.epoch} epochs{measured}",
+        "waiting": "The log is empty: the data are being read",
+        "training": f"Training: {done} done{metric}",
+        "quiet": f"Silent: {done} done{metric}. If it was stopped, workings resume continues it",
+        "finished": f"Finished after {status.epoch} epoch{'s' * (status.epoch != 1)}{metric}",
     }[state]
 
 
-def _build_facts(watched: TrainingStatus, state: str, seconds_silent: float) -> list[Fact]:
-    told = {"epoch": f"{watched.epoch} of {watched.epochs}"}
-    if watched.steps:
-        told["step"] = f"{watched.step:,} of {watched.steps:,}"
-    if watched.seconds:
-        told["trained for"] = format_duration(watched.seconds)
-    if watched.speed is not None:
-        often, unit = watched.speed
-        told[f"{unit} a second"] = f"{often:,.0f}" if often >= 10 else f"{often:.2f}"
-    if state == "training" and watched.seconds_left is not None:
-        told["left, about"] = format_duration(watched.seconds_left)
+def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> list[Fact]:
+    facts = {"epoch": f"{status.epoch} of {status.epochs}"}
+    if status.steps:
+        facts["step"] = f"{status.step:,} of {status.steps:,}"
+    if status.seconds:
+        facts["training time"] = format_duration(status.seconds)
+    if status.speed is not None:
+        rate, unit = status.speed
+        facts[f"{unit} per second"] = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
+    if state == "training" and status.seconds_left is not None:
+        facts["time left, about"] = format_duration(status.seconds_left)
     if state == "quiet":
-        told["silent for"] = format_duration(seconds_silent)
-    return [Fact(name=name, value=value) for name, value in told.items()]
+        facts["silent for"] = format_duration(seconds_silent)
+    return [Fact(name=name, value=value) for name, value in facts.items()]
 
 
 def format_duration(seconds: float) -> str:
-    """Write a time in its two largest units.
+    """Return a duration in its two largest units.
 
     >>> format_duration(0.4), format_duration(75.2), format_duration(7380)
     ('0 s', '1 min 15 s', '2 h 3 min')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
 
 
-def _build_curves(folder: Path, watched: TrainingStatus, width: int) -> CurvesView:
+def _build_curves(folder: Path, status: TrainingStatus, width: int) -> CurvesView:
+    metrics = status.list_metrics()[:MAX_CHARTS]
     return CurvesView(
-        charts=[_build_chart(watched, what, width) for what in watched.list_metrics()[:MAX_CHARTS]],
-        measures=_build_metrics_table(watched),
-        samples=_collect_samples(watched.records),
-        result=_read_result(folder) if watched.is_finished else [],
+        charts=[_build_chart(status, metric, width) for metric in metrics],
+        metrics=_build_metrics_table(status),
+        samples=_collect_samples(status.records),
+        result=_read_result(folder) if status.is_finished else [],
     )
 
 
-def _build_chart(watched: TrainingStatus, metric: str, width: int) -> ChartView:
-    curves, points = subsample_epochs(watched.curves), watched.train_curve(metric)
-    if len(points) <= len(curves):  # epochs are short: their means say more
+def _build_chart(status: TrainingStatus, metric: str, width: int) -> ChartView:
+    curves, points = subsample_epochs(status.curves), status.train_curve(metric)
+    if len(points) <= len(curves):  # epochs are short: their means are enough
         points = []
     picture = curve_chart(curves, metric, train_points=points, width=width)
-    parts = [part for part in SPLIT_NAMES if any(f"{part}_{metric}" in r for r in curves)]
+    splits = [split for split in SPLIT_NAMES if any(f"{split}_{metric}" in r for r in curves)]
     rows: dict[float, list[str]] = {}
     for record in curves:
-        cells = (format_metric(metric, record.get(f"{part}_{metric}")) for part in parts)
+        cells = (format_metric(metric, record.get(f"{split}_{metric}")) for split in splits)
         rows[record["epoch"]] = [f"{record['epoch']:g}", *cells, *([""] if points else [])]
-    for place, value in points:
-        row = rows.setdefault(place, [f"{place:.2f}", *("" for _ in parts), ""])
+    for epoch, value in points:
+        row = rows.setdefault(epoch, [f"{epoch:.2f}", *("" for _ in splits), ""])
         row[-1] = format_metric(metric, value)
-    head = ["epoch", *parts, *(["train, since the line before"] if points else [])]
-    table = PlainTable(head=head, rows=[row for _, row in sorted(rows.items())])
+    header = ["epoch", *splits, *(["train, since the previous row"] if points else [])]
+    table = PlainTable(header=header, rows=[row for _, row in sorted(rows.items())])
     return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
 
 
 def subsample_epochs(curves: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Leave out epochs evenly where there are more than can be seen; the last one stays."""
+    """Return at most `MAX_EPOCHS` epochs, evenly spaced, the last one included."""
     every = -(-len(curves) // MAX_EPOCHS)
     return curves[::-1][:: max(every, 1)][::-1]
 
 
-def _build_metrics_table(watched: TrainingStatus) -> PlainTable:
+def _build_metrics_table(status: TrainingStatus) -> PlainTable:
     rows = [
         [
             _metric_label(b.key),
@@ -191,9 +192,9 @@ def _build_metrics_table(watched: TrainingStatus) -> PlainTable:
             format_metric(b.key, b.best),
             str(b.best_epoch),
         ]
-        for b in watched.best_metrics()
+        for b in status.best_metrics()
     ]
-    return PlainTable(head=["measure", "now", "best", "at epoch"], rows=rows)
+    return PlainTable(header=["metric", "now", "best", "at epoch"], rows=rows)
 
 
 def _metric_label(key: str) -> str:
@@ -201,27 +202,30 @@ def _metric_label(key: str) -> str:
 
 
 def _collect_samples(records: Sequence[Record]) -> list[SampleView]:
-    """What was kept after epochs: the latest first, and the very first for comparison."""
-    found = [
+    """Return the latest samples, newest first, and the very first one for comparison."""
+    samples = [
         SampleView(epoch=record["epoch"], text=escape_control(value[:MAX_SAMPLE_LENGTH]))
         for record in records
         for key, value in record.items()
         if record["kind"] == "sample" and key != "kind" and isinstance(value, str)
         if isinstance(record.get("epoch"), int) and abs(record["epoch"]) < 2**53
     ]
-    latest = found[::-1]
-    return latest if len(found) <= MAX_SAMPLES else [*latest[: MAX_SAMPLES - 1], latest[-1]]
+    latest = samples[::-1]
+    return latest if len(samples) <= MAX_SAMPLES else [*latest[: MAX_SAMPLES - 1], latest[-1]]
 
 
 def _read_result(folder: Path) -> list[Fact]:
     from workings.storage import read_json
     from workings.training.report import format_result, list_signatures
 
-    with suppress(UserError, OSError):  # it is written a moment after the log's last line
+    with suppress(UserError, OSError):  # the file is written shortly after the log's last line
         result = read_json(folder / "result.json")
-        found = [*format_result(result), *list_signatures(result)]
-        return [Fact(name=to_one_line(name), value=to_one_line(value)) for name, value in found]
+        return _build_plain_facts([*format_result(result), *list_signatures(result)])
     return []
+
+
+def _build_plain_facts(items: Iterable[tuple[str, str]]) -> list[Fact]:
+    return [Fact(name=to_one_line(name), value=to_one_line(value)) for name, value in items]
 
 
 def _build_recipe_view(folder: Path) -> RecipeView:
@@ -229,12 +233,16 @@ def _build_recipe_view(folder: Path) -> RecipeView:
     from workings.training.runs import read_run_recipe
 
     sections: dict[str, list[SettingView]] = {}
-    for one in list_settings(read_run_recipe(folder)):
-        section, _, key = one.key.rpartition(".")
-        value, usual = to_one_line(one.value), to_one_line(one.default)
-        told = SettingView(key=key, value=value, usual=usual, help=" ".join(one.help.split()))
-        sections.setdefault(section or "run", []).append(told)
-    return RecipeView(sections=sections, made_with=_read_environment(folder))
+    for setting in list_settings(read_run_recipe(folder)):
+        section, _, key = setting.key.rpartition(".")
+        view = SettingView(
+            key=key,
+            value=to_one_line(setting.value),
+            default=to_one_line(setting.default),
+            help=" ".join(setting.help.split()),
+        )
+        sections.setdefault(section or "run", []).append(view)
+    return RecipeView(sections=sections, environment=_read_environment(folder))
 
 
 def _read_environment(folder: Path) -> list[Fact]:
@@ -242,8 +250,6 @@ def _read_environment(folder: Path) -> list[Fact]:
     from workings.training.report import format_environment
 
     with suppress(UserError, OSError):  # not written yet
-        found = format_environment(read_json(folder / "environment.json"))
-        return [
-            Fact(name=to_one_line(name), value=to_one_line(value)) for name, value in found.items()
-        ]
+        environment = format_environment(read_json(folder / "environment.json"))
+        return _build_plain_facts(environment.items())
     return []

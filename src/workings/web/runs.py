@@ -1,6 +1,6 @@
-"""The runs that the workbench was started with: by name, each loaded when it is asked for.
+"""The runs that the workbench was started with, by name; each is loaded by its first request.
 
-Only the command line names folders. A page asks for a run by its name, and no name is a path.
+Only the command line names folders. The page requests a run by name, and no name is a path.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class RegisteredRun:
-    """A run by its name; `kind`: caption, classify, language or translate."""
+    """A run with its folder; `kind`: caption, classify, language or translate."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class RegisteredRun:
 
 
 class RunRegistry:
-    """Runs by name. Without any, nothing here imports torch."""
+    """The registered runs by name, their loaded tasks and the threads that run them."""
 
     def __init__(self, folders: Sequence[str | Path] = ()) -> None:
         self.runs: dict[str, RegisteredRun] = {}
@@ -47,53 +47,53 @@ class RunRegistry:
         recipe, folder = read_run_recipe(folder), folder.resolve()
         if any(run.folder == folder for run in self.runs.values()):
             return
-        name, again = folder.name, 1
+        name, number = folder.name, 1
         while name in self.runs:
-            again += 1
-            name = f"{folder.name}-{again}"
+            number += 1
+            name = f"{folder.name}-{number}"
         self.runs[name] = RegisteredRun(name, recipe.title or name, recipe.task, folder)
 
     def get_run(self, name: str) -> RegisteredRun:
-        """Find a run by its name."""
-        found = self.runs.get(name)
-        if found is None:
-            known = did_you_mean(name, self.runs) if self.runs else "workings serve RUN… shows runs"
-            raise UserError(f"{truncate(name)}: no such run: {known}")
-        return found
+        """Return a run by name; raise a `UserError` if there is none."""
+        run = self.runs.get(name)
+        if run is None:
+            hint = did_you_mean(name, self.runs) if self.runs else "start with workings serve RUN…"
+            raise UserError(f"{truncate(name)}: no such run: {hint}")
+        return run
 
     def redact_paths(self, line: str) -> str:
-        """Write a line for a page, which has no need to know where the runs lie."""
+        """Return a message with the folders of runs replaced by their names."""
         for run in self.runs.values():
             line = line.replace(str(run.folder), run.name)
         return line
 
     def load_task(self, name: str) -> "Task":
-        """Load a run, once for each time that its weights are written: it may still be training.
+        """Return the task of a run; load it again if its weights have been written since.
 
-        Only from within a job that was given to `ask`.
+        Call this only from a job given to `submit`.
         """
         run = self.get_run(name)
-        now = _weights_mtime(run.folder)
-        if self._is_stale(name, now):
+        modified = _weights_mtime(run.folder)
+        if self._is_stale(name, modified):
             from workings.training.runs import load
 
             with self._lock:
-                if self._is_stale(name, now):
+                if self._is_stale(name, modified):
                     task = load(run.folder)
                     task.model.eval()
-                    self._tasks[name] = now, task
+                    self._tasks[name] = modified, task
         return self._tasks[name][1]
 
     def _is_stale(self, name: str, modified: float) -> bool:
         return name not in self._tasks or modified not in (0.0, self._tasks[name][0])
 
     async def submit(self, request: Request, job: Callable[[Deadline], Result]) -> Result:
-        """Have something done with models, one job at a time, while other requests go on."""
+        """Run a job in the model threads while other requests are served."""
         return await self._executor.run(request, job)
 
 
 def _weights_mtime(folder: Path) -> float:
-    """When a run's weights were last written; 0: they are not there, or no longer."""
+    """Return the modification time of a run's weights; 0.0 if the file is missing."""
     try:
         return (folder / "model.safetensors").stat().st_mtime
     except OSError:

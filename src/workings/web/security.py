@@ -1,7 +1,7 @@
-"""Who may ask, and how much: hosts, origins, the token, sizes and times, before anything is read.
+"""Checks of every request before it is read: host, origin, token, size and time.
 
-A page of somebody else's must not talk to this server through its reader's browser: the Host
-header stops names that were bent to point here, the Origin header stops posts from other pages.
+Another website must not reach this server through its visitor's browser: the check of the Host
+header stops DNS rebinding, the check of the Origin header stops cross-site requests.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MAX_BODY_BYTES = 1_000_000  # bytes
-BODY_TIMEOUT = 10.0  # seconds for a request to arrive
-RESPONSE_TIMEOUT = 20.0  # seconds for working it out
+MAX_BODY_BYTES = 1_000_000
+BODY_TIMEOUT = 10.0  # seconds to receive the request
+RESPONSE_TIMEOUT = 20.0  # seconds to compute the response
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 CONTENT_SECURITY_POLICY = (
@@ -42,20 +42,20 @@ SECURITY_HEADERS = (
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """Under which names the server answers, and the token it wants; None: it is loopback only."""
+    """The host names that the server answers to, and its token; None on loopback."""
 
     port: int
     host_names: tuple[str, ...] = LOOPBACK
-    allows_any_address: bool = False  # an address cannot be bent to point here: only names can
+    allows_any_address: bool = False  # IP addresses are safe: only names can be rebound
     token: str | None = field(default=None, repr=False)
 
     @property
     def cookie_name(self) -> str:
-        """Cookies are shared by all ports of a host: each has its own."""
+        """The name of the cookie with the token; one per port, since ports share cookies."""
         return f"workings-{self.port}"
 
     def allows_host(self, host: str) -> bool:
-        """Say whether a Host header is one of ours."""
+        """Return True if a Host header names this server."""
         name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
         if not name or not port.isascii() or (port and not port.isdecimal()):
             name, port = host, ""
@@ -65,13 +65,13 @@ class AccessPolicy:
         return name in self.host_names or (self.allows_any_address and _is_ip_address(name))
 
     def accepts_token(self, token: str) -> bool:
-        """Compare a token, however it is written, in a time that tells nothing."""
-        wanted = self.token or ""
-        return secrets.compare_digest(token.encode("utf-8", "replace"), wanted.encode())
+        """Compare a token in constant time."""
+        expected = self.token or ""
+        return secrets.compare_digest(token.encode("utf-8", "replace"), expected.encode())
 
 
 class RejectedRequestError(Exception):
-    """A request that goes no further: the status, and why in a line."""
+    """A rejected request, with its HTTP status and a one-line reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status, self.reason = status, reason
@@ -79,7 +79,7 @@ class RejectedRequestError(Exception):
 
 
 class SecurityMiddleware:
-    """Stands before the application."""
+    """ASGI middleware that checks requests and adds the security headers to responses."""
 
     def __init__(self, app: App, policy: AccessPolicy) -> None:
         self.app, self.policy = app, policy
@@ -88,68 +88,68 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = _GuardedResponse(send)
+        response = _GuardedResponse(send)
         try:
             headers = _parse_headers(scope)
             self._check_origin(scope["method"], headers)
             if self._has_token_link(scope):
-                await answer.set_token_cookie(self.policy)
+                await response.set_token_cookie(self.policy)
                 return
             self._check_token(headers)
             body = await _read_body(receive, headers)
-            given = _replay_body(body, receive)
-            await asyncio.wait_for(self.app(scope, given, answer.send), RESPONSE_TIMEOUT)
-        except RejectedRequestError as refused:
-            await answer.send_error(refused)
+            replay = _replay_body(body, receive)
+            await asyncio.wait_for(self.app(scope, replay, response.send), RESPONSE_TIMEOUT)
+        except RejectedRequestError as error:
+            await response.send_error(error)
         except TimeoutError:
-            await answer.send_error(
-                RejectedRequestError(408, f"this took longer than {RESPONSE_TIMEOUT:.0f} s")
+            await response.send_error(
+                RejectedRequestError(408, f"the response took longer than {RESPONSE_TIMEOUT:.0f} s")
             )
 
     def _check_origin(self, method: str, headers: dict[str, str]) -> None:
         host = headers.get("host", "")
         if not self.policy.allows_host(host):
             raise RejectedRequestError(
-                421, "this server goes by another name: use the link that it printed"
+                421, "unknown host name: use the link that the server printed"
             )
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
         if origin is not None and origin != f"http://{host}":
-            raise RejectedRequestError(403, "a request from another page")
+            raise RejectedRequestError(403, "cross-origin requests are not allowed")
         if method not in ("GET", "HEAD"):
             if site not in ("none", "same-origin"):
-                raise RejectedRequestError(403, "a request from another page")
+                raise RejectedRequestError(403, "cross-origin requests are not allowed")
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if method == "POST" and kind != "application/json":
-                raise RejectedRequestError(415, "a request is JSON: content-type: application/json")
+                raise RejectedRequestError(415, "expected content-type: application/json")
 
     def _has_token_link(self, scope: Scope) -> bool:
-        """Say whether this is the link that was printed, token and all."""
+        """Return True if the request is for the page and its query has the token."""
         if self.policy.token is None or scope["path"] != "/" or scope["method"] != "GET":
             return False
         try:
             query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
-        except ValueError:  # more than a link of ours has
+        except ValueError:  # too many fields
             return False
-        return any(self.policy.accepts_token(given) for given in query.get("token", []))
+        return any(self.policy.accepts_token(token) for token in query.get("token", []))
 
     def _check_token(self, headers: dict[str, str]) -> None:
         if self.policy.token is None:
             return
-        given = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if not given:
+        token = headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if not token:
             try:
-                kept = SimpleCookie(headers.get("cookie", "")).get(self.policy.cookie_name)
+                cookie = SimpleCookie(headers.get("cookie", "")).get(self.policy.cookie_name)
             except CookieError:
-                kept = None
-            given = kept.value if kept else ""
-        if not self.policy.accepts_token(given):
+                cookie = None
+            token = cookie.value if cookie else ""
+        if not self.policy.accepts_token(token):
             raise RejectedRequestError(
                 401, "a token is needed: use the link that the server printed"
             )
 
 
 class _GuardedResponse:
-    """Sends an answer with the headers that all of them have; at most one."""
+    """Sends at most one response, with the security headers."""
 
     def __init__(self, send: Send) -> None:
         self._send, self._has_started = send, False
@@ -157,13 +157,10 @@ class _GuardedResponse:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._has_started = True
-            given = message.get("headers", [])
-            own = {name.lower() for name, _ in given}  # a page may have a policy of its own
-            headers = [
-                *given,
-                *((name, value) for name, value in SECURITY_HEADERS if name not in own),
-            ]
-            message = {**message, "headers": headers}
+            headers = message.get("headers", [])
+            names = {name.lower() for name, _ in headers}  # a report has its own policy
+            missing = [(name, value) for name, value in SECURITY_HEADERS if name not in names]
+            message = {**message, "headers": [*headers, *missing]}
         await self._send(message)
 
     async def send_error(self, error: RejectedRequestError) -> None:
@@ -172,9 +169,9 @@ class _GuardedResponse:
             await self._send_complete(error.status, body, [(b"content-type", b"application/json")])
 
     async def set_token_cookie(self, policy: AccessPolicy) -> None:
-        """Keep the token in a cookie, and lead to the page, without it in the address."""
-        kept = f"{policy.cookie_name}={policy.token}; HttpOnly; SameSite=Strict; Path=/"
-        await self._send_complete(303, b"", [(b"location", b"/"), (b"set-cookie", kept.encode())])
+        """Store the token in a cookie and redirect to the page without it in the address."""
+        cookie = f"{policy.cookie_name}={policy.token}; HttpOnly; SameSite=Strict; Path=/"
+        await self._send_complete(303, b"", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
 
     async def _send_complete(
         self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]
@@ -185,8 +182,9 @@ class _GuardedResponse:
 
 
 async def _read_body(receive: Receive, headers: dict[str, str]) -> bytes:
-    """Read the body, unless it is too large or too slow."""
-    too_large = RejectedRequestError(413, f"a request has at most {MAX_BODY_BYTES // 1000} kB")
+    """Return the body; reject the request if it is too large or too slow."""
+    limit = f"{MAX_BODY_BYTES // 1000} kB"
+    too_large = RejectedRequestError(413, f"the request is larger than {limit}")
     length = headers.get("content-length", "0")
     if (
         not (length.isascii() and length.isdecimal())
@@ -194,19 +192,19 @@ async def _read_body(receive: Receive, headers: dict[str, str]) -> bytes:
         or int(length) > MAX_BODY_BYTES
     ):
         raise too_large
-    pieces, size = list[bytes](), 0
+    chunks, size = list[bytes](), 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise RejectedRequestError(400, "the request ended early")
-                pieces.append(message.get("body", b""))
-                size += len(pieces[-1])
+                    raise RejectedRequestError(400, "the client disconnected")
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
                 if size > MAX_BODY_BYTES:
                     raise too_large
                 if not message.get("more_body"):
-                    return b"".join(pieces)
+                    return b"".join(chunks)
     except TimeoutError:
         raise RejectedRequestError(
             408, f"the request took longer than {BODY_TIMEOUT:.0f} s"
@@ -214,22 +212,22 @@ async def _read_body(receive: Receive, headers: dict[str, str]) -> bytes:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Give the application the body that was read, and after it what else comes."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    """Return a `receive` that yields the body once, then the further messages."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def given() -> Message:
-        return waiting.pop() if waiting else await receive()
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
 
-    return given
+    return replay
 
 
 def _parse_headers(scope: Scope) -> dict[str, str]:
-    """Take the headers; one that says who is asking must not be there twice."""
+    """Return the headers by name; reject duplicates of those that the checks depend on."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         if key in headers and key in ("host", "origin", "content-length", "content-type"):
-            raise RejectedRequestError(400, f"the header {key} is there twice")
+            raise RejectedRequestError(400, f"the header {key} is given twice")
         headers[key] = value.decode("latin-1")
     return headers
 

@@ -1,4 +1,4 @@
-"""Running the workbench: on loopback, or elsewhere for those who have the token."""
+"""Run the workbench with uvicorn: on loopback, or on another host with a token."""
 
 import secrets
 import socket
@@ -14,29 +14,29 @@ from workings.web.app import build_secured_app
 from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
 
-_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - asked for, and behind a token
+_WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - requested by the user, and protected by a token
 
 
 def serve(
     host: str | None, port: int, on_ready: Callable[[str], None], runs: Sequence[str | Path] = ()
 ) -> None:
-    """Serve until interrupted; `ready` is told the link. A host other than loopback has a token."""
-    shelf = RunRegistry(runs)
+    """Serve until interrupted; call `on_ready` with the link. Beyond loopback it has a token."""
+    registry = RunRegistry(runs)
     listening = _open_socket(host or "127.0.0.1", port)
-    door = _build_policy(host, listening.getsockname()[1])
-    on_ready(format_link(host, door))
-    _build_server(door, shelf).run(sockets=[listening])
+    policy = _build_policy(host, listening.getsockname()[1])
+    on_ready(format_link(host, policy))
+    _build_server(policy, registry).run(sockets=[listening])
 
 
 @contextmanager
 def serve_in_background(runs: Sequence[str | Path] = ()) -> Iterator[str]:
-    """Serve on a free port of this machine, in a thread, as long as the block lasts."""
+    """Serve on a free loopback port in a thread; yield the address."""
     listening = _open_socket("127.0.0.1", 0)
-    door = _build_policy(None, listening.getsockname()[1])
-    server = _build_server(door, RunRegistry(runs))
+    policy = _build_policy(None, listening.getsockname()[1])
+    server = _build_server(policy, RunRegistry(runs))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    yield format_link(None, door).rstrip("/")
+    yield format_link(None, policy).rstrip("/")
     server.should_exit = True
     thread.join(5)
 
@@ -56,10 +56,10 @@ def _build_server(policy: AccessPolicy, registry: RunRegistry) -> uvicorn.Server
 
 
 def format_link(host: str | None, policy: AccessPolicy) -> str:
-    """The address of the page, with the token where one is needed."""
-    shown = socket.gethostname() if host in _WILDCARD_HOSTS else host or "127.0.0.1"
-    shown = f"[{shown}]" if ":" in shown else shown
-    return f"http://{shown}:{policy.port}/" + (f"?token={policy.token}" if policy.token else "")
+    """Return the URL of the page, with the token if there is one."""
+    name = socket.gethostname() if host in _WILDCARD_HOSTS else host or "127.0.0.1"
+    name = f"[{name}]" if ":" in name else name
+    return f"http://{name}:{policy.port}/" + (f"?token={policy.token}" if policy.token else "")
 
 
 def _build_policy(host: str | None, port: int) -> AccessPolicy:
@@ -72,19 +72,21 @@ def _build_policy(host: str | None, port: int) -> AccessPolicy:
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
-    """Open the port now, so that a taken one is told in a line."""
+    """Open the port before the server starts, so that a port in use is a `UserError`."""
     if not 0 <= port <= 65535:
-        raise UserError(f"--port {port}: from 0 (any that is free) to 65535")
+        raise UserError(f"--port {port}: expected 0 (any free port) to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio lets an answer go at once (TCP_NODELAY) only where the protocol is named: unnamed,
-    # each waits 40 ms for the browser to acknowledge its head.
+    # asyncio sets TCP_NODELAY only if the protocol is given; without it, each response waits 40 ms
+    # for the browser to acknowledge its headers.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen()  # before the link is told: whoever follows it at once only waits
+        listening.listen()  # before the link is printed, so that an early request waits
     except OSError as error:
         listening.close()
-        why = error.strerror or str(error)
-        raise UserError(f"{host}:{port}: {why}: another --port, or 0 for any free one") from None
+        reason = error.strerror or str(error)
+        raise UserError(
+            f"{host}:{port}: {reason}: choose another --port, or 0 for any free port"
+        ) from None
     return listening

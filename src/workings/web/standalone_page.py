@@ -1,131 +1,114 @@
-"""Things to look at outside of the page: the component of each, and what that is told."""
+"""Standalone HTML pages of results, and the components that pages and widgets show them with."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from workings.errors import UserError, truncate
+from workings import render
+from workings.interpret.results import AttentionMaps, HeadMap
+from workings.plain_text import show_whitespace
 from workings.problems import Problem, Report, Solution
-from workings.problems.worked_problem import WorkedProblem
+from workings.problems.worked_problem import WorkedResult
 from workings.render import attention_maps, worked_html
-from workings.render.derivation import CellDerivation
 from workings.render.page import escape_html, html_page
 from workings.web import responses
 from workings.web.assets import bundle_module, component_css
-from workings.web.cell_workings import CellFormatter, CellWorkings
+from workings.web.cell_workings import CellWorkings
 from workings.web.heatmaps import build_palette, build_weights_heatmap
 from workings.web.problem_views import MAX_SIDE, build_solution_view
 from workings.web.report_views import build_report_view
 
-MAX_HEATMAP_CELLS = 300_000  # cells of all maps together: somewhat more than a megabyte
+MAX_HEATMAP_CELLS = 300_000  # of all maps of a page: slightly more than a megabyte
+MAX_CELLS = 2_000  # whose workings a page holds: a few megabytes at most
 
 
 @dataclass(frozen=True)
 class Component:
-    """A component by its name, what it is told, and the same as HTML for where nothing runs."""
+    """A JavaScript component by name, its data, and the same as HTML without scripts."""
 
     kind: str
     title: str
     note: str
     data: dict[str, Any]
     static_html: str
-    steps: Sequence[str] = ()  # whose cells it may ask about
+    steps: Sequence[str] = ()  # whose cells can be written out
     workings: CellWorkings | None = None
 
 
-@runtime_checkable
-class _ProblemResult(Protocol):
-    """A solution, a report; a head of a model is a worked problem like any other."""
-
-    problem: Problem
-
-    def to_worked_problem(self, *, notes: bool = False) -> WorkedProblem: ...
-
-
-def find_component(thing: object) -> Component | None:
-    """Find a thing's component; None: it has none, or is too large to be looked at so."""
-    if isinstance(thing, Problem):
-        return find_component(thing.solve())
-    if isinstance(thing, _ProblemResult):
-        return _problem_component(thing)
-    return _heatmap_component(thing) if isinstance(thing, attention_maps.Told) else None
+def find_component(result: object) -> Component | None:
+    """Return the component for a result; None if it has none or is too large."""
+    if isinstance(result, Problem):
+        return find_component(result.solve())
+    if isinstance(result, WorkedResult):
+        return _problem_component(result)
+    return _heatmap_component(result) if isinstance(result, AttentionMaps) else None
 
 
-def _problem_component(thing: _ProblemResult) -> Component | None:
-    problem = thing.problem
+def _problem_component(result: WorkedResult) -> Component | None:
+    problem = result.problem
     keys = Solution(problem).keys()
     if any(max(problem.exact_matrices[key].shape) > MAX_SIDE for key in keys):
         return None
-    laid = thing.to_worked_problem()
-    if isinstance(thing, Report):
-        report = build_report_view(thing, laid.decimals)
-        shown, tells, note = "report", asdict(report), ""  # its verdict says more than a note
-        keys = list(dict.fromkeys(one.exact.key for one in report.steps))
+    layout = result.to_worked_problem()
+    if isinstance(result, Report):
+        report = build_report_view(result, layout.decimals)
+        kind, data, note = "report", asdict(report), ""  # the report has a verdict of its own
+        keys = list(dict.fromkeys(step.exact.key for step in report.steps))
     else:
-        solved = build_solution_view(problem, laid.decimals, laid)
-        solved.given = [matrix for matrix in solved.given if _is_displayable(matrix)]
-        shown, tells, note = "solution", asdict(solved), laid.summary
+        solution = build_solution_view(problem, layout.decimals, layout)
+        solution.given = [matrix for matrix in solution.given if _is_displayable(matrix)]
+        kind, data, note = "solution", asdict(solution), layout.summary
     return Component(
-        shown,
-        laid.title or "Worked problem",
+        kind,
+        layout.title or "Worked problem",
         note,
-        tells,
-        worked_html.render_body(replace(laid, title="")),
+        data,
+        worked_html.render_body(replace(layout, title="")),
         keys,
-        CellWorkings(problem, laid.decimals, _cell_formatter(thing)),
+        CellWorkings(problem, layout.decimals, result.cell_formula),
     )
-
-
-def _cell_formatter(thing: _ProblemResult) -> CellFormatter | None:
-    """A head's sums are long: it has a way of its own to write its cells out."""
-    derive: Callable[[str, int, int], CellDerivation] | None = getattr(thing, "cell", None)
-    if derive is None or isinstance(thing, Solution):
-        return None
-    return lambda key, row, column: derive(key, row, column).working
 
 
 def _is_displayable(matrix: responses.MatrixView) -> bool:
     return max(len(matrix.row_names), len(matrix.column_names)) <= MAX_SIDE
 
 
-def _heatmap_component(thing: attention_maps.Told) -> Component | None:
-    if len(thing.rows) * len(thing.columns) * len(thing.maps) > MAX_HEATMAP_CELLS:
+def _heatmap_component(maps: AttentionMaps) -> Component | None:
+    if len(maps.rows) * len(maps.columns) * len(maps.maps) > MAX_HEATMAP_CELLS:
         return None
     rows, columns = (
-        [attention_maps.show_whitespace(token) for token in some]
-        for some in (thing.rows, thing.columns)
+        [show_whitespace(token) for token in tokens] for tokens in (maps.rows, maps.columns)
     )
-    weights = [np.array([list(row) for row in one.weights]) for one in thing.maps]
-    causal = len(rows) == len(columns) > 1 and not any(np.triu(one, 1).any() for one in weights)
-    drawn = [
-        asdict(build_weights_heatmap(one.name, one.name, rows, columns, numbers, causal))
-        for one, numbers in zip(thing.maps, weights, strict=True)
+    weights = [np.array([list(row) for row in head.weights]) for head in maps.maps]
+    is_causal = len(rows) == len(columns) > 1 and not any(np.triu(w, 1).any() for w in weights)
+    heatmaps = [
+        asdict(build_weights_heatmap(head.name, head.name, rows, columns, numbers, is_causal))
+        for head, numbers in zip(maps.maps, weights, strict=True)
     ]
-    for one in drawn:  # all have the same colours
-        del one["light"], one["dark"]
-    colours = {theme: asdict(build_palette(theme)) for theme in ("light", "dark")}
-    tells = {"maps": drawn, "across": _maps_per_row([one.name for one in thing.maps]), **colours}
-    note = f"{attention_maps.axes_legend(thing)}."
-    return Component(
-        "maps", attention_maps.map_title(thing), note, tells, attention_maps.render_body(thing)
-    )
+    for heatmap in heatmaps:  # the data have one palette for all maps
+        del heatmap["light"], heatmap["dark"]
+    data = {
+        "maps": heatmaps,
+        "maps_per_row": _maps_per_row(maps.maps),
+        **{theme: asdict(build_palette(theme)) for theme in ("light", "dark")},
+    }
+    note, html = f"{attention_maps.axes_legend(maps)}.", attention_maps.render_body(maps)
+    return Component("maps", attention_maps.map_title(maps), note, data, html)
 
 
-def _maps_per_row(names: Sequence[str]) -> int:
-    """How many of the first maps are of one layer: so many stand in a row.
+def _maps_per_row(maps: Sequence[HeadMap]) -> int:
+    """Return the number of maps of the first layer: a row holds the heads of one layer."""
+    indices = [head_map.index for head_map in maps]
+    first = indices[0]
+    if first is None:
+        return 1
+    same_layer = takewhile(lambda index: index and index.layer == first.layer, indices)
+    return len(list(same_layer))
 
-    >>> _maps_per_row(["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"])
-    2
-    """
-    layer = names[0].partition(",")[0]
-    return sum(1 for _ in takewhile(lambda name: name.partition(",")[0] == layer, names))
-
-
-MAX_CELLS = 2_000  # whose workings a file holds: some megabytes at most
 
 _STYLE = """
 body > .workings { max-width: none; padding: 1.2rem clamp(.8rem, 2.2vw, 3rem) 0; }
@@ -133,29 +116,24 @@ body > .workings { max-width: none; padding: 1.2rem clamp(.8rem, 2.2vw, 3rem) 0;
 """
 
 
-def page(thing: object) -> str:
-    """Write a solution, a report or what a lens found as one HTML file that needs nothing else.
+def page(result: object) -> str:
+    """Return a result as one HTML page that needs no other file.
 
-    Pointing at a number writes it out and lights up what it comes from. What has more numbers than
-    a file should hold the workings of, and what is no problem and no map, is the page that it
-    writes of itself.
+    In a solution or a report, pointing at a number shows its computation and highlights its
+    inputs. A result with too many numbers for that, or of another kind, is rendered without.
 
     >>> from workings import Problem
     >>> page(Problem(X=[[1, 2], [3, 1]])).startswith("<!doctype html>")
     True
     """
-    found = find_component(thing)
-    if found is not None and (workings := _collect_workings(found)) is not None:
-        return _write_interactive_page(found, workings)
-    write = getattr(thing, "html", None) or getattr(thing, "to_html", None)
-    if write is None:
-        raise UserError(f"{truncate(type(thing).__name__)}: nothing that makes a page")
-    written: str = write()
-    return written
+    component = find_component(result)
+    if component is not None and (workings := _collect_workings(component)) is not None:
+        return _write_interactive_page(component, workings)
+    return render.html(result)
 
 
 def _collect_workings(component: Component) -> dict[str, Any] | None:
-    """Write out every cell that can be asked about; None: they are too many."""
+    """Return the workings of all cells by step; None if there are too many."""
     if component.workings is None:
         return {}
     if sum(component.workings.num_cells(key) for key in component.steps) > MAX_CELLS:
@@ -167,17 +145,17 @@ def _collect_workings(component: Component) -> dict[str, Any] | None:
 
 
 def _write_interactive_page(component: Component, workings: dict[str, Any]) -> str:
-    state = {"shown": component.kind, "told": component.data, "note": component.note}
+    state = {"component": component.kind, "data": component.data, "note": component.note}
     body = f"""<h1 dir="auto">{escape_html(component.title)}</h1>
-<div id="shown"></div>
+<div id="component"></div>
 <noscript>{component.static_html}</noscript>
-<script type="application/json" id="told">{_dump_json(state=state, workings=workings)}</script>
+<script type="application/json" id="data">{_dump_json(state=state, workings=workings)}</script>
 """
     return html_page(
-        component.title, body, style=component_css() + _STYLE, script=bundle_module("file.js")
+        component.title, body, style=component_css() + _STYLE, script=bundle_module("standalone.js")
     )
 
 
 def _dump_json(**fields: Any) -> str:
-    """Write data so that nothing in it can end the element that it stands in."""
+    """Return JSON in which no text can end the script element around it."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

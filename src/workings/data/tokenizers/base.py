@@ -1,7 +1,6 @@
-"""What every tokenizer can do: text to tokens to ids and back, and itself to a file."""
+"""The base class of tokenizers: text to tokens to ids and back, saved as JSON."""
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from workings.errors import UserError
+from workings.io import write_bytes
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 FORMAT = "workings tokenizer"
@@ -18,11 +18,11 @@ Span = tuple[int, int]
 
 
 class Tokenizer(ABC):
-    """Turns text into ids and back.
+    """A mapping from text to token ids and back.
 
-    The first ids are the specials: 0 pads, 1 starts a text, 2 stands for what is unknown and, in a
-    vocabulary that has it, 3 ends a text. No text can spell them: "<pad>" in a review is five
-    characters or an unknown word, never padding.
+    The first ids are special tokens: 0 is padding, 1 begins a text, 2 is the unknown token and, in
+    a vocabulary that has it, 3 ends a text. No text is encoded as a special token: "<pad>" in a
+    review becomes five characters or an unknown word, never padding.
     """
 
     kind: ClassVar[str]
@@ -34,10 +34,9 @@ class Tokenizer(ABC):
     def __init__(self, vocabulary: Sequence[str], *, with_eos: bool = False) -> None:
         self._specials = (*self.default_specials, EOS_TOKEN) if with_eos else self.default_specials
         self._tokens: tuple[str, ...] = (*self._specials, *vocabulary)
-        first = len(self._specials)
-        self._ids = {token: number for number, token in enumerate(vocabulary, first)}
+        self._ids = {token: i for i, token in enumerate(vocabulary, len(self._specials))}
         if len(self._ids) != len(vocabulary):
-            raise UserError("the vocabulary holds a token twice")
+            raise UserError("the vocabulary has a token twice")
 
     @classmethod
     @abstractmethod
@@ -49,59 +48,58 @@ class Tokenizer(ABC):
         *,
         with_eos: bool = False,
     ) -> "Tokenizer":
-        """Make a tokenizer of at most `size` ids, the specials among them, from texts."""
+        """Build a tokenizer from texts, with at most `vocab_size` ids including the specials."""
 
     @abstractmethod
     def tokenize(self, text: str) -> list[str]:
-        """Split a text into tokens as a person can read them, known or not."""
+        """Split a text into readable tokens, in the vocabulary or not."""
 
     @abstractmethod
     def find_spans(self, text: str) -> list[Span]:
-        """Tell for each token where it stands: `text[start:end]`."""
+        """Return start and end of each token in the text: `text[start:end]`."""
 
     @abstractmethod
     def join(self, tokens: Sequence[str]) -> str:
-        """Put tokens of the vocabulary together into a text."""
+        """Join tokens of the vocabulary into a text."""
 
-    def extract_language_tag(self, text: str) -> str:  # noqa: ARG002 - ours know of none
-        """What a text begins with that says which language is asked for, where that is a token."""
+    def extract_language_tag(self, text: str) -> str:  # noqa: ARG002 - for subclasses
+        """Return the tag at the start of a text that selects the target language, or ""."""
         return ""
 
     def encode(self, text: str) -> list[int]:
-        """Turn a text into ids, without start and stop."""
-        known, unknown = self._ids.get, self.unk_id
-        return [known(token, unknown) for token in self.tokenize(text)]
+        """Return the ids of a text, without the tokens that begin and end it."""
+        get_id, unk_id = self._ids.get, self.unk_id
+        return [get_id(token, unk_id) for token in self.tokenize(text)]
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        """Turn each text into ids."""
+        """Return the ids of each text."""
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn ids into a text, leaving out padding, start and stop."""
-        kept = [i for i in ids if i >= len(self._specials) or self.id_to_token(i) == UNK_TOKEN]
-        return self.join([self.id_to_token(i) for i in kept])
+        """Return the text of ids, without special tokens except for the unknown token."""
+        num_specials = len(self._specials)
+        tokens = [(i, self.id_to_token(i)) for i in ids]
+        return self.join([token for i, token in tokens if i >= num_specials or token == UNK_TOKEN])
 
     def id_to_token(self, token_id: int) -> str:
-        """Name the token of an id."""
+        """Return the token of an id."""
         if not 0 <= token_id < len(self._tokens):
-            raise UserError(
-                f"id {token_id}: the vocabulary has {len(self._tokens):,}, counted from 0"
-            )
+            raise UserError(f"token id {token_id} is out of range: 0 to {len(self._tokens) - 1:,}")
         return self._tokens[token_id]
 
     def token_to_text(self, token: str) -> str:
-        """The text that a token stands for; of a special, or of a part of a letter, its name."""
+        """Return the text of a token, or its name if it is special or part of a character."""
         text = token if token in self._specials else self.join([token])
         return text if text and "\ufffd" not in text else token
 
     @property
     def eos_id(self) -> int | None:
-        """The id that ends a text, where the vocabulary has one."""
+        """The id that ends a text, or None if the vocabulary has none."""
         return 3 if EOS_TOKEN in self._specials else None
 
     @property
     def specials(self) -> tuple[str, ...]:
-        """The tokens that stand before the vocabulary."""
+        """The special tokens, which have the first ids."""
         return self._specials
 
     def __len__(self) -> int:
@@ -117,7 +115,7 @@ class Tokenizer(ABC):
         return f"{type(self).__name__}({len(self):,} tokens)"
 
     def to_dict(self) -> dict[str, Any]:
-        """Take the tokenizer apart into plain values."""
+        """Return the tokenizer as JSON values."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -128,35 +126,36 @@ class Tokenizer(ABC):
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> "Tokenizer":
-        """Make the tokenizer of such a table."""
+        """Build the tokenizer that `to_dict` described."""
         return cls(table["vocabulary"], with_eos=EOS_TOKEN in table["specials"])
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as JSON, in one stroke: a reader never finds half of it."""
-        path = Path(path)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        """Write the tokenizer as JSON, atomically."""
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=0)
-        # A character of the vocabulary may be half of one, where the text it came from was broken.
-        part.write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
-        part.replace(path)
+        # A character of the vocabulary may be an unpaired surrogate, if a training text had one.
+        write_bytes(Path(path), text.encode("utf-8", "surrogatepass") + b"\n", unique=True)
 
 
 def select_vocabulary(
     counts: Counter[str], vocab_size: int, min_count: int, *, with_eos: bool = False
 ) -> list[str]:
-    """Choose a vocabulary: the most frequent first, in the order of their characters where equal.
+    """Return the most frequent tokens first, and equally frequent ones in alphabetical order.
 
-    `size` counts the specials, as the field's tools do.
+    `vocab_size` includes the specials.
 
     >>> select_vocabulary(Counter("abracadabra"), vocab_size=6, min_count=2)
     ['a', 'b', 'r']
     """
-    room = vocab_size - (4 if with_eos else 3)
-    if room < 1:
-        raise UserError(f"size = {vocab_size}: the specials take {4 if with_eos else 3}: give more")
+    num_specials = 4 if with_eos else 3
+    if vocab_size <= num_specials:
+        raise UserError(
+            f"vocab_size = {vocab_size}: expected more than the {num_specials} special tokens"
+        )
     if not counts:
-        raise UserError("no texts to make a vocabulary from")
+        raise UserError("no texts to build a vocabulary from")
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    # What is spelt like a special is left to the unknown, before the room is given out.
-    free = [(t, n) for t, n in ranked if t not in (PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN)]
-    return [token for token, count in free[:room] if count >= min_count]
+    # A token spelled like a special one would be ambiguous: it stays unknown.
+    reserved = (PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN)
+    candidates = [(token, count) for token, count in ranked if token not in reserved]
+    max_tokens = vocab_size - num_specials
+    return [token for token, count in candidates[:max_tokens] if count >= min_count]

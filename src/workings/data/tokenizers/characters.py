@@ -1,4 +1,4 @@
-"""Characters as tokens."""
+"""A tokenizer with one token per character."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from workings.data.tokenizers.base import Span, Tokenizer, select_vocabulary
 
 
 class CharacterTokenizer(Tokenizer):
-    """A token for every character, as it stands: nothing is lower-cased.
+    """A tokenizer with one token per character; case is kept.
 
     >>> tokenizer = CharacterTokenizer.train(["hello"])
     >>> tokenizer.encode("hell?"), len(tokenizer)

@@ -1,4 +1,4 @@
-"""Basic-English words as tokens, as torchtext's `basic_english` splits them."""
+"""A tokenizer with one token per lower-case word, split like torchtext's `basic_english`."""
 
 import re
 from collections import Counter
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from workings.data.tokenizers.base import Span, Tokenizer, select_vocabulary
 
-# What a character is replaced by, in this order. Eleven passes of `str.replace` take a third of
-# the time of one regular expression, and a fifth of that of `str.translate`.
+# Applied in this order. Eleven calls of `str.replace` take a third of the time of one regular
+# expression, and a fifth of that of `str.translate`.
 _REPLACEMENTS = (
     ("'", " ' "),
     ('"', ""),
@@ -21,11 +21,10 @@ _REPLACEMENTS = (
     (";", " "),
     (":", " "),
 )
-# What no space is written before, and what may follow an apostrophe without one.
 _NO_SPACE_BEFORE = frozenset(".,!?)'")
 _CONTRACTION_ENDINGS = frozenset(("s", "t", "re", "ve", "ll", "d", "m"))
-# The same rules, to find where a token stands. A quotation mark vanishes wherever it is, so it may
-# be inside a word, and inside a line break.
+# The same rules as a pattern, to find spans. Quotation marks are deleted everywhere, so they may
+# stand inside a word and inside <br />.
 _LINE_BREAK = r'<"*b"*r"* "*/"*>'
 _TOKEN_PATTERN = re.compile(
     rf"{_LINE_BREAK}|((?:[^\s.,()!?;:'<]|<(?!{_LINE_BREAK[1:]}))+|[.,()!?'])"
@@ -33,7 +32,7 @@ _TOKEN_PATTERN = re.compile(
 
 
 def standardize(text: str) -> str:
-    """Lower-case a text, set its punctuation apart, and drop quotation marks and line breaks.
+    """Lowercase a text, separate punctuation by spaces, and drop quotation marks and <br />.
 
     >>> standardize("It's <i>new</i>: we are learning AI!<br />")
     "it ' s <i>new</i> we are learning ai !"
@@ -54,21 +53,21 @@ def basic_english(text: str) -> list[str]:
 
 
 class WordTokenizer(Tokenizer):
-    """A token for every word and punctuation mark: standardise, tokenise, vectorise.
+    """A tokenizer with one token per lower-case word or punctuation mark.
 
     >>> sentences = ["We are learning AI", "AI is a CS topic"]
     >>> [standardize(s) for s in sentences]
     ['we are learning ai', 'ai is a cs topic']
     >>> [basic_english(s) for s in sentences]
     [['we', 'are', 'learning', 'ai'], ['ai', 'is', 'a', 'cs', 'topic']]
-    >>> words = WordTokenizer.train(sentences)
-    >>> [words.id_to_token(i) for i in range(len(words))]
+    >>> tokenizer = WordTokenizer.train(sentences)
+    >>> [tokenizer.id_to_token(i) for i in range(len(tokenizer))]
     ['<pad>', '<s>', '<unk>', 'ai', 'a', 'are', 'cs', 'is', 'learning', 'topic', 'we']
-    >>> words.encode_batch(sentences)
+    >>> tokenizer.encode_batch(sentences)
     [[10, 5, 8, 3], [3, 7, 4, 6, 9]]
-    >>> words.decode(words.encode("We love AI"))
+    >>> tokenizer.decode(tokenizer.encode("We love AI"))
     'we <unk> ai'
-    >>> [("We love AI"[a:b]) for a, b in words.find_spans("We love AI")]
+    >>> [("We love AI"[a:b]) for a, b in tokenizer.find_spans("We love AI")]
     ['We', 'love', 'AI']
     """
 
@@ -95,20 +94,20 @@ class WordTokenizer(Tokenizer):
 
     def find_spans(self, text: str) -> list[Span]:
         lowered = text.lower()
-        found = []
+        spans = []
         for match in _TOKEN_PATTERN.finditer(lowered):
-            piece = match[1]
-            if piece and (bare := piece.strip('"')):
-                start = match.start(1) + piece.index(bare)
-                found.append((start, start + len(bare)))
+            token = match[1]
+            if token and (unquoted := token.strip('"')):
+                start = match.start(1) + token.index(unquoted)
+                spans.append((start, start + len(unquoted)))
         if len(lowered) == len(text):
-            return found
-        # A letter may grow when lower-cased (İ becomes two): count back to the original's places.
-        place = [i for i, character in enumerate(text) for _ in character.lower()]
-        return [(place[a], place[b - 1] + 1) for a, b in found]
+            return spans
+        # Lowercasing may lengthen a text (İ becomes two characters): map back to its indices.
+        indices = [i for i, character in enumerate(text) for _ in character.lower()]
+        return [(indices[start], indices[end - 1] + 1) for start, end in spans]
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Write tokens as people do: no space before a full stop, none inside of "it's"."""
+        """Join tokens with spaces, except before punctuation marks and inside contractions."""
         spaced = (
             token if _joins_previous(tokens, k) else f" {token}" for k, token in enumerate(tokens)
         )
@@ -116,10 +115,10 @@ class WordTokenizer(Tokenizer):
 
 
 def _joins_previous(tokens: Sequence[str], index: int) -> bool:
-    """Say whether a token stands right behind the one before it.
+    """Return True if there is no space between a token and the one before it.
 
-    An apostrophe belongs to what is before it, and to what is after it where that is the end of a
-    contraction, as in "don't", or follows a short word, as in "l'eau".
+    An apostrophe joins the token before it. It joins the token after it if that ends a contraction
+    ("don't"), or if the token before it is short ("l'eau").
     """
     if index == 0 or tokens[index] in _NO_SPACE_BEFORE or tokens[index - 1] == "(":
         return True

@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Read problems and matrices from documents: LaTeX, Markdown, printed arrays and prose."""

@@ -1,17 +1,16 @@
-r"""What people call the matrices of a problem: `\mathbf{W}^Q` is W_Q, and softmax(…)V is mixed.
+r"""Map names in documents to matrices of a problem: `\mathbf{W}^Q` is W_Q, softmax(…)V is mixed.
 
-Names come from the left of an equals sign, where there may be a word or two of prose before them.
-A letter like A means different steps in different books, so the formula beside it decides first.
+A name is on the left of an equals sign, perhaps after a few words of prose. A letter like A means
+different steps in different books, so a formula beside it takes precedence.
 """
 
 import re
 from functools import lru_cache
 
-from workings.errors import UserError, did_you_mean
+from workings.errors import UserError, did_you_mean, safe_repr
 from workings.plain_text import to_one_line
 from workings.problems.documents.latex import to_plain_text
 from workings.problems.kinds import Kind
-from workings.problems.numbers import quote_value
 
 _ALIASES = {
     "X": "x input inputs embedding embeddings",
@@ -48,7 +47,7 @@ _OTHER_ROLES = {
     **dict.fromkeys(("y",), "output"),
 }
 _PER_HEAD_ROLES = frozenset({"scores", "scaled", "masked", "weights", "mixed"})
-# A formula may tell that these are another step; other names mean what they say.
+# A formula may show that one of these is another step; other names are unambiguous.
 _AMBIGUOUS_ROLES = frozenset({"scores", "weights", "mixed", "output"})
 _UNAMBIGUOUS_NAMES = frozenset({"weights", "mixed", "attentionweights"})
 
@@ -64,7 +63,7 @@ _MARKUP = "*_#>•- `&"
 
 @lru_cache(4096)
 def normalize_name(name: str) -> str:
-    r"""Leave out all that is spelling: `W_{Q}`, `W^Q` and `W_Q` are WQ.
+    r"""Remove markup and punctuation from a name: `W_{Q}`, `W^Q` and `W_Q` become WQ.
 
     >>> normalize_name(r"\mathbf{W}^{(Q)}")
     'WQ'
@@ -73,76 +72,82 @@ def normalize_name(name: str) -> str:
 
 
 def parse_formula(text: str) -> list[str]:
-    r"""Read a formula: roles (`Kᵀ` transposed), `softmax`, operators, and what else there is.
+    r"""Split a formula into symbols: roles (`Kᵀ` if transposed), `softmax`, operators and others.
 
     >>> parse_formula(r"\text{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right) V")
     ['softmax', '(', 'Q', 'Kᵀ', '/', '√', 'd_k', ')', 'V']
     """
-    return [part for mark in _SYMBOL.findall(to_plain_text(text)) for part in _parse_symbol(mark)]
+    symbols = _SYMBOL.findall(to_plain_text(text))
+    return [part for symbol in symbols for part in _parse_symbol(symbol)]
 
 
 @lru_cache(4096)
-def _parse_symbol(mark: str) -> tuple[str, ...]:
-    bare = _TRANSPOSE.sub("", mark)
-    flat = normalize_name(bare).lower()
-    if flat in _NORMALIZER_NAMES:
+def _parse_symbol(symbol: str) -> tuple[str, ...]:
+    """Return the role of a symbol; adjacent capitals are a product: QKᵀ is Q, Kᵀ."""
+    bare = _TRANSPOSE.sub("", symbol)
+    name = normalize_name(bare).lower()
+    if name in _NORMALIZER_NAMES:
         return ("softmax",)
-    if mark in ("√", "\\sqrt", "sqrt"):
+    if symbol in ("√", "\\sqrt", "sqrt"):
         return ("√",)
-    if flat in ATTENTION_ROLES:
-        return (ATTENTION_ROLES[flat] + "ᵀ" * (bare != mark),)
-    first, second = mark[:1], mark[1:2]
-    if first.isupper() and second.isupper() and len(mark) < 20 and first.lower() in ATTENTION_ROLES:
-        return (ATTENTION_ROLES[first.lower()], *_parse_symbol(mark[1:]))  # XW_Q, QKᵀ
-    return (mark,)
+    if name in ATTENTION_ROLES:
+        return (ATTENTION_ROLES[name] + "ᵀ" * (bare != symbol),)
+    is_product = symbol[:1].isupper() and symbol[1:2].isupper() and len(symbol) < 20
+    if is_product and symbol[0].lower() in ATTENTION_ROLES:
+        return (ATTENTION_ROLES[symbol[0].lower()], *_parse_symbol(symbol[1:]))
+    return (symbol,)
 
 
 def parse_product(formula: list[str]) -> tuple[str, ...]:
-    """Name the matrices of a plain product, X W_Q; () where the formula is anything else."""
-    names = tuple(mark for mark in formula if mark not in _TIMES)
-    known = all(mark.removesuffix("ᵀ") in _ALIASES for mark in names)
-    return names if known and len(names) > 1 else ()
+    """Return the factors of a product such as X W_Q; () if the formula is anything else."""
+    names = tuple(symbol for symbol in formula if symbol not in _TIMES)
+    are_known = all(name.removesuffix("ᵀ") in _ALIASES for name in names)
+    return names if are_known and len(names) > 1 else ()
 
 
 def _is_computation(formula: list[str]) -> bool:
-    """Tell whether something is computed, or only named in prose, as in: after the softmax we add.
+    """Return True if a formula computes something, False for prose such as "the softmax we add".
 
-    >>> [_is_computation(parse_formula(text)) for text in ("softmax(S)", "S / 8", "2/4", "the softmax we add")]
-    [True, True, False, False]
+    >>> [_is_computation(parse_formula(text)) for text in ("softmax(S)", "S / 8", "softmax we add")]
+    [True, True, False]
     """
-    for before, mark, after in zip(["", *formula], formula, [*formula[1:], ""], strict=False):
-        matrix = after.removesuffix("ᵀ") in _ALIASES
-        applied = mark == "softmax" and (matrix or after in ("", "("))
-        joins = mark in "/+" and before and after and not (before.isdigit() and after.isdigit())
-        if applied or joins or mark == "√":
+    for before, symbol, after in zip(["", *formula], formula, [*formula[1:], ""], strict=False):
+        is_matrix = after.removesuffix("ᵀ") in _ALIASES
+        is_call = symbol == "softmax" and (is_matrix or after in ("", "("))
+        are_digits = before.isdigit() and after.isdigit()
+        is_operation = symbol in "/+" and before and after and not are_digits
+        if is_call or is_operation or symbol == "√":
             return True
     return False
 
 
 def mentions_matrix(formula: list[str]) -> bool:
-    """Tell whether any matrix or function is named in a formula."""
-    return any(mark.removesuffix("ᵀ") in _ALIASES or mark == "softmax" for mark in formula)
+    """Return True if a formula has a matrix or a softmax."""
+    return any(s.removesuffix("ᵀ") in _ALIASES or s == "softmax" for s in formula)
 
 
 def infer_step(formula: list[str]) -> str | None:
-    """Tell which step of attention a formula computes."""
-    has = frozenset(mark.removesuffix("ᵀ") for mark in formula)
-    if "W_O" in has and len(has) > 1:
+    """Return the step of attention that a formula computes, or None."""
+    symbols = frozenset(symbol.removesuffix("ᵀ") for symbol in formula)
+    if "W_O" in symbols and len(symbols) > 1:
         return "output"
-    if "softmax" in has:
-        return "mixed" if "V" in has else "weights"
-    if {"V", "weights"} <= has:
+    if "softmax" in symbols:
+        return "mixed" if "V" in symbols else "weights"
+    if {"V", "weights"} <= symbols:
         return "mixed"
-    if {"Q", "K"} <= has or ("scores" in has and has & {"/", "mask"}):
-        return "masked" if "mask" in has else "scaled" if has & {"/", "√"} else "scores"
+    if {"Q", "K"} <= symbols or ("scores" in symbols and symbols & {"/", "mask"}):
+        return "masked" if "mask" in symbols else "scaled" if symbols & {"/", "√"} else "scores"
     for name in ("Q", "K", "V"):
-        if f"W_{name}" in has and has & {"X", "context"}:
+        if f"W_{name}" in symbols and symbols & {"X", "context"}:
             return name
     return None
 
 
 class RoleResolver:
-    """Finds the role of a matrix in one kind of problem from what it is called."""
+    """Maps names of matrices to their roles in one kind of problem.
+
+    A role is the name of a given, `mask` or the path of a claim: `scores`, `head.2.scores`.
+    """
 
     def __init__(self, kind: Kind, multi_head: bool) -> None:
         self.kind, self._multi_head = kind, multi_head
@@ -150,29 +155,26 @@ class RoleResolver:
         self._formula_roles: dict[str, str] = {}
 
     def learn(self, left: str, formula: list[str]) -> None:
-        """Remember what a formula says about the name on its left."""
+        """Remember which step the name on the left of a formula is."""
         step = infer_step(formula)
         if step is not None:
             self._formula_roles.setdefault(self.extract_name(left), step)
 
     def extract_name(self, left: str) -> str:
-        r"""Take the name from the left of an equals sign: `\text{Step 1: } Q` is Q."""
+        r"""Return the name from the left of an equals sign: Q for `\text{Step 1: } Q`."""
         last = re.split(r"\n|\\q?quad(?![A-Za-z])", left[-300:].strip())[-1]
-        text = re.sub(
-            r"(?<=\w) ?\([^()]*\)$", "", to_plain_text(last).strip(_MARKUP)
-        )  # Attention(Q, K, V)
+        plain = to_plain_text(last).strip(_MARKUP)
+        text = re.sub(r"(?<=\w) ?\([^()]*\)$", "", plain)  # Attention(Q, K, V)
         words = re.split(r"[:;,]", text)[-1].strip(_MARKUP).split()
-        for some in (words[-3:], words[-2:], words[-1:]):
-            if self._look_up(" ".join(some)) is not None:
-                return to_one_line(" ".join(some))
+        for count in (3, 2, 1):
+            name = " ".join(words[-count:])
+            if self._look_up(name) is not None:
+                return to_one_line(name)
         return to_one_line(words[-1][:60]) if words else ""
 
     def resolve(self, left: str) -> tuple[str, bool] | None:
-        """Find the role, and whether the matrix is printed transposed; None: no such name.
-
-        A role is a given's name, `mask`, or a claim's path: `scores`, `head.2.scores`, `t.1.h`.
-        """
-        formula = parse_formula(left[-300:].rpartition(":")[2])  # before it, prose: Step 2/4
+        """Return the role and whether the matrix is printed transposed; None: unknown name."""
+        formula = parse_formula(left[-300:].rpartition(":")[2])  # without prose like "Step 2/4:"
         if self.kind.name == "attention" and (parse_product(formula) or _is_computation(formula)):
             step = infer_step(formula)
             if step is not None:
@@ -198,19 +200,16 @@ class RoleResolver:
             return _OTHER_ROLES.get(flat.lower(), to_plain_text(name).replace("^", "_"))
         if flat.lower() in ATTENTION_ROLES:
             return ATTENTION_ROLES[flat.lower()]
-        if (
-            numbered
-            and self._multi_head
-            and ATTENTION_ROLES.get(numbered[1].lower()) in _PER_HEAD_ROLES
-        ):
-            return f"head.{int(numbered[2])}.{ATTENTION_ROLES[numbered[1].lower()]}"
+        role = ATTENTION_ROLES.get(numbered[1].lower()) if numbered and self._multi_head else None
+        if numbered and role in _PER_HEAD_ROLES:
+            return f"head.{int(numbered[2])}.{role}"
         return None
 
     def make_unknown_name_error(self, left: str) -> UserError:
-        """Say that nobody knows this name, and how to go on."""
+        """Return the error for an unknown name, with the nearest known one."""
         name = self.extract_name(left)
         hint = did_you_mean(name, [*self.kind.matrices, "mask", *sorted(_PER_HEAD_ROLES), "output"])
-        ignore = f"ignore = [{quote_value(name)}] leaves it out"
+        quoted = safe_repr(name, 30)
         return UserError(
-            f"{quote_value(name)}: no matrix of a problem is called that: {hint} ({ignore})"
+            f"{quoted} is not a matrix of the problem: {hint} (ignore = [{quoted}] skips it)"
         )

@@ -1,22 +1,19 @@
-r"""A whole problem read from a slide or a note, in LaTeX, Markdown or plain text.
+r"""Read a problem from a document: LaTeX, Markdown or plain text.
 
-What is read:
-
-- `NAME = matrix`, in any of the forms of `matrix_text`, in `$$…$$`, `\[…\]`, align, code or prose;
-  `NAME:` above a table. In a chain `Q = X W_Q = [A][B] = [C]` the last matrix that stands alone is
-  Q's value; a line that begins with `=` goes on with the chain before it. The factors of a product
-  count only for names that have no value of their own: here X = A and W_Q = B, if nothing else
-  says what they are.
-- Names: see `names`. X, weights, biases and the context are givens, all else is claimed; without
-  X, Q, K and V are the givens. C is the context, or X where there is no X; where the text says
-  Q = C W_Q and K = X W_K, it is the other way round. Kᵀ is K, turned over. M is the mask, of 0 and
-  −∞ or of 1 and 0.
-- A claim printed again with other numbers is judged on its own ([[claim.again]]); a given printed
-  again with other numbers is refused.
-- A matrix without numbers is a formula and says nothing. A matrix with numbers and an unknown name
-  is refused, so that none goes unchecked unnoticed; the setting `ignore = ["P"]` leaves it out.
-- Settings: keywords, or comments in the text that hold TOML, `% workings: scale = "none"` and
-  `<!-- workings: mask = "causal" -->`. Nothing is guessed from formulas.
+- `NAME = matrix` is read in any form that `documents.matrices` parses, in `$$…$$`, `\[…\]`, align,
+  code or prose; so is `NAME:` above a table. In a chain `Q = X W_Q = [A][B] = [C]` the last matrix
+  on its own is the value of Q; a line that begins with `=` continues the chain before it. The
+  factors of a product are used only for names without a value of their own: here X = A and W_Q = B.
+- `documents.names` resolves names. X, weights, biases and the context are givens, all else is
+  claimed; without X, Q, K and V are givens. C is the context, or X if there is no X; if the text
+  has Q = C W_Q and K = X W_K, C is the input and X the context. Kᵀ is the transpose of K. M is the
+  mask, of 0 and −∞ or of 1 and 0.
+- A claim that is repeated with other numbers is checked separately ([[claim.again]]); a given that
+  is repeated with other numbers is an error.
+- A matrix without numbers is a formula and is skipped. A matrix with numbers and an unknown name is
+  an error, so that none goes unchecked; the setting `ignore = ["P"]` skips it.
+- Settings are keywords, or TOML in comments of the text: `% workings: scale = "none"` and
+  `<!-- workings: mask = "causal" -->`. Nothing is inferred from formulas.
 """
 
 import re
@@ -24,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workings.errors import UserError
+from workings.errors import UserError, safe_repr
 from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows
 from workings.problems.documents.names import (
     RoleResolver,
@@ -39,13 +36,14 @@ from workings.problems.documents.statements import (
     find_statements,
     parse_numbers,
 )
-from workings.problems.numbers import quote_value, read_number
+from workings.problems.numbers import read_number, transpose_rows
 from workings.problems.problem import Problem
 from workings.problems.problem_file import (
     ProblemReader,
     parse_problem_toml,
     prefix_errors,
     read_text_file,
+    set_nested,
 )
 
 _COMMENT = re.compile(
@@ -63,7 +61,7 @@ _PROJECTIONS = ("Q", "K", "V")
 
 
 def parse_problem_text(text: str, **settings: Any) -> Problem:
-    r"""Read a problem from the text of a slide; `settings` are those of a problem file.
+    r"""Read a problem from the text of a document; `settings` are those of a problem file.
 
     >>> slide = [r"$$X = \begin{bmatrix} 1 & 0 \\ 0 & 2 \end{bmatrix}$$"]
     >>> slide += [r"$$E = Q K^T = \begin{bmatrix} 1 & 0 \\ 0 & 5 \end{bmatrix}$$"]
@@ -71,37 +69,36 @@ def parse_problem_text(text: str, **settings: Any) -> Problem:
     'scores'
     """
     if len(text) > MAX_TEXT_CHARS:
-        raise UserError(f"{len(text)} characters of text; at most {MAX_TEXT_CHARS} are read")
-    text, said = _extract_comments(text.replace("\r\n", "\n"))
-    settings = {**said, **settings}
+        raise UserError(f"{len(text)} characters of text; at most {MAX_TEXT_CHARS} are allowed")
+    text, comments = _extract_comments(text.replace("\r\n", "\n"))
+    settings = {**comments, **settings}
     ignored = settings.pop("ignore", [])
     if not isinstance(ignored, list) or not all(isinstance(name, str) for name in ignored):
         raise UserError('ignore must be a list of names: ["P"]')
     heads = settings.get("heads", 1)
-    names = RoleResolver(
+    resolver = RoleResolver(
         ProblemReader(settings).read_kind(), multi_head=isinstance(heads, int) and heads > 1
     )
-    left_out = {normalize_name(name) for name in ignored}
-    found = _MatrixCollector(names, settings.get("vectors") == "columns", "mask" in settings)
-    found.collect(
-        [
-            s
-            for s in find_statements(text)
-            if normalize_name(names.extract_name(s.left)) not in left_out
-        ]
-    )
-    return Problem(**found.to_table(settings))
+    skipped = {normalize_name(name) for name in ignored}
+    statements = [
+        statement
+        for statement in find_statements(text)
+        if normalize_name(resolver.extract_name(statement.left)) not in skipped
+    ]
+    collector = _MatrixCollector(resolver, settings.get("vectors") == "columns", "mask" in settings)
+    collector.collect(statements)
+    return Problem(**collector.to_table(settings))
 
 
 def load_problem_text(path: str | Path, **settings: Any) -> Problem:
-    """Read a problem from the file of a slide; errors name it."""
+    """Read a problem from a document file; errors name the file."""
     with prefix_errors(path):
         return parse_problem_text(read_text_file(path), **settings)
 
 
 def _extract_comments(text: str) -> tuple[str, dict[str, Any]]:
-    """Take the comments out of a text, and the settings out of the comments."""
-    pieces, said, position = [], [], 0
+    """Return the text without comments, and the settings that the comments hold."""
+    pieces, settings, position = [], [], 0
     while mark := _COMMENT.search(text, position):
         end = mark.end()
         if mark.group() == "<!--":
@@ -109,13 +106,13 @@ def _extract_comments(text: str) -> tuple[str, dict[str, Any]]:
             end = end + 3 if end >= 0 else len(text)
         comment = text[mark.start() : end].strip("<!->%# \t\r\n")
         if comment.startswith("workings:"):
-            said.append(comment.removeprefix("workings:").strip())
+            settings.append(comment.removeprefix("workings:").strip())
         pieces.append(text[position : mark.start()])
         position = end
     try:
-        return "".join([*pieces, text[position:]]), parse_problem_toml("\n".join(said))
+        return "".join([*pieces, text[position:]]), parse_problem_toml("\n".join(settings))
     except UserError as error:
-        raise UserError(f"workings: {error}") from None
+        raise UserError(f"settings in a comment: {error}") from None
 
 
 class _MatrixCollector:
@@ -123,77 +120,74 @@ class _MatrixCollector:
 
     def __init__(self, resolver: RoleResolver, column_vectors: bool, has_mask: bool) -> None:
         self._resolver, self._column_vectors, self._has_mask = resolver, column_vectors, has_mask
-        # Different ones in order, each under its cells: a long text may hold very many.
+        # role -> {cells: rows} in order of appearance; keyed by cells, since a long text may repeat
+        # a matrix very often.
         self._values: dict[str, dict[tuple[tuple[str, ...], ...], Rows]] = {}
-        self._products: dict[str, tuple[str, ...]] = {}  # Q: (X, W_Q)
+        self._products: dict[str, tuple[str, ...]] = {}  # role -> factors: Q -> (X, W_Q)
 
-    def collect(self, chains: list[Statement]) -> None:
-        """Read the values, then what products tell beside them."""
-        formulas = [_parse_formulas(chain) for chain in chains]
-        for chain, said in zip(chains, formulas, strict=True):
-            for formula in said:
-                self._resolver.learn(chain.left, formula)
-        named: list[tuple[str, Statement]] = []
-        for chain, said in zip(chains, formulas, strict=True):
-            products = [product for product in map(parse_product, said) if product]
-            if not products and not any(segment.matrices for segment in chain.segments):
+    def collect(self, statements: list[Statement]) -> None:
+        """Collect the values, then the factors of products that have no value of their own."""
+        formulas = [_parse_formulas(statement) for statement in statements]
+        for statement, parsed in zip(statements, formulas, strict=True):
+            for formula in parsed:
+                self._resolver.learn(statement.left, formula)
+        resolved: list[tuple[str, Statement]] = []
+        for statement, parsed in zip(statements, formulas, strict=True):
+            products = [product for product in map(parse_product, parsed) if product]
+            if not products and not any(segment.matrices for segment in statement.segments):
                 continue
-            value, known = self._find_value(chain), self._resolver.resolve(chain.left)
-            if known is None:
-                if value is not None and self._resolver.extract_name(chain.left):
-                    raise self._resolver.make_unknown_name_error(chain.left)
+            value, resolution = self._find_value(statement), self._resolver.resolve(statement.left)
+            if resolution is None:
+                if value is not None and self._resolver.extract_name(statement.left):
+                    raise self._resolver.make_unknown_name_error(statement.left)
                 continue
-            role, transposed = known
-            named.append((role, chain))
+            role, transposed = resolution
+            resolved.append((role, statement))
             if value is not None:
-                self._add_value(role, _transpose(value) if transposed else value)
+                self._add_value(role, transpose_rows(value) if transposed else value)
             if products and role in _PROJECTIONS:
                 self._products.setdefault(role, products[0])
         if self._resolver.kind.name == "attention":
-            self._read_products(named)
-        for role, chain in named:
+            self._read_products(resolved)
+        for role, statement in resolved:
             if role not in self._values:
-                self._reject_surrounding_text(chain)
+                self._reject_surrounding_text(statement)
         if self._resolver.kind.name == "attention":
             self._assign_inputs()
 
-    def _find_value(self, chain: Statement) -> Rows | None:
-        """Read the last matrix of a chain that stands alone."""
-        for segment in reversed(chain.segments):
+    def _find_value(self, statement: Statement) -> Rows | None:
+        """Return the last matrix of a chain that has a segment to itself."""
+        for segment in reversed(statement.segments):
             matrix = segment.get_single_matrix()
-            rows = (
-                parse_numbers(matrix, self._resolver.extract_name(chain.left)) if matrix else None
-            )
+            name = self._resolver.extract_name(statement.left)
+            rows = parse_numbers(matrix, name) if matrix else None
             if rows is not None:
                 return rows
         return None
 
-    def _reject_surrounding_text(self, chain: Statement) -> None:
-        """Refuse 2 [matrix] as a value, rather than pass it over; X [matrix] is a formula."""
-        name = self._resolver.extract_name(chain.left)
-        for segment in chain.segments:
-            beside = segment.get_surrounding_text()
-            if (
-                len(segment.matrices) != 1
-                or not beside
-                or mentions_matrix(parse_formula(beside[:400]))
-            ):
+    def _reject_surrounding_text(self, statement: Statement) -> None:
+        """Reject 2 [matrix] as a value, rather than skip it; X [matrix] is a formula."""
+        name = self._resolver.extract_name(statement.left)
+        for segment in statement.segments:
+            text = segment.get_surrounding_text()
+            is_formula = mentions_matrix(parse_formula(text[:400]))
+            if len(segment.matrices) != 1 or not text or is_formula:
                 continue
             if parse_numbers(segment.matrices[0], name):
-                raise UserError(f"{name}: {quote_value(beside)} stands beside its matrix")
+                raise UserError(f"{name}: unexpected {safe_repr(text, 30)} beside the matrix")
 
     def _add_value(self, role: str, rows: Rows) -> None:
         self._values.setdefault(role, {}).setdefault(tuple(map(tuple, rows)), rows)
 
-    def _read_products(self, chains: list[tuple[str, Statement]]) -> None:
-        """Take from products what is printed nowhere else: [A][B] for X W_Q."""
+    def _read_products(self, statements: list[tuple[str, Statement]]) -> None:
+        """Read factors that have no value of their own: X and W_Q from [A][B]."""
         implied: dict[str, Rows] = {}
-        for role, chain in chains:
-            usual = _PRODUCTS.get(role, ())
+        for role, statement in statements:
+            default = _PRODUCTS.get(role, ())
             if role in _PROJECTIONS and "context" in self._values:
-                usual = ()  # from X or from the context? only the text can tell
-            product = self._products.get(role, usual[::-1] if self._column_vectors else usual)
-            for segment in chain.segments:
+                default = ()  # of X or of the context: only the text can decide
+            product = self._products.get(role, default[::-1] if self._column_vectors else default)
+            for segment in statement.segments:
                 parts = dict(zip(product, segment.get_factors(), strict=False))
                 if len(parts) != len(product) or len(product) != len(segment.matrices):
                     parts = self._parse_softmax(segment) if role in ("weights", "mixed") else {}
@@ -202,68 +196,72 @@ class _MatrixCollector:
                     if base not in self._values and base not in implied:
                         rows = parse_numbers(matrix, base)
                         if rows is not None:
-                            implied[base] = _transpose(rows) if name != base else rows
+                            implied[base] = transpose_rows(rows) if name != base else rows
         for role, rows in implied.items():
             self._add_value(role, rows)
 
     def _parse_softmax(self, segment: Segment) -> dict[str, str]:
-        """Read softmax([scores] + [mask])."""
+        """Return the matrices of softmax([scores]) or softmax([scores] + [mask]) by role."""
         texts = [parse_formula(text[:300]) for text in segment.texts]
         if "softmax" not in texts[0] or set(texts[0]) - {"softmax", "("}:
             return {}
         if len(texts) > 1 and texts[1][:1] == [")"]:
-            masked = self._has_mask or "mask" in self._values
-            return {"masked" if masked else "scaled": segment.matrices[0]}
+            has_mask = self._has_mask or "mask" in self._values
+            return {"masked" if has_mask else "scaled": segment.matrices[0]}
         if len(texts) > 2 and texts[1] == ["+"] and texts[2][:1] == [")"]:
             return {"scaled": segment.matrices[0], "mask": segment.matrices[1]}
         return {}
 
     def _assign_inputs(self) -> None:
-        """Tell which of X and C asks, and which is asked."""
+        """Decide which of X and C provides the queries and which is the context."""
         values, queries = self._values, self._products.get("Q", ())
-        asked = self._products.get("K", ()) + self._products.get("V", ())
-        swapped = "context" in queries and "X" not in queries and "X" in asked
-        if "context" in values and ("X" not in values or swapped):
+        keys_values = self._products.get("K", ()) + self._products.get("V", ())
+        is_swapped = "context" in queries and "X" not in queries and "X" in keys_values
+        if "context" in values and ("X" not in values or is_swapped):
             context = values.pop("context")
             if "X" in values:
                 values["context"] = values.pop("X")
             values["X"] = context
 
     def to_table(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Lay out what a problem file would hold."""
+        """Return the table of the corresponding problem file."""
         kind, values = self._resolver.kind, self._values
         table, given, claims = dict(settings), _get_subtable(settings, "given"), []
         if not values and not given:
-            raise UserError("no matrix found: expected X = …, W_Q = … and claims like scores = …")
-        attention = kind.name == "attention"
-        for role, printed in values.items():
-            first, *others = printed.values()
-            masks = role == "mask" and attention
-            claimed = attention and role in _PROJECTIONS and "X" in values
-            if not masks and (claimed or role not in kind.matrices):
+            raise UserError(
+                "no matrix found: expected X = …, W_Q = … and claims such as scores = …"
+            )
+        is_attention = kind.name == "attention"
+        for role, versions in values.items():
+            first, *others = versions.values()
+            is_mask = role == "mask" and is_attention
+            is_claim = is_attention and role in _PROJECTIONS and "X" in values
+            if not is_mask and (is_claim or role not in kind.matrices):
                 claims.append((role, [first, *others]))
                 continue
             if any(_parse_values(rows) != _parse_values(first) for rows in others):
                 raise UserError(
-                    f"{role} is given twice, with different numbers: a text holds one problem"
+                    f"{role} is given twice, with different numbers: expected a single problem"
                 )
-            if masks:
+            if is_mask:
                 table.setdefault("mask", _to_binary_mask(first))
             else:
                 given.setdefault(role, first)
-        projected = "X" in given or not any(name.startswith(("W_", "b_")) for name in given)
-        if attention and not (projected and given.keys() & {"X", *_PROJECTIONS}):
+        has_weights = any(name.startswith(("W_", "b_")) for name in given)
+        if (
+            is_attention
+            and "X" not in given
+            and (has_weights or not given.keys() & {*_PROJECTIONS})
+        ):
             raise UserError(f"X is missing: found {', '.join(values)}, but no X = …")
         claim = {**_nest_claims(claims), **_get_subtable(settings, "claim")}
         return {**table, "given": given, "claim": claim}
 
 
-def _parse_formulas(chain: Statement) -> list[list[str]]:
-    return [
-        parse_formula(s.texts[0])
-        for s in chain.segments
-        if not s.matrices and len(s.texts[0]) < 400
-    ]
+def _parse_formulas(statement: Statement) -> list[list[str]]:
+    """Parse the segments without a matrix; longer ones are prose."""
+    texts = [segment.texts[0] for segment in statement.segments if not segment.matrices]
+    return [parse_formula(text) for text in texts if len(text) < 400]
 
 
 def _get_subtable(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -274,35 +272,30 @@ def _get_subtable(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _nest_claims(claims: list[tuple[str, list[Rows]]]) -> dict[str, Any]:
-    """Nest `head.2.scores`; what is printed again goes under `again`."""
+    """Return the claims as nested tables: `head.2.scores`, and repetitions under `again`."""
     tables: list[dict[str, Any]] = [{}]
-    for role, different in claims:
-        for again, rows in enumerate(different):
-            if again == len(tables):
+    for role, versions in claims:
+        for reprint, rows in enumerate(versions):
+            if reprint == len(tables):
                 tables.append({})
-            table = tables[again]
-            *path, step = role.split(".")
-            for part in path:
-                table = table.setdefault(part, {})
-            table[step] = rows
+            set_nested(tables[reprint], role.split("."), rows)
     first, *others = tables
     return {**first, "again": others} if others else first
 
 
 def _to_binary_mask(rows: Rows) -> Rows:
-    """Turn a mask of 0 and −∞ that is added to the scores into one of 1 and 0."""
+    """Convert an additive mask of 0 and −∞ to one of 1 and 0; leave one of 1 and 0 as it is."""
     numbers = _parse_values(rows)
     if any(value == 1 for row in numbers for value in row):
         return rows
-    said = {True: "0", False: "?"}  # "?" is refused where the mask is read
-    return [["1" if value == 0 else said[value < -9_999] for value in row] for row in numbers]
+
+    def convert(value: float) -> str:  # "?" is rejected when the mask is read
+        return "1" if value == 0 else "0" if value < -9_999 else "?"
+
+    return [[convert(value) for value in row] for row in numbers]
 
 
 def _parse_values(rows: Rows) -> list[list[float]]:
-    """Read the cells' values; a blank is NaN, which equals nothing."""
-    read = [[read_number(cell, "") for cell in row] for row in rows]
-    return [[float("nan") if n is None else n.value for n in row] for row in read]
-
-
-def _transpose(rows: Rows) -> Rows:
-    return [list(column) for column in zip(*rows, strict=True)]
+    """Return the values of the cells; a blank is NaN, which equals nothing."""
+    numbers = [[read_number(cell, "") for cell in row] for row in rows]
+    return [[float("nan") if n is None else n.value for n in row] for row in numbers]

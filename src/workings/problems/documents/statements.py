@@ -1,7 +1,7 @@
-r"""Finding statements like `Q = X W_Q = [matrix][matrix] = [matrix]` in a slide or a note.
+r"""Find statements like `Q = X W_Q = [matrix][matrix] = [matrix]` in a document.
 
-A text is LaTeX, Markdown, the print of a program, or a mixture. It is read from left to right once:
-matrices are cut out first, the rest is split at equals signs and at what ends a statement.
+A document is LaTeX, Markdown, program output or a mixture. It is read once from left to right:
+matrices are cut out first, the rest is split at equals signs and at the ends of statements.
 """
 
 import re
@@ -22,14 +22,12 @@ _DELIMITER = re.compile(
     r"|\n[ \t]*\n|\n(?=[ \t]*[^\s=&\\\[][^\n=\[]{0,80}=))"
     r"|(?P<equals>:?(?<![<>!=])=(?!=)|\\(?:approx|simeq|equiv|coloneqq)(?![A-Za-z])|≈)"
 )
-# >>> Q, and the print of it on the next line; the dots before further lines of an input.
+# >>> Q with its value on the next line; dots begin the further lines of an input.
 _PROMPT = re.compile(
     r"^(?:>>>|In \[\d+\]:)[ \t]*(?:print\()?(\w{1,40})\)?[ \t]*\n+(?:Out\[\d+\]:)?", re.MULTILINE
 )
 _CONTINUATION = re.compile(r"^\.\.\. ", re.MULTILINE)
-_PRINT_LABEL = re.compile(
-    r"\n[^\n:=\[\]]{1,60}:\s*$"
-)  # what print("Q:", Q) writes before the matrix
+_PRINT_LABEL = re.compile(r"\n[^\n:=\[\]]{1,60}:\s*$")  # the label of print("Q:", Q)
 _SEPARATOR = re.compile(r"\\q?quad(?![A-Za-z])|[,;\n$&]|\\text|\\ |\band\b")
 _TIMES = re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·*@]")
 _NUMBER = re.compile(r"[+−-]?(?:\d+[.,/]?\d*|\.\d+)(?:e[+-]?\d+)?")
@@ -42,36 +40,36 @@ _ANNOTATION = re.compile(  # \text{…} and \cancel{…}, a size after the matri
 
 @dataclass
 class Segment:
-    """What stands between two equals signs: text, matrix, text, matrix, …, text."""
+    """The part between two equals signs: text, matrix, text, matrix, …, text."""
 
     texts: list[str] = field(default_factory=lambda: [""])
     matrices: list[str] = field(default_factory=list)
 
     def get_single_matrix(self) -> str | None:
-        """Return the matrix if there is nothing else, else None."""
+        """Return the matrix if the segment has nothing else, otherwise None."""
         if len(self.matrices) != 1 or self.get_surrounding_text():
             return None
         _, transposed = latex.strip_decoration(self.texts[1])
         return self.matrices[0] + ("^T" if transposed else "")
 
     def get_surrounding_text(self) -> str:
-        """Return what stands before and after the matrices, apart from what says nothing."""
+        """Return the text before and after the matrices, without brackets and annotations."""
         before, _ = latex.strip_decoration(self.texts[0])
         after, _ = latex.strip_decoration(_ANNOTATION.sub("", " ".join(self.texts[-1].split())))
         return " ".join(part for part in (before, after) if part)
 
     def get_factors(self) -> list[str]:
-        """Return the matrices if they are multiplied with each other and nothing else is there."""
+        """Return the matrices if the segment is their product, otherwise []."""
         rest = [latex.strip_decoration(_TIMES.sub("", text))[0] for text in self.texts]
         if any(rest):
             return []
-        turned = [latex.strip_decoration(text)[1] for text in self.texts[1:]]
-        return [m + ("^T" if t else "") for m, t in zip(self.matrices, turned, strict=True)]
+        transposed = [latex.strip_decoration(text)[1] for text in self.texts[1:]]
+        return [m + ("^T" if t else "") for m, t in zip(self.matrices, transposed, strict=True)]
 
 
 @dataclass
 class Statement:
-    """`left = segment = segment …`, and where in the text it begins."""
+    """A chain `left = segment = segment …`, and its position in the text."""
 
     left: str
     segments: list[Segment]
@@ -79,22 +77,22 @@ class Statement:
 
 
 def find_statements(text: str) -> list[Statement]:
-    """Find all statements, in order."""
+    """Return all statements of a document in order."""
     text = _PROMPT.sub(r"\1 =\n", _CONTINUATION.sub("    ", text))
     blocks, text = _extract_blocks(text)
-    scan = _StatementScanner()
+    scanner = _StatementScanner()
     position = 0
     for start, end in _find_matrices(text):
-        scan.read_text(text[position:start], position)
-        scan.add_matrix(text[start:end])
+        scanner.read_text(text[position:start], position)
+        scanner.add_matrix(text[start:end])
         position = end
-    scan.read_text(text[position:], position)
-    scan.end_statement()
-    return sorted(blocks + scan.statements, key=lambda statement: statement.position)
+    scanner.read_text(text[position:], position)
+    scanner.end_statement()
+    return sorted(blocks + scanner.statements, key=lambda statement: statement.position)
 
 
 def parse_numbers(matrix: str, where: str) -> Rows | None:
-    """Read a matrix; None where it has no numbers, because it is a formula of its cells."""
+    """Parse a matrix; return None if it has no numbers but symbols for its cells."""
     try:
         rows = parse_matrix(matrix, where)
     except UserError:
@@ -105,7 +103,7 @@ def parse_numbers(matrix: str, where: str) -> Rows | None:
 
 
 class _StatementScanner:
-    """Puts the pieces of a text together to statements."""
+    """Builds statements from the texts and matrices of a document, in order."""
 
     def __init__(self) -> None:
         self.statements: list[Statement] = []
@@ -113,6 +111,7 @@ class _StatementScanner:
         self._position = 0
 
     def read_text(self, text: str, position: int) -> None:
+        """Add text without matrices; split it at equals signs and ends of statements."""
         start = 0
         for mark in _DELIMITER.finditer(text):
             self._chain[-1].texts[-1] += text[start : mark.start()]
@@ -124,6 +123,7 @@ class _StatementScanner:
         self._chain[-1].texts[-1] += text[start:]
 
     def add_matrix(self, matrix: str) -> None:
+        """Add a matrix to the current segment; a label before it begins a new statement."""
         segment = self._chain[-1]
         if segment.matrices and (label := _PRINT_LABEL.search(segment.texts[-1])):  # the next print
             segment.texts[-1] = ""
@@ -143,7 +143,7 @@ class _StatementScanner:
         segment = self._chain[-1]
         tail = segment.texts[-1]
         if segment.matrices and _SEPARATOR.search(tail) and latex.strip_decoration(tail)[0]:
-            segment.texts[-1] = ""  # X = [matrix], W_Q = …: a new statement without a full stop
+            segment.texts[-1] = ""  # X = [matrix], W_Q = …: two statements
             self.end_statement()
             self._chain[-1].texts[0] = tail
         if len(self._chain) == 1:
@@ -151,20 +151,21 @@ class _StatementScanner:
         self._chain.append(Segment())
 
     def end_statement(self) -> None:
+        """Store the current statement, or append it to the one that it continues."""
         first, *rest = self._chain
         self._chain = [Segment()]
         if not rest and self.statements and len(first.get_factors()) > 1:
-            self.statements[-1].segments.append(first)  # $$Q = X W_Q$$ and below it $$[A] × [B]$$
+            self.statements[-1].segments.append(first)  # $$Q = X W_Q$$, then $$[A] × [B]$$
         if not rest or first.matrices:
             return
         if latex.strip_decoration(first.texts[0])[0]:
             self.statements.append(Statement(first.texts[0], rest, self._position))
-        elif self.statements:  # it begins with =, and goes on from the one before
+        elif self.statements:  # a line that begins with = continues the chain
             self.statements[-1].segments += rest
 
 
 def _find_matrices(text: str) -> list[tuple[int, int]]:
-    """Find where the matrices are: LaTeX environments, lists in brackets, array(…), tensor(…)."""
+    """Return the spans of matrices: LaTeX environments, lists in brackets, array(…), tensor(…)."""
     environments, unclosed = latex.find_environments(text)
     if unclosed:
         raise UserError(f"\\begin{{{unclosed}}} has no \\end{{{unclosed}}}")
@@ -178,8 +179,8 @@ def _find_matrices(text: str) -> list[tuple[int, int]]:
 
 
 def _find_lists(text: str) -> Iterator[tuple[int, int]]:
-    """Find lists that have numbers, with the array( … ) round them."""
-    opened: list[tuple[int, int]] = []  # where, and how deep the lists inside are nested
+    """Yield the spans of lists with numbers, and of array( … ) around them."""
+    opened: list[tuple[int, int]] = []  # position, depth of the lists inside
     lists, closed = [], {}
     for mark in re.finditer(r"\\.|[\[\]()]", text, re.DOTALL):
         if mark.group() in ("[", "("):
@@ -196,23 +197,19 @@ def _find_lists(text: str) -> Iterator[tuple[int, int]]:
         if depth <= 3 and not _is_index(text[max(0, start - 30) : start]):
             inside = latex.to_plain_text(text[start + 1 : end - 1])
             if any(_NUMBER.fullmatch(piece) for piece in _CELL_END.split(inside)):
-                maker = _CONSTRUCTOR.search(text, max(0, start - 60), start)
-                if (
-                    maker
-                    and maker.group().rstrip().rstrip("(").split(".")[-1] in _CONSTRUCTOR_NAMES
-                ):
-                    bracket = start - len(maker.group()) + maker.group().index("(")
-                    yield maker.start(), closed.get(bracket, end)
+                call = _CONSTRUCTOR.search(text, max(0, start - 60), start)
+                if call and call[0].rstrip().rstrip("(").split(".")[-1] in _CONSTRUCTOR_NAMES:
+                    yield call.start(), closed.get(call.start() + call[0].index("("), end)
                 yield start, end
 
 
 def _is_index(before: str) -> bool:
-    r"""Tell x[0] from \times [0]."""
+    r"""Return True if a bracket after this text is an index, x[0], and not \times [0]."""
     return bool(re.search(r"[\w)]$", before)) and not re.search(r"\\[A-Za-z]+$", before)
 
 
 def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
-    """Put spaces in the place of some parts of a text."""
+    """Replace spans of a text with spaces."""
     pieces, position = [], 0
     for start, end in spans:
         pieces += [text[position:start], " " * (end - start)]
@@ -221,10 +218,10 @@ def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _extract_blocks(text: str) -> tuple[list[Statement], str]:
-    """Find tables under a line `NAME:`, and matrices drawn over several lines; blank them out."""
+    """Find tables under a line `NAME:` and drawn matrices; return them and the text without."""
     lines = text.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, lines))]
-    found: list[Statement] = []
+    statements: list[Statement] = []
     spans: list[tuple[int, int]] = []
     i = 0
     while i < len(lines):
@@ -233,10 +230,10 @@ def _extract_blocks(text: str) -> tuple[list[Statement], str]:
         )
         if left:
             matrix = "".join(lines[first:stop])
-            found.append(Statement(left, [Segment(["", ""], [matrix])], starts[i]))
+            statements.append(Statement(left, [Segment(["", ""], [matrix])], starts[i]))
             spans.append((starts[i], starts[stop]))
         i = stop
-    return found, _blank_out(text, spans)
+    return statements, _blank_out(text, spans)
 
 
 def _has_bracket_piece(line: str) -> bool:
@@ -244,7 +241,7 @@ def _has_bracket_piece(line: str) -> bool:
 
 
 def _find_drawing(lines: list[str], start: int) -> tuple[str, int, int]:
-    """Find a drawn matrix's name, which is beside one of its lines or above it, and its end."""
+    """Return the name of a drawn matrix, beside or above it, and its first and last line."""
     stop = start
     while stop < len(lines) and _has_bracket_piece(lines[stop]):
         stop += 1
@@ -255,20 +252,20 @@ def _find_drawing(lines: list[str], start: int) -> tuple[str, int, int]:
 
 
 def _find_table(lines: list[str], index: int) -> tuple[str, int, int]:
-    """Find the table under a line `NAME:` or `## NAME`: the name, the first line, the end."""
+    """Find a table under `NAME:` or `## NAME`; return the name, its first and last line."""
     left = lines[index].strip().rstrip("*_ ")
     first = index + 1
     while first < len(lines) and first < index + 3 and not lines[first].strip():
         first += 1
     stop = first
-    barred = first < len(lines) and lines[first].lstrip().startswith("|")
-    if not (left.endswith((":", "=")) or (left.startswith(("#", "*")) and barred)):
+    has_bars = first < len(lines) and lines[first].lstrip().startswith("|")
+    if not (left.endswith((":", "=")) or (left.startswith(("#", "*")) and has_bars)):
         return "", first, index + 1
     while stop < len(lines) and _is_table_line(lines[stop], is_first=stop == first):
         stop += 1
     cells = [cell for cell in _CELL_END.split(" ".join(lines[first:stop])) if cell.strip("-:+=")]
     numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in cells)
-    if numbers and (barred or numbers * 2 >= len(cells)):
+    if numbers and (has_bars or numbers * 2 >= len(cells)):
         return left.rstrip(":= "), first, stop
     return "", first, max(stop, index + 1)
 

@@ -1,4 +1,4 @@
-"""The kinds of problem: what each is given, and the steps it is worked in."""
+"""The kinds of problem: the matrices each is given and the steps that solve it."""
 
 from workings.problems.kinds.attention import ATTENTION
 from workings.problems.kinds.base import Kind, Setting, Step

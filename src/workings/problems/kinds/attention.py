@@ -1,4 +1,4 @@
-"""The attention problem: Q, K, V, scores, scaled, masked, weights, mixed, output."""
+"""Attention problems: Q, K, V, scores, scaled, masked, weights, mixed, output."""
 
 import math
 
@@ -35,8 +35,8 @@ ATTENTION_MATRICES = {
 def build_attention_steps(
     sizes: Sizes, setting: Setting, prefix: str = "", x: str = "X"
 ) -> list[Step]:
-    """Lay the steps out; in a block they have a prefix and start from another matrix than X."""
-    asked = "context" if "context" in sizes else x
+    """Return the steps of attention; a block adds a prefix and takes another matrix as input."""
+    context = "context" if "context" in sizes else x
 
     def projection(name: str, source: str) -> Op:
         weight, bias = f"W_{name}", f"b_{name}"
@@ -47,37 +47,39 @@ def build_attention_steps(
         identity = f"I.{sizes['k' if name != 'V' else 'v']}"
         return Linear(((source, identity),), bias=bias) if bias in sizes else Copy(source)
 
-    laid = [
+    steps = [
         Step(f"{prefix}{name}", projection(name, source), row_axis=rows, is_shown=name not in sizes)
         for name, source, rows in (
             ("Q", x, "tokens"),
-            ("K", asked, "context"),
-            ("V", asked, "context"),
+            ("K", context, "context"),
+            ("V", context, "context"),
         )
     ]
     heads = range(1, setting.heads + 1) if setting.heads > 1 else (None,)
     if setting.heads > 1:
-        laid += _build_head_slices(sizes, setting, prefix)
+        steps += _build_head_slices(sizes, setting, prefix)
     for name in ("scores", "scaled", "masked", "weights", "mixed"):
-        laid += [_build_head_step(name, sizes, setting, prefix, head) for head in heads]
+        steps += [_build_head_step(name, sizes, setting, prefix, head) for head in heads]
     if setting.heads > 1:
-        together = tuple(f"{prefix}mixed.{head}" for head in heads)
-        laid.append(Step(f"{prefix}mixed", Concatenation(together)))
+        outputs = tuple(f"{prefix}mixed.{head}" for head in heads)
+        steps.append(Step(f"{prefix}mixed", Concatenation(outputs)))
     mixed, bias = f"{prefix}mixed", "b_O" if "b_O" in sizes else None
-    projected = "W_O" in sizes or bias is not None
+    has_projection = "W_O" in sizes or bias is not None
     output = Linear(((mixed, "W_O" if "W_O" in sizes else f"I.{sizes['v']}"),), bias=bias)
-    laid.append(Step(f"{prefix}output", output if projected else Copy(mixed), is_shown=projected))
-    return laid
+    steps.append(
+        Step(f"{prefix}output", output if has_projection else Copy(mixed), is_shown=has_projection)
+    )
+    return steps
 
 
 def _build_head_slices(sizes: Sizes, setting: Setting, prefix: str) -> list[Step]:
-    """Q, K and V in equal neighbouring blocks, one a head."""
-    laid = []
+    """Split Q, K and V into adjacent blocks of equal width, one per head."""
+    steps = []
     for name, width in (("Q", sizes["k"]), ("K", sizes["k"]), ("V", sizes["v"])):
         if width % setting.heads:
             raise UserError(f"heads = {setting.heads} does not divide {name}'s width of {width}")
         part = width // setting.heads
-        laid += [
+        steps += [
             Step(
                 f"{prefix}{name}",
                 ColumnSlice(f"{prefix}{name}", part * (head - 1), part * head),
@@ -87,38 +89,43 @@ def _build_head_slices(sizes: Sizes, setting: Setting, prefix: str) -> list[Step
             )
             for head in range(1, setting.heads + 1)
         ]
-    return laid
+    return steps
 
 
 def _build_head_step(
     name: str, sizes: Sizes, setting: Setting, prefix: str, head: int | None
 ) -> Step:
+    """Return one step of one head; `head` is None if there is only one."""
     end = "" if head is None else f".{head}"
 
     def key(step: str) -> str:
         return f"{prefix}{step}{end}"
 
     op: Op
-    shown = True
+    is_shown = True
     if name == "scores":
         op = Linear(((key("Q"), key("K") + "ᵀ"),))
     elif name == "scaled":
-        scale, root = resolve_scale(sizes, setting)
-        shown = scale is not None
-        op = Copy(key("scores")) if scale is None else Scaling(key("scores"), scale, root)
+        divisor, radicand = resolve_scale(sizes, setting)
+        is_shown = divisor is not None
+        op = Copy(key("scores")) if divisor is None else Scaling(key("scores"), divisor, radicand)
     elif name == "masked":
-        shown = setting.mask is not None
+        is_shown = setting.mask is not None
         op = Copy(key("scaled")) if setting.mask is None else Masking(key("scaled"), setting.mask)
     elif name == "weights":
         op = Normalization(key("masked"), setting.normalizer)
     else:
         op = Linear(((key("weights"), key("V")),))
-    columns = "" if name == "mixed" else "context"
-    return Step(f"{prefix}{name}", op, part_index=head, column_axis=columns, is_shown=shown)
+    column_axis = "" if name == "mixed" else "context"
+    return Step(f"{prefix}{name}", op, part_index=head, column_axis=column_axis, is_shown=is_shown)
 
 
 def resolve_scale(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None]:
-    """What the scores are divided by, and what it is the root of; (None, None): not divided."""
+    """Return the divisor of the scores and, if it is a square root, the number under the root.
+
+    Return (None, None) if the scores are not scaled. `workings.attend` multiplies by its `scale`;
+    the `scale` of a problem is a divisor, as textbooks write it.
+    """
     if setting.scale == "none" or "k" not in sizes.sizes:
         return None, None
     if setting.scale == "sqrt(d_k)":
@@ -127,7 +134,7 @@ def resolve_scale(sizes: Sizes, setting: Setting) -> tuple[float | None, float |
     return float(setting.scale), None
 
 
-# Sizes that are one where nothing stands between them.
+# Two sizes are equal if none of these matrices is given.
 ATTENTION_TIED_SIZES = (
     (("context", "K"), "m", "n"),
     (("context", "V"), "m", "n"),

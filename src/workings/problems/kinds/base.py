@@ -1,4 +1,4 @@
-"""What a kind of problem is."""
+"""The definition of a kind of problem: its givens, settings, sizes and steps."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,16 @@ from workings.problems.ops import Op
 
 @dataclass(frozen=True)
 class Setting:
-    """What a problem says beside its matrices."""
+    """The settings of a problem, beside its matrices.
+
+    `scale` is what the scores are divided by: "sqrt(d_k)", "none" or a number. (`workings.attend`
+    multiplies the scores by its `scale`.)
+    """
 
     heads: int = 1
     scale: str | float = "sqrt(d_k)"
     normalizer: str = "softmax"
-    mask: Bools | None = None  # [queries, keys]; None: everybody may look everywhere
+    mask: Bools | None = None  # [queries, keys], True: may attend; None: no mask
     causal: bool = False
     activation: str = "relu"
     order: str = "post"
@@ -27,29 +31,30 @@ class Setting:
 
 @dataclass(frozen=True)
 class Step:
-    """A matrix that is worked out; `part` is the head or the time it belongs to, from 1."""
+    """A matrix to be computed; `part_index` is its head or time step, from 1."""
 
     name: str
     op: Op
     part_index: int | None = None
-    row_axis: str = "tokens"  # what its rows and columns stand for, for the table's headers:
-    column_axis: str = ""  # tokens, context, or nothing in particular
-    is_shown: bool = True  # False: the problem does not have it, it equals the one before
-    is_claimable: bool = True  # False: only a part of another step
+    row_axis: str = "tokens"  # what rows and columns are, for the headers of tables:
+    column_axis: str = ""  # tokens, context or "" (neither)
+    is_shown: bool = True  # False: the problem lacks this step, and it equals the step before
+    is_claimable: bool = True  # False: only a slice of another step
 
     @property
     def key(self) -> str:
-        """Its name among all matrices of the problem."""
+        """Key among the matrices of the problem: `scores` or, for head 2, `scores.2`."""
         return self.name if self.part_index is None else f"{self.name}.{self.part_index}"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem.
+    """A kind of problem, such as attention or lstm.
 
-    `matrices`: the givens and their shapes, in names for the sizes (`1`: a single row). `needs`:
-    those that cannot be left out. `settings`: which settings it has. `parts`: what the numbered
-    tables of its claims are called. `ties`: without any of these matrices, two sizes are one.
+    `matrices` maps each given to its shape, in letters for the sizes (`1`: a single row);
+    `required` are the givens that must be present. `settings` names the settings it accepts,
+    `part_name` the numbered tables of its claims (head or t), `prefixes` the parts of a block.
+    `tied_sizes` lists (matrices, size, size): without any of the matrices, the sizes are equal.
     """
 
     name: str
@@ -64,7 +69,7 @@ class Kind:
 
 @dataclass
 class Sizes:
-    """Which matrices are given, and how large everything is; a size is named by a letter."""
+    """The names of the given matrices and the value of each size; a letter names a size."""
 
     given: frozenset[str]
     sizes: dict[str, int] = field(default_factory=dict)
@@ -77,10 +82,10 @@ class Sizes:
         return matrix in self.given
 
     def bind(self, size: str, value: int, reason: str) -> None:
-        """Settle a size, or hold it against what settled it: `what` is like "X has 4 columns"."""
+        """Set a size or check it against its value; `reason` is like "X has 4 columns"."""
         if size == "4h":  # four gates side by side
             if value % 4:
-                raise UserError(f"{reason}: it must be a multiple of 4, one part for each gate")
+                raise UserError(f"{reason}: it must be a multiple of 4, one part per gate")
             size, value = "h", value // 4
         if size == "1":
             if value != 1:
@@ -91,7 +96,7 @@ class Sizes:
             self.reasons.setdefault(size, reason)
 
     def tie(self, size: str, other: str, absent: str) -> None:
-        """Make two sizes one, because the matrix between them is absent."""
+        """Make two sizes equal because the matrix between them is absent."""
         for a, b in ((size, other), (other, size)):
             if b in self.sizes:
                 self.bind(a, self.sizes[b], f"without {absent}, {self.reasons[b]}")

@@ -1,12 +1,15 @@
-"""Positions, layer norm, feed-forward and additive attention as worked problems."""
+"""Problems on position encodings, layer norm, feed-forward, additive attention and blocks."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from workings.problems.intervals import IntervalMatrix, select_cells
-from workings.problems.kinds.attention import ATTENTION_MATRICES, ATTENTION_TIED_SIZES
-from workings.problems.kinds.attention import build_attention_steps as attention_steps
+from workings.problems.kinds.attention import (
+    ATTENTION_MATRICES,
+    ATTENTION_TIED_SIZES,
+    build_attention_steps,
+)
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.notation import Notation
 from workings.problems.ops import (
@@ -17,13 +20,14 @@ from workings.problems.ops import (
     Normalization,
     Op,
     Sum,
+    UnaryOp,
     format_symbol,
 )
 
 
 @dataclass(frozen=True)
 class Angles(Op):
-    """`pos / base^(2i/width)`, for each column, or once for each pair of columns."""
+    """`pos / base^(2i/width)`, one angle per column or per pair of columns."""
 
     count: int
     width: int
@@ -53,7 +57,7 @@ class Angles(Op):
 
 @dataclass(frozen=True)
 class PositionEncoding(Op):
-    """The sine of the angle in even columns, the cosine in odd ones (counted from 0)."""
+    """The sine of the angle in even columns and the cosine in odd columns, counted from 0."""
 
     width: int
     per_pair: bool
@@ -80,19 +84,17 @@ class PositionEncoding(Op):
 
 
 def _build_position_steps(sizes: Sizes, setting: Setting) -> list[Step]:
-    # Half as many angles as columns: somebody wrote one for each pair.
-    paired = sizes.sizes.get("angles") == (setting.width + 1) // 2 != setting.width
+    # Half as many claimed angles as columns: they are given per pair of columns.
+    per_pair = sizes.sizes.get("angles") == (setting.width + 1) // 2 != setting.width
     return [
-        Step("angles", Angles(setting.count, setting.width, setting.base, paired)),
-        Step("encoding", PositionEncoding(setting.width, paired)),
+        Step("angles", Angles(setting.count, setting.width, setting.base, per_pair)),
+        Step("encoding", PositionEncoding(setting.width, per_pair)),
     ]
 
 
 @dataclass(frozen=True)
-class Mean(Op):
+class Mean(UnaryOp):
     """The mean of each row."""
-
-    x: str
 
     def compute(self, env: Env) -> IntervalMatrix:
         return env[self.x].mean()
@@ -104,13 +106,10 @@ class Mean(Op):
         row = env[self.x].mid[i]
         return n.fraction(n.total([n.factor(float(v)) for v in row]), n.number(len(row)))
 
-    def sources(self) -> tuple[str, ...]:
-        return (self.x,)
-
 
 @dataclass(frozen=True)
 class Variance(Op):
-    """The mean squared distance from the mean, in each row: divided by d, not d − 1."""
+    """The variance of each row, divided by d (not d − 1)."""
 
     x: str
     mean: str
@@ -119,8 +118,8 @@ class Variance(Op):
         return env[self.x].variance(env[self.mean])
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
-        gap = n.row("(", format_symbol(n, self.x), "−", format_symbol(n, self.mean), ")")
-        return n.apply("mean", n.power(gap, n.number(2)))
+        difference = n.row("(", format_symbol(n, self.x), "−", format_symbol(n, self.mean), ")")
+        return n.apply("mean", n.power(difference, n.number(2)))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:  # noqa: ARG002
         mean, row = n.factor(float(env[self.mean].mid[i, 0])), env[self.x].mid[i]
@@ -135,7 +134,7 @@ class Variance(Op):
 
 @dataclass(frozen=True)
 class Standardization(Op):
-    """The distance from the mean in standard deviations."""
+    """The difference from the mean divided by the standard deviation."""
 
     x: str
     mean: str
@@ -148,18 +147,18 @@ class Standardization(Op):
             deviation = variance.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
         return (env[self.x] - env[self.mean]) / deviation
 
-    def _format_quotient(self, n: Notation, gap: str, variance: str) -> str:
-        inside = n.total([variance, n.number(self.eps)]) if self.eps else variance
-        return n.fraction(gap, n.root(inside))
+    def _format_quotient(self, n: Notation, difference: str, variance: str) -> str:
+        radicand = n.total([variance, n.number(self.eps)]) if self.eps else variance
+        return n.fraction(difference, n.root(radicand))
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
-        gap = n.row(format_symbol(n, self.x), "−", format_symbol(n, self.mean))
-        return self._format_quotient(n, gap, format_symbol(n, self.variance))
+        difference = n.row(format_symbol(n, self.x), "−", format_symbol(n, self.mean))
+        return self._format_quotient(n, difference, format_symbol(n, self.variance))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         own, mean = env[self.x].mid[i, j], env[self.mean].mid[i, 0]
-        gap = n.row(n.number(float(own)), "−", n.factor(float(mean)))
-        return self._format_quotient(n, gap, n.number(float(env[self.variance].mid[i, 0])))
+        difference = n.row(n.number(float(own)), "−", n.factor(float(mean)))
+        return self._format_quotient(n, difference, n.number(float(env[self.variance].mid[i, 0])))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x, self.mean, self.variance)
@@ -167,7 +166,7 @@ class Standardization(Op):
 
 @dataclass(frozen=True)
 class ElementwiseAffine(Op):
-    """Each column times its γ plus its β."""
+    """The elementwise affine map of a layer norm: each column times its γ plus its β."""
 
     x: str
     gamma: str | None
@@ -198,7 +197,7 @@ class ElementwiseAffine(Op):
 def build_norm_steps(
     setting: Setting, x: str, gamma: str | None, beta: str | None, prefix: str = ""
 ) -> list[Step]:
-    """Lay out a layer norm of `x`."""
+    """Return the steps of a layer norm of `x`."""
     mean, variance, normalised = (f"{prefix}{s}" for s in ("mean", "variance", "normalised"))
     return [
         Step(mean, Mean(x)),
@@ -220,7 +219,7 @@ def _build_layer_norm_steps(sizes: Sizes, setting: Setting) -> list[Step]:
 def build_feed_forward_steps(
     sizes: Sizes, setting: Setting, x: str = "X", prefix: str = ""
 ) -> list[Step]:
-    """Lay out `W_2 σ(W_1 x + b_1) + b_2`."""
+    """Return the steps of `W_2 σ(W_1 x + b_1) + b_2`."""
     biases = [b if b in sizes else None for b in ("b_1", "b_2")]
     hidden, activated = f"{prefix}hidden", f"{prefix}activated"
     return [
@@ -288,7 +287,7 @@ ADDITIVE = Kind(
 
 
 def _build_block_norm(sizes: Sizes, setting: Setting, which: int, x: str) -> list[Step]:
-    """Lay out one of the two norms, with its own γ and β or those given for both."""
+    """Return the steps of norm 1 or 2, with its own γ and β or those given for both."""
     gamma, beta = (
         next((g for g in (f"{name}_{which}", name) if g in sizes), None)
         for name in ("gamma", "beta")
@@ -300,14 +299,14 @@ def _build_block_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     if setting.order == "pre":
         return [
             *_build_block_norm(sizes, setting, 1, "X"),
-            *attention_steps(sizes, setting, "attention.", "norm_1.output"),
+            *build_attention_steps(sizes, setting, "attention.", "norm_1.output"),
             Step("add_1", Sum("X", "attention.output")),
             *_build_block_norm(sizes, setting, 2, "add_1"),
             *build_feed_forward_steps(sizes, setting, "norm_2.output", "feed_forward."),
             Step("add_2", Sum("add_1", "feed_forward.output")),
         ]
     return [
-        *attention_steps(sizes, setting, "attention.", "X"),
+        *build_attention_steps(sizes, setting, "attention.", "X"),
         Step("add_1", Sum("X", "attention.output")),
         *_build_block_norm(sizes, setting, 1, "add_1"),
         *build_feed_forward_steps(sizes, setting, "norm_1.output", "feed_forward."),
@@ -318,8 +317,8 @@ def _build_block_steps(sizes: Sizes, setting: Setting) -> list[Step]:
 
 BLOCK = Kind(
     name="block",
-    # The residual paths tie the widths together: what attention and feed-forward put out is added
-    # to what went in.
+    # The residual connections add outputs to inputs, so attention and feed-forward must have
+    # outputs of width d.
     matrices={
         **ATTENTION_MATRICES,
         "W_O": ("v", "d"),

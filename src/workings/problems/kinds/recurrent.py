@@ -1,4 +1,4 @@
-"""A recurrent network and an LSTM, worked step by step through time."""
+"""Problems on recurrent networks: an Elman RNN and an LSTM, unrolled over time."""
 
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.ops import Activation, ColumnSlice, Linear, RowSlice, SumOfProducts
@@ -7,6 +7,7 @@ GATES = (("i", "sigmoid"), ("f", "sigmoid"), ("g", "tanh"), ("o", "sigmoid"))
 
 
 def _build_input_steps(sizes: Sizes) -> list[Step]:
+    """Return one step per time that selects the row of X."""
     return [
         Step("x", RowSlice("X", t - 1), part_index=t, is_shown=False, is_claimable=False)
         for t in range(1, sizes["n"] + 1)
@@ -14,27 +15,27 @@ def _build_input_steps(sizes: Sizes) -> list[Step]:
 
 
 def _build_rnn_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
-    laid = _build_input_steps(sizes)
+    steps = _build_input_steps(sizes)
     for t in range(1, sizes["n"] + 1):
-        before = f"h.{t - 1}" if t > 1 else "h0"
-        total = Linear(((f"x.{t}", "W_xh"), (before, "W_hh")), bias="b" if "b" in sizes else None)
-        laid.append(Step("sum", total, part_index=t, row_axis=""))
-        laid.append(Step("h", Activation(f"sum.{t}", "tanh"), part_index=t, row_axis=""))
-    return laid
+        previous = f"h.{t - 1}" if t > 1 else "h0"
+        total = Linear(((f"x.{t}", "W_xh"), (previous, "W_hh")), bias="b" if "b" in sizes else None)
+        steps.append(Step("sum", total, part_index=t, row_axis=""))
+        steps.append(Step("h", Activation(f"sum.{t}", "tanh"), part_index=t, row_axis=""))
+    return steps
 
 
 def _format_gate_key(matrix: str, gate: str) -> str:
-    """Name a gate's part of a matrix: W_xi, b_f."""
+    """Return the key of a gate's part of a matrix: W_xi, b_f."""
     return f"{matrix}{gate}" if "_" in matrix else f"{matrix}_{gate}"
 
 
 def _build_lstm_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
-    laid, width = _build_input_steps(sizes), sizes["h"]
+    steps, width = _build_input_steps(sizes), sizes["h"]
     for k, (gate, _) in enumerate(GATES):
         for matrix in ("W_x", "W_h", "b"):
             if matrix in sizes:
                 part = ColumnSlice(matrix, k * width, (k + 1) * width)
-                laid.append(
+                steps.append(
                     Step(_format_gate_key(matrix, gate), part, is_shown=False, is_claimable=False)
                 )
     for t in range(1, sizes["n"] + 1):
@@ -43,10 +44,10 @@ def _build_lstm_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
             pairs = ((f"x.{t}", _format_gate_key("W_x", gate)), (h, _format_gate_key("W_h", gate)))
             bias = _format_gate_key("b", gate) if "b" in sizes else None
             op = Linear(pairs, bias=bias, function=function)
-            laid.append(Step(gate, op, part_index=t, row_axis=""))
+            steps.append(Step(gate, op, part_index=t, row_axis=""))
         cell = SumOfProducts(((f"f.{t}", c), (f"i.{t}", f"g.{t}")))
-        laid.append(Step("c", cell, part_index=t, row_axis=""))
-        laid.append(
+        steps.append(Step("c", cell, part_index=t, row_axis=""))
+        steps.append(
             Step(
                 "h",
                 SumOfProducts(((f"o.{t}", f"c.{t}"),), function="tanh"),
@@ -54,7 +55,7 @@ def _build_lstm_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: AR
                 row_axis="",
             )
         )
-    return laid
+    return steps
 
 
 RNN = Kind(

@@ -1,4 +1,4 @@
-"""Problem sheets: problems that are pleasant to work and tell mistakes apart, with their key."""
+"""Problem sheets: generated problems that can be solved by hand, with their answer key."""
 
 from workings.problems.sheets.sheet import Exercise, Sheet, make_sheet
 

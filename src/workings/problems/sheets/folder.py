@@ -1,55 +1,39 @@
-"""A sheet's folder: what is handed out, and under key/ what is not."""
+"""The folder of a sheet: files for students, and the answers under key/."""
 
 import json
-import os
-import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
-from workings.io import read_bytes
+from workings.io import atomic_folder, read_bytes
 from workings.problems.problem_file import format_toml
-from workings.problems.sheets import notebook
-from workings.problems.sheets.layout import make_printed_sheet
-from workings.problems.sheets.notebook import make_cells
-from workings.problems.sheets.rounded_solution import list_asked_steps, make_answer_key, nest_claims
+from workings.problems.sheets.rounded_solution import make_answer_key, nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
-from workings.render import sheets
 
 FORMAT, VERSION = "workings sheet", 1
 MANIFEST = "sheet.json"
 MAX_MANIFEST_BYTES = 16 * 2**20
 
 
-def render_files(sheet: Sheet) -> dict[str, str]:
-    """Write every file of a sheet, by its path in the folder."""
-    page = make_printed_sheet(sheet)
-    written = {
-        "sheet.html": sheets.render_html(page),
-        "sheet.tex": sheets.render_latex(page),
-        "sheet.ipynb": notebook.render_notebook(make_cells(sheet, page)),
-        "key/key.html": sheets.render_html(page, key=True),
-        "key/key.tex": sheets.render_latex(page, key=True),
-        "key/moodle.xml": sheets.render_moodle(page),
-    }
+def format_problem_files(sheet: Sheet) -> dict[str, str]:
+    """Return the problem files and, under key/, their solutions, by path in the folder."""
+    files = {}
     for exercise in sheet.exercises:
-        written[f"{exercise.name}.toml"] = _render_problem(exercise)
-        written[f"key/{exercise.name}.toml"] = _render_key(exercise, sheet.plan.decimals)
-    written[MANIFEST] = _render_manifest(sheet, [*written, MANIFEST])
-    return dict(sorted(written.items()))
+        files[f"{exercise.name}.toml"] = _render_problem(exercise)
+        files[f"key/{exercise.name}.toml"] = _render_key(exercise, sheet.plan.decimals)
+    return files
 
 
 def _render_problem(exercise: Exercise) -> str:
     if exercise.planted_mistake is None:
         return format_toml(exercise.table)
     claim = nest_claims(exercise.problem, exercise.planted_mistake.claims)
-    return format_toml(
-        {**exercise.table, "claim": claim}, "One number is the first wrong one: which?"
-    )
+    return format_toml({**exercise.table, "claim": claim}, "Which number is the first wrong one?")
 
 
 def _render_key(exercise: Exercise, decimals: int) -> str:
-    """The right solution, and in front of it what was planted."""
+    """Return the correct solution, with the planted mistake in a comment."""
     claim = nest_claims(exercise.problem, make_answer_key(exercise.problem, decimals))
     planted, comment = exercise.planted_mistake, ""
     if planted is not None:
@@ -64,11 +48,11 @@ def _render_key(exercise: Exercise, decimals: int) -> str:
     return format_toml({**exercise.table, "claim": claim}, comment)
 
 
-def _render_manifest(sheet: Sheet, names: list[str]) -> str:
-    """Say what the sheet is and how to make it again; nothing of it gives an answer away."""
+def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
+    """Return the manifest: how to reproduce the sheet and its files, without answers."""
     plan = sheet.plan
     problems = [
-        {"file": f"{e.name}.toml", "steps": [step.key for step in list_asked_steps(e.problem)]}
+        {"file": f"{e.name}.toml", "steps": [step.key for step in e.problem.asked_steps]}
         for e in sheet.exercises
     ]
     data: dict[str, Any] = {
@@ -84,9 +68,13 @@ def _render_manifest(sheet: Sheet, names: list[str]) -> str:
         "vectors": "columns" if plan.column_vectors else "rows",
         "mistakes": sheet.mistakes,
     }
-    for name in ("heads", "d_k", "context", "hidden"):
-        if getattr(plan, name):
-            data[name] = getattr(plan, name)
+    sizes = {
+        "heads": plan.heads,
+        "d_k": plan.d_k,
+        "context": plan.context,
+        "hidden": plan.hidden_size,
+    }
+    data |= {name: size for name, size in sizes.items() if size}
     if plan.has_attention:
         data["scale"] = "sqrt(d_k)" if plan.is_scaled else "none"
     data |= {"notes": sheet.notes, "problems": problems, "files": sorted(names)}
@@ -94,7 +82,7 @@ def _render_manifest(sheet: Sheet, names: list[str]) -> str:
 
 
 def _get_version() -> str:
-    """Which program made it, as far as it knows: it may run without having been installed."""
+    """Return the version of this package; "unknown" if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version  # costs 20 ms
 
     try:
@@ -103,68 +91,56 @@ def _get_version() -> str:
         return "unknown"
 
 
-def write_sheet(sheet: Sheet, folder: Path) -> None:
-    """Write the folder beside its place and move it there when it is whole.
+def write_folder(files: Mapping[str, str], folder: Path) -> None:
+    """Write the files to a temporary folder and rename it when all are written.
 
-    A sheet in its place is replaced; a folder with anything else in it is left alone.
+    An existing sheet is replaced; a folder with any other file is an error.
     """
     folder = folder.resolve()
     _check_overwrite(folder)
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        for name, text in sheet.render_files().items():
-            path = beside / name
+    with atomic_folder(folder, unique=True, replace=True) as temporary:
+        for name, text in files.items():
+            path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-        if folder.exists():
-            folder.rename(old)
-        beside.rename(folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        elif old.exists():
-            old.rename(folder)
 
 
 def _check_overwrite(folder: Path) -> None:
-    """Raise where something would be lost that making the sheet again would not bring back."""
+    """Raise an error if the folder has files that do not belong to a sheet."""
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise UserError(f"{folder}: a file is in the way: --out names a folder")
-    other = next(folder.iterdir(), None)
-    if other is None:
+        raise UserError(f"{folder} is a file: --out must name a folder")
+    entry = next(folder.iterdir(), None)
+    if entry is None:
         return
     if not (folder / MANIFEST).is_file():
         raise UserError(
-            f"{folder} is not empty and no sheet: it has {other.name}; take another --out"
+            f"{folder} is not empty and not a sheet: it contains {entry.name}; use another --out"
         )
-    found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    there = sorted(p.relative_to(folder).as_posix() for p in found)
+    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    names = sorted(p.relative_to(folder).as_posix() for p in files)
     known = read_manifest(folder).get("files")
-    strange = [name for name in there if not isinstance(known, list) or name not in known]
-    if strange:
+    unknown = [name for name in names if not isinstance(known, list) or name not in known]
+    if unknown:
         raise UserError(
-            f"{folder} has {strange[0]}, which is not of the sheet in it: take another --out"
+            f"{folder} contains {unknown[0]}, which is not part of its sheet: use another --out"
         )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read what a folder says about the sheet in it."""
+    """Read the manifest of a sheet's folder."""
     path = folder / MANIFEST
     try:
         data = json.loads(read_bytes(path, MAX_MANIFEST_BYTES).decode("utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{folder}: no sheet: there is no {MANIFEST} in it") from None
+        raise UserError(f"{folder} is not a sheet: it has no {MANIFEST}") from None
     except (ValueError, RecursionError):
-        raise UserError(f"{path}: not a sheet's {MANIFEST}") from None
+        raise UserError(f"{path} is not the manifest of a sheet") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise UserError(f"{path}: not a sheet's {MANIFEST}")
+        raise UserError(f"{path} is not the manifest of a sheet")
     if data.get("version") != VERSION:
         raise UserError(
-            f"{path}: version {data.get('version')!r:.20}; this program reads version {VERSION}"
+            f"{path}: version {data.get('version')!r:.20} is not supported; expected {VERSION}"
         )
     return data

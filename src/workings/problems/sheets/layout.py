@@ -1,4 +1,4 @@
-"""Laying a sheet out to look at: what is given, what is asked, and what a reader must be told."""
+"""Convert a sheet to its printed form: givens, steps to compute, conventions and answers."""
 
 import math
 from collections.abc import Sequence
@@ -18,26 +18,22 @@ from workings.problems.sheets.printed_sheet import (
     PrintedSheet,
     PrintedStep,
 )
-from workings.problems.sheets.rounded_solution import (
-    format_shortest,
-    list_asked_steps,
-    solve_rounded,
-)
+from workings.problems.sheets.rounded_solution import format_shortest, solve_rounded
 from workings.problems.sheets.sheet import Exercise, Sheet
 from workings.problems.solution import (
     format_step_title,
     get_axis_labels,
-    get_given_axes,
+    make_given_panels,
     make_panel,
     make_step_formula,
 )
 from workings.problems.worked_problem import Cell, Panel
 
-_NUM_SOLVERS = 12
+_NUM_SOLVERS = 12  # simulated solutions with random rounding
 
 
 def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
-    """Lay out a sheet."""
+    """Return the printed form of a sheet."""
     plan = sheet.plan
     size = f"{plan.tokens} tokens of width {plan.width}"
     return PrintedSheet(
@@ -54,23 +50,23 @@ def _make_instructions(sheet: Sheet) -> list[str]:
     places = f"{sheet.plan.decimals} decimal{'s' if sheet.plan.decimals > 1 else ''}"
     if sheet.mistakes:
         return [
-            "Somebody worked these problems and made one mistake in each. Everything after it was"
-            f" carried on without another one, rounded to {places} at every step.",
-            "Find the first wrong number of each problem, say what it should be, and name the"
+            "These solutions have one mistake each. Everything after it was computed correctly from"
+            f" the wrong numbers, rounded to {places} at every step.",
+            "Find the first wrong number of each problem, state the correct number and name the"
             " mistake.",
         ]
     return [
-        f"Work every step out. Round to {places} where a number does not end sooner, and go on"
-        " with the rounded numbers.",
-        "A step worked correctly from a wrong number before it counts in full: write every step"
-        " down.",
+        f"Compute every step. Round to {places} if a number has more, and continue with the"
+        " rounded numbers.",
+        "A step that is computed correctly from an earlier wrong number gets full marks, so write"
+        " down every step.",
     ]
 
 
 def _make_printed_problem(exercise: Exercise, plan: SheetPlan) -> PrintedProblem:
     problem, planted = exercise.problem, exercise.planted_mistake
-    words = problem.tokens or []
-    heading = " ".join(words) if plan.kind in (*ATTENTION_KINDS, "block", "additive") else ""
+    has_sentence = plan.kind in (*ATTENTION_KINDS, "block", "additive")
+    heading = " ".join(problem.tokens or []) if has_sentence else ""
     return PrintedProblem(
         exercise.number,
         heading,
@@ -82,60 +78,58 @@ def _make_printed_problem(exercise: Exercise, plan: SheetPlan) -> PrintedProblem
 
 
 def describe_conventions(plan: SheetPlan, problem: Problem) -> list[str]:
-    """Say what the matrices and formulas leave open."""
+    """Return sentences on the conventions that matrices and formulas do not show."""
     vector, across = ("column", "rows") if plan.column_vectors else ("row", "columns")
-    tell = [] if plan.kind == "positions" else [f"Each token is a {vector}."]
+    sentences = [] if plan.kind == "positions" else [f"Each token is a {vector}."]
     if plan.has_attention:
-        tell += _describe_attention(plan, across)
+        sentences += _describe_attention(plan, across)
     if plan.kind in ("layer_norm", "block"):
-        tell.append(f"The variance is divided by the width, {plan.width}, and ε = 0.")
+        sentences.append(f"The variance is divided by the width, {plan.width}, and ε = 0.")
     if plan.kind == "additive":
-        tell.append(f"The query's part is added to every {vector}.")
+        sentences.append(f"The query's part is added to every {vector}.")
     if plan.kind == "positions":
-        tell.append(
+        sentences.append(
             f"Positions 0 to {plan.tokens - 1}, width {plan.width}, base"
             f" {problem.setting.base:.0f}. {across.capitalize()} 1 and 2 have i = 0, 3 and 4 have"
             " i = 1, and so on: the first of a pair holds the angle’s sine, the second its cosine."
         )
     if plan.kind in ("rnn", "lstm"):
         start = "h0 and c0 are zero" if plan.kind == "lstm" else "h0 is zero"
-        tell.append(f"x₁, x₂, … are the {vector}s of X; {start}.")
+        sentences.append(f"x₁, x₂, … are the {vector}s of X; {start}.")
     if plan.kind == "lstm":
         gates = ("input (i)", "forget (f)", "cell (g)", "output (o)")
-        tell.append(
-            f"The gates lie side by side in W_x, W_h and b: {_format_shares(across, plan.hidden, gates)};"
+        shares = _format_shares(across, plan.hidden_size, gates)
+        sentences.append(
+            f"The gates are side by side in W_x, W_h and b: {shares};"
             " W_xi is the first of these parts, and so on."
         )
-    return tell
+    return sentences
 
 
 def _describe_attention(plan: SheetPlan, across: str) -> list[str]:
-    tell = []
+    sentences = []
     if plan.is_masked:
-        tell.append("M hides the future: a token looks at itself and at those before it.")
+        sentences.append("M hides later tokens: a token attends to itself and to those before it.")
     if plan.context:
-        tell.append("Queries come from X, keys and values from the context.")
+        sentences.append("Queries come from X, keys and values from the context.")
     if plan.heads > 1:
         heads = [f"to head {head + 1}" for head in range(plan.heads)]
-        tell.append(f"Q, K and V are shared out: {_format_shares(across, plan.d_k, heads)}.")
+        sentences.append(f"Q, K and V are split: {_format_shares(across, plan.d_k, heads)}.")
     if plan.is_scaled:
-        whose = " of a head" if plan.heads > 1 else ""
-        tell.append(f"A query{whose} has d_k\u00a0=\u00a0{plan.d_k} numbers.")
-    return tell
+        part = " of a head" if plan.heads > 1 else ""
+        sentences.append(f"A query{part} has d_k\u00a0=\u00a0{plan.d_k} numbers.")
+    return sentences
 
 
 def _format_shares(across: str, width: int, names: Sequence[str]) -> str:
-    """Write who gets which columns: `columns 1–2 to head 1, 3–4 to head 2`."""
+    """Format which columns belong to whom: `columns 1–2 to head 1, 3–4 to head 2`."""
     parts = [f"{k * width + 1}–{k * width + width} {name}" for k, name in enumerate(names)]
     return f"{across} {', '.join(parts)}"
 
 
 def _make_given_panels(problem: Problem, given: dict[str, Any]) -> list[Panel]:
-    givens = [
-        make_panel(problem, name, None, cells, *get_given_axes(problem, name), 1)
-        for name, cells in problem.given.items()
-        if name in problem.kind.matrices and name in given
-    ]
+    """Return the given matrices of the file and the mask to display."""
+    givens = make_given_panels(problem, given, decimals=1)
     if problem.setting.mask is not None:
         mask = IntervalMatrix.exact(np.where(problem.setting.mask, 0.0, -np.inf))
         givens.append(make_panel(problem, "M", None, mask, "tokens", "context", 1))
@@ -145,34 +139,27 @@ def _make_given_panels(problem: Problem, given: dict[str, Any]) -> list[Panel]:
 def _make_printed_steps(
     problem: Problem, decimals: int, planted_mistake: PlantedMistake | None
 ) -> list[PrintedStep]:
-    margins = estimate_tolerances(problem, decimals)
-    laid = []
-    for step in list_asked_steps(problem):
-        exact = problem.exact_matrices[step.key]
+    """Return the asked steps: blank, or with the numbers of a solution with a mistake."""
+    tolerances = estimate_tolerances(problem, decimals)
+    steps = []
+    for step in problem.asked_steps:
         texts = None
         if planted_mistake is not None:
-            claimed = np.array(
-                [[float(t) for t in row] for row in planted_mistake.claims[step.key]]
-            )
+            claim = planted_mistake.claims[step.key]
+            claimed = np.array([[float(text) for text in row] for row in claim])
             texts = format_shortest(claimed, decimals)
-        laid.append(
-            PrintedStep(
-                step.key,
-                _make_step_panel(problem, step, texts),
-                format_shortest(problem.orient(exact.mid), decimals),
-                margins[step.key],
-            )
-        )
-    return laid
+        panel = _make_step_panel(problem, step, texts)
+        exact = problem.orient(problem.exact_matrices[step.key].mid)
+        solution = format_shortest(exact, decimals)
+        steps.append(PrintedStep(step.key, panel, solution, tolerances[step.key]))
+    return steps
 
 
 def _make_step_panel(problem: Problem, step: Step, texts: list[list[str]] | None) -> Panel:
-    """A step's table: empty, or with what is claimed."""
-    rows, columns = (
-        (step.column_axis, step.row_axis)
-        if problem.column_vectors
-        else (step.row_axis, step.column_axis)
-    )
+    """Return the table of a step: blank, or with the claimed numbers."""
+    rows, columns = step.row_axis, step.column_axis
+    if problem.column_vectors:
+        rows, columns = columns, rows
     height, width = problem.orient(problem.exact_matrices[step.key].mid).shape
     return Panel(
         format_step_title(step, problem),
@@ -203,27 +190,26 @@ def _make_printed_mistake(
 
 
 def estimate_tolerances(problem: Problem, decimals: int) -> dict[str, list[list[float]]]:
-    """Say how far from the key a solver may be who rounds or truncates at every step.
+    """Estimate how far a solution that rounds or truncates at every step may be from the key.
 
-    Tried out, and not bounded: bounds on a chain of steps grow far beyond what can happen.
+    The estimate is from simulations: interval bounds over a chain of steps are far too wide.
     """
+    # The seed determines the tolerances of sheets already handed out: never reword it.
     rng = Random("somebody who rounds as it comes")  # noqa: S311
-    off = {
-        step.key: np.zeros(problem.exact_matrices[step.key].shape)
-        for step in list_asked_steps(problem)
-    }
+    exact = problem.exact_matrices
+    errors = {step.key: np.zeros(exact[step.key].shape) for step in problem.asked_steps}
     for _ in range(_NUM_SOLVERS):
         env = solve_rounded(problem, decimals, rounding_rng=rng)
-        for key, furthest in off.items():
-            with np.errstate(invalid="ignore"):  # −∞ less −∞
-                now = np.nan_to_num(np.abs(env[key].mid - problem.exact_matrices[key].mid), nan=0.0)
-            off[key] = np.maximum(furthest, now)
+        for key, largest in errors.items():
+            with np.errstate(invalid="ignore"):  # −∞ minus −∞
+                error = np.nan_to_num(np.abs(env[key].mid - exact[key].mid), nan=0.0)
+            errors[key] = np.maximum(largest, error)
     unit = 10.0**-decimals
-    # Half as far again for whoever was not tried out; half a unit, by which the key is rounded.
-    margins = {key: np.where(far > 1e-9, 1.5 * far + unit / 2, 0) for key, far in off.items()}
+    # A margin of 50 % for other roundings, and half a unit for the rounding of the key itself.
+    tolerances = {key: np.where(e > 1e-9, 1.5 * e + unit / 2, 0) for key, e in errors.items()}
     return {
-        key: [[_round_up(v, decimals) for v in row] for row in problem.orient(far).tolist()]
-        for key, far in margins.items()
+        key: [[_round_up(v, decimals) for v in row] for row in problem.orient(tolerance).tolist()]
+        for key, tolerance in tolerances.items()
     }
 
 

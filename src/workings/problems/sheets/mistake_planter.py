@@ -1,4 +1,4 @@
-"""Planting one mistake in a worked solution, so that there is something to find."""
+"""Plant one mistake in a correct solution, for sheets on which students find it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,15 +12,14 @@ import numpy as np
 from workings.problems.check import Report
 from workings.problems.intervals import Floats
 from workings.problems.kinds import Step
+from workings.problems.ops import Env
 from workings.problems.problem import Problem
 from workings.problems.sheets.mistake_space import list_step_mistakes
 from workings.problems.sheets.rounded_solution import (
     CellTexts,
-    Env,
     format_fixed,
     format_matrix,
     is_integer_matrix,
-    list_asked_steps,
     make_answer_key,
     nest_claims,
     solve_rounded,
@@ -34,15 +33,15 @@ SINGLE_CELL_MISTAKES = (
     "decimal-point-moved",
     "copied-from-neighbour",
 )
-_MAX_VALUE = 1000  # a wrong number beyond that gives itself away
-_MAX_TRIES = 6  # places to plant one name at, before the next name has its turn
+_MAX_VALUE = 1000  # a larger number would be conspicuous
+_MAX_TRIES = 6  # variants of one mistake to try before the next mistake
 
 
 @dataclass(frozen=True)
 class PlantedMistake:
-    """What was planted where; the cell is counted from 0 in the problem's own convention.
+    """A planted mistake; the cell is counted from 0 in the problem's convention.
 
-    `also`: other mistakes that lead to the same numbers; who names one of them is right, too.
+    `equivalent_names`: other mistakes that lead to the same numbers and count as correct, too.
     """
 
     name: str
@@ -57,55 +56,55 @@ class PlantedMistake:
 
 
 class MistakePlanter:
-    """A problem that a mistake is to be planted in."""
+    """Plants a mistake in the solution of one problem."""
 
     def __init__(self, problem: Problem, table: dict[str, Any], decimals: int) -> None:
         self.problem, self.table, self.decimals = problem, table, decimals
 
     @cached_property
     def correct_matrices(self) -> Env:
-        """Everything as it is without a mistake, rounded at every step."""
+        """Every matrix without a mistake, rounded at every step."""
         return solve_rounded(self.problem, self.decimals)
 
     def plant(self, rng: Random, names: list[str]) -> PlantedMistake | None:
-        """Plant the first of these mistakes that fits, and that the check finds where it is."""
+        """Plant the first of these mistakes that is possible and that the checker finds."""
         for name in names:
-            ways = list(self._list_variants(rng, name))
-            rng.shuffle(ways)
-            for step, matrix in ways[:_MAX_TRIES]:
+            variants = list(self._list_variants(rng, name))
+            rng.shuffle(variants)
+            for step, matrix in variants[:_MAX_TRIES]:
                 planted = self._complete_solution(name, step, matrix)
                 if planted is not None:
                     return planted
         return None
 
     def _list_variants(self, rng: Random, name: str) -> Iterator[tuple[Step, Floats]]:
-        """List the ways to make a mistake: in which step, and what it then is."""
+        """Yield the variants of a mistake: the step and its wrong matrix."""
         if name not in SINGLE_CELL_MISTAKES:
             for mistake in list_step_mistakes(self.problem):
                 if mistake.name == name:
                     step = self.problem.get_step(mistake.key)
                     yield step, mistake.op.compute(self.correct_matrices).mid
             return
-        for step in list_asked_steps(self.problem):
+        for step in self.problem.asked_steps:
             for wrong in self._corrupt_cell(rng, step, name):
                 yield step, wrong
 
     def _corrupt_cell(self, rng: Random, step: Step, name: str) -> Iterator[Floats]:
-        """Spoil one cell of a step, somewhere, if it lends itself to that."""
+        """Yield a step with a random cell corrupted in each way that changes its text."""
         matrix = self.correct_matrices[step.key].mid
         places = 0 if is_integer_matrix(matrix) else self.decimals
         i, j = (rng.randrange(side) for side in matrix.shape)
         value = float(matrix[i, j])
         if not np.isfinite(value):
             return
-        for spoilt in _corrupt_number(rng, name, value, places, _get_neighbors(matrix, i, j)):
-            if format_fixed(spoilt, places) != format_fixed(value, places):
+        for number in _corrupt_number(rng, name, value, places, _get_neighbors(matrix, i, j)):
+            if format_fixed(number, places) != format_fixed(value, places):
                 wrong = matrix.copy()
-                wrong[i, j] = spoilt
+                wrong[i, j] = number
                 yield wrong
 
     def _complete_solution(self, name: str, step: Step, matrix: Floats) -> PlantedMistake | None:
-        """Work the rest out from the spoilt step; None where the check sees it otherwise."""
+        """Complete the solution from a wrong step; None if the checker finds another mistake."""
         claims = self._make_claims(step, matrix)
         if claims is None:
             return None
@@ -115,10 +114,9 @@ class MistakePlanter:
             return None
         if name not in [cause.name for cause in first.causes]:
             return None
-        honest = format_matrix(
-            self.problem.orient(self.correct_matrices[step.key].mid), self.decimals
-        )
-        if first.cell != _find_first_difference(claims[step.key], honest):
+        correct = self.problem.orient(self.correct_matrices[step.key].mid)
+        texts = format_matrix(correct, self.decimals)
+        if first.cell != _find_first_difference(claims[step.key], texts):
             return None
         row, column = first.cell
         return PlantedMistake(
@@ -134,24 +132,27 @@ class MistakePlanter:
         )
 
     def _make_claims(self, step: Step, matrix: Floats) -> dict[str, CellTexts] | None:
-        def spoil(other: Step, env: Env) -> Floats | None:  # noqa: ARG001
+        """Return all steps computed from a wrong step; None if a number is infinite or large."""
+
+        def override(other: Step, env: Env) -> Floats | None:  # noqa: ARG001
             return matrix if other.key == step.key else None
 
         with np.errstate(all="ignore"):
-            env = solve_rounded(self.problem, self.decimals, spoil)
+            env = solve_rounded(self.problem, self.decimals, override)
         claims = {}
-        for one in list_asked_steps(self.problem):
-            mid = env[one.key].mid
+        for asked_step in self.problem.asked_steps:
+            mid = env[asked_step.key].mid
             finite = mid[~np.isneginf(mid)]
             if not (np.isfinite(finite).all() and (np.abs(finite) <= _MAX_VALUE).all()):
                 return None
-            claims[one.key] = format_matrix(self.problem.orient(mid), self.decimals)
+            claims[asked_step.key] = format_matrix(self.problem.orient(mid), self.decimals)
         return claims
 
 
 def _is_only_wrong_step(report: Report, step: Step) -> bool:
-    """Say whether all that is wrong is in the one step, and the rest merely follows."""
-    return all(one.step.key == step.key or one.verdict != "wrong" for one in report.steps)
+    """Return True if no other step has wrong cells; cells that follow from it may differ."""
+    wrong = [checked.step.key for checked in report.steps if checked.verdict == "wrong"]
+    return all(key == step.key for key in wrong)
 
 
 def _find_first_difference(claimed: CellTexts, correct: CellTexts) -> tuple[int, int] | None:
@@ -165,13 +166,13 @@ def _find_first_difference(claimed: CellTexts, correct: CellTexts) -> tuple[int,
 def _corrupt_number(
     rng: Random, name: str, value: float, places: int, neighbors: list[float]
 ) -> Iterator[float]:
-    """List what a number becomes by a mistake that concerns it alone."""
+    """Yield the numbers that a slip in a single cell may turn a value into."""
     if name == "sign-lost":
         yield -value
     elif name == "digits-swapped":
         text = format_fixed(value, places)
-        at = [k for k, c in enumerate(text) if c.isdigit()]
-        for a, b in pairwise(at):
+        positions = [k for k, c in enumerate(text) if c.isdigit()]
+        for a, b in pairwise(positions):
             yield float(text[:a] + text[b] + text[a + 1 : b] + text[a] + text[b + 1 :])
     elif name == "decimal-point-moved":
         yield value * 10
@@ -182,7 +183,8 @@ def _corrupt_number(
 
 
 def _get_neighbors(matrix: Floats, i: int, j: int) -> list[float]:
-    near = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
+    """Return the finite numbers left, right, above and below."""
+    adjacent = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
     rows, columns = matrix.shape
-    found = [float(matrix[a, b]) for a, b in near if 0 <= a < rows and 0 <= b < columns]
-    return [value for value in found if np.isfinite(value)]
+    values = [float(matrix[a, b]) for a, b in adjacent if 0 <= a < rows and 0 <= b < columns]
+    return [value for value in values if np.isfinite(value)]

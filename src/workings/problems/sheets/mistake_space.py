@@ -1,7 +1,4 @@
-"""The mistakes that a problem has room for, step by step: what they lead to differs from the right.
-
-This is the only place where sheets look into the catalogue of mistakes.
-"""
+"""The mistakes that are possible in a problem, and which of them lead to the same numbers."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,9 +14,7 @@ from workings.problems.mistakes import list_mistakes
 from workings.problems.ops import Op
 from workings.problems.problem import Problem
 from workings.problems.sheets.rounded_solution import (
-    Env,
     is_integer_matrix,
-    list_asked_steps,
     round_matrix,
     solve_rounded,
 )
@@ -27,7 +22,7 @@ from workings.problems.sheets.rounded_solution import (
 
 @dataclass(frozen=True)
 class StepMistake:
-    """A wrong way to work one step out."""
+    """A mistake in one step: the wrong operation in its place."""
 
     name: str
     key: str
@@ -36,44 +31,43 @@ class StepMistake:
 
 
 def list_step_mistakes(problem: Problem) -> list[StepMistake]:
-    """List the mistakes that can be made in one step, the steps before it being right."""
-    return [
-        wrong for wrong in _list_single_step_mistakes(problem) if _changes_result(problem, wrong)
-    ]
+    """Return the mistakes in a single step that change its result, given correct inputs."""
+    mistakes = _list_single_step_mistakes(problem)
+    return [mistake for mistake in mistakes if _changes_result(problem, mistake)]
 
 
 def _list_single_step_mistakes(problem: Problem) -> Iterator[StepMistake]:
-    for mistake in list_mistakes(problem, [step.key for step in list_asked_steps(problem)]):
-        if len(mistake.ops) == 1:  # not the same one in several heads or times at once
+    for mistake in list_mistakes(problem, [step.key for step in problem.asked_steps]):
+        if len(mistake.ops) == 1:  # not in several heads or time steps at once
             ((key, op),) = mistake.ops.items()
             yield StepMistake(mistake.name, key, op, mistake.description)
 
 
 def _changes_result(problem: Problem, mistake: StepMistake) -> bool:
-    """Say whether it can be computed at all, to the right shape but not to the right numbers."""
-    exact: Env = problem.exact_matrices
+    """Return True if a mistake leads to the correct shape but other numbers."""
+    exact = problem.exact_matrices
     try:
         with np.errstate(all="ignore"):
             result = mistake.op.compute(exact)
-    except (ValueError, KeyError):  # matrices that do not fit together
+    except (ValueError, KeyError):  # shapes that do not fit, or a missing matrix
         return False
-    right = exact[mistake.key]
-    return result.shape == right.shape and not np.allclose(
-        result.mid, right.mid, rtol=0, atol=1e-12
-    )
+    correct = exact[mistake.key].mid
+    is_same_shape = result.mid.shape == correct.shape
+    return is_same_shape and not np.allclose(result.mid, correct, rtol=0, atol=1e-12)
 
 
-MistakeId: TypeAlias = tuple[str, str, str]  # step, name, what it says
+MistakeId: TypeAlias = tuple[str, str, str]  # step, name, description
 MistakePair: TypeAlias = tuple[MistakeId, MistakeId]
 
 
 class MistakeSpace:
-    """Which mistakes problems of one size have room for, and which of them can never be told apart.
+    """The mistakes possible in problems of one size, and the pairs that are indistinguishable.
 
-    `table`: any problem of that size, as the file has it.
+    `table` is any problem of that size, as in a problem file.
     """
 
     def __init__(self, table: dict[str, Any]) -> None:
+        # The seed influences every sheet: never reword it.
         rng = Random("numbers that nobody chose")  # noqa: S311
         given = {
             name: _draw_generic_matrix(rng, value) if isinstance(value, list) else value
@@ -93,54 +87,47 @@ class MistakeSpace:
 
     @property
     def names(self) -> list[str]:
-        """The mistakes' names, each once."""
+        """The names of the mistakes, without duplicates."""
         return sorted({name for _, name, _ in self.mistakes})
 
 
 def find_confusions(problem: Problem, decimals: int, space: MistakeSpace) -> Iterator[str]:
-    """Say what this problem does not tell apart though others of its size do; nothing, if it does.
+    """Yield mistakes that this problem cannot distinguish although others of its size can.
 
-    A solver rounds at every step: whatever rounding can explain does not count as different.
+    A student rounds at every step, so results within the rounding error count as equal.
     """
     env = solve_rounded(problem, decimals)
     results: dict[str, list[tuple[StepMistake, IntervalMatrix, Floats]]] = defaultdict(list)
     for mistake in list_step_mistakes(problem):
         result = mistake.op.compute(env)
         results[mistake.key].append((mistake, result, round_matrix(result.mid, decimals).mid))
-    missing = space.mistakes - {
-        _make_mistake_id(m) for many in results.values() for m, _, _ in many
-    }
-    yield from (f"{name} leads to the right {key}" for key, name, _ in sorted(missing))
+    possible = {_make_mistake_id(m) for group in results.values() for m, _, _ in group}
+    missing = space.mistakes - possible
+    yield from (f"{name} leads to the correct {key}" for key, name, _ in sorted(missing))
     unit = 10.0**-decimals
-    for key, many in results.items():
-        right = problem.get_step(key).op.compute(env)
-        for mistake, _, value in many:
-            if not _is_outside(value, right, unit):
-                yield f"{mistake.name} leads to the right {key}"
-        for (a, wide_a, value_a), (b, wide_b, value_b) in combinations(many, 2):
-            if (
-                a.name == b.name
-                or {
-                    (_make_mistake_id(a), _make_mistake_id(b)),
-                    (_make_mistake_id(b), _make_mistake_id(a)),
-                }
-                & space.indistinguishable
-            ):
+    for key, group in results.items():
+        correct = problem.get_step(key).op.compute(env)
+        for mistake, _, value in group:
+            if not _is_outside(value, correct, unit):
+                yield f"{mistake.name} leads to the correct {key}"
+        for (a, range_a, value_a), (b, range_b, value_b) in combinations(group, 2):
+            ids = _make_mistake_id(a), _make_mistake_id(b)
+            if a.name == b.name or {ids, ids[::-1]} & space.indistinguishable:
                 continue
-            if not (_is_outside(value_a, wide_b, unit) and _is_outside(value_b, wide_a, unit)):
+            if not (_is_outside(value_a, range_b, unit) and _is_outside(value_b, range_a, unit)):
                 yield f"{a.name} and {b.name} lead to the same {key}"
 
 
-def _is_outside(value: Floats, cells: IntervalMatrix, unit: float) -> bool:
-    """Say whether some cell is further off than a unit beyond what rounding explains.
+def _is_outside(value: Floats, matrix: IntervalMatrix, unit: float) -> bool:
+    """Return True if a cell is more than a unit outside of its range.
 
-    Whole numbers alone may have been rounded to whole ones: they tell less than they seem to.
+    Integers may have been rounded to integers, so they are compared with a unit of 0.5.
     """
-    unit = 0.5 if is_integer_matrix(value) and not is_integer_matrix(cells.mid) else unit
+    unit = 0.5 if is_integer_matrix(value) and not is_integer_matrix(matrix.mid) else unit
     with np.errstate(invalid="ignore"):
-        off = (value < cells.lo - 1.001 * unit) | (value > cells.hi + 1.001 * unit)
-    unlike = np.isfinite(value) != np.isfinite(cells.mid)
-    return bool((off | unlike).any())
+        is_far = (value < matrix.lo - 1.001 * unit) | (value > matrix.hi + 1.001 * unit)
+    is_infinite = np.isfinite(value) != np.isfinite(matrix.mid)
+    return bool((is_far | is_infinite).any())
 
 
 def _make_mistake_id(mistake: StepMistake) -> MistakeId:
@@ -148,6 +135,7 @@ def _make_mistake_id(mistake: StepMistake) -> MistakeId:
 
 
 def _draw_generic_matrix(rng: Random, matrix: list[list[float]]) -> list[list[float]]:
+    """Draw a matrix of the same shape in which no two products agree by chance."""
     return [[rng.uniform(0.2, 1.2) * rng.choice((-1, 1)) for _ in row] for row in matrix]
 
 

@@ -1,4 +1,4 @@
-"""A Jupyter notebook (format 4.5) out of its cells."""
+"""Write a sheet as a Jupyter notebook (format 4.5) that checks the answers."""
 
 import json
 import re
@@ -10,8 +10,9 @@ from typing import Any
 from workings.problems.kinds import Step
 from workings.problems.notation import LatexNotation
 from workings.problems.problem import Problem
+from workings.problems.problem_file import format_claim_path
 from workings.problems.sheets.printed_sheet import PrintedProblem, PrintedSheet
-from workings.problems.sheets.rounded_solution import list_asked_steps, nest_claims
+from workings.problems.sheets.rounded_solution import nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#|$~])")
@@ -19,20 +20,20 @@ _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#|$~])")
 
 @dataclass(frozen=True)
 class MarkdownCell:
-    """A cell of Markdown."""
+    """A Markdown cell of a notebook."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class CodeCell:
-    """A cell of Python."""
+    """A Python cell of a notebook."""
 
     text: str
 
 
 def escape_markdown(text: str) -> str:
-    r"""Write text so that Markdown, HTML and formulas leave it alone.
+    r"""Escape text so that it is not read as Markdown, HTML or math.
 
     >>> escape_markdown("<b> $x_1$")
     '&lt;b&gt; \\$x\\_1\\$'
@@ -41,10 +42,9 @@ def escape_markdown(text: str) -> str:
 
 
 def render_notebook(cells: list[MarkdownCell | CodeCell]) -> str:
-    """Write the notebook's file; the same cells give the same bytes."""
-    written = [_cell_json(cell, number) for number, cell in enumerate(cells, 1)]
+    """Return the notebook as JSON; the same cells give the same bytes."""
     notebook = {
-        "cells": written,
+        "cells": [_cell_json(cell, number) for number, cell in enumerate(cells, 1)],
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
@@ -64,50 +64,50 @@ def _cell_json(cell: MarkdownCell | CodeCell, number: int) -> dict[str, object]:
 
 
 _FILL_IN_INSTRUCTIONS = """\
-Put numbers in the place of the `"?"` and run the cell: it tells what is right, what is rounded, \
-what follows from an earlier mistake, and what is wrong. A fraction or a number with a last zero \
-goes in quotes: `"1/2"`, `"0.50"`; minus infinity is `"-inf"`.
+Replace the `"?"` with numbers and run the cell: it shows which numbers are right, rounded, \
+wrong, or follow from an earlier mistake. Put fractions and numbers with trailing zeros in quotes: \
+`"1/2"`, `"0.50"`; minus infinity is `"-inf"`.
 
 The checks need the package: `pip install workings`."""
 _FIND_INSTRUCTIONS = """\
-Put the step, the row and the column (counted from 1) of the first wrong number in the place of \
-the `"?"`, and the mistake's name; then run the cell. A head's step is called `"scores.1"`.
+Replace the `"?"` with the step, the row and the column (counted from 1) of the first wrong number \
+and with the name of the mistake; then run the cell. The scores of head 1 are `"scores.1"`.
 
 The checks need the package: `pip install workings`."""
 
 
 def make_cells(sheet: Sheet, printed_sheet: PrintedSheet) -> list[MarkdownCell | CodeCell]:
-    """Write a sheet's cells."""
-    tell = "\n\n".join(escape_markdown(rule) for rule in printed_sheet.instructions)
-    intro = f"# {escape_markdown(printed_sheet.title)}\n\n{escape_markdown(printed_sheet.subtitle)}\n\n{tell}\n\n"
+    """Return the cells of a sheet's notebook."""
+    texts = (printed_sheet.title, printed_sheet.subtitle, *printed_sheet.instructions)
+    title, *intro = (escape_markdown(text) for text in texts)
+    how_to = _FIND_INSTRUCTIONS if sheet.mistakes else _FILL_IN_INSTRUCTIONS
     cells: list[MarkdownCell | CodeCell] = [
-        MarkdownCell(intro + (_FIND_INSTRUCTIONS if sheet.mistakes else _FILL_IN_INSTRUCTIONS)),
+        MarkdownCell("\n\n".join([f"# {title}", *intro, how_to])),
         CodeCell("from workings import Problem"),
     ]
     if sheet.mistakes:
         names = "\n".join(f"- `{name}`" for name in printed_sheet.choices)
         cells.append(MarkdownCell(f"Mistakes to choose from:\n\n{names}"))
-    for exercise, task in zip(sheet.exercises, printed_sheet.problems, strict=True):
-        cells += _make_exercise_cells(exercise, task)
+    for exercise, printed_problem in zip(sheet.exercises, printed_sheet.problems, strict=True):
+        cells += _make_exercise_cells(exercise, printed_problem)
     return cells
 
 
 def _make_exercise_cells(
     exercise: Exercise, printed_problem: PrintedProblem
 ) -> Iterator[MarkdownCell | CodeCell]:
-    words = f": *{escape_markdown(printed_problem.heading)}*" if printed_problem.heading else ""
-    tell = escape_markdown(" ".join(printed_problem.instructions))
-    yield MarkdownCell(f"## Problem {printed_problem.number}{words}\n\n{tell}")
+    heading = f": *{escape_markdown(printed_problem.heading)}*" if printed_problem.heading else ""
+    instructions = escape_markdown(" ".join(printed_problem.instructions))
+    yield MarkdownCell(f"## Problem {printed_problem.number}{heading}\n\n{instructions}")
     yield CodeCell(_format_givens(exercise))
     if exercise.planted_mistake is not None:
-        yield MarkdownCell("Somebody's work:\n\n" + "\n\n".join(_format_formulas(printed_problem)))
+        yield MarkdownCell("The solution:\n\n" + "\n\n".join(_format_formulas(printed_problem)))
         claim = _format_literal(nest_claims(exercise.problem, exercise.planted_mistake.claims), 0)
         yield CodeCell(f"claim_{printed_problem.number} = {claim}")
         yield CodeCell(_format_search_cell(printed_problem.number))
         return
-    for step, formula in zip(
-        list_asked_steps(exercise.problem), _format_formulas(printed_problem), strict=True
-    ):
+    formulas = _format_formulas(printed_problem)
+    for step, formula in zip(exercise.problem.asked_steps, formulas, strict=True):
         yield MarkdownCell(formula)
         yield CodeCell(_format_blank_step(exercise, step))
 
@@ -122,7 +122,7 @@ def _format_formulas(printed_problem: PrintedProblem) -> list[str]:
 
 
 def _format_givens(exercise: Exercise) -> str:
-    """Write the givens as matrices, and gather them under a name."""
+    """Return Python code that defines the givens, their dictionary and an empty claim."""
     given: dict[str, Any] = exercise.table["given"]
     lines = [
         f"{name} = {_format_rows(value, len(name) + 3) if isinstance(value, list) else repr(value)}"
@@ -130,19 +130,19 @@ def _format_givens(exercise: Exercise) -> str:
     ]
     settings = {k: v for k, v in exercise.table.items() if k not in ("given", "title")}
     if exercise.problem.kind.matrices:
-        passed = [f"{name}={name}" for name in given]
+        matrices = [f"{name}={name}" for name in given]
     else:
-        passed = [f"given=dict({', '.join(f'{name}={name}' for name in given)})"]
-    said = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
-    body = "".join(f"    {one},\n" for one in [*said, *passed])
+        matrices = [f"given=dict({', '.join(f'{name}={name}' for name in given)})"]
+    options = [f"{name}={json.dumps(v, ensure_ascii=False)}" for name, v in settings.items()]
+    body = "".join(f"    {argument},\n" for argument in [*options, *matrices])
     return "\n".join(
         [*lines, f"given_{exercise.number} = dict(\n{body})", _format_empty_claim(exercise)]
     )
 
 
 def _format_empty_claim(exercise: Exercise) -> str:
-    """Start a claim, with the tables for heads, times or parts ready."""
-    table = nest_claims(exercise.problem, {s.key: [] for s in list_asked_steps(exercise.problem)})
+    """Return Python code for an empty claim with the tables of heads, time steps or parts."""
+    table = nest_claims(exercise.problem, {s.key: [] for s in exercise.problem.asked_steps})
     return f"claim_{exercise.number} = {json.dumps(_keep_tables(table))}"
 
 
@@ -151,22 +151,18 @@ def _keep_tables(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_blank_step(exercise: Exercise, step: Step) -> str:
+    """Return Python code with a blank matrix for a step and the call that checks it."""
     problem, number = exercise.problem, exercise.number
     height, width = problem.orient(problem.exact_matrices[step.key].mid).shape
-    place = _format_claim_index(problem, step)
-    blank = _format_rows([["?"] * width for _ in range(height)], len(f"claim_{number}{place} = "))
-    return (
-        f"claim_{number}{place} = {blank}\nProblem(**given_{number}, claim=claim_{number}).check()"
-    )
+    target = f"claim_{number}{_format_claim_index(problem, step)}"
+    blank = _format_rows([["?"] * width for _ in range(height)], len(f"{target} = "))
+    return f"{target} = {blank}\nProblem(**given_{number}, claim=claim_{number}).check()"
 
 
 def _format_claim_index(problem: Problem, step: Step) -> str:
-    """Write where a step goes in a claim: `["head"]["1"]["scores"]`."""
-    place, levels = nest_claims(problem, {step.key: []}), []
-    while isinstance(place, dict):
-        (level, place), *_ = place.items()
-        levels.append(level)
-    return "".join(f'["{level}"]' for level in levels)
+    """Format the index of a step in a claim: `["head"]["1"]["scores"]`."""
+    path = format_claim_path(problem.kind, step.key).split(".")
+    return "".join(f'["{name}"]' for name in path)
 
 
 def _format_search_cell(number: int) -> str:
@@ -181,7 +177,7 @@ print("the mistake:", "named" if named else "not yet")"""
 
 
 def _format_rows(matrix: list[list[Any]], indent: int) -> str:
-    """Write a matrix as Python, a line a row."""
+    """Format a matrix as Python code, one row per line."""
     rows = [f"[{', '.join(_format_number(cell) for cell in row)}]" for row in matrix]
     return "[" + f",\n{' ' * (indent + 1)}".join(rows) + "]"
 
@@ -191,13 +187,13 @@ def _format_number(cell: Any) -> str:
 
 
 def _format_literal(table: dict[str, Any], indent: int) -> str:
-    """Write claims as Python; their numbers stay strings, which keep the zeros at their ends."""
+    """Format claims as Python code; numbers stay strings, to keep trailing zeros."""
     pad = " " * (indent + 4)
     lines = []
     for name, value in table.items():
         if isinstance(value, dict):
-            written = _format_literal(value, indent + 4)
+            code = _format_literal(value, indent + 4)
         else:
-            written = _format_rows(value, len(pad) + len(name) + 4)
-        lines.append(f'{pad}"{name}": {written},\n')
+            code = _format_rows(value, len(pad) + len(name) + 4)
+        lines.append(f'{pad}"{name}": {code},\n')
     return "{\n" + "".join(lines) + " " * indent + "}"

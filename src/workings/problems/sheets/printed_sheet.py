@@ -1,4 +1,4 @@
-"""What a problem sheet looks like, before anybody decides on HTML, LaTeX, a notebook or a quiz."""
+"""The content of a printed sheet, independent of HTML, LaTeX, notebook or Moodle quiz."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from workings.problems.worked_problem import Panel
 
 @dataclass(frozen=True)
 class PrintedStep:
-    """A step to work out, or one to look for a mistake in.
+    """A step to compute, or in which to find a mistake.
 
-    `panel` holds what is printed: nothing, or what somebody claims. `right`: what belongs there;
-    `tolerance`: how far a solver who rounds at every step may honestly be from it.
+    `panel` is the table to print, blank or with claimed numbers. `solution` is the correct text of
+    each cell, `tolerance` how far rounding at every step may lead away from it.
     """
 
     key: str
@@ -21,9 +21,9 @@ class PrintedStep:
 
 @dataclass(frozen=True)
 class PrintedMistake:
-    """The mistake that was planted; row and column are counted from 1.
+    """A planted mistake; row and column are counted from 1.
 
-    `names`: how it is called; the first is what was planted, the others lead to the same numbers.
+    The first of the `names` was planted, the others lead to the same numbers.
     """
 
     key: str
@@ -38,7 +38,7 @@ class PrintedMistake:
 
 @dataclass(frozen=True)
 class PrintedProblem:
-    """One problem of a sheet."""
+    """One problem of a printed sheet."""
 
     number: int
     heading: str
@@ -50,7 +50,7 @@ class PrintedProblem:
 
 @dataclass(frozen=True)
 class PrintedSheet:
-    """A whole sheet. `choices`: the mistakes that may have been made, where one is to be found."""
+    """The content of a sheet; `choices` are the names of mistakes that students choose from."""
 
     title: str
     subtitle: str
@@ -61,6 +61,6 @@ class PrintedSheet:
 
 
 def block_part_prefix(panel: Panel) -> str:
-    """Name the part of a block that a step belongs to, `norm 1, `; other steps have none."""
+    """Return the part of a block that a step belongs to: `norm 1, ` or "" for other steps."""
     part = panel.name.rpartition(".")[0].replace("_", " ")
     return f"{part}, " if part else ""

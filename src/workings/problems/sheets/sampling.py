@@ -1,4 +1,4 @@
-"""Drawing small numbers: matrices that a person can work with, from a generator with a seed."""
+"""Draw the matrices of problems from a seeded generator, with numbers that suit work by hand."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -16,46 +16,28 @@ from workings.problems.sheets.plan import ATTENTION_KINDS, TITLES, SheetPlan
 
 Givens: TypeAlias = dict[str, Floats]
 
-INPUT_VALUES = (-1, 0, 0, 1, 1, 2, 2, 3)  # inputs; repeated: drawn more often
-SMALL_INPUT_VALUES = (-1, 0, 0, 0, 1, 1, 2)  # inputs, where many are added up
-WEIGHT_VALUES = (-1, 1, 1, 2)  # weights, where they are not zero
+INPUT_VALUES = (-1, 0, 0, 1, 1, 2, 2, 3)  # repeated values are drawn more often
+SMALL_INPUT_VALUES = (-1, 0, 0, 0, 1, 1, 2)  # for long sums
+WEIGHT_VALUES = (-1, 1, 1, 2)  # of the nonzero weights
 GATE_WEIGHT_VALUES = (
-    -0.8,
-    -0.6,
-    -0.5,
-    -0.3,
-    -0.2,
-    0.1,
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-    0.7,
-    0.9,
-    1.0,
-)  # of a gate
-TANH_WEIGHT_VALUES = (
-    -1.0,
-    -0.5,
-    0.5,
-    0.5,
-    1.0,
-)  # weights in front of a tanh, which soon has enough
+    *(-0.8, -0.6, -0.5, -0.3, -0.2, 0.1, 0.2),
+    *(0.3, 0.4, 0.5, 0.6, 0.7, 0.9, 1.0),
+)
+TANH_WEIGHT_VALUES = (-1.0, -0.5, 0.5, 0.5, 1.0)  # small, so that tanh does not saturate
 
 
 class SamplingError(Exception):
-    """Nothing suitable was drawn in many tries: start again with other numbers."""
+    """No acceptable matrix was drawn in many tries."""
 
 
 def draw_until(
     draw: Callable[[], Floats], accept: Callable[[Floats], bool], max_tries: int = 200
 ) -> Floats:
-    """Draw until it suits."""
+    """Draw until a matrix is accepted."""
     for _ in range(max_tries):
-        drawn = draw()
-        if accept(drawn):
-            return drawn
+        matrix = draw()
+        if accept(matrix):
+            return matrix
     raise SamplingError
 
 
@@ -66,32 +48,32 @@ def hill_climb(
     values: Sequence[Real] = (*WEIGHT_VALUES, 0, 0),
     steps: int = 300,
 ) -> Floats:
-    """Change one cell after the other for the better until there is no fault left.
+    """Change random cells, keeping changes that do not increase the penalty, until it is 0.
 
-    Waiting for whole matrices to suit by chance takes too long where they have to suit many tokens.
+    With many tokens, drawing entire matrices until one is accepted takes too long.
     """
-    best, least = start, penalty(start)
+    best, best_penalty = start, penalty(start)
     for _ in range(steps):
-        if least == 0:
+        if best_penalty == 0:
             return best
-        changed = best.copy()
-        changed[rng.randrange(len(best)), rng.randrange(len(best[0]))] = rng.choice(values)
-        now = penalty(changed)
-        if now <= least:
-            best, least = changed, now
+        candidate = best.copy()
+        candidate[rng.randrange(len(best)), rng.randrange(len(best[0]))] = rng.choice(values)
+        candidate_penalty = penalty(candidate)
+        if candidate_penalty <= best_penalty:
+            best, best_penalty = candidate, candidate_penalty
     raise SamplingError
 
 
 def draw_inputs(
     rng: Random, rows: int, columns: int, values: Sequence[Real] = INPUT_VALUES
 ) -> Floats:
-    """Draw input vectors: no two alike, none of them zero or constant, no column without use."""
-    return draw_until(
-        lambda: _draw_matrix(rng, rows, columns, values),
-        lambda x: (
-            _has_distinct_rows(x) and bool((x != x[:, :1]).any(1).all()) and bool(x.any(0).all())
-        ),
-    )
+    """Draw distinct input vectors: none is zero or constant, and no column is zero."""
+
+    def accept(x: Floats) -> bool:
+        is_varied = (x != x[:, :1]).any(1).all() and x.any(0).all()
+        return _has_distinct_rows(x) and bool(is_varied)
+
+    return draw_until(lambda: _draw_matrix(rng, rows, columns, values), accept)
 
 
 def draw_weight(
@@ -101,17 +83,17 @@ def draw_weight(
     values: Sequence[Real] = WEIGHT_VALUES,
     density: float = 0.0,
 ) -> Floats:
-    """Draw a weight with some zeros: no empty row or column, and not its own transpose.
+    """Draw a sparse weight without zero rows or columns that is not symmetric.
 
-    `filled`: the share of cells that are not zero; unless told, about two in each column, so that
-    products stay small however wide the input is.
+    `density`: the share of nonzero cells; by default about two per column, so that products stay
+    small for wide inputs.
     """
-    share = density or min(0.75, 2 / rows)
+    density = density or min(0.75, 2 / rows)
 
     def draw() -> Floats:
         w = np.array(
             [
-                [rng.choice(values) if rng.random() < share else 0 for _ in range(columns)]
+                [rng.choice(values) if rng.random() < density else 0 for _ in range(columns)]
                 for _ in range(rows)
             ],
             dtype=np.float64,
@@ -126,13 +108,13 @@ def draw_weight(
 
 
 def is_useful_weight(w: Floats) -> bool:
-    """Say whether a weight has no empty row or column and is not its own transpose."""
-    symmetric = w.shape[0] == w.shape[1] and bool((w == w.T).all())
-    return bool(w.any(0).all() and w.any(1).all()) and not symmetric
+    """Return True if a weight has no zero row or column and is not symmetric."""
+    is_symmetric = w.shape[0] == w.shape[1] and bool((w == w.T).all())
+    return bool(w.any(0).all() and w.any(1).all()) and not is_symmetric
 
 
 def draw_vector(rng: Random, width: int, values: Sequence[Real]) -> Floats:
-    """Draw a single row, not zero and not constant."""
+    """Draw a single row that is neither zero nor constant."""
     return draw_until(
         lambda: _draw_matrix(rng, 1, width, values),
         lambda v: bool(v.any()) and (width == 1 or bool((v != v[0, 0]).any())),
@@ -140,7 +122,7 @@ def draw_vector(rng: Random, width: int, values: Sequence[Real]) -> Floats:
 
 
 def is_small(matrix: Floats, max_abs: float) -> bool:
-    """Say whether a result is still easy to go on with: small, no row zero, no two rows alike."""
+    """Return True if a result has small numbers and distinct rows, none of them zero."""
     return bool((np.abs(matrix) <= max_abs).all()) and _has_distinct_rows(matrix)
 
 
@@ -154,24 +136,24 @@ def _draw_matrix(rng: Random, rows: int, columns: int, values: Sequence[Real]) -
     )
 
 
-MIN_WEIGHT = 0.03  # of what may be looked at; so none has more than 0.97
-_MIN_SPREAD = 0.05  # between the weights of a row, and between rows
+MIN_WEIGHT = 0.03  # of each visible token; so no weight exceeds 0.97
+_MIN_SPREAD = 0.05  # within the weights of a row, and between rows
 _MAX_PROJECTION, _MAX_SCORE = 6.0, 25.0
 
 
 def draw_attention(rng: Random, plan: SheetPlan) -> Givens:
-    """Draw X (and the context) and the weights, each to suit what was drawn before it."""
+    """Draw X (and the context), then weights that lead to reasonable scores."""
     n, d, width = plan.tokens, plan.width, plan.heads * plan.d_k
-    numbers = INPUT_VALUES if n * d < 13 else SMALL_INPUT_VALUES
-    given = {"X": draw_inputs(rng, n, d, numbers)}
-    asked = given["X"]
+    values = INPUT_VALUES if n * d < 13 else SMALL_INPUT_VALUES
+    given = {"X": draw_inputs(rng, n, d, values)}
+    context = given["X"]
     if plan.context:
-        asked = given["context"] = draw_inputs(rng, plan.context, d, numbers)
+        context = given["context"] = draw_inputs(rng, plan.context, d, values)
     allowed = make_mask(plan)
 
-    given["W_Q"], given["W_K"] = _draw_query_key_weights(rng, plan, given["X"], asked, allowed)
+    given["W_Q"], given["W_K"] = _draw_query_key_weights(rng, plan, given["X"], context, allowed)
     given["W_V"] = draw_until(
-        lambda: draw_weight(rng, d, width), lambda w: is_small(asked @ w, _MAX_PROJECTION)
+        lambda: draw_weight(rng, d, width), lambda w: is_small(context @ w, _MAX_PROJECTION)
     )
     if plan.heads > 1 or plan.kind == "block":
         given["W_O"] = draw_weight(rng, width, d)
@@ -179,7 +161,7 @@ def draw_attention(rng: Random, plan: SheetPlan) -> Givens:
 
 
 def make_mask(plan: SheetPlan) -> Bools:
-    """Which token may look at which."""
+    """Return the mask `[queries, keys]`; True: may attend."""
     allowed = np.ones((plan.tokens, plan.context or plan.tokens), dtype=np.bool_)
     return np.tril(allowed) if plan.is_masked else allowed
 
@@ -187,62 +169,61 @@ def make_mask(plan: SheetPlan) -> Bools:
 def _draw_query_key_weights(
     rng: Random, plan: SheetPlan, query_input: Floats, key_input: Floats, allowed: Bools
 ) -> tuple[Floats, Floats]:
-    """Draw W_Q and W_K together, to suit their scores; no head's depend on another's."""
+    """Draw W_Q and W_K together, head by head, so that their scores are reasonable."""
     heads = []
     for _ in range(plan.heads):
 
-        def fault(both: Floats) -> float:
-            w_q, w_k = np.split(both, 2, axis=1)
+        def penalty(weights: Floats) -> float:
+            w_q, w_k = np.split(weights, 2, axis=1)
             queries, keys = query_input @ w_q, key_input @ w_k
             scores = queries @ keys.T
-            useless = (not is_useful_weight(w_q)) + (not is_useful_weight(w_k))
-            large = (not is_small(queries, _MAX_PROJECTION)) + (not is_small(keys, _MAX_PROJECTION))
-            too_large = np.maximum(np.abs(scores) - _MAX_SCORE, 0).sum()
-            return float(
-                useless + large + too_large + softmax_penalty(scores / plan.divisor, allowed)
-            )
+            useless = sum(not is_useful_weight(w) for w in (w_q, w_k))
+            large = sum(not is_small(x, _MAX_PROJECTION) for x in (queries, keys))
+            excess = np.maximum(np.abs(scores) - _MAX_SCORE, 0).sum()
+            return float(useless + large + excess + softmax_penalty(scores / plan.divisor, allowed))
 
-        drawn = [draw_weight(rng, plan.width, plan.d_k) for _ in range(2)]
-        heads.append(np.split(hill_climb(rng, np.concatenate(drawn, axis=1), fault), 2, axis=1))
+        start = np.concatenate([draw_weight(rng, plan.width, plan.d_k) for _ in range(2)], axis=1)
+        heads.append(np.split(hill_climb(rng, start, penalty), 2, axis=1))
     w_q, w_k = (np.concatenate(blocks, axis=1) for blocks in zip(*heads, strict=True))
     return w_q, w_k
 
 
 def softmax_penalty(scores: Floats, allowed: Bools) -> float:
-    """Measure how far softmaxes are from being worth working out; 0 is as it should be.
+    """Return how far the softmaxes are from being instructive; 0 is fine.
 
-    None may be decided beforehand or have nothing to decide, and most queries get different ones.
+    Saturated and uniform rows are penalized, and so are more than a few queries with equal weights.
     """
-    several = allowed.sum(1) > 1
-    seen = np.where(allowed, scores, -np.inf)[several]
-    top = seen.max(1, keepdims=True)
-    log_weights = seen - top - np.log(np.exp(seen - top).sum(1, keepdims=True))
-    weights, least = np.exp(log_weights), np.where(allowed[several], log_weights, np.inf).min(1)
-    saturated = np.maximum(np.log(MIN_WEIGHT) - least, 0).sum()
-    undecided = (weights.max(1) - np.exp(least) < _MIN_SPREAD).sum()
-    gaps = np.abs(weights[:, None] - weights[None]).max(-1)  # between each two queries
-    alike = ((gaps < _MIN_SPREAD).sum() - len(gaps)) // 2
-    return float(saturated + undecided + max(alike - max(len(gaps) - 2, 0), 0))
+    has_choice = allowed.sum(1) > 1
+    visible = np.where(allowed, scores, -np.inf)[has_choice]
+    top = visible.max(1, keepdims=True)
+    log_weights = visible - top - np.log(np.exp(visible - top).sum(1, keepdims=True))
+    smallest = np.where(allowed[has_choice], log_weights, np.inf).min(1)
+    weights = np.exp(log_weights)
+    saturated = np.maximum(np.log(MIN_WEIGHT) - smallest, 0).sum()
+    uniform = (weights.max(1) - np.exp(smallest) < _MIN_SPREAD).sum()
+    distances = np.abs(weights[:, None] - weights[None]).max(-1)  # [query, query]
+    equal_pairs = ((distances < _MIN_SPREAD).sum() - len(distances)) // 2
+    return float(saturated + uniform + max(equal_pairs - max(len(distances) - 2, 0), 0))
 
 
-WAVELENGTH_RATIOS = (10, 100, 4, 5, 20, 2, 50, 25, 8, 40)  # of neighbouring wavelengths
-_MAX_PREACTIVATION = 2.2  # the largest argument of a tanh or sigmoid that is not nearly ±1
+WAVELENGTH_RATIOS = (10, 100, 4, 5, 20, 2, 50, 25, 8, 40)  # of adjacent wavelengths
+_MAX_PREACTIVATION = 2.2  # beyond it, tanh and sigmoid saturate
 _BIAS_VALUES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 def choose_base(plan: SheetPlan, seed: int, number: int) -> int:
-    """Choose the base of a problem about positions, so that the angles are short numbers."""
+    """Choose the base of a positions problem so that the angles have few digits."""
     ratios = list(WAVELENGTH_RATIOS)
     Random(f"positions {seed}").shuffle(ratios)  # noqa: S311
     if number > len(ratios):
         raise UserError(
-            f"--count: positions of one size differ in their base only: at most {len(ratios)}"
+            f"--count: there are only {len(ratios)} different positions problems of one size"
         )
     return int(ratios[number - 1] ** (plan.width // 2))
 
 
 def draw_layer_norm(rng: Random, plan: SheetPlan) -> Givens:
-    """Draw X with short means and variances; their roots are short wherever that is possible."""
+    """Draw X whose means, variances and, if possible, standard deviations have few digits."""
     n, d = plan.tokens, plan.width
     rows: list[Floats] = []
     while len(rows) < n:
@@ -259,7 +240,7 @@ def draw_layer_norm(rng: Random, plan: SheetPlan) -> Givens:
 
 
 def _has_short_moments(row: Floats) -> bool:
-    """Say whether mean, variance and (but for width 3, where it never is) its root are short."""
+    """Return True if mean, variance and (except for width 3) its root have few digits."""
     variance = row.var()
     if not _is_multiple(row.mean(), 0.5) or not _is_multiple(variance, 0.25) or variance < 1:
         return False
@@ -271,42 +252,35 @@ def _is_multiple(value: float, step: float) -> bool:
 
 
 def draw_feed_forward(rng: Random, plan: SheetPlan, x: Floats | None = None) -> Givens:
-    """Draw a layer whose ReLU has something to cut, and something to leave, in every column."""
-    n, d, hidden = plan.tokens, plan.width, plan.hidden
+    """Draw a layer whose ReLU cuts some but not all cells of every row."""
+    n, d, hidden = plan.tokens, plan.width, plan.hidden_size
     x = draw_inputs(rng, n, d) if x is None else x
     for _ in range(200):
-        w, b = draw_weight(rng, d, hidden), draw_vector(rng, hidden, (-2, -1, 0, 1))
-        before = x @ w + b
-        cut = (before < 0).any(1) & (before > 0).any(1)
-        if is_small(before, 8.0) and cut.all() and (before > 0).any(0).all():
-            back = draw_weight(rng, hidden, d)
-            return {
-                "X": x,
-                "W_1": w,
-                "b_1": b,
-                "W_2": back,
-                "b_2": draw_vector(rng, d, (-1, 0, 1, 2)),
-            }
+        w_1, b_1 = draw_weight(rng, d, hidden), draw_vector(rng, hidden, (-2, -1, 0, 1))
+        preactivation = x @ w_1 + b_1
+        is_mixed = (preactivation < 0).any(1) & (preactivation > 0).any(1)
+        if is_small(preactivation, 8.0) and is_mixed.all() and (preactivation > 0).any(0).all():
+            w_2, b_2 = draw_weight(rng, hidden, d), draw_vector(rng, d, (-1, 0, 1, 2))
+            return {"X": x, "W_1": w_1, "b_1": b_1, "W_2": w_2, "b_2": b_2}
     raise SamplingError
 
 
 def draw_additive(rng: Random, plan: SheetPlan) -> Givens:
-    """Draw a query, states and the small network that compares them."""
-    d, hidden = plan.width, plan.hidden
+    """Draw a query, hidden states and the weights of additive attention."""
+    d, hidden = plan.width, plan.hidden_size
     states = draw_inputs(rng, plan.tokens, d, SMALL_INPUT_VALUES)
     query = draw_vector(rng, d, SMALL_INPUT_VALUES)
     for _ in range(200):
         w_s, w_h = (draw_weight(rng, d, hidden, TANH_WEIGHT_VALUES) for _ in range(2))
-        before = query @ w_s + states @ w_h
-        if is_small(before, _MAX_PREACTIVATION):
+        if is_small(query @ w_s + states @ w_h, _MAX_PREACTIVATION):
             v = draw_vector(rng, hidden, (-2, -1, 1, 2, 3))
             return {"s": query, "H": states, "W_s": w_s, "W_h": w_h, "v": v}
     raise SamplingError
 
 
 def draw_rnn(rng: Random, plan: SheetPlan) -> Givens:
-    """Draw a network that starts at zero and nowhere runs into the ends of its tanh."""
-    d, hidden = plan.width, plan.hidden
+    """Draw a network with an initial state of zero whose tanh never saturates."""
+    d, hidden = plan.width, plan.hidden_size
     x = draw_inputs(rng, plan.tokens, d, SMALL_INPUT_VALUES)
     for _ in range(200):
         w_x, w_h = (
@@ -314,23 +288,23 @@ def draw_rnn(rng: Random, plan: SheetPlan) -> Givens:
             draw_weight(rng, hidden, hidden, TANH_WEIGHT_VALUES, 0.8),
         )
         b = draw_vector(rng, hidden, _BIAS_VALUES)
-        h, calm = np.zeros((1, hidden)), True
+        h, is_unsaturated = np.zeros((1, hidden)), True
         for row in x:
             total = row @ w_x + h @ w_h + b
-            calm = calm and _is_unsaturated(total)
+            is_unsaturated = is_unsaturated and _is_unsaturated(total)
             h = np.tanh(total)
-        if calm:
+        if is_unsaturated:
             return {"X": x, "W_xh": w_x, "W_hh": w_h, "b": b}
     raise SamplingError
 
 
 def draw_lstm(rng: Random, plan: SheetPlan) -> Givens:
-    """Draw four gates, side by side, none of them shut or open altogether.
+    """Draw an LSTM whose gates, side by side in the weights, never saturate.
 
-    Eight small weights are easily alike, or alike when multiplied with an input: tenths tell them
-    apart where halves would not.
+    The eight weights are multiples of 0.1: with multiples of 0.5, several would have equal products
+    with an input.
     """
-    d, hidden = plan.width, plan.hidden
+    d, hidden = plan.width, plan.hidden_size
     x = draw_inputs(rng, plan.tokens, d, SMALL_INPUT_VALUES)
 
     def gate() -> Floats:
@@ -347,14 +321,14 @@ def draw_lstm(rng: Random, plan: SheetPlan) -> Givens:
         )
         b = draw_vector(rng, 4 * hidden, _BIAS_VALUES)
         h = c = np.zeros((1, hidden))
-        calm = True
+        is_unsaturated = True
         for row in x:
             total = row @ w_x + h @ w_h + b
-            calm = calm and _is_unsaturated(total)
+            is_unsaturated = is_unsaturated and _is_unsaturated(total)
             i, f, g, o = np.split(total, 4, axis=1)
             c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
             h = _sigmoid(o) * np.tanh(c)
-        if calm:
+        if is_unsaturated:
             return {"X": x, "W_x": w_x, "W_h": w_h, "b": b}
     raise SamplingError
 
@@ -367,7 +341,7 @@ def _sigmoid(x: Floats) -> Floats:
     return 1 / (1 + np.exp(-x))
 
 
-# What asks, and what is asked in cross-attention: the same said in French.
+# Sentences and their translations, which are the context in cross-attention.
 _SENTENCES = {
     2: (
         ("birds sing", "oiseaux chantent"),
@@ -407,14 +381,14 @@ _SENTENCES = {
 def choose_sentence(
     seed: int, number: int, tokens: int, context: int = 0
 ) -> tuple[list[str], list[str]]:
-    """Choose a sentence of so many words, and one to be asked: the same one where the sizes allow.
+    """Return the words of a sentence and of its context: its translation, if the lengths agree.
 
-    Each has its turn before one comes again.
+    Every sentence is used before one is repeated.
     """
-    asks, asked = _pick_sentence(seed, number, tokens)
+    sentence, translation = _pick_sentence(seed, number, tokens)
     if context and context != tokens:
-        asked = _pick_sentence(seed, number, context)[1]
-    return asks.split(), asked.split() if context else []
+        translation = _pick_sentence(seed, number, context)[1]
+    return sentence.split(), translation.split() if context else []
 
 
 def _pick_sentence(seed: int, number: int, tokens: int) -> tuple[str, str]:
@@ -437,7 +411,7 @@ _SAMPLERS: dict[str, Callable[[Random, SheetPlan], Givens]] = {
 
 
 def draw_problem_table(plan: SheetPlan, rng: Random, seed: int, number: int) -> dict[str, Any]:
-    """Draw a problem as its file has it."""
+    """Draw a problem and return the table of its file."""
     table: dict[str, Any] = {"title": f"Problem {number}: {TITLES[plan.kind].lower()}"}
     table["kind"] = "attention" if plan.kind in ATTENTION_KINDS else plan.kind
     if plan.column_vectors:
@@ -447,15 +421,12 @@ def draw_problem_table(plan: SheetPlan, rng: Random, seed: int, number: int) -> 
         table["tokens"] = [str(position) for position in range(plan.tokens)]
         given = {"count": plan.tokens, "width": plan.width, "base": choose_base(plan, seed, number)}
         return {**table, "given": given}
-    asks, asked = choose_sentence(seed, number, plan.tokens, plan.context)
-    table["tokens"] = asks
-    if asked:
-        table["context_tokens"] = asked
-    drawn = _SAMPLERS[plan.kind](rng, plan)
-    return {
-        **table,
-        "given": {name: _to_plain_numbers(m, plan.column_vectors) for name, m in drawn.items()},
-    }
+    table["tokens"], context = choose_sentence(seed, number, plan.tokens, plan.context)
+    if context:
+        table["context_tokens"] = context
+    givens = _SAMPLERS[plan.kind](rng, plan)
+    table["given"] = {name: _to_plain_numbers(m, plan.column_vectors) for name, m in givens.items()}
+    return table
 
 
 def _make_settings(plan: SheetPlan) -> dict[str, Any]:
@@ -470,21 +441,19 @@ def _make_settings(plan: SheetPlan) -> dict[str, Any]:
 
 
 def _to_plain_numbers(matrix: Floats, column_vectors: bool) -> list[list[int | float]]:
-    """Turn a matrix to the file's convention, whole numbers without a point."""
-    turned = matrix.T if column_vectors else matrix
-    return [[int(v) if v == int(v) else v for v in row] for row in turned.tolist()]
+    """Convert a matrix to lists in the file's convention; integral floats become ints."""
+    oriented = matrix.T if column_vectors else matrix
+    return [[int(v) if v == int(v) else v for v in row] for row in oriented.tolist()]
 
 
 def is_well_conditioned(problem: Problem) -> bool:
-    """Say whether no softmax is decided beforehand and no norm divides by next to nothing."""
+    """Return True if no softmax is saturated or uniform and no variance is close to zero."""
+    exact = problem.exact_matrices
     for step in problem.steps:
         if isinstance(step.op, Normalization):
-            scores = problem.exact_matrices[step.op.x].mid
+            scores = exact[step.op.x].mid
             if softmax_penalty(scores, np.isfinite(scores)) > 0:
                 return False
-        elif (
-            isinstance(step.op, Variance)
-            and problem.exact_matrices[step.key].mid.min() < _MIN_VARIANCE
-        ):
+        elif isinstance(step.op, Variance) and exact[step.key].mid.min() < _MIN_VARIANCE:
             return False
     return True

@@ -1,9 +1,8 @@
-"""A problem sheet: problems drawn until they are pleasant to work and tell mistakes apart."""
+"""Make a sheet: problems are drawn until they suit work by hand and distinguish mistakes."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,63 +18,51 @@ from workings.problems.sheets.mistake_space import MistakeSpace, find_confusions
 from workings.problems.sheets.plan import MAX_PROBLEMS, TITLES, SheetPlan, make_plan
 from workings.problems.sheets.sampling import SamplingError, draw_problem_table, is_well_conditioned
 
-_MAX_DRAWS = 400  # before giving up on a size
-_MAX_CANDIDATES = 30  # pleasant problems, before settling for the one that confuses least
-_GIVE_UP_AFTER = 6  # of them, where each confuses more than so many
-_MAX_CONFUSIONS = 100
+_MAX_DRAWS = 400  # per problem
+_MAX_CANDIDATES = 30  # suitable problems, of which the one with the fewest confusions is taken
+_GIVE_UP_AFTER = 6  # candidates, if each has more than so many confusions
+_MAX_CONFUSIONS = 100  # counting stops here
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One problem of a sheet: as the file has it, what is right, and what was planted."""
+    """One problem of a sheet: the table of its file, the problem and the planted mistake."""
 
     number: int
     table: dict[str, Any]
     problem: Problem
     planted_mistake: PlantedMistake | None = None
-    confusions: tuple[str, ...] = ()  # what it cannot tell apart, if it could not be helped
+    confusions: tuple[str, ...] = ()  # mistakes that it cannot distinguish
 
     @property
     def name(self) -> str:
-        """Its file's name, without the ending."""
+        """Name of its file, without the suffix."""
         return f"problem-{self.number:02d}"
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Problems of one kind and size, with all that is needed to make them again."""
+    """Problems of one kind and size, with the plan and seed that reproduce them."""
 
     title: str
     plan: SheetPlan
     seed: int
     mistakes: bool
     exercises: tuple[Exercise, ...]
-    mistake_names: tuple[str, ...]  # of the mistakes that these problems have room for
+    mistake_names: tuple[str, ...]  # of the mistakes that are possible in these problems
 
     @property
     def notes(self) -> list[str]:
-        """What a teacher should know about the sheet."""
-        confused = [exercise for exercise in self.exercises if exercise.confusions]
-        if not confused:
+        """Remarks for the teacher."""
+        ambiguous = [exercise for exercise in self.exercises if exercise.confusions]
+        if not ambiguous:
             return list(self.plan.notes)
-        some = confused[0]
+        example = ambiguous[0]
         return [
             *self.plan.notes,
-            f"{len(confused)} of {len(self.exercises)} problems cannot tell all mistakes apart"
-            f" (in {some.name}, {some.confusions[0]}): take more --decimals, or another --size",
+            f"{len(ambiguous)} of {len(self.exercises)} problems cannot distinguish all mistakes"
+            f" (in {example.name}, {example.confusions[0]}): use more --decimals or another --size",
         ]
-
-    def render_files(self) -> dict[str, str]:
-        """Write every file of the sheet, by name."""
-        from workings.problems.sheets.folder import render_files
-
-        return render_files(self)
-
-    def write(self, folder: str | Path) -> None:
-        """Write the sheet's folder: whole, or not at all."""
-        from workings.problems.sheets.folder import write_sheet
-
-        write_sheet(self, Path(folder))
 
 
 def make_sheet(
@@ -88,9 +75,9 @@ def make_sheet(
     title: str = "",
     **options: Any,
 ) -> Sheet:
-    """Make a sheet; the same seed gives the same one, and problem k whatever the count.
+    """Make a sheet; the same seed gives the same problems, whatever their count.
 
-    Options: decimals, vectors, heads, d_k, context, hidden, scale (see `plan_of`).
+    Options: decimals, vectors, heads, d_k, context, hidden_size, scale (see `make_plan`).
 
     >>> sheet = make_sheet("masked", "3x3", count=1, seed=7)
     >>> sheet.exercises[0].problem.solve().keys()
@@ -98,7 +85,7 @@ def make_sheet(
     """
     plan = make_plan(kind, size, **options)
     if not 1 <= count <= MAX_PROBLEMS:
-        raise UserError(f"--count {count}: from 1 to {MAX_PROBLEMS}")
+        raise UserError(f"--count {count}: it must be from 1 to {MAX_PROBLEMS}")
     maker = _SheetMaker(plan, seed, mistakes)
     exercises = tuple(maker.make_exercise(number) for number in range(1, count + 1))
     names = [
@@ -110,74 +97,75 @@ def make_sheet(
 
 
 class _SheetMaker:
-    """Draws one problem after the other; no two with the same numbers."""
+    """Draws the problems of a sheet, no two with the same numbers."""
 
     def __init__(self, plan: SheetPlan, seed: int, mistakes: bool) -> None:
         self.plan, self.seed, self.mistakes = plan, seed, mistakes
-        # Rows or columns, and to how many decimals, makes no other problem of it.
+        # The seed of a problem; vectors and decimals are left out, since they keep the numbers.
         self._sizes = [plan.kind, plan.tokens, plan.width, plan.heads, plan.d_k]
-        self._sizes += [plan.context, plan.hidden, plan.is_scaled]
+        self._sizes += [plan.context, plan.hidden_size, plan.is_scaled]
         self.mistake_space: MistakeSpace | None = None
         self._seen: set[str] = set()
         self._mistake_counts: Counter[str] = Counter()
 
     def make_exercise(self, number: int) -> Exercise:
-        """Draw until a problem tells all mistakes apart, or settle for the best of many."""
+        """Draw until a problem distinguishes all mistakes, or take the best of many."""
         rng = Random(f"{self.seed} {self._sizes} {number}")  # noqa: S311
         best: Exercise | None = None
-        candidates = 0
+        num_candidates = 0
         for _ in range(_MAX_DRAWS):
-            drawn = self._draw_problem(rng, number)
-            if drawn is None:
+            candidate = self._draw_problem(rng, number)
+            if candidate is None:
                 continue
-            candidates += 1
+            num_candidates += 1
+            table, problem = candidate
             if self.mistake_space is None:
-                self.mistake_space = MistakeSpace(drawn[0])
-            most = (
-                _MAX_CONFUSIONS if best is None else len(best.confusions)
-            )  # more is no use: stop counting
-            found = tuple(
-                islice(find_confusions(drawn[1], self.plan.decimals, self.mistake_space), most)
-            )
-            if best is None or len(found) < most:
-                best = self._plant_mistake(rng, Exercise(number, *drawn, confusions=found)) or best
-            hopeless = candidates >= _GIVE_UP_AFTER and most > _GIVE_UP_AFTER
-            if best is not None and (
-                not best.confusions or hopeless or candidates >= _MAX_CANDIDATES
-            ):
+                self.mistake_space = MistakeSpace(table)
+            # More confusions than the best so far need not be counted.
+            limit = _MAX_CONFUSIONS if best is None else len(best.confusions)
+            confusions = find_confusions(problem, self.plan.decimals, self.mistake_space)
+            counted = tuple(islice(confusions, limit))
+            if best is None or len(counted) < limit:
+                exercise = Exercise(number, table, problem, confusions=counted)
+                best = self._plant_mistake(rng, exercise) or best
+            is_hopeless = num_candidates >= _GIVE_UP_AFTER and limit > _GIVE_UP_AFTER
+            is_exhausted = is_hopeless or num_candidates >= _MAX_CANDIDATES
+            if best is not None and (not best.confusions or is_exhausted):
                 break
         if best is None:
             raise UserError(
-                f"found no pleasant {self.plan.kind} problem of {self.plan.tokens} tokens of width"
-                f" {self.plan.width}: take another --size"
+                f"no suitable {self.plan.kind} problem with {self.plan.tokens} tokens of width"
+                f" {self.plan.width} was found: use another --size"
             )
         self._seen.add(str(best.table["given"]))
         self._mistake_counts.update([best.planted_mistake.name] if best.planted_mistake else [])
         return best
 
     def _draw_problem(self, rng: Random, number: int) -> tuple[dict[str, Any], Problem] | None:
-        """Draw a problem; None where it is not one to work by hand."""
+        """Draw a problem; None if it is not suitable."""
         try:
             table = draw_problem_table(self.plan, rng, self.seed, number)
         except SamplingError:
             return None
         try:
             problem = Problem(**table)
-            new = str(table["given"]) not in self._seen
-            return (table, problem) if new and is_well_conditioned(problem) else None
-        except UserError:  # a norm of equal numbers: nothing to divide by
+            is_new = str(table["given"]) not in self._seen
+            return (table, problem) if is_new and is_well_conditioned(problem) else None
+        except UserError:  # the variance of a norm is zero
             return None
 
     def _plant_mistake(self, rng: Random, exercise: Exercise) -> Exercise | None:
-        """Plant a mistake, if this is a sheet for finding them; None where none will grow."""
+        """Plant a mistake if the sheet is to have them; None if none can be planted."""
         if not self.mistakes:
             return exercise
-        bed = MistakePlanter(exercise.problem, exercise.table, self.plan.decimals)
-        planted = bed.plant(rng, self._order_mistake_names())
-        return None if planted is None else replace(exercise, planted_mistake=planted)
+        planter = MistakePlanter(exercise.problem, exercise.table, self.plan.decimals)
+        planted_mistake = planter.plant(rng, self._order_mistake_names())
+        if planted_mistake is None:
+            return None
+        return replace(exercise, planted_mistake=planted_mistake)
 
     def _order_mistake_names(self) -> list[str]:
-        """Order the mistakes for the next problem: each has its turn before one comes again."""
+        """Return the mistakes to try next, the least used first."""
         assert self.mistake_space is not None
         names = [*self.mistake_space.names, *SINGLE_CELL_MISTAKES]
         Random(f"mistakes {self.seed}").shuffle(names)  # noqa: S311

@@ -1,140 +1,176 @@
-// The page: its screens, undo and redo, and the address that restores everything.
+// @ts-check
+// The page: its screens, undo and redo, and the address that restores their state.
 
-import { get, quiet } from "./api.js";
+import { readAddress, writeAddress } from "./address.js";
 import { button, h } from "./dom.js";
-import { saved } from "./keep.js";
-import { PROBLEMS, read, write } from "./link.js";
-import { Store } from "./store.js";
+import { API, fetchJson, waitUntilIdle } from "./request.js";
+import { saveScreen } from "./save_page.js";
+import { PROBLEM_SCREENS, Store } from "./store.js";
 
-// A screen is a module with `render({ store, el, runs })`, which returns how to end it. One that
-// `needs` runs is listed only where there are some.
+/**
+ * A screen is a module whose default export has `render`, which returns a function that ends it.
+ * @typedef {{ render(options: { store: Store, el: HTMLElement, runs: Api.Run[] }): Dispose }} Screen
+ * @typedef {{ title: string, load: () => Promise<{ default: Screen }>, needsRuns?: boolean }} ScreenInfo
+ */
+
+/** @type {Record<string, ScreenInfo>} */
 const SCREENS = {
   work: { title: "Work", load: () => import("./work.js") },
   check: { title: "Check", load: () => import("./check.js") },
-  look: { title: "Look", load: () => import("./look.js") },
-  train: { title: "Train", load: () => import("./train.js"), needs: true },
-  compare: { title: "Compare", load: () => import("./compare.js"), needs: true },
+  inspect: { title: "Inspect", load: () => import("./inspect.js") },
+  train: { title: "Train", load: () => import("./train.js"), needsRuns: true },
+  compare: { title: "Compare", load: () => import("./compare.js"), needsRuns: true },
 };
+const ADDRESS_DELAY = 200; // milliseconds
+const MESSAGE_TIME = 1500;
 
-const main = document.getElementById("main");
-const start = read(location.hash);
-const store = new Store(start.state, start.view && { [start.screen]: start.view });
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const start = readAddress(location.hash);
+const store = new Store(start.problem, start.view ? { [start.screen]: start.view } : {});
+/** @type {Promise<Api.Run[]>} */
+const runs = fetchJson(API.runs).catch(() => []);
 let screen = Object.hasOwn(SCREENS, start.screen) ? start.screen : "work";
-const runs = get("/api/runs").catch(() => []);
-let end = null;
-let written = "";
+/** @type {Dispose | null} */
+let dispose = null;
+let address = ""; // that this page has set
+let addressTimer = 0;
 
-async function show() {
-  const wanted = screen;
-  const module = await SCREENS[wanted].load();
-  const found = PROBLEMS.includes(wanted) ? [] : await runs;
-  if (wanted !== screen) return;
-  end?.();
-  main.className = screen;
-  document.title = `${SCREENS[screen].title} · workings`;
-  keep.hidden = PROBLEMS.includes(screen);
-  end = module.default.render({ store, el: main, runs: found });
-  marked();
+/** @param {string} name */
+function screenInfo(name) {
+  return /** @type {ScreenInfo} */ (SCREENS[name]);
 }
 
-function marked() {
-  for (const link of document.querySelectorAll("#screens a")) {
+async function showScreen() {
+  const name = screen;
+  const isProblem = PROBLEM_SCREENS.includes(name);
+  const module = await screenInfo(name).load();
+  const available = isProblem ? [] : await runs;
+  if (name !== screen) return; // another screen was chosen meanwhile
+  dispose?.();
+  main.className = name;
+  document.title = `${screenInfo(name).title} · workings`;
+  saveButton.hidden = isProblem; // Work and Check download interactive files
+  dispose = module.default.render({ store, el: main, runs: available });
+  markCurrent();
+  updateHistory();
+}
+
+function markCurrent() {
+  const links = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#screens a"));
+  for (const link of links) {
     if (link.dataset.screen === screen) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
 
-function remember(how = "replaceState") {
-  written = write(screen, store.state);
-  history[how](null, "", written);
+/** @param {"replaceState" | "pushState"} [method] */
+function setAddress(method = "replaceState") {
+  address = writeAddress(screen, store.problem, store.view(screen));
+  history[method](null, "", address);
 }
 
-let soon = 0;
-function changed() {
-  undo.setAttribute("aria-disabled", String(!store.undoable));
-  redo.setAttribute("aria-disabled", String(!store.redoable));
-  clearTimeout(soon);
-  soon = setTimeout(remember, 200);
+function updateHistory() {
+  const { canUndo, canRedo } = store.history(screen);
+  undo.setAttribute("aria-disabled", String(!canUndo));
+  redo.setAttribute("aria-disabled", String(!canRedo));
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(setAddress, ADDRESS_DELAY);
 }
 
-function go(name, how) {
+/**
+ * @param {string} name
+ * @param {"replaceState" | "pushState"} [method]
+ */
+function goTo(name, method) {
   screen = name;
-  remember(how);
-  show();
+  setAddress(method);
+  void showScreen();
 }
 
-// Another screen is a place of its own: the browser's Back leads from it to the one before.
-function leave(name) {
-  if (name === screen) return;
-  remember();
-  go(name, "pushState");
-}
-
-function list(found) {
-  const shown = Object.entries(SCREENS).filter(([, { needs }]) => !needs || found.length);
-  document.getElementById("screens").replaceChildren(...shown.map(([name, { title }]) => h("li", {}, h("a", {
-    href: `#${name}`, data: { screen: name }, onclick: (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;  // in a tab of its own
+/** @param {Api.Run[]} available */
+function listScreens(available) {
+  const names = Object.keys(SCREENS).filter((name) => !screenInfo(name).needsRuns || available.length);
+  const item = (/** @type {string} */ name) => {
+    const open = (/** @type {MouseEvent} */ event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // the browser opens a new tab
       event.preventDefault();
-      leave(name);
-    },
-  }, title))));
-  marked();
+      if (name === screen) return;
+      setAddress();
+      goTo(name, "pushState"); // the browser's Back leads to the screen before
+    };
+    return h("li", {}, h("a", { href: `#${name}`, data: { screen: name }, onclick: open }, screenInfo(name).title));
+  };
+  document.getElementById("screens")?.replaceChildren(...names.map(item));
+  markCurrent();
 }
 
-// Have a button say something for a moment.
-function said(tool, words) {
-  tool.dataset.usual ??= tool.textContent;
-  tool.textContent = words;
-  setTimeout(() => (tool.textContent = tool.dataset.usual), 1500);
+/**
+ * Show a message on a button for a moment.
+ * @param {HTMLElement} tool
+ * @param {string} message
+ */
+function flash(tool, message) {
+  tool.dataset.label ??= tool.textContent ?? "";
+  tool.textContent = message;
+  setTimeout(() => {
+    tool.textContent = tool.dataset.label ?? "";
+  }, MESSAGE_TIME);
 }
 
-const undo = button("Undo", () => store.move(-1), { title: "Ctrl+Z" });
-const redo = button("Redo", () => store.move(1), { title: "Ctrl+Shift+Z" });
-const copy = button("Copy link", async () => {
-  remember();
-  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);  // none without TLS
-  said(copy, copied ? "Copied" : "It is in the address bar");
-});
-// Work and Check write files of their own, in which numbers can be pointed at.
-const keep = button("Save as HTML", async () => {
-  remember();
-  await quiet();  // what was typed last is to be there, too
+async function copyLink() {
+  setAddress();
+  const copied = await navigator.clipboard // not there without TLS
+    ?.writeText(location.href)
+    .then(() => true)
+    .catch(() => false);
+  flash(copyButton, copied ? "Copied" : "Copy it from the address bar");
+}
+
+async function save() {
+  setAddress();
+  await waitUntilIdle(); // the file has the answer to what was typed last
   try {
-    saved(main, document.title);
+    saveScreen(main, document.title);
   } catch {
-    said(keep, "It cannot be saved here");
+    flash(saveButton, "Saving failed");
   }
-}, { title: "What this screen shows, as one file" });
-document.getElementById("tools").append(undo, redo, copy, keep);
+}
 
-document.addEventListener("keydown", (event) => {
-  if (!(event.ctrlKey || event.metaKey) || event.target.closest("input[type=text], textarea, input.title")) return;
-  const back = event.key.toLowerCase() === "z" && !event.shiftKey;
-  const forth = event.key.toLowerCase() === "y" || (event.key.toLowerCase() === "z" && event.shiftKey);
-  if (!back && !forth) return;
+/** @param {KeyboardEvent} event */
+function onKey(event) {
+  const isText = /** @type {Element} */ (event.target).closest("input[type=text], textarea, input.title");
+  if (!(event.ctrlKey || event.metaKey) || isText) return;
+  const key = event.key.toLowerCase();
+  const by = key === "z" && !event.shiftKey ? -1 : key === "y" || key === "z" ? 1 : 0;
+  if (!by) return;
   event.preventDefault();
-  store.move(back ? -1 : 1);
-});
+  store.move(screen, by);
+}
 
-window.addEventListener("hashchange", () => {
-  if (location.hash === written) return;
-  const next = read(location.hash);
-  if (!Object.hasOwn(SCREENS, next.screen)) return;
-  const there = write(next.screen, store.state) === location.hash;
-  if (next.state && !there) store.change((state) => Object.assign(state, { practice: false }, next.state));
-  if (next.view && !there) store.change((state) => { state.views[next.screen] = next.view; });
-  if (next.screen !== screen) go(next.screen);
-});
+function onHashChange() {
+  if (location.hash === address) return;
+  const { screen: name, problem, view } = readAddress(location.hash);
+  if (!Object.hasOwn(SCREENS, name)) return;
+  const isCurrent = writeAddress(name, store.problem, store.view(name)) === location.hash;
+  if (problem && !isCurrent) store.changeProblem((state) => Object.assign(state, { practice: false }, problem));
+  if (view && !isCurrent) store.replaceView(name, view);
+  if (name !== screen) goTo(name);
+}
 
-// The address is the state's: the link that skips to the work leaves it alone.
-document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault();
+const undo = button("Undo", () => store.move(screen, -1), { title: "Ctrl+Z" });
+const redo = button("Redo", () => store.move(screen, 1), { title: "Ctrl+Shift+Z" });
+const copyButton = button("Copy link", copyLink);
+const saveButton = button("Save as HTML", save, { title: "Save this screen as one HTML file" });
+document.getElementById("tools")?.append(undo, redo, copyButton, saveButton);
+document.addEventListener("keydown", onKey);
+window.addEventListener("hashchange", onHashChange);
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault(); // the address holds the state, and no anchor
   main.focus();
 });
 
-store.listen(changed);
-changed();
-list([]);
-runs.then((found) => found.length && list(found));
-await show();
+store.listen(updateHistory);
+updateHistory();
+listScreens([]);
+void runs.then((available) => available.length && listScreens(available));
+await showScreen();

@@ -1,19 +1,37 @@
-// The screen Check: a worked solution beside the exact one.
+// @ts-check
+// The screen Check: a worked solution beside the exact one; and problem sheets to answer.
 
-import { get, latest } from "./api.js";
-import { downloads, lectures } from "./controls.js";
-import { button, h } from "./dom.js";
+import { button, dropdown, h, redraw, stepper } from "./dom.js";
 import { Model } from "./model.js";
-import { paste } from "./paste.js";
-import report from "./report.js";
-import { sheet } from "./sheet.js";
+import { downloadButtons, lectureList, openPasteDialog } from "./problem_controls.js";
+import report, { HINTS_PER_NUMBER } from "./report.js";
+import { API, fetchJson, messageOf, Query } from "./request.js";
+/** @import { Store } from "./store.js" */
 
-const SLIDE = "A slide or a note: matrices by name (X = …, Q = …, weights = …) in LaTeX, Markdown or a program's print; or a problem file. Settings go in comments: % workings: scale = \"none\"";
-const EMPTY = "Nothing is claimed yet. Open a lecture’s example, paste a slide or a problem file, make a sheet, or write a step of this problem down: every number is judged as you write it.";
-const MOST_HINTS = 3;
+const PASTE_HINT =
+  "A slide or a note: matrices by name (X = …, Q = …, weights = …) in LaTeX, Markdown or a program's print; " +
+  'or a problem file. Settings go in comments: % workings: scale = "none"';
+const EMPTY =
+  "There is nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
+  "or add a step of this problem. Every number is checked as you type it.";
+/** @type {[string, string][]} */
+const SHEET_KINDS = [
+  ["self", "self"],
+  ["masked", "masked"],
+  ["cross", "cross"],
+  ["multi-head", "multi-head"],
+  ["layer_norm", "layer norm"],
+  ["feed_forward", "feed-forward"],
+  ["rnn", "RNN"],
+  ["lstm", "LSTM"],
+  ["positions", "positions"],
+];
 
 export default {
-  title: "Check",
+  /**
+   * @param {{ store: Store, el: HTMLElement }} options
+   * @returns {Dispose}
+   */
   render({ store, el }) {
     return new Check(store, el).start();
   },
@@ -22,94 +40,260 @@ export default {
 class Check {
   #store;
   #el;
-  #shown = new Model({ told: null, claims: [], hints: {} });
-  #parts = {};
-  #ask = latest((told) => this.#answered(told), (line) => this.#refuse(line));
-  #askCell = latest((working) => this.#shown.set("working", working), () => this.#shown.set("working", null));
-  #jump = true;  // to the first wrong number, when something new was opened
+  /** @type {Model<ReportState>} */
+  #model = new Model({ data: null, claims: [], hints: {} });
+  #title = h("p", { class: "title-text" });
+  #sheet = h("div", {});
+  #status = h("p", { class: "status", role: "alert" });
+  #empty = h("div", {});
+  #goToFirst = true; // after something new was opened
+  #reportQuery;
+  #cellQuery;
 
+  /**
+   * @param {Store} store
+   * @param {HTMLElement} el
+   */
   constructor(store, el) {
     this.#store = store;
     this.#el = el;
+    /** @type {Query<Api.Report>} */
+    this.#reportQuery = new Query({
+      el,
+      onAnswer: (answer) => this.#show(answer),
+      onError: (message) => this.#showError(message),
+    });
+    /** @type {Query<Api.Working>} */
+    this.#cellQuery = new Query({
+      onAnswer: (working) => this.#model.set("working", working),
+      onError: () => this.#model.set("working", null),
+    });
   }
 
   start() {
     const store = this.#store;
-    const parts = this.#parts;
-    const refuse = (line) => this.#refuse(line);
-    parts.status = h("p", { class: "status", role: "alert" });
-    parts.empty = h("div", {});
-    parts.shown = h("div", {});
-    parts.sheet = h("div", {});
-    parts.title = h("p", { class: "title-shown" });
-    const pasting = () => paste({ title: "Paste a worked solution", hint: SLIDE, files: true, action: "Check it", take: async (text) => this.#open(await get("/api/open", { text }), false) });
-    const making = button("Make a sheet", () => {
-      const shown = parts.sheet.childElementCount > 0;
-      parts.sheet.replaceChildren(...(shown ? [] : [sheet((table) => this.#open(table, true), refuse)]));
-      making.setAttribute("aria-expanded", String(!shown));
-    }, { "aria-expanded": "false" });
+    const showError = (/** @type {string} */ message) => this.#showError(message);
+    const content = h("div", {});
+    const paste = () =>
+      openPasteDialog({
+        title: "Paste a worked solution",
+        hint: PASTE_HINT,
+        action: "Check it",
+        acceptsFile: true,
+        onSubmit: async (text) => this.#open(await fetchJson(API.readProblem, { text }), false),
+      });
+    const toggleSheet = () => {
+      const isOpen = this.#sheet.childElementCount > 0;
+      this.#sheet.replaceChildren(...(isOpen ? [] : [problemSheet((table) => this.#open(table, true), showError)]));
+      sheetButton.setAttribute("aria-expanded", String(!isOpen));
+    };
+    const sheetButton = button("Problem sheet", toggleSheet, { "aria-expanded": "false" });
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Check a worked solution"),
-      h("div", { class: "bar-top" }, parts.title, lectures((table) => this.#open(table, false), refuse), button("Paste a solution…", pasting, { class: "main" }), making, downloads(store, refuse, true)),
-      parts.sheet, parts.status, parts.empty, parts.shown);
-    const leave = report.render({ model: this.#shown, el: parts.shown });
-    for (const [name, take] of Object.entries({
-      asked: (cell) => this.#askCell("/api/cell", { ...store.asked, ...cell }),
-      edited: (edited) => this.#edit(edited),
-      pasted: (pasted) => this.#read(pasted).catch((error) => refuse(error.message)),
-      begun: ({ key, texts }) => store.change((state) => { state.table.claims.push({ key, again: 0, cells: texts }); }),
-      helped: (key) => this.#help(key).catch((error) => refuse(error.message)),
-    })) this.#shown.on(`change:${name}`, () => take(this.#shown.get(name)));
-    const end = store.listen(() => this.#changed());
-    this.#changed();
-    return () => { end(); leave(); };
+      h(
+        "div",
+        { class: "bar-top" },
+        this.#title,
+        lectureList((table) => this.#open(table, false), showError),
+        button("Paste a solution…", paste, { class: "main" }),
+        sheetButton,
+        downloadButtons(store, showError, true),
+      ),
+      this.#sheet,
+      this.#status,
+      this.#empty,
+      content,
+    );
+    const endReport = report.render({ model: this.#model, el: content });
+    this.#listen();
+    const endListening = store.listen(() => this.#ask());
+    this.#ask();
+    return () => {
+      endListening();
+      endReport();
+      this.#reportQuery.cancel();
+      this.#cellQuery.cancel();
+    };
   }
 
+  #listen() {
+    const model = this.#model;
+    const showError = (/** @type {unknown} */ error) => this.#showError(messageOf(error));
+    model.on("change:requested_cell", () =>
+      this.#cellQuery.ask(API.cell, { ...this.#store.request, ...model.get("requested_cell") }),
+    );
+    model.on("change:edit", () => {
+      const edit = model.get("edit");
+      if (edit) this.#edit(edit);
+    });
+    model.on("change:paste", () => {
+      const { key = "", reprint = 0, text = "" } = model.get("paste") ?? {};
+      this.#readClaim(key, reprint, text).catch(showError);
+    });
+    model.on("change:newStep", () => {
+      const step = model.get("newStep");
+      if (!step) return;
+      this.#store.changeProblem(({ table }) => {
+        table.claims.push({ key: step.key, reprint: 0, cells: step.texts });
+      });
+    });
+    model.on("change:hintRequest", () => {
+      this.#addHint(model.get("hintRequest") ?? "").catch(showError);
+    });
+  }
+
+  /**
+   * @param {Api.Table} table
+   * @param {boolean} practice
+   */
   #open(table, practice) {
-    this.#jump = true;
-    this.#shown.set("hints", {});
-    this.#store.change((state) => { state.table = table; state.practice = practice; });
+    this.#goToFirst = true;
+    this.#model.set("hints", {});
+    this.#store.changeProblem((problem) => Object.assign(problem, { table, practice }));
   }
 
-  #changed() {
-    this.#ask("/api/check", this.#store.asked);
+  #ask() {
+    this.#reportQuery.ask(API.check, this.#store.request);
   }
 
-  #refuse(line) {
-    this.#parts.status.textContent = line;
+  /** @param {string} message */
+  #showError(message) {
+    this.#status.textContent = message;
   }
 
-  #answered(told) {
-    const parts = this.#parts;
-    const { practice, table } = this.#store.state;
-    parts.status.textContent = "";
-    parts.title.textContent = told.title || "A problem without a title";
-    parts.title.title = told.title.slice(0, 300);
-    parts.empty.replaceChildren(...(told.steps.length ? [] : [h("p", { class: "empty" }, EMPTY)]));
-    this.#shown.set("practice", practice);
-    this.#shown.set("claims", table.claims);
-    this.#shown.set("told", told);
-    if (this.#jump && told.findings.length) this.#shown.set("wanted", told.findings[0]);
-    this.#jump = false;
+  /** @param {Api.Report} answer */
+  #show(answer) {
+    const { practice, table } = this.#store.problem;
+    const [first] = answer.findings;
+    this.#status.textContent = "";
+    this.#title.textContent = answer.title || "Untitled problem";
+    this.#title.title = answer.title.slice(0, 300);
+    this.#empty.replaceChildren(...(answer.steps.length ? [] : [h("p", { class: "empty" }, EMPTY)]));
+    this.#model.set("practice", practice);
+    this.#model.set("claims", table.claims);
+    this.#model.set("data", answer);
+    if (this.#goToFirst && first) this.#model.set("target", first);
+    this.#goToFirst = false;
   }
 
-  #claimed(edit, key, again, how) {
-    this.#store.change((state) => edit(state.table.claims.find((one) => one.key === key && one.again === again)), how);
+  /**
+   * @param {string} key
+   * @param {number} reprint
+   * @param {(claim: Api.Claim) => void} edit
+   * @param {{ live?: boolean }} [options]
+   */
+  #changeClaim(key, reprint, edit, options) {
+    this.#store.changeProblem(({ table }) => {
+      const claim = table.claims.find((other) => other.key === key && other.reprint === reprint);
+      if (claim) edit(claim);
+    }, options);
   }
 
-  #edit({ key, again, row, column, text, done }) {
-    this.#claimed((claim) => { claim.cells[row][column] = text.trim() || "?"; }, key, again, { live: !done });
+  /** @param {CellEdit & { reprint: number }} edit */
+  #edit({ key, reprint, row, column, text, done }) {
+    const edit = (/** @type {Api.Claim} */ { cells }) => {
+      const line = cells[row];
+      if (line) line[column] = text.trim() || "?";
+    };
+    this.#changeClaim(key, reprint, edit, { live: !done });
   }
 
-  async #read({ key, again, text }) {
-    const { cells } = await get("/api/read", { text });
-    this.#claimed((claim) => { claim.cells = cells; }, key, again);
+  /**
+   * @param {string} key
+   * @param {number} reprint
+   * @param {string} text
+   */
+  async #readClaim(key, reprint, text) {
+    const { cells } = await fetchJson(API.readMatrix, { text });
+    this.#changeClaim(key, reprint, (claim) => {
+      claim.cells = cells;
+    });
   }
 
-  async #help(key) {
-    const hints = this.#shown.get("hints");
-    const told = hints[key] ?? [];
-    const more = told.length < MOST_HINTS ? await get("/api/hint", { ...this.#store.asked, key, level: told.length + 1 }) : null;
-    this.#shown.set("hints", { ...hints, [key]: more ? [...told, more.help] : [] });
+  /**
+   * Add a hint for a step; after the last one, begin again with its next number.
+   * @param {string} key
+   */
+  async #addHint(key) {
+    const hints = this.#model.get("hints") ?? {};
+    const known = hints[key] ?? [];
+    if (known.length >= HINTS_PER_NUMBER) return this.#model.set("hints", { ...hints, [key]: [] });
+    /** @type {Api.Hint} */
+    const { help } = await fetchJson(API.hint, { ...this.#store.request, key, level: known.length + 1 });
+    this.#model.set("hints", { ...hints, [key]: [...known, help] });
   }
+}
+
+const sheetRequest = { kind: "masked", tokens: 3, width: 3, count: 3, seed: 1 };
+/** @type {Api.Sheet | null} */
+let currentSheet = null; // kept while the user visits other screens
+let currentExercise = 0;
+
+/**
+ * Return the form that creates a problem sheet, and the list of its problems.
+ * @param {(table: Api.Table) => void} open gets a problem with every step left blank
+ * @param {(message: string) => void} showError
+ */
+function problemSheet(open, showError) {
+  const el = h("section", { class: "sheet", "aria-label": "Problem sheet" });
+  /** @type {Query<Api.Report, { table: Api.Table }>} */
+  const exerciseQuery = new Query({
+    onAnswer: ({ open_steps: openSteps }, { table }) =>
+      open({ ...table, claims: openSteps.map(({ key, texts }) => ({ key, reprint: 0, cells: texts })) }),
+    onError: showError,
+  });
+  /** @type {Query<Api.Sheet>} */
+  const sheetQuery = new Query({
+    onAnswer: (sheet) => {
+      currentSheet = sheet;
+      choose(0);
+    },
+    onError: showError,
+  });
+  const choose = (/** @type {number} */ k) => {
+    currentExercise = k;
+    draw();
+    const exercise = currentSheet?.exercises[k];
+    if (exercise) exerciseQuery.ask(API.check, { table: exercise.table });
+  };
+  const set = (/** @type {keyof typeof sheetRequest} */ name) => (/** @type {string | number} */ value) => {
+    Object.assign(sheetRequest, { [name]: value });
+    draw();
+  };
+  const draw = () => {
+    const { kind, tokens, width, count, seed } = sheetRequest;
+    redraw(
+      el,
+      h("h2", {}, currentSheet?.title ?? "Create a problem sheet to answer here"),
+      h(
+        "div",
+        { class: "toggles" },
+        dropdown("Kind", SHEET_KINDS, kind, set("kind")),
+        stepper("Tokens", tokens, 1, 6, set("tokens")),
+        stepper("Width", width, 1, 8, set("width")),
+        stepper("Problems", count, 1, 6, set("count")),
+        stepper("Seed", seed, 0, 9999, set("seed")),
+        button("Create sheet", () => sheetQuery.ask(API.sheet, sheetRequest), {
+          class: "main",
+          data: { control: "create" },
+        }),
+      ),
+      currentSheet && exercises(currentSheet),
+    );
+  };
+  const exercises = (/** @type {Api.Sheet} */ sheet) => {
+    const item = (/** @type {string} */ heading, /** @type {number} */ k) =>
+      button(`${k + 1}${heading ? `: ${heading}` : ""}`, () => choose(k), {
+        "aria-pressed": String(k === currentExercise),
+        data: { control: `exercise ${k}` },
+      });
+    const list = sheet.exercises.map(({ heading }, k) => item(heading, k));
+    const instructions = [...(sheet.exercises[currentExercise]?.instructions ?? []), ...sheet.rules];
+    return [
+      h("div", { class: "exercises", role: "group", "aria-label": "Problems" }, list),
+      h("p", {}, instructions.join(" ")),
+    ];
+  };
+  draw();
+  return el;
 }

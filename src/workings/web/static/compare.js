@@ -1,31 +1,65 @@
-// The screen Compare: two runs, two inputs, or an input and its tokens in another order.
+// @ts-check
+// The screen Compare: two runs, two inputs, or an input and a permutation of its tokens.
 
-import { get, latest } from "./api.js";
-import beside from "./beside.js";
-import { redraw } from "./controls.js";
-import { choice, h, stepper } from "./dom.js";
-import { pictured } from "./look_out.js";
+import { chart, dataTable, pairedBars } from "./charts.js";
+import { choice, clamp, h, present, redraw, stepper } from "./dom.js";
+import { heatmapComparison } from "./heatmap_groups.js";
+import { captionedPicture } from "./inspect_results.js";
 import { Model } from "./model.js";
-import pairs from "./pairs.js";
-import picture, { grid } from "./picture.js";
-import { chooser, howto, named } from "./runs.js";
+import { API, Query } from "./request.js";
+import { findRun, noRuns, runList, SCENES, textField } from "./run_inputs.js";
+/** @import { Store } from "./store.js" */
 
-const MODES = [["runs", "Two runs"], ["inputs", "Two inputs"], ["permuted", "Permuted"]];
-const ORDERS = [["reversed", "reversed"], ["swapped", "first two"], ["shuffled", "shuffled"]];
-const HEAD = { part: "", layer: "1", head: "1" };  // to begin with, and where another model may have others
-const FIRST = { ...HEAD, text: "the cat sat on the mat", other: "the mat sat on the cat", scene: "1", other_scene: "2", order: "reversed", seed: "1", positions: "on" };
-const SAYS = {
-  runs: "Two runs are given the same input.", inputs: "One run reads two inputs.",
-  permuted: "One run reads an input’s tokens in another order, P X. Without positions, attention gives the same vectors in that order: f(P X) = P f(X).",
+/** @typedef {"runs" | "inputs" | "permuted"} Mode */
+
+/** @type {[Mode, string][]} */
+const MODES = [
+  ["runs", "Two runs"],
+  ["inputs", "Two inputs"],
+  ["permuted", "Permutation"],
+];
+/** @type {[string, string][]} */
+const ORDERS = [
+  ["reversed", "reversed"],
+  ["swapped", "swapped"],
+  ["shuffled", "shuffled"],
+];
+/** @type {[string, string][]} */
+const POSITIONS = [
+  ["on", "on"],
+  ["off", "removed"],
+];
+/** @type {Record<Mode, string>} */
+const EXPLANATIONS = {
+  runs: "Two runs get the same input.",
+  inputs: "One run gets two inputs.",
+  permuted:
+    "One run reads an input’s tokens in another order, P X. Without positions, attention is equivariant: " +
+    "it gives the same vectors in that order, f(P X) = P f(X).",
+};
+const FIRST_HEAD = { part: "", layer: "1", head: "1" }; // also after a change of the run, which may have fewer heads
+const DEFAULTS = {
+  ...FIRST_HEAD,
+  text: "the cat sat on the mat",
+  other: "the mat sat on the cat",
+  scene: "1",
+  other_scene: "2",
+  order: "reversed",
+  seed: "1",
+  positions: "on",
 };
 
+/** @typedef {typeof DEFAULTS & { mode: Mode, a: string, b: string }} CompareView */
+
 export default {
+  /**
+   * @param {{ store: Store, el: HTMLElement, runs: Api.Run[] }} options
+   * @returns {Dispose}
+   */
   render({ store, el, runs }) {
-    if (!runs.length) {
-      el.replaceChildren(h("h1", { class: "unseen" }, "Compare"), howto());
-      return () => {};
-    }
-    return new Compare(store, el, runs).start();
+    if (runs.length) return new Compare(store, el, runs).start();
+    el.replaceChildren(h("h1", { class: "unseen" }, "Compare"), noRuns());
+    return () => {};
   },
 };
 
@@ -33,209 +67,360 @@ class Compare {
   #store;
   #el;
   #runs;
-  #parts = {};
-  #asked = "";
-  #trained = "";
-  #pairs = new Model({ pairs: [], more: 0, columns: ["A", "B"], says: "How likely each is to A and to B" });
-  #beside = new Model({ beside: null, axes: ["query", "key"] });
-  #apart = new Model({ beside: null, axes: ["layer", "token"] });
-  #ask = latest((told) => this.#answered(told), (line) => this.#refuse(line));
-  #askCurves = latest((told) => this.#curves(told), (line) => { this.#parts.status.textContent = line; });
+  #runA;
+  #runB;
+  #text;
+  #otherText;
+  #answerQuery;
+  #curvesQuery;
+  /** @type {Model<PairState>} */
+  #pairs = new Model({ pairs: [], num_omitted: 0, columns: ["A", "B"] });
+  /** @type {Model<HeatmapComparisonState>} */
+  #heatmaps = new Model({ comparison: null, axes: ["query", "key"] });
+  /** @type {Model<HeatmapComparisonState>} */
+  #residuals = new Model({ comparison: null, axes: ["layer", "token"] });
 
+  #modes = h("div", { class: "modes" });
+  #scenes = h("div", { class: "toggles" });
+  #order = h("div", { class: "order" });
+  #hint = h("p", { class: "hint" });
+  #status = h("p", { class: "status", role: "alert" });
+  #tokens = h("div", { class: "permutation" });
+  #verdict = h("p", { class: "verdict", role: "status" });
+  #outputs = h("div", { class: "outputs" });
+  #pairBox = h("div", { class: "pairs-box" });
+  #layers = h("div", {});
+  #residualBox = h("div", {});
+  #headChoice = h("div", { class: "head-choice" });
+  #heatmapBox = h("div", {});
+  #charts = h("div", { class: "charts" });
+  #best = h("div", {});
+  #settings = h("div", { class: "settings-diff" });
+  #layerSection = h(
+    "section",
+    { class: "layers", "aria-label": "Equivariance" },
+    h("h2", {}, "Layer by layer"),
+    h("div", {}, scrollRegion("Layer by layer", this.#layers), this.#residualBox),
+  );
+  #attentionSection = h(
+    "section",
+    { class: "compared-attention", "aria-label": "Attention", hidden: true },
+    h("h2", {}, "Attention"),
+    this.#headChoice,
+    this.#heatmapBox,
+  );
+  #trainingSection = h(
+    "section",
+    { "aria-label": "Training" },
+    h("h2", {}, "Training"),
+    this.#charts,
+    h(
+      "div",
+      { class: "halves narrow" },
+      h("section", { "aria-label": "Best" }, scrollRegion("The best of each run", this.#best)),
+      h("section", { "aria-label": "Settings" }, scrollRegion("Settings that differ", this.#settings)),
+    ),
+  );
+
+  /**
+   * @param {Store} store
+   * @param {HTMLElement} el
+   * @param {Api.Run[]} runs
+   */
   constructor(store, el, runs) {
     this.#store = store;
     this.#el = el;
     this.#runs = runs;
+    this.#runA = runList(runs, (a) => this.#change({ a, ...FIRST_HEAD }), "Run A");
+    this.#runB = runList(runs, (b) => this.#change({ b, ...FIRST_HEAD }), "Run B");
+    this.#text = textField("Input", (text) => this.#change({ text }));
+    this.#otherText = textField("Input B", (other) => this.#change({ other }));
+    /** @type {Query<Api.Comparison | Api.PermutationTest>} */
+    this.#answerQuery = new Query({
+      el,
+      onAnswer: (answer) => this.#showAnswer(answer),
+      onError: (message) => this.#showError(message),
+    });
+    /** @type {Query<Api.CurveComparison>} */
+    this.#curvesQuery = new Query({
+      onAnswer: (curves) => this.#showCurves(curves),
+      onError: (message) => {
+        this.#status.textContent = message;
+      },
+    });
   }
 
+  /** @returns {CompareView} */
   get #view() {
-    const view = { ...FIRST, ...this.#store.view("compare") };
-    const mode = MODES.some(([name]) => name === view.mode) ? view.mode : this.#runs.length > 1 ? "runs" : "inputs";
-    return { ...view, mode, a: named(this.#runs, view.a).name, b: named(this.#runs, view.b ?? this.#runs[1]?.name).name };
+    const view = { ...DEFAULTS, .../** @type {Partial<CompareView>} */ (this.#store.view("compare")) };
+    const usual = this.#runs.length > 1 ? "runs" : "inputs";
+    return {
+      ...view,
+      mode: MODES.find(([name]) => name === view.mode)?.[0] ?? usual,
+      a: findRun(this.#runs, view.a).name,
+      b: findRun(this.#runs, view.b ?? this.#runs[1]?.name).name,
+    };
   }
 
-  #set(changes) {
-    this.#store.view("compare", changes);
+  /** @param {ViewState} changes */
+  #change(changes) {
+    this.#store.changeView("compare", changes);
   }
 
   start() {
-    this.#lay();
-    const ends = [[pairs, this.#pairs, "pairs"], [beside, this.#beside, "maps"], [beside, this.#apart, "apart"]].map(([component, model, part]) =>
-      component.render({ model, el: this.#parts[part] }));
-    const show = () => this.#show();
-    ends.push(this.#store.listen(show));
-    show();
-    return () => ends.forEach((end) => end?.());
-  }
-
-  #lay() {
-    const parts = this.#parts;
-    for (const name of ["modes", "order", "which", "pairs", "maps", "apart", "texts", "layers", "charts", "best", "settings", "orders"]) parts[name] = h("div", { class: name });
-    parts.a = chooser(this.#runs, this.#view.a, (a) => this.#set({ a, ...HEAD }), "Run A");
-    parts.b = chooser(this.#runs, this.#view.b, (b) => this.#set({ b, ...HEAD }), "Run B");
-    parts.text = field("Input", (text) => this.#set({ text }));
-    parts.other = field("Input B", (other) => this.#set({ other }));
-    parts.scenes = h("div", { class: "toggles" });
-    parts.hint = h("p", { class: "hint" });
-    parts.status = h("p", { class: "status", role: "alert" });
-    parts.verdict = h("p", { class: "verdict", role: "status" });
-    parts.looking = h("section", { class: "attended", "aria-label": "Attention", hidden: true }, h("h2", {}, "Attention"), parts.which, parts.maps);
-    parts.layered = h("section", { class: "layered", "aria-label": "Equivariance" }, h("h2", {}, "Layer by layer"),
-      h("div", {}, scroll("Layer by layer", parts.layers), parts.apart));
-    parts.training = h("section", { "aria-label": "Training" }, h("h2", {}, "Training"), parts.charts,
-      h("div", { class: "halves apart" }, h("section", { "aria-label": "Best" }, scroll("The best of each run", parts.best)),
-        h("section", { "aria-label": "Settings" }, scroll("Settings that differ", parts.settings))));
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Compare"),
-      h("div", { class: "bar-top sides" }, parts.modes, parts.a.el, parts.b.el, parts.text.el, parts.other.el, parts.scenes, parts.order),
-      parts.hint, parts.status,
-      h("section", { class: "answers", "aria-label": "Answers" }, parts.orders, parts.verdict, parts.texts, parts.pairs),
-      parts.layered, parts.looking, parts.training);
+      h(
+        "div",
+        { class: "bar-top sides" },
+        this.#modes,
+        this.#runA.el,
+        this.#runB.el,
+        this.#text.el,
+        this.#otherText.el,
+        this.#scenes,
+        this.#order,
+      ),
+      this.#hint,
+      this.#status,
+      h(
+        "section",
+        { class: "answers", "aria-label": "Answers" },
+        this.#tokens,
+        this.#verdict,
+        this.#outputs,
+        this.#pairBox,
+      ),
+      this.#layerSection,
+      this.#attentionSection,
+      this.#trainingSection,
+    );
+    pairedBars.render({ model: this.#pairs, el: this.#pairBox });
+    const disposers = [
+      heatmapComparison.render({ model: this.#heatmaps, el: this.#heatmapBox }),
+      heatmapComparison.render({ model: this.#residuals, el: this.#residualBox }),
+      this.#store.listen(() => this.#update()),
+      () => this.#answerQuery.cancel(),
+      () => this.#curvesQuery.cancel(),
+    ];
+    this.#update();
+    return () => disposers.forEach((dispose) => dispose());
   }
 
-  #show() {
-    const parts = this.#parts;
+  /** Show the view's controls, and ask what is new. */
+  #update() {
     const view = this.#view;
-    const { mode } = view;
-    redrawn(parts.modes, mode, () => choice("Compare", "mode", MODES, mode, (chosen) => this.#set({ mode: chosen, ...HEAD })));
-    const wanted = this.#store.view("compare");
-    parts.a.show(wanted.a ?? view.a);
-    parts.b.show(wanted.b ?? view.b);
-    parts.a.el.firstChild.textContent = mode === "runs" ? "Run A" : "Run";
-    parts.b.el.hidden = mode !== "runs";
-    const kinds = (mode === "runs" ? [view.a, view.b] : [view.a]).map((name) => named(this.#runs, name).kind);
-    parts.text.el.hidden = kinds.every((kind) => kind === "caption");
-    parts.other.el.hidden = mode !== "inputs" || parts.text.el.hidden;
-    parts.scenes.hidden = mode === "permuted" || !kinds.includes("caption");
-    this.#scenes(view);
-    parts.text.el.firstChild.textContent = mode === "inputs" ? "Input A" : "Input";
-    parts.text.show(view.text);
-    parts.other.show(view.other);
-    parts.hint.textContent = SAYS[mode];
-    parts.order.hidden = mode !== "permuted";
-    parts.layered.hidden = parts.orders.hidden = mode !== "permuted";
-    parts.training.hidden = mode !== "runs" || view.a === view.b;
-    if (mode === "permuted") this.#orders(view, null);
-    this.#question(view);
-    const width = Math.max(240, Math.min(Math.floor((this.#el.clientWidth - 40) / 10) * 10, 560));
-    const trained = `/api/compare/curves?first=${encodeURIComponent(view.a)}&second=${encodeURIComponent(view.b)}&width=${width}`;
-    if (!parts.training.hidden && trained !== this.#trained) this.#askCurves(trained);
-    this.#trained = parts.training.hidden ? "" : trained;
+    const { mode, a, b } = view;
+    const { a: nameA, b: nameB } = this.#store.view("compare");
+    const runNames = mode === "runs" ? [a, b] : [a];
+    const kinds = runNames.map((name) => findRun(this.#runs, name).kind);
+    const isPermuted = mode === "permuted";
+    redrawIfNew(this.#modes, [mode], () =>
+      choice("Compare", "mode", MODES, mode, (chosen) => this.#change({ mode: chosen, ...FIRST_HEAD })),
+    );
+    this.#runA.show(nameA ?? a);
+    this.#runB.show(nameB ?? b);
+    this.#runA.heading.textContent = mode === "runs" ? "Run A" : "Run";
+    this.#runB.el.hidden = mode !== "runs";
+    this.#text.el.hidden = kinds.every((kind) => kind === "caption");
+    this.#text.heading.textContent = mode === "inputs" ? "Input A" : "Input";
+    this.#text.show(view.text);
+    this.#otherText.el.hidden = mode !== "inputs" || this.#text.el.hidden;
+    this.#otherText.show(view.other);
+    this.#scenes.hidden = isPermuted || !kinds.includes("caption");
+    this.#showScenes(view);
+    this.#hint.textContent = EXPLANATIONS[mode];
+    this.#order.hidden = this.#layerSection.hidden = this.#tokens.hidden = !isPermuted;
+    if (isPermuted) this.#showOrder(view, false);
+    this.#askAnswer(view);
+    this.#trainingSection.hidden = mode !== "runs" || a === b;
+    if (!this.#trainingSection.hidden) this.#askCurves(a, b);
   }
 
-  // Ask what is shown, unless it is there already.
-  #question({ mode, a, b, text, other, scene, other_scene: otherScene, part, layer, head, order, seed, positions }) {
-    const chosen = { layer: Number(layer), head: Number(head) };
-    const side = (run, words, picture) => ({ run, ...(named(this.#runs, run).kind === "caption" ? { scene: Number(picture) || 1 } : { text: words }) });
-    const [path, body] = mode === "permuted"
-      ? ["/api/permute", { run: a, text, order, seed: Number(seed), positions: positions !== "off", ...chosen }]
-      : ["/api/compare", { first: side(a, text, scene), second: mode === "runs" ? side(b, text, scene) : side(a, other, otherScene), part: part || null, ...chosen }];
-    const asked = JSON.stringify([path, body]);
-    if (asked === this.#asked) return;
-    this.#asked = asked;
-    this.#el.classList.add("waiting");
-    this.#ask(path, body);
+  /** @param {CompareView} view */
+  #askAnswer(view) {
+    const { mode, a, b, text, other, scene, other_scene: otherScene, order, seed } = view;
+    const head = { layer: Number(view.layer), head: Number(view.head) };
+    if (mode === "permuted") {
+      const permutation = { order, seed: Number(seed), use_positions: view.positions !== "off" };
+      this.#answerQuery.askIfNew(API.permute, { run: a, text, ...permutation, ...head });
+      return;
+    }
+    const side = (/** @type {string} */ run, /** @type {string} */ words, /** @type {string} */ picture) =>
+      findRun(this.#runs, run).kind === "caption" ? { run, scene: Number(picture) || 1 } : { run, text: words };
+    const second = mode === "runs" ? side(b, text, scene) : side(a, other, otherScene);
+    const part = view.part || null;
+    this.#answerQuery.askIfNew(API.compare, { first: side(a, text, scene), second, part, ...head });
   }
 
-  #answered(told) {
-    const parts = this.#parts;
-    const permuted = "residual" in told;
+  /**
+   * @param {string} a
+   * @param {string} b
+   */
+  #askCurves(a, b) {
+    const width = clamp(Math.floor((this.#el.clientWidth - 40) / 10) * 10, 240, 560);
+    this.#curvesQuery.askIfNew(API.compareCurves(a, b, width));
+  }
+
+  /** @param {Api.Comparison | Api.PermutationTest} answer */
+  #showAnswer(answer) {
     const { mode } = this.#view;
-    this.#el.classList.remove("waiting");
-    parts.status.textContent = "";
-    this.#pairs.set("columns", permuted ? ["X", "P X"] : mode === "runs" ? ["A", "B"] : ["input A", "input B"]);
-    this.#pairs.set("more", told.more ?? 0);
-    this.#pairs.set("pairs", told.pairs);
-    parts.verdict.replaceChildren(...(permuted ? [h("span", { class: "legend-like" }, "max |f(P X) − P f(X)|"), h("b", { class: "residual" }, told.residual), h("span", {}, told.says)] : [told.says]));
-    parts.texts.replaceChildren(...(permuted ? [] : told.sides.filter((side) => side.text !== null || side.notes.length).map(written)), ...(told.notes ?? []).map((note) => h("p", { class: "hint" }, note)));
-    this.#beside.set("beside", told.beside);
-    parts.looking.hidden = !told.beside;
-    this.#heads(told.stacks);
-    if (!permuted) return;
-    this.#orders(this.#view, told);
-    parts.orders.replaceChildren(tokens("X", told.tokens), tokens("P X", told.permuted));
-    parts.layers.replaceChildren(grid(told.layers, "Layer by layer"));
-    this.#apart.set("beside", { first: told.apart, second: null, difference: null, says: "" });
+    this.#status.textContent = "";
+    if ("residual" in answer) {
+      this.#pairs.set("columns", ["X", "P X"]);
+      this.#showPermutation(answer);
+    } else {
+      this.#pairs.set("columns", mode === "runs" ? ["A", "B"] : ["input A", "input B"]);
+      this.#showComparison(answer);
+    }
+    this.#pairs.set("num_omitted", "num_omitted" in answer ? answer.num_omitted : 0);
+    this.#pairs.set("pairs", answer.pairs);
+    this.#heatmaps.set("comparison", answer.head_comparison);
+    this.#attentionSection.hidden = !answer.head_comparison;
+    this.#showHeadChoice(answer.stacks);
   }
 
-  // What captioners look at.
-  #scenes({ mode, scene, other_scene: other }) {
-    const step = (label, name, number) => stepper(label, Number(number), 1, 200, (chosen) => this.#set({ [name]: String(chosen) }));
-    redrawn(this.#parts.scenes, JSON.stringify([mode, scene, other]), () =>
-      mode === "inputs" ? [step("Drawn scene A", "scene", scene), step("Drawn scene B", "other_scene", other)] : [step("Drawn scene", "scene", scene)]);
+  /** @param {Api.Comparison} comparison */
+  #showComparison({ summary, sides, notes }) {
+    const outputs = sides.filter(({ text, notes: lines }) => text !== null || lines.length);
+    this.#verdict.replaceChildren(summary);
+    this.#outputs.replaceChildren(...outputs.map(outputFigure), ...notes.map(hintLine));
   }
 
-  #orders(view, told) {
-    redrawn(this.#parts.order, JSON.stringify([view.order, view.seed, view.positions, told?.removable]), () => [
-      choice("Order", "order", ORDERS, view.order, (order) => this.#set({ order })),
-      view.order === "shuffled" ? stepper("Seed", Number(view.seed), 0, 999, (seed) => this.#set({ seed: String(seed) })) : null,
-      told?.removable || view.positions === "off"
-        ? choice("Positions", "positions", [["on", "on"], ["off", "left out"]], view.positions, (positions) => this.#set({ positions })) : null,
+  /** @param {Api.PermutationTest} test */
+  #showPermutation({
+    residual,
+    summary,
+    has_removable_positions: hasRemovablePositions,
+    tokens,
+    permuted_tokens: permutedTokens,
+    layers,
+    deviation,
+  }) {
+    this.#verdict.replaceChildren(
+      h("span", { class: "label" }, "max |f(P X) − P f(X)|"),
+      h("b", { class: "residual" }, residual),
+      h("span", {}, summary),
+    );
+    this.#outputs.replaceChildren();
+    this.#showOrder(this.#view, hasRemovablePositions);
+    this.#tokens.replaceChildren(tokenList("X", tokens), tokenList("P X", permutedTokens));
+    this.#layers.replaceChildren(dataTable(layers, "Layer by layer"));
+    this.#residuals.set("comparison", { first: deviation, second: null, difference: null, summary: "" });
+  }
+
+  /** @param {CompareView} view */
+  #showScenes({ mode, scene, other_scene: other }) {
+    const scenes = (/** @type {string} */ label, /** @type {string} */ name, /** @type {string} */ number) =>
+      stepper(label, Number(number), 1, SCENES, (chosen) => this.#change({ [name]: String(chosen) }));
+    redrawIfNew(this.#scenes, [mode, scene, other], () =>
+      mode === "inputs"
+        ? [scenes("Scene A", "scene", scene), scenes("Scene B", "other_scene", other)]
+        : scenes("Scene", "scene", scene),
+    );
+  }
+
+  /**
+   * @param {CompareView} view
+   * @param {boolean} isRemovable whether positions can be removed from this model
+   */
+  #showOrder({ order, seed, positions }, isRemovable) {
+    redrawIfNew(this.#order, [order, seed, positions, isRemovable], () => [
+      choice("Order", "order", ORDERS, order, (chosen) => this.#change({ order: chosen })),
+      order === "shuffled" && stepper("Seed", Number(seed), 0, 999, (chosen) => this.#change({ seed: String(chosen) })),
+      (isRemovable || positions === "off") &&
+        choice("Positions", "positions", POSITIONS, positions, (chosen) => this.#change({ positions: chosen })),
     ]);
   }
 
-  // Which head: of those that both have.
-  #heads(stacks) {
-    const view = this.#view;
-    const stack = stacks.find(({ part }) => part === view.part) ?? stacks[0];
+  /**
+   * Show the choice of a head among those that both have.
+   * @param {Api.HeadCounts[]} stacks
+   */
+  #showHeadChoice(stacks) {
+    const { part, layer, head } = this.#view;
+    const stack = stacks.find((other) => other.part === part) ?? stacks[0];
     if (!stack) return;
-    const part = (name) => this.#set({ ...HEAD, part: name });
-    redrawn(this.#parts.which, JSON.stringify([stacks, view.part, view.layer, view.head]), () => [
-      stacks.length > 1 ? choice("Part", "part", stacks.map(({ part: name }) => [name, name]), stack.part, part) : null,
-      stack.layers > 1 ? stepper("Layer", Number(view.layer), 1, stack.layers, (layer) => this.#set({ layer: String(layer) })) : null,
-      stack.heads > 1 ? stepper("Head", Number(view.head), 1, stack.heads, (head) => this.#set({ head: String(head) })) : null,
+    const parts = stacks.map(({ part: name }) => /** @type {[string, string]} */ ([name, name]));
+    redrawIfNew(this.#headChoice, [stacks, part, layer, head], () => [
+      parts.length > 1 &&
+        choice("Part", "part", parts, stack.part, (chosen) => this.#change({ ...FIRST_HEAD, part: chosen })),
+      stack.layers > 1 &&
+        stepper("Layer", Number(layer), 1, stack.layers, (chosen) => this.#change({ layer: String(chosen) })),
+      stack.heads > 1 &&
+        stepper("Head", Number(head), 1, stack.heads, (chosen) => this.#change({ head: String(chosen) })),
     ]);
   }
 
-  #curves({ charts, best, settings }) {
-    const parts = this.#parts;
-    parts.charts.replaceChildren(...charts.map((chart) => {
+  /** @param {Api.CurveComparison} curves */
+  #showCurves({ charts, best, settings }) {
+    const figures = charts.map((data) => {
       const el = h("figure", {});
-      picture.render({ model: new Model({ chart }), el });
+      chart.render({ model: new Model({ chart: data }), el });
       return el;
-    }));
-    parts.best.replaceChildren(best.rows.length ? grid(best, "The best of each run") : h("p", { class: "hint" }, "No epoch of theirs is over yet."));
-    parts.settings.replaceChildren(settings.rows.length ? grid(settings, "Settings that differ") : h("p", { class: "hint" }, "Their settings are the same."));
+    });
+    const table = (/** @type {Api.DataTable} */ data, /** @type {string} */ caption, /** @type {string} */ none) =>
+      data.rows.length ? dataTable(data, caption) : hintLine(none);
+    this.#charts.replaceChildren(...figures);
+    this.#best.replaceChildren(table(best, "The best of each run", "Neither run has finished an epoch."));
+    this.#settings.replaceChildren(table(settings, "Settings that differ", "The settings are the same."));
   }
 
-  #refuse(line) {
-    const parts = this.#parts;
-    this.#asked = "";  // it may be asked again
-    this.#el.classList.remove("waiting");
-    parts.status.textContent = line;
-    parts.verdict.replaceChildren();
-    parts.texts.replaceChildren();
-    parts.orders.replaceChildren();
+  /** @param {string} message */
+  #showError(message) {
+    for (const part of [this.#verdict, this.#outputs, this.#tokens, this.#layers]) part.replaceChildren();
+    this.#status.textContent = message;
     this.#pairs.set("pairs", []);
-    parts.layers.replaceChildren();
-    this.#beside.set("beside", null);
-    this.#apart.set("beside", null);
-    parts.looking.hidden = parts.layered.hidden = true;
+    this.#heatmaps.set("comparison", null);
+    this.#residuals.set("comparison", null);
+    this.#attentionSection.hidden = this.#layerSection.hidden = true;
   }
 }
 
-function field(label, change) {
-  const input = h("input", { type: "text", maxlength: "20000", autocomplete: "off", spellcheck: "false", onchange: () => change(input.value) });
-  const show = (text) => { if (input.value !== text && document.activeElement !== input) input.value = text; };
-  return { el: h("label", { class: "choice words" }, h("span", { class: "legend-like" }, label), input), show };
+/** @param {string} text */
+function hintLine(text) {
+  return h("p", { class: "hint" }, text);
 }
 
-function written({ name, text, note, pictured: seen, notes }) {
-  return h("figure", {}, h("figcaption", {}, name), text === null ? null : h("blockquote", { dir: "auto" }, text || "(nothing)"), seen ? pictured(seen, text) : null,
-    note ? h("p", { class: "hint" }, note) : null, notes.map((line) => h("p", { class: "hint" }, line)));
+/** @param {Api.ComparedOutput} output */
+function outputFigure({ name, text, note, caption_attention: captionAttention, notes }) {
+  return h(
+    "figure",
+    {},
+    h("figcaption", {}, name),
+    text !== null && h("blockquote", { dir: "auto" }, text || "(empty)"),
+    captionAttention && captionedPicture(captionAttention, text ?? ""),
+    note && hintLine(note),
+    notes.map(hintLine),
+  );
 }
 
-function tokens(name, list) {
-  return h("div", { class: "tokens" }, h("b", {}, name), h("ol", { "aria-label": name, tabindex: "0" }, list.map((token) => h("li", { dir: "auto" }, token.slice(0, 60)))));
+/**
+ * @param {string} name
+ * @param {string[]} tokens
+ */
+function tokenList(name, tokens) {
+  const items = tokens.map((token) => h("li", { dir: "auto" }, token.slice(0, 60)));
+  return h("div", { class: "token-list" }, h("b", {}, name), h("ol", { "aria-label": name, tabindex: "0" }, items));
 }
 
-function scroll(label, inside) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, inside);
+/**
+ * @param {string} label
+ * @param {HTMLElement} content
+ */
+function scrollRegion(label, content) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, content);
 }
 
-// Draw controls anew only where they are others.
-function redrawn(container, key, make) {
+/**
+ * Draw controls again only if the state that they show is new.
+ * @param {HTMLElement} container
+ * @param {unknown[]} state
+ * @param {() => Child | Child[]} build
+ */
+function redrawIfNew(container, state, build) {
+  const key = JSON.stringify(state);
   if (container.dataset.key === key) return;
   container.dataset.key = key;
-  redraw(container, ...[make()].flat().filter(Boolean));
+  redraw(container, ...present([build()]));
 }

@@ -1,196 +1,426 @@
-// A worked solution, judged: each claimed step beside the exact one, what is wrong and what follows.
-//
-// In:  told (as Python tells it), claims ([{key, again, cells}] that may be changed), practice (true: give
-//      nothing away), hints ({key: formulas}), wanted {key, again, row, column} (a cell to go to), working.
-// Out: asked {key, row, column}, edited {key, again, row, column, text, done}, pasted {key, again, text},
-//      begun (a step that is to be claimed), helped (key of a step: another hint, or after three the next number's).
+// @ts-check
+// A checked solution: each claimed step beside the exact one, what is wrong, its causes, and what follows from it.
 
-import { arrows } from "./arrows.js";
+import { legend } from "./colors.js";
 import dock from "./dock.js";
-import { button, h, svg } from "./dom.js";
-import finding from "./finding.js";
-import { legend } from "./legend.js";
-import { Looking } from "./looking.js";
-import { math } from "./math.js";
-import matrix from "./matrix.js";
+import { CellInspector } from "./dock.js";
+import { button, formulaBox, h, math, svg } from "./dom.js";
+import matrixGrid from "./matrix.js";
 import { Model } from "./model.js";
+import { describeGiven } from "./solution.js";
 
 const SIGNS = { right: "✓", rounded: "≈", follows: "↳", wrong: "✗", blank: "?" };
-const LEGEND = [["wrong", "✗", "wrong"], ["follows", "↳", "follows from a wrong number"], ["", "≈", "off by rounding"], ["blank", "?", "left blank"]];
-const HINT = "Point at a number, or walk with the arrow keys, to see what it should be.";
-const CHANGE = " Enter changes a claimed one.";
-const PRACTICE = "Enter writes a number. A hint can be had beside each step.";
-const MOST_HINTS = 3;
+/** @type {[string, string, string][]} */
+const LEGEND = [
+  ["wrong", "✗", "wrong"],
+  ["follows", "↳", "follows from a wrong number"],
+  ["", "≈", "off by rounding"],
+  ["blank", "?", "left blank"],
+];
+const HINT = "Hover over a number, or use the arrow keys, to see how it should be computed.";
+const EDIT_HINT = " Press Enter to change a claimed number.";
+const PRACTICE_HINT = "Press Enter to write a number. Each step has hints.";
+
+/** Hints that a step has for one of its numbers. */
+export const HINTS_PER_NUMBER = 3;
+
+/**
+ * @typedef {object} StepView
+ * @property {string} id
+ * @property {string} key
+ * @property {HTMLElement} el
+ * @property {Model<MatrixState>} claimed
+ * @property {Model<MatrixState>} exact
+ * @property {HTMLElement} chip
+ * @property {HTMLElement} exactBox
+ * @property {HTMLElement} hints
+ */
 
 export default {
+  /**
+   * @param {{ model: Model<ReportState>, el: HTMLElement }} options
+   * @returns {Dispose}
+   */
   render({ model, el }) {
-    return new Report(model, el).start();
+    return new ReportView(model, el).start();
   },
 };
 
-class Report {
+class ReportView {
   #model;
   #el;
+  /** @type {Map<string, StepView>} */
   #steps = new Map();
-  #found = new Model({ findings: [], claimed: {} });
-  #looking;
-  #cell = new Model({ working: null, said: "" });
+  /** @type {Map<string, Model<MatrixState>>} */
   #given = new Map();
-  #givens = h("div", {});
+  /** @type {Model<DockState>} */
+  #dock = new Model({ working: null, message: "" });
+  #inspector;
   #verdict = h("div", { class: "verdict", role: "status" });
+  #givenList = h("div", {});
+  #findings = h("div", { class: "findings" });
   #list = h("ol", {});
   #lines = svg("svg", { class: "lines", "aria-hidden": "true" });
-  #judged = h("div", { class: "judged" }, this.#lines, this.#list);
-  #open = h("div", { class: "more" });
+  #checkedSteps = h("div", { class: "checked-steps" }, this.#lines, this.#list);
+  #openSteps = h("div", { class: "more" });
 
+  /**
+   * @param {Model<ReportState>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.#model = model;
     this.#el = el;
+    this.#inspector = new CellInspector(model, el, this.#dock, this.#hint);
   }
 
   get #hint() {
-    if (this.#model.get("practice")) return PRACTICE;
-    return this.#model.get("claims") ? HINT + CHANGE : HINT;
+    if (this.#model.get("practice")) return PRACTICE_HINT;
+    return this.#model.get("claims") ? HINT + EDIT_HINT : HINT;
   }
 
   start() {
     const model = this.#model;
-    const [found, docked] = [h("div", {}), h("div", {})];
-    this.#looking = new Looking(model, this.#el, this.#cell, this.#hint);
-    const given = h("section", { class: "given-all", "aria-label": "Given" }, h("h2", {}, "Given"), this.#givens);
-    this.#el.replaceChildren(this.#verdict, given, h("div", { class: "beside" }, h("div", {}, this.#judged, this.#open), found), legend(...LEGEND), docked);
-    finding.render({ model: this.#found, el: found });
-    dock.render({ model: this.#cell, el: docked });
-    this.#found.on("change:wanted", () => this.#goto(this.#found.get("wanted")));
-    model.on("change:wanted", () => this.#goto(model.get("wanted")));
-    model.on("change:hints", () => this.#helped());
-    model.on("change:told", () => this.#draw());
-    if (model.get("told")) this.#draw();
-    const watch = new ResizeObserver(() => this.#arrows());
-    watch.observe(this.#list);
-    return () => watch.disconnect();
+    const docked = h("div", {});
+    this.#el.replaceChildren(
+      this.#verdict,
+      h("section", { class: "given-matrices", "aria-label": "Given" }, h("h2", {}, "Given"), this.#givenList),
+      h("div", { class: "check-columns" }, h("div", {}, this.#checkedSteps, this.#openSteps), this.#findings),
+      legend(...LEGEND),
+      docked,
+    );
+    dock.render({ model: this.#dock, el: docked });
+    model.on("change:target", () => this.#goTo(model.get("target")));
+    model.on("change:hints", () => this.#updateHints());
+    model.on("change:data", () => this.#draw());
+    this.#draw();
+    const observer = new ResizeObserver(() => this.#drawArrows());
+    observer.observe(this.#list);
+    return () => observer.disconnect();
   }
 
   #draw() {
-    const report = this.#model.get("told");
+    const report = this.#model.get("data");
+    if (!report) return;
     this.#verdict.replaceChildren(...verdict(report));
-    this.#found.set("claimed", Object.fromEntries(report.steps.map((step) => [`${step.claimed.key} ${step.again}`, step.claimed.texts])));
-    this.#found.set("practice", this.#model.get("practice"));
-    this.#found.set("findings", report.findings);
-    this.#looking.forget();
+    this.#drawFindings(report);
+    this.#inspector.clear();
     this.#drawGiven(report.given);
-    if (!this.#cell.get("working")) this.#cell.set("said", this.#hint);
-    const shown = report.steps.map((step) => this.#step(report, step));
-    const keys = new Set(shown.map((item) => item.name));
-    for (const name of this.#steps.keys()) if (!keys.has(name)) this.#steps.delete(name);
-    if (shown.some(({ el }, k) => this.#list.children[k] !== el) || this.#list.children.length !== shown.length)
-      this.#list.replaceChildren(...shown.map(({ el }) => el));
-    this.#open.replaceChildren(...(this.#model.get("claims") ? this.#openSteps(report.open) : []));
-    this.#arrows();
+    if (!this.#dock.get("working")) this.#dock.set("message", this.#hint);
+    const steps = report.steps.map((step) => this.#step(report, step));
+    this.#steps = new Map(steps.map((step) => [step.id, step]));
+    const isSame = steps.length === this.#list.children.length;
+    if (!isSame || steps.some(({ el }, k) => this.#list.children[k] !== el))
+      this.#list.replaceChildren(...steps.map(({ el }) => el));
+    this.#openSteps.replaceChildren(...(this.#model.get("claims") ? this.#openStepButtons(report.open_steps) : []));
+    this.#drawArrows();
   }
 
-  // What the claims start from; the matrices that are there already are filled anew.
+  /** @param {Api.Report} report */
+  #drawFindings({ findings, steps }) {
+    const cards = findings.map((finding, k) => {
+      const step = steps.find(({ claimed, reprint }) => claimed.key === finding.key && reprint === finding.reprint);
+      const { key, reprint, row, column } = finding;
+      const goTo = () => this.#goTo({ key, reprint, row, column });
+      return findingCard(finding, k === 0, step?.claimed.texts ?? [], Boolean(this.#model.get("practice")), goTo);
+    });
+    this.#findings.replaceChildren(...cards);
+  }
+
+  /**
+   * Draw the given matrices; those that are shown already are only updated.
+   * @param {Api.Matrix[]} given
+   */
   #drawGiven(given) {
-    const same = given.length === this.#given.size && given.every(({ key }) => this.#given.has(key));
-    if (!same) {
-      this.#given = new Map(given.map((one) => [one.key, new Model({ matrix: one, cells: null })]));
-      this.#givens.replaceChildren(...[...this.#given.values()].map((model) => {
-        const box = h("div", {});
-        matrix.render({ model, el: box });
-        model.on("change:focus", () => this.#lookAtGiven(model));
-        return box;
-      }));
+    const isSame = given.length === this.#given.size && given.every(({ key }) => this.#given.has(key));
+    if (!isSame) {
+      this.#given = new Map(given.map((matrix) => [matrix.key, new Model({ matrix, cells: null })]));
+      const boxes = [...this.#given.values()].map((model) => {
+        const el = h("div", {});
+        matrixGrid.render({ model, el });
+        model.on("change:focus", () => this.#inspectGiven(model.get("focus") ?? null));
+        return el;
+      });
+      this.#givenList.replaceChildren(...boxes);
     }
-    for (const one of given) this.#given.get(one.key).set("matrix", one);
+    for (const matrix of given) this.#given.get(matrix.key)?.set("matrix", matrix);
   }
 
-  #lookAtGiven(model) {
-    const focus = model.get("focus");
-    const text = model.get("matrix").texts[focus?.row]?.[focus?.column];
-    this.#looking.look(focus, null, text ? `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.` : this.#hint);
+  /** @param {CellFocus | null} focus */
+  #inspectGiven(focus) {
+    const given = this.#model.get("data")?.given ?? [];
+    this.#inspector.inspect(focus, null, describeGiven(given, focus) ?? this.#hint);
   }
 
-  #openSteps(open) {
+  /** @param {CellFocus | null} focus */
+  #inspectStep(focus) {
+    const step = focus && this.#model.get("data")?.steps.find(({ claimed }) => claimed.key === focus.key);
+    const matrix = this.#model.get("practice") || !step ? null : step.claimed;
+    this.#inspector.inspect(focus, matrix, this.#hint);
+  }
+
+  /**
+   * @param {Api.Matrix[]} open
+   * @returns {HTMLElement[]}
+   */
+  #openStepButtons(open) {
     if (!open.length) return [];
-    return [h("span", {}, "Not claimed; write down:"), ...open.map((step) => button(`+ ${step.name}`, () => this.#model.set("begun", step)))];
+    const add = open.map((step) => button(`+ ${step.name}`, () => this.#model.set("newStep", step)));
+    return [h("span", {}, "Steps without an answer; add:"), ...add];
   }
 
-  #step(report, step) {
-    const { key } = step.claimed;
-    const name = `${key} ${step.again} ${step.claimed.texts.length} ${step.claimed.formula.text}`;  // what its heading says, too
-    const known = this.#steps.get(name) ?? this.#newStep(name, step);
+  /**
+   * @param {Api.Report} report
+   * @param {Api.CheckedStep} step
+   */
+  #step({ findings }, step) {
+    const { claimed, exact, reprint, verdict: name } = step;
+    const { key } = claimed;
+    const id = `${key} ${reprint} ${claimed.texts.length} ${claimed.formula.text}`; // a new formula is a new heading
+    const view = this.#steps.get(id) ?? this.#newStep(id, step);
     const practice = Boolean(this.#model.get("practice"));
-    const same = (one) => one.key === key && one.again === step.again;
-    const first = report.findings.find(same);
-    known.claimed.set("notes", practice ? null : step.notes);
-    known.claimed.set("first", first && first === report.findings[0] ? [first.row, first.column] : null);
-    known.claimed.set("cells", this.#model.get("claims")?.find(same)?.cells ?? null);
-    known.claimed.set("matrix", step.claimed);
-    known.exact.set("matrix", { ...step.exact, key: `${key} exact` });
-    known.chip.className = `chip is-${step.verdict}`;
-    known.chip.textContent = `${SIGNS[step.verdict]} ${step.verdict}`;
-    known.exactBox.hidden = practice;
-    known.hints.hidden = !practice;
-    return known;
+    const isThisStep = (/** @type {{ key: string, reprint: number }} */ other) =>
+      other.key === key && other.reprint === reprint;
+    const first = findings[0];
+    view.claimed.set("notes", practice ? null : step.notes);
+    view.claimed.set("first", first && isThisStep(first) ? [first.row, first.column] : null);
+    view.claimed.set("cells", this.#model.get("claims")?.find(isThisStep)?.cells ?? null);
+    view.claimed.set("matrix", claimed);
+    view.exact.set("matrix", { ...exact, key: `${key} exact` });
+    view.chip.className = `chip is-${name}`;
+    view.chip.textContent = `${SIGNS[name]} ${name}`;
+    view.exactBox.hidden = practice;
+    view.hints.hidden = !practice;
+    return view;
   }
 
-  #newStep(name, step) {
-    const { key } = step.claimed;
-    const { again } = step;
-    const claimed = new Model({ matrix: step.claimed, cells: null, signs: true, again, label: `${step.claimed.name}, as claimed` });
-    const exact = new Model({ matrix: { ...step.exact, key: `${key} exact` }, cells: null, label: `${step.exact.name}, exact` });
-    const [left, right, chip, hints] = [h("div", { class: "claimed" }), h("div", {}), h("span", { class: "chip" }), h("div", { class: "hints" })];
-    matrix.render({ model: claimed, el: left });
-    matrix.render({ model: exact, el: right });
-    claimed.on("change:focus", () => this.#look(claimed.get("focus")));
-    exact.on("change:focus", () => this.#look(exact.get("focus") && { ...exact.get("focus"), key }));
-    claimed.on("change:edited", () => this.#model.set("edited", { key, again, ...claimed.get("edited") }));
-    claimed.on("change:pasted", () => this.#model.set("pasted", { key, again, text: claimed.get("pasted") }));
+  /**
+   * @param {string} id
+   * @param {Api.CheckedStep} step
+   * @returns {StepView}
+   */
+  #newStep(id, { claimed: claimedMatrix, exact: exactMatrix, reprint }) {
+    const { key, formula } = claimedMatrix;
+    /** @type {Model<MatrixState>} */
+    const claimed = new Model({
+      matrix: claimedMatrix,
+      cells: null,
+      showSigns: true,
+      reprint,
+      label: `${claimedMatrix.name}, as claimed`,
+    });
+    /** @type {Model<MatrixState>} */
+    const exact = new Model({
+      matrix: { ...exactMatrix, key: `${key} exact` },
+      cells: null,
+      label: `${exactMatrix.name}, exact`,
+    });
+    const [left, right] = [h("div", { class: "claimed" }), h("div", {})];
+    const chip = h("span", { class: "chip" });
+    const hints = h("div", { class: "hints" });
+    matrixGrid.render({ model: claimed, el: left });
+    matrixGrid.render({ model: exact, el: right });
+    claimed.on("change:focus", () => this.#inspectStep(claimed.get("focus") ?? null));
+    exact.on("change:focus", () => {
+      const focus = exact.get("focus");
+      this.#inspectStep(focus ? { ...focus, key } : null);
+    });
+    claimed.on("change:edit", () => {
+      const edit = claimed.get("edit");
+      if (edit) this.#model.set("edit", { ...edit, reprint });
+    });
+    claimed.on("change:pastedText", () => {
+      this.#model.set("paste", { key, reprint, text: claimed.get("pastedText") ?? "" });
+    });
     this.#drawHints(hints, key);
     const exactBox = h("div", {}, h("h3", {}, "exact"), right);
-    const el = h("li", {}, h("h2", {}, math(step.claimed.formula), again ? h("span", { class: "chip" }, "printed again") : null, chip),
-      h("div", { class: "pair" }, h("div", {}, h("h3", {}, "claimed"), left), exactBox, hints));
-    const made = { name, key, el, claimed, exact, chip, exactBox, hints };
-    this.#steps.set(name, made);
-    return made;
+    const el = h(
+      "li",
+      {},
+      h("h2", {}, math(formula), reprint > 0 && h("span", { class: "chip" }, "repeated"), chip),
+      h("div", { class: "pair" }, h("div", {}, h("h3", {}, "claimed"), left), exactBox, hints),
+    );
+    return { id, key, el, claimed, exact, chip, exactBox, hints };
   }
 
-  #helped() {
+  #updateHints() {
     for (const { key, hints } of this.#steps.values()) {
-      const inside = hints.contains(document.activeElement);
+      const hadFocus = hints.contains(document.activeElement);
       this.#drawHints(hints, key);
-      if (inside) hints.querySelector("button")?.focus();
+      if (hadFocus) hints.querySelector("button")?.focus();
     }
   }
 
-  // Help a step at a time: the formula, then a cell's working, then its number.
+  /**
+   * Draw a step's hints so far: the formula, then a cell's working, then its number.
+   * @param {HTMLElement} box
+   * @param {string} key
+   */
   #drawHints(box, key) {
-    const told = this.#model.get("hints")?.[key] ?? [];
-    const words = told.length ? "Another hint" : "A hint";
-    const more = (text, label) => button(text, () => this.#model.set("helped", key), { "aria-label": label });
-    box.replaceChildren(h("h3", {}, "hints"), ...told.map((help) => h("div", {}, math(help))), told.length < MOST_HINTS
-      ? more(words, `${words} for ${key}`) : more("For the next number", `Hints for the next number of ${key}`));
+    const hints = this.#model.get("hints")?.[key] ?? [];
+    const isLast = hints.length >= HINTS_PER_NUMBER;
+    const text = isLast ? "Hints for the next number" : hints.length ? "Next hint" : "Hint";
+    const more = button(text, () => this.#model.set("hintRequest", key), { "aria-label": `${text}: ${key}` });
+    box.replaceChildren(h("h3", {}, "hints"), ...hints.map((hint) => h("div", {}, math(hint))), more);
   }
 
-  #look(focus) {
-    const step = focus && this.#model.get("told").steps.find((one) => one.claimed.key === focus.key);
-    this.#looking.look(focus, this.#model.get("practice") ? null : step?.claimed, this.#hint);
+  /** @param {ClaimCell | undefined} cell */
+  #goTo(cell) {
+    const figures = /** @type {HTMLElement[]} */ ([...this.#list.querySelectorAll(".claimed figure.matrix")]);
+    const figure = figures.find(
+      ({ dataset }) => dataset.key === cell?.key && Number(dataset.reprint) === cell?.reprint,
+    );
+    const selector = `td[data-row="${cell?.row}"][data-column="${cell?.column}"]`;
+    /** @type {HTMLElement | null | undefined} */ (figure?.querySelector(selector))?.focus();
   }
 
-  #goto({ key, again, row, column }) {
-    const figure = [...this.#list.querySelectorAll(".claimed figure.matrix")].find((one) => one.dataset.key === key && Number(one.dataset.again) === again);
-    figure?.querySelector(`td[data-row="${row}"][data-column="${column}"]`)?.focus();
-  }
-
-  #arrows() {
-    if (this.#model.get("told")) arrows(this.#judged, this.#lines, this.#model.get("told").links);
+  #drawArrows() {
+    const links = this.#model.get("data")?.links ?? [];
+    const arrows = links.map((link, k) => arrow(this.#checkedSteps, link, k / links.length));
+    this.#lines.replaceChildren(...arrows.filter((drawn) => drawn !== null));
   }
 }
 
-function verdict({ steps, counts, verdict: said }) {
+/** @param {Api.Report} report */
+function verdict({ steps, counts, verdict: name }) {
   if (!steps.length) return [];
-  const wrong = said === "wrong";
-  const words = wrong ? "✗ Wrong" : counts.blank && !counts.wrong ? "✓ Right so far" : "✓ Right";
-  const counted = Object.entries(counts).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
-  return [h("b", { class: wrong ? "is-wrong" : "is-right" }, words), h("span", { class: "counts" }, counted)];
+  const isWrong = name === "wrong";
+  const text = isWrong ? "✗ Wrong" : counts.blank && !counts.wrong ? "✓ Right so far" : "✓ Right";
+  const counted = Object.entries(counts).filter(([, count]) => count);
+  return [
+    h("b", { class: isWrong ? "is-wrong" : "is-right" }, text),
+    h("span", { class: "counts" }, counted.map(([mark, count]) => `${count} ${mark}`).join(", ")),
+  ];
+}
+
+/**
+ * Return the first wrong number of a step and its possible causes, the most likely first.
+ * @param {Api.Finding} finding
+ * @param {boolean} isFirst
+ * @param {Cells} claimed
+ * @param {boolean} practice
+ * @param {() => void} goTo
+ */
+function findingCard(finding, isFirst, claimed, practice, goTo) {
+  const title = isFirst ? "The first wrong number" : "Another wrong number";
+  /** @type {[string, Child][]} */
+  const facts = [["claimed", finding.claimed]];
+  if (!practice) {
+    facts.push(["expected", finding.expected]);
+    if (finding.follow_through !== null)
+      facts.push(["carried", `${finding.follow_through}, computed from the claimed numbers before`]);
+    facts.push(["working", formulaBox(finding.working)]);
+  }
+  const causes = finding.causes.map((cause) =>
+    h(
+      "li",
+      {},
+      h("code", {}, cause.name),
+      ` (explains ${cause.explained_share})`,
+      !practice && [
+        ": ",
+        cause.description,
+        cause.resulting_cells && causeMatrix(cause, cause.resulting_cells, claimed),
+      ],
+    ),
+  );
+  return h(
+    "section",
+    { class: "finding", "aria-label": title },
+    h("h2", {}, title),
+    h("p", {}, button(finding.location + (finding.reprint ? ", repeated" : ""), goTo, { class: "goto" })),
+    h(
+      "dl",
+      {},
+      facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    ),
+    h("ol", { class: "causes", "aria-label": "Possible causes" }, causes),
+  );
+}
+
+/**
+ * Return the step as a mistake would give it; cells that equal the claim are outlined.
+ * @param {Api.Cause} cause
+ * @param {Cells} rows
+ * @param {Cells} claimed
+ */
+function causeMatrix(cause, rows, claimed) {
+  const cell = (
+    /** @type {string} */ text,
+    /** @type {number} */ i,
+    /** @type {number} */ j,
+    /** @type {number} */ n,
+  ) =>
+    h(
+      "td",
+      { class: `${j ? "" : "open"} ${j === n - 1 ? "close" : ""} ${isClose(text, claimed[i]?.[j]) ? "same" : ""}` },
+      h("span", { class: `v ${cause.colors?.[i]?.[j]}` }, text),
+    );
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "cause-matrix" },
+      h("caption", {}, "what this mistake gives; outlined cells equal the claim"),
+      h(
+        "tbody",
+        {},
+        rows.map((row, i) =>
+          h(
+            "tr",
+            {},
+            row.map((text, j) => cell(text, i, j, row.length)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
+ * Return whether two numbers agree to the decimals of the shorter one.
+ * @param {string} text
+ * @param {string | undefined} claimed
+ */
+function isClose(text, claimed) {
+  if (claimed === undefined || claimed === "?") return false;
+  const decimals = Math.min(...[text, claimed].map((number) => number.split(/[.,]/)[1]?.length ?? 0));
+  const value = (/** @type {string} */ number) => Number(number.replace("−", "-").replace(",", "."));
+  return text === claimed || Math.abs(value(text) - value(claimed)) <= 0.5001 * 10 ** -decimals;
+}
+
+/**
+ * Return an arrow along the left edge, from a wrong number to what follows from it.
+ * @param {Element} box
+ * @param {Api.ErrorLink} link
+ * @param {number} lane from 0 to 1: how far to the left
+ */
+function arrow(box, { source, cell, target, first, count }, lane) {
+  const frame = box.getBoundingClientRect();
+  const [from, to] = [rowBox(box, source, cell[0]), rowBox(box, target, first[0])];
+  if (!from || !to) return null;
+  const [x1, y1] = [from.left - frame.left - 4, from.top - frame.top + from.height / 2];
+  const [x2, y2] = [to.left - frame.left - 6, to.top - frame.top + to.height / 2];
+  const x = Math.max(2, Math.min(x1, x2) - 18 - 26 * lane);
+  const d = `M${x1} ${y1}C${x} ${y1} ${x} ${y1} ${x} ${y1 + 14}V${y2 - 14}C${x} ${y2} ${x} ${y2} ${x2 - 6} ${y2}`;
+  return svg(
+    "g",
+    { data: { from: source, to: target } },
+    svg("title", {}, `${count} in ${target} follow from ${source}`),
+    svg("path", { class: "arrow", d }),
+    svg("circle", { class: "arrow-head", cx: x1, cy: y1, r: 3 }),
+    svg("path", { class: "arrow-head", d: `M${x2 + 1} ${y2}l-8 -4.5v9z` }),
+  );
+}
+
+/**
+ * @param {Element} box
+ * @param {string} key
+ * @param {number} row
+ */
+function rowBox(box, key, row) {
+  const figures = /** @type {HTMLElement[]} */ ([...box.querySelectorAll(".claimed figure.matrix")]);
+  const figure = figures.find(({ dataset }) => dataset.key === key);
+  return figure?.querySelectorAll("tbody tr")[row]?.getBoundingClientRect();
 }

@@ -1,49 +1,254 @@
-// A problem, solved: its steps from left to right, and the working of the cell that is pointed at.
-//
-// In:  told (as Python tells it), cells ({key: texts} of givens that may be changed), working.
-// Out: asked {key, row, column}, edited {key, row, column, text, done}, pasted {key, text}, wanted {key, what}.
+// @ts-check
+// A solved problem: given matrices and steps from left to right, and the working of the cell that has the focus.
 
+import { legend } from "./colors.js";
 import dock from "./dock.js";
-import { h } from "./dom.js";
-import flow from "./flow.js";
-import { legend } from "./legend.js";
-import { Looking } from "./looking.js";
+import { CellInspector } from "./dock.js";
+import { button, h, svg } from "./dom.js";
+import matrixGrid from "./matrix.js";
 import { Model } from "./model.js";
 
-const HINT = "Point at a number, or reach it with Tab and the arrow keys, to see how it comes about.";
-const CHANGE = " Enter changes a given one.";
+const HINT = "Hover over a number, or move with Tab and the arrow keys, to see how it is computed.";
+const EDIT_HINT = " Press Enter to change a given number.";
+const INPUTS = ["X", "context"];
+const MAX_LINE_HEIGHT = 600; // pixels; longer lines would cross other matrices
+
+/**
+ * A matrix, and the texts that may be edited.
+ * @typedef {{ matrix: Api.Matrix, cells: Cells | null }} Panel
+ */
 
 export default {
+  /**
+   * @param {{ model: Model<SolutionState>, el: HTMLElement }} options
+   * @returns {Dispose}
+   */
   render({ model, el }) {
-    const steps = new Model({ givens: [], steps: [] });
-    const hint = model.get("cells") ? HINT + CHANGE : HINT;
-    const cell = new Model({ working: null, said: hint });
-    const looking = new Looking(model, el, cell, hint);
-    const [flowing, docked] = [h("div", {}), h("div", {})];
-    const draw = () => show(model, steps, looking);
-    el.replaceChildren(h("section", { "aria-label": "Steps" }, flowing), legend(), docked);
-    const end = flow.render({ model: steps, el: flowing });
-    dock.render({ model: cell, el: docked });
-    steps.on("change:focus", () => look(model, looking, steps.get("focus")));
-    for (const name of ["edited", "pasted", "wanted"]) steps.on(`change:${name}`, () => model.set(name, steps.get(name)));
-    model.on("change:told", draw);
-    if (model.get("told")) draw();
-    return end;
+    const hint = model.get("cells") ? HINT + EDIT_HINT : HINT;
+    /** @type {Model<DockState>} */
+    const dockModel = new Model({ working: null, message: hint });
+    const inspector = new CellInspector(model, el, dockModel, hint);
+    const [steps, docked] = [h("div", {}), h("div", {})];
+    el.replaceChildren(h("section", { "aria-label": "Steps" }, steps), legend(), docked);
+    dock.render({ model: dockModel, el: docked });
+    const flow = new Flow(model, steps, (focus) => inspect(model, inspector, focus));
+    const draw = () => {
+      const solution = model.get("data");
+      if (!solution) return;
+      const cells = model.get("cells");
+      flow.draw(
+        solution.given.map((matrix) => ({ matrix, cells: cells?.[matrix.key] ?? null })),
+        solution.steps,
+      );
+      inspector.clear();
+      inspect(model, inspector, flow.focus);
+    };
+    model.on("change:data", draw);
+    draw();
+    const observer = new ResizeObserver(() => flow.connect());
+    observer.observe(steps);
+    return () => observer.disconnect();
   },
 };
 
-function show(model, steps, looking) {
-  const [told, cells] = [model.get("told"), model.get("cells")];
-  steps.set("givens", told.given.map((given) => ({ matrix: given, cells: cells?.[given.key] ?? null })));
-  steps.set("steps", told.steps);
-  looking.forget();
-  look(model, looking, steps.get("focus") ?? null);
+/**
+ * Return a matrix cell's text as a sentence, if the matrix is given.
+ * @param {Api.Matrix[]} given
+ * @param {CellFocus | null} focus
+ */
+export function describeGiven(given, focus) {
+  if (!focus || focus.row === null || focus.column === null) return null;
+  const text = given.find((matrix) => matrix.key === focus.key)?.texts[focus.row]?.[focus.column];
+  return text === undefined ? null : `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.`;
 }
 
-function look(model, looking, focus) {
-  const { given, steps } = model.get("told");
-  const same = (matrix) => matrix.key === focus?.key;
-  const text = given.find(same)?.texts[focus.row]?.[focus.column];
-  if (text === undefined) looking.look(focus, steps.find(same));
-  else looking.look(focus, null, `${focus.key}[${focus.row + 1},${focus.column + 1}] = ${text}, given.`);
+/**
+ * @param {Model<SolutionState>} model
+ * @param {CellInspector} inspector
+ * @param {CellFocus | null} focus
+ */
+function inspect(model, inspector, focus) {
+  const { given, steps } = model.get("data") ?? { given: [], steps: [] };
+  const description = describeGiven(given, focus);
+  if (description) inspector.inspect(focus, null, description);
+  else inspector.inspect(focus, steps.find((step) => step.key === focus?.key) ?? null);
+}
+
+/** Matrices in columns by depth, and lines from each step's inputs. */
+class Flow {
+  /** @type {CellFocus | null} */
+  focus = null;
+  #model;
+  #el;
+  #onFocus;
+  #shape = "";
+  /** @type {Panel[]} */
+  #given = [];
+  /** @type {Api.Matrix[]} */
+  #steps = [];
+  /** @type {Map<string, { model: Model<MatrixState>, el: HTMLElement }>} */
+  #panels = new Map();
+  #lines = svg("svg", { class: "lines", "aria-hidden": "true" });
+
+  /**
+   * @param {Model<SolutionState>} model
+   * @param {HTMLElement} el
+   * @param {(focus: CellFocus | null) => void} onFocus
+   */
+  constructor(model, el, onFocus) {
+    this.#model = model;
+    this.#el = el;
+    this.#onFocus = onFocus;
+    el.classList.add("flow");
+  }
+
+  /**
+   * @param {Panel[]} given
+   * @param {Api.Matrix[]} steps
+   */
+  draw(given, steps) {
+    const shape = JSON.stringify([
+      given.map(({ matrix }) => matrix.key),
+      steps.map(({ key, sources }) => [key, sources]),
+    ]);
+    this.#given = given;
+    this.#steps = steps;
+    if (shape !== this.#shape) this.#build();
+    else for (const panel of this.#all) this.#update(panel);
+    this.#shape = shape;
+    this.connect();
+  }
+
+  /** @returns {Panel[]} */
+  get #all() {
+    return [...this.#given, ...this.#steps.map((matrix) => ({ matrix, cells: null }))];
+  }
+
+  /** @param {Panel} panel */
+  #update({ matrix, cells }) {
+    const model = this.#panels.get(matrix.key)?.model;
+    model?.set("cells", cells);
+    model?.set("matrix", matrix);
+  }
+
+  #build() {
+    const previous = this.#panels;
+    const depth = depths(
+      this.#given.map(({ matrix }) => matrix.key),
+      this.#steps,
+    );
+    const first = Math.min(...depth.values());
+    /** @type {HTMLElement[][]} */
+    const stages = [];
+    this.#panels = new Map();
+    for (const panel of this.#all) {
+      const { key } = panel.matrix;
+      const shown = previous.get(key) ?? this.#panel(panel);
+      this.#panels.set(key, shown);
+      this.#update(panel);
+      (stages[(depth.get(key) ?? first) - first] ??= []).push(shown.el);
+    }
+    const lists = stages.filter(Boolean).map((panels) => h("ol", { class: "stage" }, panels));
+    this.#el.replaceChildren(this.#lines, ...lists);
+  }
+
+  /** @param {Panel} panel */
+  #panel({ matrix, cells }) {
+    const { key } = matrix;
+    /** @type {Model<MatrixState>} */
+    const model = new Model({ matrix, cells });
+    const grid = h("div", {});
+    matrixGrid.render({ model, el: grid });
+    model.on("change:focus", () => {
+      this.focus = model.get("focus") ?? null;
+      this.#onFocus(this.focus);
+    });
+    model.on("change:edit", () => this.#model.set("edit", model.get("edit")));
+    model.on("change:pastedText", () => this.#model.set("paste", { key, text: model.get("pastedText") ?? "" }));
+    const command = (/** @type {"paste" | "remove"} */ action) => () => this.#model.set("command", { key, action });
+    const tools =
+      cells &&
+      h(
+        "div",
+        { class: "tools" },
+        button("paste", command("paste"), { "aria-label": `Paste ${key}` }),
+        key !== "X" && button("×", command("remove"), { "aria-label": `Remove ${key}` }),
+      );
+    return { model, el: h("li", { class: cells ? "panel-box given" : "panel-box" }, grid, tools) };
+  }
+
+  /** Draw the lines; a line from an input ends at the weight matrix that multiplies it. */
+  connect() {
+    const frame = this.#el.getBoundingClientRect();
+    const given = this.#given.map(({ matrix }) => matrix.key);
+    const paths = this.#steps.flatMap((step) => {
+      const weight = step.sources.find((key) => given.includes(key) && !INPUTS.includes(key));
+      return step.sources.map((source) => this.#path(frame, source, (INPUTS.includes(source) && weight) || step.key));
+    });
+    this.#lines.replaceChildren(...paths.filter((path) => path !== null));
+  }
+
+  /**
+   * @param {DOMRect} frame
+   * @param {string} source
+   * @param {string} target
+   */
+  #path(frame, source, target) {
+    const [start, end] = [this.#panels.get(source), this.#panels.get(target)];
+    const from = start && boxOf(frame, start.el);
+    const to = end && boxOf(frame, end.el);
+    if (!from || !to || to.left < from.right || to.top > from.bottom + MAX_LINE_HEIGHT) return null;
+    const [x1, y1, x2, y2] = [from.right + 5, from.middle, to.headerLeft - 5, to.middle];
+    const bend = x2 - x1 > 120 ? 30 : x2 - x1; // a long line bends only near its end
+    const role = start.model.get("matrix").role || end.model.get("matrix").role;
+    const d = `M${x1} ${y1}H${x2 - bend}C${x2 - bend / 2} ${y1} ${x2 - bend / 2} ${y2} ${x2} ${y2}`;
+    return svg("path", { class: `line ${role}`, d });
+  }
+}
+
+/**
+ * Return where a matrix's numbers are, and where the names of its rows begin.
+ * @param {DOMRect} frame
+ * @param {Element} el
+ */
+function boxOf(frame, el) {
+  const body = el.querySelector("tbody")?.getBoundingClientRect();
+  const cell = el.querySelector("tbody td")?.getBoundingClientRect();
+  if (!body || !cell) return null;
+  const top = body.top - frame.top;
+  return {
+    left: cell.left - frame.left,
+    headerLeft: body.left - frame.left,
+    right: body.right - frame.left,
+    top,
+    bottom: top + body.height,
+    middle: top + body.height / 2,
+  };
+}
+
+/**
+ * Return each matrix's depth: 0 for steps that read given matrices only; a given matrix is one before its first reader.
+ * @param {string[]} given
+ * @param {Api.Matrix[]} steps
+ */
+function depths(given, steps) {
+  /** @type {Map<string, number>} */
+  const depth = new Map();
+  for (const { key, sources } of steps) {
+    const previous = sources.flatMap((source) => depth.get(source) ?? []);
+    depth.set(key, Math.max(-1, ...previous) + 1);
+  }
+  const reads = (/** @type {Api.Matrix} */ step, /** @type {string} */ key) =>
+    step.sources.includes(key) || (key === "mask" && /(^|\.)masked(\.|$)/.test(step.key));
+  /** @type {[string, number][]} */
+  const others = given
+    .filter((key) => !INPUTS.includes(key))
+    .map((key) => {
+      const readers = steps.filter((step) => reads(step, key)).map((step) => depth.get(step.key) ?? 0);
+      return [key, readers.length ? Math.min(...readers) - 1 : -1];
+    });
+  const hasFirstWeights = others.some(([key, value]) => value === -1 && steps.some((step) => reads(step, key)));
+  for (const [key, value] of others) depth.set(key, value);
+  for (const key of given) if (INPUTS.includes(key)) depth.set(key, hasFirstWeights ? -2 : -1);
+  return depth;
 }

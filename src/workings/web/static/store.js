@@ -1,127 +1,258 @@
-// What is being worked on, with every earlier state of it.
+// @ts-check
+// The state of the screens, each with its undo history, and edits of a problem.
 
-const FIRST = {
+/** @type {ProblemState} */
+const FIRST_PROBLEM = {
   table: {
-    title: "", kind: "attention", vectors: "rows", tokens: ["the", "cat", "sat"], context_tokens: null,
+    title: "",
+    kind: "attention",
+    vectors: "rows",
+    tokens: ["the", "cat", "sat"],
+    context_tokens: null,
     settings: { heads: 1, scale: "sqrt(d_k)", mask: "none", normalizer: "softmax" },
     given: {
-      X: [["1", "0", "2"], ["0", "2", "1"], ["1", "1", "0"]],
-      W_Q: [["1", "0"], ["0", "1"], ["1", "1"]],
-      W_K: [["0", "1"], ["1", "0"], ["1", "-1"]],
-      W_V: [["2", "0"], ["1", "1"], ["0", "3"]],
+      X: [
+        ["1", "0", "2"],
+        ["0", "2", "1"],
+        ["1", "1", "0"],
+      ],
+      W_Q: [
+        ["1", "0"],
+        ["0", "1"],
+        ["1", "1"],
+      ],
+      W_K: [
+        ["0", "1"],
+        ["1", "0"],
+        ["1", "-1"],
+      ],
+      W_V: [
+        ["2", "0"],
+        ["1", "1"],
+        ["0", "3"],
+      ],
     },
     claims: [],
   },
   decimals: 3,
 };
-const MOST = 200;
+const MAX_STATES = 200;
 
+/** Screens that edit the problem; they share its history. */
+export const PROBLEM_SCREENS = ["work", "check", ""];
+
+/**
+ * Undo history of a JSON value.
+ * @template State
+ */
+export class History {
+  /** @type {string[]} */
+  #states;
+  #index = 0;
+  /** @type {number | null} */
+  #liveBase = null; // the state before the edit that is being typed
+
+  /** @param {State} state */
+  constructor(state) {
+    this.#states = [JSON.stringify(state)];
+  }
+
+  /** @returns {State} a copy */
+  get current() {
+    return JSON.parse(this.#states[this.#index] ?? "");
+  }
+
+  get canUndo() {
+    return this.#index > 0;
+  }
+
+  get canRedo() {
+    return this.#index < this.#states.length - 1;
+  }
+
+  /**
+   * Apply an edit to a copy of the state. `live` edits and the next edit that is not live become one entry.
+   * @param {(state: State) => void} edit
+   * @param {{ live?: boolean }} [options]
+   */
+  change(edit, { live = false } = {}) {
+    const state = this.current;
+    edit(state);
+    const text = JSON.stringify(state);
+    const base = this.#liveBase ?? this.#index;
+    const isNew = text !== this.#states[base];
+    this.#states.length = base + 1;
+    if (isNew) this.#states.push(text);
+    if (this.#states.length > MAX_STATES) this.#states.shift();
+    this.#index = this.#states.length - 1;
+    this.#liveBase = live ? this.#index - (isNew ? 1 : 0) : null;
+  }
+
+  /**
+   * Undo (-1) or redo (1).
+   * @param {-1 | 1} by
+   */
+  move(by) {
+    if (by < 0 ? !this.canUndo : !this.canRedo) return;
+    this.#index += by;
+    this.#liveBase = null;
+  }
+}
+
+/** The problem of Work and Check, and the view of each other screen. */
 export class Store {
-  wanted = null;  // a cell that the next screen is to begin at: no state of anybody's
-  #past = [];
-  #at = -1;
-  #open = false;  // a number is being typed: its states are one
+  /** @type {{ key: string, row: string, column: string } | null} */
+  initialCell = null; // the cell that Work moves the focus to when it opens
+  /** @type {History<ProblemState>} */
+  #problem;
+  /** @type {Map<string, History<ViewState>>} */
+  #views = new Map();
+  /** @type {(() => void)[]} */
   #listeners = [];
 
-  constructor(state, views = {}) {
-    this.#push({ ...(state ?? FIRST), views });
+  /**
+   * @param {ProblemState | null} problem
+   * @param {Record<string, ViewState>} [views]
+   */
+  constructor(problem, views = {}) {
+    this.#problem = new History(problem ?? FIRST_PROBLEM);
+    for (const [screen, view] of Object.entries(views)) this.#views.set(screen, new History(view));
   }
 
-  get state() {
-    return JSON.parse(this.#past[this.#at]);
+  get problem() {
+    return this.#problem.current;
   }
 
-  // What the server is asked about.
-  get asked() {
-    const { table, decimals } = this.state;
+  /** The problem as the server takes it. */
+  get request() {
+    const { table, decimals } = this.problem;
     return { table, decimals };
   }
 
-  // The same without its claims, which may be of other steps or sizes than what is being changed.
-  get unclaimed() {
-    const { table, decimals } = this.state;
+  /** The same without claims, which may not fit a problem that is being changed. */
+  get requestWithoutClaims() {
+    const { table, decimals } = this.problem;
     return { table: { ...table, claims: [] }, decimals };
   }
 
-  // Change a copy of the state; `live` changes become one, up to and with the next that is not.
-  change(edit, { live = false } = {}) {
-    const state = this.state;
-    edit(state);
-    if (this.#open) this.#past.length = this.#at--;
-    this.#push(state);
-    this.#open = live;
-    this.#tell();
+  /**
+   * @param {(problem: ProblemState) => void} edit
+   * @param {{ live?: boolean }} [options]
+   */
+  changeProblem(edit, options) {
+    this.#problem.change(edit, options);
+    this.#notify();
   }
 
-  // What a screen other than Work and Check shows: words by name.
-  view(screen, changes, how) {
-    const shown = this.state.views[screen] ?? {};
-    if (changes) this.change((state) => { state.views[screen] = { ...shown, ...changes }; }, how);
-    return { ...shown, ...changes };
+  /** @param {string} screen */
+  view(screen) {
+    return this.#viewHistory(screen).current;
   }
 
-  get undoable() {
-    return this.#at > 0;
+  /**
+   * Change what a screen shows.
+   * @param {string} screen
+   * @param {ViewState} changes
+   * @param {{ live?: boolean }} [options]
+   */
+  changeView(screen, changes, options) {
+    this.#viewHistory(screen).change((view) => Object.assign(view, changes), options);
+    this.#notify();
   }
 
-  get redoable() {
-    return this.#at < this.#past.length - 1;
+  /**
+   * Replace what a screen shows.
+   * @param {string} screen
+   * @param {ViewState} view
+   */
+  replaceView(screen, view) {
+    this.#viewHistory(screen).change((old) => {
+      for (const name of Object.keys(old)) delete old[name];
+      Object.assign(old, view);
+    });
+    this.#notify();
   }
 
-  move(by) {
-    const to = this.#at + by;
-    if (to < 0 || to >= this.#past.length) return;
-    this.#at = to;
-    this.#open = false;
-    this.#tell();
+  /**
+   * Return a screen's history.
+   * @param {string} screen
+   * @returns {{ canUndo: boolean, canRedo: boolean }}
+   */
+  history(screen) {
+    return PROBLEM_SCREENS.includes(screen) ? this.#problem : this.#viewHistory(screen);
   }
 
+  /**
+   * Undo (-1) or redo (1) the last change of a screen.
+   * @param {string} screen
+   * @param {-1 | 1} by
+   */
+  move(screen, by) {
+    (PROBLEM_SCREENS.includes(screen) ? this.#problem : this.#viewHistory(screen)).move(by);
+    this.#notify();
+  }
+
+  /**
+   * @param {() => void} listener
+   * @returns {Dispose}
+   */
   listen(listener) {
     this.#listeners.push(listener);
-    return () => (this.#listeners = this.#listeners.filter((other) => other !== listener));
+    return () => {
+      this.#listeners = this.#listeners.filter((other) => other !== listener);
+    };
   }
 
-  #push(state) {
-    const written = JSON.stringify(state);
-    this.#past.length = this.#at + 1;
-    if (this.#past[this.#at] === written) return;
-    this.#past.push(written);
-    if (this.#past.length > MOST) this.#past.shift();
-    this.#at = this.#past.length - 1;
+  /** @param {string} screen */
+  #viewHistory(screen) {
+    const known = this.#views.get(screen);
+    if (known) return known;
+    /** @type {History<ViewState>} */
+    const created = new History({});
+    this.#views.set(screen, created);
+    return created;
   }
 
-  #tell() {
+  #notify() {
     for (const listener of this.#listeners) listener();
   }
 }
 
-// Edits that several screens make.
-
-export function turned(cells) {
-  return cells[0].map((_, j) => cells.map((row) => row[j]));
+/** @param {Cells} cells */
+function transpose(cells) {
+  return (cells[0] ?? []).map((_, j) => cells.map((row) => row[j] ?? ""));
 }
 
-export function turnOver(state, vectors) {
-  const { table } = state;
+/**
+ * Write every matrix with tokens as rows or as columns.
+ * @param {ProblemState} problem
+ * @param {string} vectors
+ */
+export function setVectors({ table }, vectors) {
   if (table.vectors === vectors) return;
   table.vectors = vectors;
-  for (const name of Object.keys(table.given)) table.given[name] = turned(table.given[name]);
-  for (const claim of table.claims) claim.cells = turned(claim.cells);
-  if (Array.isArray(table.settings.mask)) table.settings.mask = turned(table.settings.mask);
+  for (const [name, cells] of Object.entries(table.given)) table.given[name] = transpose(cells);
+  for (const claim of table.claims) claim.cells = transpose(claim.cells);
+  if (Array.isArray(table.settings.mask)) table.settings.mask = transpose(table.settings.mask);
 }
 
-// Make a size one larger or smaller: a line more or less in every matrix that has it.
-export function resize(state, size, by) {
-  const { table } = state;
+/**
+ * Make a size one larger or smaller in every matrix that has it.
+ * @param {ProblemState} problem
+ * @param {Api.Size} size
+ * @param {number} by
+ */
+export function resize({ table }, size, by) {
   for (const [name, axis] of size.lines) {
+    const holder = /** @type {Record<string, Cells>} */ (name === "mask" ? table.settings : table.given);
     const filler = name === "mask" ? "1" : "0";
-    const holder = name === "mask" ? table.settings : table.given;
-    const cells = axis ? turned(holder[name]) : holder[name];
-    const next = by > 0 ? [...cells, cells[0].map(() => filler)] : cells.slice(0, -1);
-    holder[name] = axis ? turned(next) : next;
+    const cells = axis ? transpose(holder[name] ?? []) : (holder[name] ?? []);
+    const resized = by > 0 ? [...cells, (cells[0] ?? []).map(() => filler)] : cells.slice(0, -1);
+    holder[name] = axis ? transpose(resized) : resized;
   }
   for (const name of size.names) {
-    if (table[name]) table[name] = by > 0 ? [...table[name], String(size.value + 1)] : table[name].slice(0, -1);
+    const tokens = table[name];
+    if (tokens) table[name] = by > 0 ? [...tokens, String(size.value + 1)] : tokens.slice(0, -1);
   }
-  table.claims = [];  // they were of another size
+  table.claims = []; // claims of another size do not fit
 }

@@ -1,23 +1,28 @@
-// The screen Train: a run's curves while it trains, and everything that it is made by.
+// @ts-check
+// The screen Train: a run's curves while it trains, its samples, recipe and report.
 
-import { get } from "./api.js";
-import { h } from "./dom.js";
+import { chart, dataTable } from "./charts.js";
+import { clamp, h, setText } from "./dom.js";
 import { Model } from "./model.js";
-import picture, { grid } from "./picture.js";
-import { chooser, howto, named } from "./runs.js";
+import { API, Query } from "./request.js";
+import { findRun, noRuns, runList } from "./run_inputs.js";
+/** @import { Store } from "./store.js" */
 
-const SOON = 1000;  // milliseconds between two looks at a training that goes on
-const LATER = 5000;  // and at one that has ended, or at a server that does not answer
-const SPOKEN = 30_000;  // and between two lines that are read aloud
-const WORDS = { waiting: "not begun", training: "training", quiet: "silent", finished: "finished" };
+const RUNNING_INTERVAL = 1000; // milliseconds between two requests while a run trains
+const IDLE_INTERVAL = 5000; // and when it has finished, or after an error
+const SPOKEN_INTERVAL = 30_000; // between two lines for screen readers
+/** @type {Record<string, string>} */
+const STATES = { waiting: "not started", training: "training", quiet: "no recent output", finished: "finished" };
 
 export default {
+  /**
+   * @param {{ store: Store, el: HTMLElement, runs: Api.Run[] }} options
+   * @returns {Dispose}
+   */
   render({ store, el, runs }) {
-    if (!runs.length) {
-      el.replaceChildren(h("h1", { class: "unseen" }, "Watch a training"), howto());
-      return () => {};
-    }
-    return new Train(store, el, runs).start();
+    if (runs.length) return new Train(store, el, runs).start();
+    el.replaceChildren(h("h1", { class: "unseen" }, "Training"), noRuns());
+    return () => {};
   },
 };
 
@@ -25,210 +30,304 @@ class Train {
   #store;
   #el;
   #runs;
-  #run = null;
-  #parts = {};
+  #runList;
+  #run = "";
+  /** @type {Map<string, { model: Model<{ chart: Api.Chart }>, el: HTMLElement }>} */
   #charts = new Map();
-  #seen = -1;
-  #width = 0;
-  #waiting = 0;
-  #asking = null;
-  #spoken = {};
-  #sizes = new ResizeObserver(() => this.#measure());
+  #version = -1; // of the curves that are shown
+  #width = 0; // of a chart, in pixels
+  #timer = 0;
+  #spoken = { state: "", time: 0 };
+  #resize = new ResizeObserver(() => this.#measure());
+  #trainingQuery;
+  #recipeQuery;
 
+  #state = h("span", { class: "state" });
+  #summary = h("p", { class: "training-summary" });
+  #live = h("p", { class: "unseen", role: "status" });
+  #progress = h("progress", { max: "1", "aria-label": "Progress of the training" });
+  #facts = h("dl", { class: "facts" });
+  #status = h("p", { class: "status", role: "alert" });
+  #chartGrid = h("div", { class: "charts" });
+  #metrics = scrollBox("Current and best metrics");
+  #result = h("dl", { class: "facts small" });
+  #samples = h("div", { class: "samples" });
+  #recipe = h("div", { class: "recipe" });
+  #environment = scrollBox("Environment");
+  #report = h("div", { class: "report" });
+  #resultSection = section("Result", this.#result);
+  #sampleSection = section("Samples", this.#samples);
+  #reportSection = section("Report", this.#report);
+
+  /**
+   * @param {Store} store
+   * @param {HTMLElement} el
+   * @param {Api.Run[]} runs
+   */
   constructor(store, el, runs) {
     this.#store = store;
     this.#el = el;
     this.#runs = runs;
+    this.#runList = runList(runs, (run) => store.changeView("train", { run }));
+    const poll = (/** @type {number} */ interval) => {
+      this.#timer = setTimeout(() => this.#ask(), interval);
+    };
+    /** @type {Query<Api.Training>} */
+    this.#trainingQuery = new Query({
+      onAnswer: (training) => {
+        this.#showTraining(training);
+        setText(this.#status, "");
+        poll(training.state === "finished" ? IDLE_INTERVAL : RUNNING_INTERVAL);
+      },
+      onError: (message) => {
+        setText(this.#status, message);
+        poll(IDLE_INTERVAL);
+      },
+    });
+    /** @type {Query<Api.Recipe>} */
+    this.#recipeQuery = new Query({
+      onAnswer: (recipe) => this.#showRecipe(recipe),
+      onError: (message) => setText(this.#status, message),
+    });
   }
 
   start() {
-    const { view } = this.#lay();
-    const stop = this.#store.listen(view);
-    const shown = () => !document.hidden && this.#look();
-    document.addEventListener("visibilitychange", shown);
-    this.#sizes.observe(this.#parts.charts);
-    view();
-    return () => {
-      stop();
-      document.removeEventListener("visibilitychange", shown);
-      this.#sizes.disconnect();
-      clearTimeout(this.#waiting);
-      this.#asking?.abort();
-    };
-  }
-
-  #lay() {
-    const parts = this.#parts;
-    const choose = chooser(this.#runs, this.#store.view("train").run, (run) => this.#store.view("train", { run }));
-    parts.state = h("span", { class: "state" });
-    parts.says = h("p", { class: "says" });
-    parts.spoken = h("p", { class: "unseen", role: "status" });
-    parts.progress = h("progress", { max: "1", "aria-label": "How much of the training is done" });
-    parts.facts = h("dl", { class: "facts" });
-    parts.status = h("p", { class: "status", role: "alert" });
-    parts.charts = h("div", { class: "charts" });
-    parts.measures = h("div", { class: "scroll", tabindex: "0", "aria-label": "Measures now and at their best" });
-    parts.result = h("dl", { class: "facts small" });
-    parts.samples = h("div", { class: "samples" });
-    parts.recipe = h("div", { class: "recipe" });
-    parts.made = h("div", { class: "scroll", tabindex: "0", "aria-label": "Made with" });
-    parts.report = h("div", { class: "report" });
-    parts.reading = h("section", { "aria-label": "Report" }, h("h2", {}, "Report"), parts.report);
-    parts.sampling = h("section", { "aria-label": "Samples" }, h("h2", {}, "Samples"), parts.samples);
-    parts.tested = h("section", { "aria-label": "Result" }, h("h2", {}, "Result"), parts.result);
-    this.#el.replaceChildren(
-      h("h1", { class: "unseen" }, "Watch a training"),
-      h("div", { class: "bar-top" }, choose.el, parts.state, parts.says), parts.spoken,
-      parts.progress, parts.facts, parts.status,
-      h("section", { "aria-label": "Curves" }, h("h2", {}, "Curves"), parts.charts),
-      h("div", { class: "halves" },
-        h("section", { "aria-label": "Measures" }, h("h2", {}, "Now and at best"), parts.measures), parts.tested, parts.sampling),
-      h("section", { "aria-label": "Recipe" }, h("h2", {}, "Recipe"), parts.recipe,
-        h("details", { class: "behind" }, h("summary", {}, "Made with"), parts.made)),
-      parts.reading);
-    const view = () => {
-      const wanted = this.#store.view("train").run;
-      const { name } = named(this.#runs, wanted);
-      choose.show(wanted);
+    const onVisible = () => this.#ask();
+    const update = () => {
+      const { run } = this.#store.view("train");
+      const { name } = findRun(this.#runs, run);
+      this.#runList.show(run);
       if (name !== this.#run) this.#open(name);
     };
-    return { view };
+    this.#el.replaceChildren(
+      h("h1", { class: "unseen" }, "Training"),
+      h("div", { class: "bar-top" }, this.#runList.el, this.#state, this.#summary),
+      this.#live,
+      this.#progress,
+      this.#facts,
+      this.#status,
+      section("Curves", this.#chartGrid),
+      h(
+        "div",
+        { class: "halves" },
+        section("Current and best", this.#metrics),
+        this.#resultSection,
+        this.#sampleSection,
+      ),
+      section(
+        "Recipe",
+        this.#recipe,
+        h("details", { class: "data-table" }, h("summary", {}, "Environment"), this.#environment),
+      ),
+      this.#reportSection,
+    );
+    const endListening = this.#store.listen(update);
+    document.addEventListener("visibilitychange", onVisible);
+    this.#resize.observe(this.#chartGrid);
+    update();
+    return () => {
+      endListening();
+      document.removeEventListener("visibilitychange", onVisible);
+      this.#resize.disconnect();
+      clearTimeout(this.#timer);
+      this.#trainingQuery.cancel();
+      this.#recipeQuery.cancel();
+    };
   }
 
-  // Show another run, from nothing.
+  /**
+   * Show another run.
+   * @param {string} name
+   */
   #open(name) {
-    const parts = this.#parts;
+    const parts = [this.#facts, this.#chartGrid, this.#metrics, this.#result, this.#samples];
+    for (const part of [...parts, this.#recipe, this.#environment, this.#report]) part.replaceChildren();
+    for (const part of [this.#resultSection, this.#sampleSection, this.#reportSection]) part.hidden = true;
     this.#run = name;
-    this.#seen = -1;
+    this.#version = -1;
     this.#charts.clear();
-    for (const part of ["facts", "charts", "measures", "result", "samples", "recipe", "made", "report"]) parts[part].replaceChildren();
-    for (const part of ["tested", "sampling", "reading"]) parts[part].hidden = true;
-    parts.progress.removeAttribute("value");
-    const path = encodeURIComponent(name);
-    get(`/api/recipe/${path}`).then((recipe) => this.#run === name && this.#made(recipe), (error) => this.#refuse(error.message));
-    this.#look();
+    this.#progress.removeAttribute("value");
+    this.#recipeQuery.ask(API.recipe(name));
+    this.#ask();
   }
 
-  // A chart is drawn for the width that it has: what is scaled down cannot be read.
+  /** Ask for charts of the width that they have: text in a scaled drawing is too small. */
   #measure() {
-    const column = parseFloat(getComputedStyle(this.#parts.charts).gridTemplateColumns);
-    const width = Math.max(240, Math.min(Math.floor(column / 10) * 10, 640));
+    const column = parseFloat(getComputedStyle(this.#chartGrid).gridTemplateColumns);
+    const width = clamp(Math.floor(column / 10) * 10, 240, 640);
     if (!column || width === this.#width) return;
     this.#width = width;
-    this.#seen = -1;
-    this.#look();
+    this.#version = -1;
+    this.#ask();
   }
 
-  async #look() {
-    clearTimeout(this.#waiting);
-    this.#asking?.abort();
+  #ask() {
+    clearTimeout(this.#timer);
     if (document.hidden || !this.#width || !this.#run) return;
-    const asking = (this.#asking = new AbortController());
-    let next = LATER;
-    try {
-      const path = `/api/training/${encodeURIComponent(this.#run)}?seen=${this.#seen}&width=${this.#width}`;
-      const told = await get(path, undefined, asking.signal);
-      if (asking.signal.aborted) return;
-      this.#tell(told);
-      this.#refuse("");
-      if (told.state !== "finished") next = SOON;
-    } catch (error) {
-      if (asking.signal.aborted) return;
-      this.#refuse(error.message);
+    this.#trainingQuery.ask(API.training(this.#run, this.#version, this.#width));
+  }
+
+  /** @param {Api.Training} training */
+  #showTraining({ state, summary, progress, facts, revision, curves, has_report: hasReport }) {
+    this.#state.className = `state is-${state}`;
+    setText(this.#state, STATES[state] ?? state);
+    setText(this.#summary, summary);
+    this.#announce(state, summary);
+    this.#progress.value = progress;
+    showFacts(this.#facts, facts);
+    this.#version = revision;
+    if (curves) this.#showCurves(curves);
+    this.#showReport(hasReport);
+  }
+
+  /**
+   * Announce progress to screen readers, at most every 30 seconds unless the state changes.
+   * @param {string} state
+   * @param {string} summary
+   */
+  #announce(state, summary) {
+    if (state === this.#spoken.state && Date.now() - this.#spoken.time < SPOKEN_INTERVAL) return;
+    if (summary !== this.#live.textContent) this.#spoken = { state, time: Date.now() };
+    setText(this.#live, summary);
+  }
+
+  /** @param {Api.Curves} curves */
+  #showCurves({ charts, metrics, samples, result }) {
+    const elements = charts.map((data) => this.#chart(data));
+    const shown = this.#chartGrid.children;
+    if (!elements.length) {
+      const message = "The first point appears with the first line of the log.";
+      this.#chartGrid.replaceChildren(h("p", { class: "empty" }, message));
+    } else if (elements.length !== shown.length || elements.some((el, k) => el !== shown[k])) {
+      this.#chartGrid.replaceChildren(...elements);
     }
-    this.#waiting = setTimeout(() => this.#look(), next);
+    updateChildren(this.#metrics, [dataTable(metrics, "Current and best metrics")]);
+    showFacts(this.#result, result);
+    this.#resultSection.hidden = !result.length;
+    const figures = samples.map(({ epoch, text }) =>
+      h(
+        "figure",
+        {},
+        h("figcaption", {}, `after epoch ${epoch}`),
+        h("pre", { tabindex: "0", dir: "auto", "aria-label": `Sample after epoch ${epoch}` }, text),
+      ),
+    );
+    updateChildren(this.#samples, figures);
+    this.#sampleSection.hidden = !samples.length;
   }
 
-  #tell(told) {
-    const parts = this.#parts;
-    parts.state.className = `state is-${told.state}`;
-    say(parts.state, WORDS[told.state] ?? told.state);
-    say(parts.says, told.says);
-    this.#speak(told);
-    parts.progress.value = told.share;
-    facts(parts.facts, told.facts);
-    this.#seen = told.seen;
-    if (told.curves) this.#draw(told.curves);
-    this.#report(told.report);
-  }
-
-  // Epochs may take a second each: what is read aloud waits, unless something begins or ends.
-  #speak({ state, says }) {
-    if (state === this.#spoken.state && Date.now() - this.#spoken.at < SPOKEN) return;
-    if (says !== this.#parts.spoken.textContent) this.#spoken = { state, at: Date.now() };
-    say(this.#parts.spoken, says);
-  }
-
-  #draw({ charts, measures, samples, result }) {
-    const parts = this.#parts;
-    for (const chart of charts) {
-      const known = this.#charts.get(chart.title);
-      if (known) known.model.set("chart", chart);
-      else this.#charts.set(chart.title, charted(chart));
+  /**
+   * Return the chart of this title, with new data.
+   * @param {Api.Chart} data
+   */
+  #chart(data) {
+    const known = this.#charts.get(data.title);
+    if (known) {
+      known.model.set("chart", data);
+      return known.el;
     }
-    const wanted = charts.map((chart) => this.#charts.get(chart.title).el);
-    const there = [...parts.charts.children];
-    if (wanted.some((el, k) => el !== there[k]) || wanted.length !== there.length) parts.charts.replaceChildren(...wanted);
-    if (!charts.length) parts.charts.replaceChildren(h("p", { class: "empty" }, "The first point comes with the first line of the log."));
-    redone(parts.measures, grid(measures, "Measures now and at their best"));
-    facts(parts.result, result);
-    parts.tested.hidden = !result.length;
-    redone(parts.samples, ...samples.map(({ epoch, text }) => h("figure", {},
-      h("figcaption", {}, `after epoch ${epoch}`), h("pre", { tabindex: "0", dir: "auto", "aria-label": `A sample after epoch ${epoch}` }, text))));
-    parts.sampling.hidden = !samples.length;
+    /** @type {Model<{ chart: Api.Chart }>} */
+    const model = new Model({ chart: data });
+    const el = h("figure", {});
+    chart.render({ model, el });
+    this.#charts.set(data.title, { model, el });
+    return el;
   }
 
-  #made({ sections, made_with: made }) {
-    this.#parts.recipe.replaceChildren(...Object.entries(sections).map(([name, settings]) =>
-      h("table", { class: "plain settings-table" }, h("caption", {}, name),
-        h("colgroup", {}, ["key", "value", "help"].map((name) => h("col", { class: name }))),
-        h("thead", { class: "unseen" }, h("tr", {}, ["key", "value", "what it is"].map((words) => h("th", { scope: "col" }, words)))),
-        h("tbody", {}, settings.map(({ key, value, usual, help }) => h("tr", { class: usual ? "unusual" : null },
-          h("th", { scope: "row" }, key),
-          h("td", { dir: "auto" }, value || "–", usual ? h("span", { class: "usual" }, `usually ${usual}`) : null),
-          h("td", { class: "help" }, help)))))));
-    this.#parts.made.replaceChildren(grid({ head: ["what", "which"], rows: made.map(({ name, value }) => [name, value]) }, "Made with"));
+  /** @param {Api.Recipe} recipe */
+  #showRecipe({ sections, environment }) {
+    const row = (/** @type {Api.Recipe["sections"][string][number]} */ { key, value, default: defaultValue, help }) =>
+      h(
+        "tr",
+        { class: defaultValue ? "changed" : null },
+        h("th", { scope: "row" }, key),
+        h(
+          "td",
+          { dir: "auto" },
+          value || "–",
+          defaultValue && h("span", { class: "default" }, `default: ${defaultValue}`),
+        ),
+        h("td", { class: "help" }, help),
+      );
+    const header = ["key", "value", "meaning"].map((text) => h("th", { scope: "col" }, text));
+    const tables = Object.entries(sections).map(([name, settings]) =>
+      h(
+        "table",
+        { class: "plain settings-table" },
+        h("caption", {}, name),
+        h(
+          "colgroup",
+          {},
+          ["key", "value", "help"].map((column) => h("col", { class: column })),
+        ),
+        h(
+          "thead",
+          { class: "unseen" },
+          h(
+            "tr",
+            {},
+            header.map((cell) => cell.cloneNode(true)),
+          ),
+        ),
+        h("tbody", {}, settings.map(row)),
+      ),
+    );
+    this.#recipe.replaceChildren(...tables);
+    const rows = environment.map(({ name, value }) => [name, value]);
+    this.#environment.replaceChildren(dataTable({ header: ["item", "value"], rows }, "Environment"));
   }
 
-  // A report is somebody's file: it is shown in a frame in which nothing runs.
-  #report(there) {
-    const { reading, report } = this.#parts;
-    reading.hidden = !there;
-    if (!there || report.firstChild) return;
-    const path = `/api/report/${encodeURIComponent(this.#run)}`;
-    const frame = h("details", { class: "behind", ontoggle: () => {
-      if (frame.open && !frame.querySelector("iframe"))
-        frame.append(h("iframe", { src: path, sandbox: "", title: "The run’s report", loading: "lazy" }));
-    } }, h("summary", {}, "Read it here"));
-    report.replaceChildren(h("p", {}, h("a", { href: path, target: "_blank", rel: "noopener noreferrer" }, "Open in a tab")), frame);
-  }
-
-  #refuse(line) {
-    say(this.#parts.status, line);
+  /**
+   * Show a run's report in a frame that runs no script: the file may come from anywhere.
+   * @param {boolean} exists
+   */
+  #showReport(exists) {
+    this.#reportSection.hidden = !exists;
+    if (!exists || this.#report.firstChild) return;
+    const src = API.report(this.#run);
+    const open = () => {
+      if (details.open && !details.querySelector("iframe"))
+        details.append(h("iframe", { src, sandbox: "", title: "Report of the run", loading: "lazy" }));
+    };
+    const details = h("details", { class: "data-table", ontoggle: open }, h("summary", {}, "Show the report here"));
+    const link = h("a", { href: src, target: "_blank", rel: "noopener noreferrer" }, "Open in a new tab");
+    this.#report.replaceChildren(h("p", {}, link), details);
   }
 }
 
-function charted(chart) {
-  const model = new Model({ chart });
-  const el = h("figure", {});
-  picture.render({ model, el });
-  return { model, el };
+/**
+ * @param {string} title
+ * @param {...Child} children
+ */
+function section(title, ...children) {
+  return h("section", { "aria-label": title }, h("h2", {}, title), children);
 }
 
-function facts(list, told) {
-  redone(list, ...told.map(({ name, value }) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value))));
+/** @param {string} label */
+function scrollBox(label) {
+  return h("div", { class: "scroll", tabindex: "0", "aria-label": label });
 }
 
-// Replace only what is another: nothing flickers, and nothing is read aloud twice.
-function redone(container, ...children) {
-  const there = [...container.children];
+/**
+ * @param {HTMLElement} list
+ * @param {Api.Fact[]} facts
+ */
+function showFacts(list, facts) {
+  const items = facts.map(({ name, value }) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value)));
+  updateChildren(list, items);
+}
+
+/**
+ * Replace only those children that differ, so that nothing flickers or is read aloud twice.
+ * @param {HTMLElement} container
+ * @param {HTMLElement[]} children
+ */
+function updateChildren(container, children) {
+  const shown = [...container.children];
   children.forEach((child, k) => {
-    if (!there[k]) container.append(child);
-    else if (!there[k].isEqualNode(child)) there[k].replaceWith(child);
+    const old = shown[k];
+    if (!old) container.append(child);
+    else if (!old.isEqualNode(child)) old.replaceWith(child);
   });
-  for (const rest of there.slice(children.length)) rest.remove();
-}
-
-function say(element, words) {
-  if (element.textContent !== words) element.textContent = words;
+  for (const old of shown.slice(children.length)) old.remove();
 }

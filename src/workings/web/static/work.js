@@ -1,16 +1,27 @@
-// The screen Work: a problem to change, and every step of it following.
+// @ts-check
+// The screen Work: a problem to edit, and all of its steps.
 
-import { get, latest } from "./api.js";
-import { downloads, lectures, redraw, scoresOf, sizes, toggles } from "./controls.js";
-import { button, h } from "./dom.js";
+import { button, h, redraw } from "./dom.js";
 import { Model } from "./model.js";
-import { paste } from "./paste.js";
+import {
+  downloadButtons,
+  findScores,
+  lectureList,
+  openPasteDialog,
+  settingControls,
+  sizeControls,
+} from "./problem_controls.js";
+import { API, fetchJson, messageOf, Query } from "./request.js";
 import solution from "./solution.js";
+/** @import { Store } from "./store.js" */
 
-const FORMS = "LaTeX, a NumPy or PyTorch print, a list, Markdown, CSV or tab-separated numbers.";
+const MATRIX_FORMATS = "LaTeX, a NumPy or PyTorch print, a list, Markdown, CSV or tab-separated numbers.";
 
 export default {
-  title: "Work",
+  /**
+   * @param {{ store: Store, el: HTMLElement }} options
+   * @returns {Dispose}
+   */
   render({ store, el }) {
     return new Work(store, el).start();
   },
@@ -19,135 +30,266 @@ export default {
 class Work {
   #store;
   #el;
-  #shown = new Model({ told: null, cells: {} });
-  #parts = {};
-  #ask = latest((worked) => this.#answered(worked), (line) => this.#refuse(line));
-  #askCell = latest((working) => this.#shown.set("working", working), () => this.#shown.set("working", null));
+  /** @type {Model<SolutionState>} */
+  #model = new Model({ data: null, cells: {} });
+  #settings = h("div", { class: "toggles" });
+  #sizes = h("div", { class: "toggles sizes" });
+  #status = h("p", { class: "status", role: "alert" });
+  #absent = h("div", { class: "absent", role: "group", "aria-label": "Add a matrix" });
+  #title;
+  #tokens;
+  #context;
+  #problemQuery;
+  #cellQuery;
 
+  /**
+   * @param {Store} store
+   * @param {HTMLElement} el
+   */
   constructor(store, el) {
     this.#store = store;
     this.#el = el;
+    this.#title = h("input", {
+      class: "title",
+      "aria-label": "Title",
+      placeholder: "Untitled problem",
+      maxlength: "300",
+      onchange: () =>
+        store.changeProblem(({ table }) => {
+          table.title = this.#title.value;
+        }),
+    });
+    this.#tokens = tokenField(store, "tokens", "Tokens");
+    this.#context = tokenField(store, "context_tokens", "Context");
+    /** @type {Query<Api.Solution>} */
+    this.#problemQuery = new Query({
+      el,
+      onAnswer: (answer) => this.#show(answer),
+      onError: (message) => {
+        this.#showError(message);
+        focusedCellInput()?.setAttribute("aria-invalid", "true");
+      },
+    });
+    /** @type {Query<Api.Working>} */
+    this.#cellQuery = new Query({
+      onAnswer: (working) => this.#model.set("working", working),
+      onError: () => this.#model.set("working", null),
+    });
   }
 
   start() {
     const store = this.#store;
-    const parts = this.#parts;
-    parts.toggles = h("div", { class: "toggles" });
-    parts.sizes = h("div", { class: "toggles sizes" });
-    parts.status = h("p", { class: "status", role: "alert" });
-    parts.absent = h("div", { class: "absent", role: "group", "aria-label": "Give another matrix" });
-    parts.shown = h("div", {});
-    parts.title = h("input", { class: "title", "aria-label": "Title", placeholder: "A problem without a title", maxlength: "300",
-      onchange: () => store.change((state) => { state.table.title = parts.title.value; }) });
-    parts.tokens = words(store, "tokens", "Tokens");
-    parts.context = words(store, "context_tokens", "Context");
-    const open = (table) => store.change((state) => { state.table = table; state.practice = false; });
+    const showError = (/** @type {string} */ message) => this.#showError(message);
+    const open = (/** @type {Api.Table} */ table) =>
+      store.changeProblem((problem) => Object.assign(problem, { table, practice: false }));
+    const content = h("div", {});
     this.#el.replaceChildren(
       h("h1", { class: "unseen" }, "Work a problem"),
-      h("div", { class: "bar-top" }, parts.title, lectures(open, (line) => this.#refuse(line)), downloads(store, (line) => this.#refuse(line), false)),
-      h("details", { class: "settings", open: matchMedia("(min-width: 44rem)").matches }, h("summary", {}, "Settings"), parts.toggles,
-        h("div", { class: "more" }, parts.tokens.el, parts.context.el, parts.absent,
-          h("details", { class: "sizing" }, h("summary", {}, "Sizes"), parts.sizes))),
-      parts.status, parts.shown);
-    const leave = solution.render({ model: this.#shown, el: parts.shown });
-    for (const [name, take] of Object.entries({
-      asked: (cell) => this.#askCell("/api/cell", { ...store.unclaimed, ...cell }),
-      edited: (edited) => this.#edit(edited),
-      pasted: ({ key, text }) => this.#read(key, text).catch((error) => this.#refuse(error.message)),
-      wanted: ({ key, what }) => (what === "paste" ? this.#paste(key) : this.#remove(key)),
-    })) this.#shown.on(`change:${name}`, () => take(this.#shown.get(name)));
-    const end = store.listen(() => this.#changed());
-    this.#changed();
-    return () => { end(); leave(); };
+      h(
+        "div",
+        { class: "bar-top" },
+        this.#title,
+        lectureList(open, showError),
+        downloadButtons(store, showError, false),
+      ),
+      h(
+        "details",
+        { class: "settings", open: matchMedia("(min-width: 44rem)").matches },
+        h("summary", {}, "Settings"),
+        this.#settings,
+        h(
+          "div",
+          { class: "more" },
+          this.#tokens.el,
+          this.#context.el,
+          this.#absent,
+          h("details", { class: "sizing" }, h("summary", {}, "Sizes"), this.#sizes),
+        ),
+      ),
+      this.#status,
+      content,
+    );
+    const endSolution = solution.render({ model: this.#model, el: content });
+    this.#listen();
+    const endListening = store.listen(() => this.#ask());
+    this.#ask();
+    return () => {
+      endListening();
+      endSolution();
+      this.#problemQuery.cancel();
+      this.#cellQuery.cancel();
+    };
   }
 
-  #changed() {
-    this.#ask("/api/work", this.#store.unclaimed);
-  }
-
-  #refuse(line) {
-    this.#parts.status.textContent = line;
-    this.#el.classList.add("stale");
-    document.activeElement?.matches("input.cell") && document.activeElement.setAttribute("aria-invalid", "true");
-  }
-
-  #answered(worked) {
-    const parts = this.#parts;
-    const { table } = this.#store.state;
-    parts.status.textContent = "";
-    this.#el.classList.remove("stale");
-    document.activeElement?.removeAttribute("aria-invalid");
-    if (document.activeElement !== parts.title) parts.title.value = table.title;
-    parts.tokens.show(table.tokens, worked.settings.length > 0);
-    parts.context.show(table.context_tokens, "context" in table.given);
-    redraw(parts.toggles, ...toggles(this.#store, worked));
-    redraw(parts.sizes, ...sizes(this.#store, worked));
-    parts.absent.replaceChildren(...worked.absent.map(({ name, cells }) =>
-      button(`+ ${name}`, () => this.#store.change((state) => { state.table.given[name] = cells; }))));
-    const shown = Array.isArray(table.settings.mask) ? [...worked.given, maskMatrix(worked, table)] : worked.given;
-    this.#shown.set("cells", Object.fromEntries(shown.map(({ key }) => [key, held(this.#store.state, key)[key]])));
-    this.#shown.set("told", { ...worked, given: shown });
-    this.#begin();
-  }
-
-  // Go to the cell that another screen has asked for.
-  #begin() {
-    const { key, row, column } = this.#store.wanted ?? {};
-    this.#store.wanted = null;
-    this.#el.querySelector(`figure[data-key="${key}"] td[data-row="${row}"][data-column="${column}"]`)?.focus();
-  }
-
-  #edit({ key, row, column, text, done }) {
-    this.#store.change((state) => { held(state, key)[key][row][column] = text.trim(); }, { live: !done });
-  }
-
-  #paste(key) {
-    paste({ title: `Paste ${key}`, hint: FORMS, take: (text) => this.#read(key, text) });
-  }
-
-  #remove(key) {
-    this.#store.change((state) => {
-      delete state.table.given[key];
-      if (key === "mask") state.table.settings.mask = "none";
+  #listen() {
+    const model = this.#model;
+    model.on("change:requested_cell", () =>
+      this.#cellQuery.ask(API.cell, { ...this.#store.requestWithoutClaims, ...model.get("requested_cell") }),
+    );
+    model.on("change:edit", () => {
+      const edit = model.get("edit");
+      if (edit) this.#edit(edit);
+    });
+    model.on("change:paste", () => {
+      const { key = "", text = "" } = model.get("paste") ?? {};
+      this.#readMatrix(key, text).catch((error) => this.#showError(messageOf(error)));
+    });
+    model.on("change:command", () => {
+      const { key = "", action } = model.get("command") ?? {};
+      if (action === "remove") this.#remove(key);
+      else this.#paste(key);
     });
   }
 
-  async #read(key, text) {
-    const { cells } = await get("/api/read", { text });
-    this.#store.change((state) => { held(state, key)[key] = cells; });
+  #ask() {
+    this.#problemQuery.ask(API.solve, this.#store.requestWithoutClaims);
+  }
+
+  /** @param {string} message */
+  #showError(message) {
+    this.#status.textContent = message;
+  }
+
+  /** @param {Api.Solution} answer */
+  #show(answer) {
+    const store = this.#store;
+    const { table } = store.problem;
+    this.#status.textContent = "";
+    focusedCellInput()?.removeAttribute("aria-invalid");
+    if (document.activeElement !== this.#title) this.#title.value = table.title;
+    this.#tokens.show(table.tokens, answer.settings.length > 0);
+    this.#context.show(table.context_tokens, "context" in table.given);
+    redraw(this.#settings, settingControls(store, answer));
+    redraw(this.#sizes, sizeControls(store, answer));
+    const addMatrix = (/** @type {{ name: string, cells: Cells }} */ { name, cells }) =>
+      button(`+ ${name}`, () =>
+        store.changeProblem((problem) => {
+          problem.table.given[name] = cells;
+        }),
+      );
+    this.#absent.replaceChildren(...answer.absent.map(addMatrix));
+    const { mask } = table.settings;
+    const given = Array.isArray(mask) ? [...answer.given, ...maskMatrix(answer, mask)] : answer.given;
+    this.#model.set("cells", Object.fromEntries(given.map(({ key }) => [key, matrices(table, key)[key] ?? []])));
+    this.#model.set("data", { ...answer, given });
+    this.#focusInitialCell();
+  }
+
+  /** Focus the cell that another screen has opened Work for. */
+  #focusInitialCell() {
+    const { key, row, column } = this.#store.initialCell ?? {};
+    this.#store.initialCell = null;
+    if (!key) return;
+    const selector = `figure[data-key="${key}"] td[data-row="${row}"][data-column="${column}"]`;
+    /** @type {HTMLElement | null} */ (this.#el.querySelector(selector))?.focus();
+  }
+
+  /** @param {CellEdit} edit */
+  #edit({ key, row, column, text, done }) {
+    const edit = (/** @type {ProblemState} */ { table }) => {
+      const line = matrices(table, key)[key]?.[row];
+      if (line) line[column] = text.trim();
+    };
+    this.#store.changeProblem(edit, { live: !done });
+  }
+
+  /** @param {string} key */
+  #paste(key) {
+    openPasteDialog({
+      title: `Paste ${key}`,
+      hint: MATRIX_FORMATS,
+      onSubmit: (text) => this.#readMatrix(key, text),
+    });
+  }
+
+  /** @param {string} key */
+  #remove(key) {
+    this.#store.changeProblem(({ table }) => {
+      delete table.given[key];
+      if (key === "mask") table.settings.mask = "none";
+    });
+  }
+
+  /**
+   * @param {string} key
+   * @param {string} text
+   */
+  async #readMatrix(key, text) {
+    const { cells } = await fetchJson(API.readMatrix, { text });
+    this.#store.changeProblem(({ table }) => {
+      matrices(table, key)[key] = cells;
+    });
   }
 }
 
-function held(state, key) {
-  return key === "mask" ? state.table.settings : state.table.given;
+/** Return the input of a matrix's cell that has the focus. */
+function focusedCellInput() {
+  return document.activeElement?.matches("input.cell") ? document.activeElement : null;
 }
 
-function maskMatrix(worked, table) {
-  const scores = scoresOf(worked);
-  const cells = table.settings.mask;
-  return {
-    ...scores, key: "mask", name: "mask", formula: null, role: "", sources: [], texts: cells, values: cells,
-    symbol: { tree: ["math", {}, ["mi", {}, "mask"]], text: "mask: 1 may look, 0 may not" },
-    colours: cells.map((row) => row.map(() => "z")), marks: cells.map((row) => row.map((cell) => (cell === "0" ? "masked" : ""))),
-  };
+/**
+ * Return the part of a problem that holds a matrix: a mask is a setting.
+ * @param {Api.Table} table
+ * @param {string} key
+ */
+function matrices(table, key) {
+  return /** @type {Record<string, Cells>} */ (key === "mask" ? table.settings : table.given);
 }
 
-// Names of tokens in one line: a space between them, or a comma where a name has a space itself.
-function words(store, name, label) {
-  const input = h("input", { type: "text", "aria-label": `${label}, one word each, or commas between them`, spellcheck: "false", placeholder: "numbers",
-    onchange: () => store.change((state) => { state.table[name] = named(input.value); }) });
+/**
+ * Return a custom mask as a given matrix.
+ * @param {Api.Solution} answer
+ * @param {Cells} cells
+ * @returns {Api.Matrix[]}
+ */
+function maskMatrix(answer, cells) {
+  const scores = findScores(answer);
+  if (!scores) return [];
+  const symbol = /** @type {Api.Formula} */ ({
+    tree: ["math", {}, ["mi", {}, "mask"]],
+    text: "mask: 1 is visible, 0 is masked",
+  });
+  const colors = cells.map((row) => row.map(() => "z"));
+  const marks = cells.map((row) => row.map((cell) => (cell === "0" ? "masked" : "")));
+  const texts = { texts: cells, values: cells };
+  return [
+    { ...scores, key: "mask", name: "mask", formula: null, role: "", sources: [], symbol, colors, marks, ...texts },
+  ];
+}
+
+/**
+ * Return a field with the names of tokens: separated by spaces, or by commas where a name has a space.
+ * @param {Store} store
+ * @param {"tokens" | "context_tokens"} name
+ * @param {string} label
+ */
+function tokenField(store, name, label) {
+  const input = h("input", {
+    type: "text",
+    "aria-label": `${label}, separated by spaces or commas`,
+    spellcheck: "false",
+    placeholder: "numbers",
+    onchange: () =>
+      store.changeProblem(({ table }) => {
+        table[name] = splitNames(input.value);
+      }),
+  });
   const el = h("label", { class: "words" }, `${label} `, input);
-  return { el, show(list, there) {
-    el.hidden = !there;
-    if (document.activeElement !== input) input.value = joined(list ?? []).slice(0, 2000);
-  } };
+  const show = (/** @type {string[] | null} */ names, /** @type {boolean} */ isUsed) => {
+    el.hidden = !isUsed;
+    if (document.activeElement !== input) input.value = joinNames(names ?? []).slice(0, 2000);
+  };
+  return { el, show };
 }
 
-function named(text) {
-  const names = text.split(text.includes(",") ? "," : /\s+/).map((name) => name.trim()).filter((name) => name);
-  return names.length ? names : null;
+/** @param {string} text */
+function splitNames(text) {
+  const names = text.split(text.includes(",") ? "," : /\s+/).map((name) => name.trim());
+  const filled = names.filter(Boolean);
+  return filled.length ? filled : null;
 }
 
-function joined(names) {
+/** @param {string[]} names */
+function joinNames(names) {
   return names.some((name) => /\s/.test(name)) ? names.map((name) => `${name},`).join(" ") : names.join(" ");
 }

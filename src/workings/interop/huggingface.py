@@ -1,0 +1,202 @@
+"""What GPT-2 and Marian have in common in Hugging Face's format: config, weights and tokenizer."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from workings.data.tokenizers.base import Tokenizer
+from workings.data.tokenizers.byte_pair import BytePairTokenizer, GPT2Tokenizer
+from workings.data.unicode import find_surrogate
+from workings.errors import UserError, did_you_mean, safe_repr, truncate
+from workings.io import read_json_object, write_text
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
+MAX_JSON_BYTES = 256 * 2**20  # several times the size of a large tokenizer
+LOWERCASE_NORMALIZER = {"type": "Lowercase"}
+"""The normalizer of a `tokenizer.json` that lowercases texts."""
+
+_ACTIVATIONS = {
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "swish": "silu",
+    "silu": "silu",
+}
+"""Our name of each of Hugging Face's activation functions; of several, the first is written."""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read the `config.json` of a model."""
+    return read_json_object(folder / CONFIG_FILE, MAX_JSON_BYTES)
+
+
+def write_json(path: Path, table: Mapping[str, Any]) -> None:
+    """Write a JSON file with indentation, as Hugging Face does."""
+    write_text(path, json.dumps(table, indent=2) + "\n")
+
+
+def check_settings(
+    config: Mapping[str, Any], required: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> None:
+    """Raise UserError if a setting, or its default, is not the required value."""
+    for key, value in required.items():
+        actual = config.get(key, defaults.get(key, value))
+        if actual != value:
+            raise UserError(
+                f"{CONFIG_FILE}: {key} = {safe_repr(actual)} is not supported: expected {value!r}"
+            )
+
+
+def check_size(key: str, value: object) -> int:
+    """Return a size of a config; raise UserError unless it is a positive integer."""
+    if type(value) is not int or not 0 < value < 2**31:
+        raise UserError(f"{CONFIG_FILE}: {key} = {safe_repr(value)}: expected a positive integer")
+    return value
+
+
+def read_activation(config: Mapping[str, Any], default: str, supported: Collection[str]) -> str:
+    """Return our name of a config's activation function, which must be one of `supported`."""
+    name = config.get("activation_function", default)
+    choices = [theirs for theirs, ours in _ACTIVATIONS.items() if ours in supported]
+    if name not in choices:
+        raise UserError(
+            f"{CONFIG_FILE}: activation_function = {safe_repr(name)}: "
+            f"{did_you_mean(str(name), choices)}"
+        )
+    return _ACTIVATIONS[name]
+
+
+def activation_name(activation: str) -> str:
+    """Return Hugging Face's name of our activation function.
+
+    >>> activation_name("gelu-tanh"), activation_name("silu")
+    ('gelu_new', 'swish')
+    """
+    return next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == activation)
+
+
+def find_weights_file(folder: Path) -> Path:
+    """Return the path of a model's weights, which must be a single safetensors file."""
+    if (folder / WEIGHTS_FILE).exists():
+        return folder / WEIGHTS_FILE
+    if any(folder.glob("*.bin")):
+        raise UserError(
+            f"{folder}: the weights are a .bin file, which may run code when it is read: save them "
+            "as safetensors, model.save_pretrained(folder, safe_serialization=True)"
+        )
+    if (folder / f"{WEIGHTS_FILE}.index.json").exists():
+        raise UserError(
+            f"{folder}: the weights are in several files: save them as one, "
+            'model.save_pretrained(folder, max_shard_size="100GB")'
+        )
+    raise UserError(f"{folder}: expected {WEIGHTS_FILE}")
+
+
+def check_tensor_names(
+    tensors: Mapping[str, Tensor], expected: Iterable[str], model: str, path: Path
+) -> None:
+    """Raise UserError if there is a tensor that the model does not have."""
+    if unexpected := sorted(tensors.keys() - set(expected)):
+        raise UserError(f"{path}: {truncate(unexpected[0])} is not a tensor of a {model}")
+
+
+def get_tensor(
+    tensors: Mapping[str, Tensor], name: str, shape: Sequence[int], path: Path
+) -> Tensor:
+    """Return a tensor; raise UserError if it is missing, of another shape, or not of floats."""
+    if name not in tensors:
+        raise UserError(f"{path}: {name} is missing")
+    tensor = tensors[name]
+    if tuple(tensor.shape) != tuple(shape) or not tensor.is_floating_point():
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise UserError(
+            f"{path}: {name} is of shape {tuple(tensor.shape)} and {dtype}: "
+            f"expected {tuple(shape)} and floats, by {CONFIG_FILE}"
+        )
+    return tensor
+
+
+def read_byte_pairs(path: Path) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Read the vocabulary and the merges of a byte-level BPE tokenizer, a `tokenizer.json`."""
+    table = read_json_object(path, MAX_JSON_BYTES)
+    model, pre_tokenizer = table.get("model"), table.get("pre_tokenizer")
+    if (
+        not isinstance(model, dict)
+        or model.get("type") != "BPE"
+        or not _is_byte_level(pre_tokenizer)
+    ):
+        raise UserError(f"{path}: this tokenizer is not supported: expected GPT-2's byte-level BPE")
+    ids, merges, added = model.get("vocab"), model.get("merges"), table.get("added_tokens", [])
+    if not isinstance(ids, dict) or not isinstance(merges, list) or not isinstance(added, list):
+        raise UserError(f"{path}: expected a vocabulary and merges")
+    added_ids = {str(t.get("content")): t.get("id") for t in added if isinstance(t, dict)}
+    return ids | added_ids, [parse_merge(merge, path) for merge in merges]
+
+
+def _is_byte_level(pre_tokenizer: object) -> bool:
+    """Return True if texts are split by GPT-2's pattern."""
+    return (
+        isinstance(pre_tokenizer, dict)
+        and pre_tokenizer.get("type") == "ByteLevel"
+        and not pre_tokenizer.get("add_prefix_space", True)
+        and bool(pre_tokenizer.get("use_regex", True))
+    )
+
+
+def parse_merge(merge: object, path: Path) -> tuple[str, str]:
+    """Return a merge, which files have as a string with a space or as two strings."""
+    parts = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(p, str) for p in parts):
+        raise UserError(f"{path}: {truncate(safe_repr(merge))} is not a merge of two tokens")
+    return parts[0], parts[1]
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, *, lowercase: bool = False) -> bool:
+    """Write a tokenizer as Hugging Face does; return False if it is not a byte-pair tokenizer.
+
+    With `lowercase`, the written tokenizer lowercases texts.
+    """
+    if not isinstance(tokenizer, BytePairTokenizer):
+        return False
+    from tokenizers import Tokenizer as Engine
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+    names = unique_token_names(tokenizer)
+    ids = {name: i for i, name in enumerate(names)}
+    engine = Engine(models.BPE(vocab=ids, merges=list(tokenizer.merges)))
+    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    engine.decoder = decoders.ByteLevel()
+    if lowercase:
+        engine.normalizer = normalizers.Lowercase()
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    # Our specials are not declared: Hugging Face would find them in texts that spell them.
+    if isinstance(tokenizer, GPT2Tokenizer):
+        settings |= dict.fromkeys(("bos_token", "eos_token"), names[tokenizer.bos_id])
+    write_text(folder / TOKENIZER_FILE, engine.to_str(pretty=True) + "\n")
+    write_json(folder / TOKENIZER_CONFIG_FILE, settings)
+    return True
+
+
+def unique_token_names(tokenizer: Tokenizer) -> list[str]:
+    r"""Return a name for each id, without duplicates and unpaired surrogates.
+
+    A special token that is spelled like another token, or a surrogate, is named by its id.
+
+    >>> from workings.data.tokenizers.characters import CharacterTokenizer
+    >>> unique_token_names(CharacterTokenizer.train(["aab\udc80"]))
+    ['<pad>', '<s>', '<unk>', 'a', 'b', '<5>']
+    """
+    names: dict[str, int] = {}
+    for token_id in reversed(range(len(tokenizer))):  # specials last: they are the ones renamed
+        name = tokenizer.id_to_token(token_id)
+        if name in names or find_surrogate(name):
+            name = f"<{token_id}>"
+        while name in names:
+            name = f"<{name}>"
+        names[name] = token_id
+    return list(reversed(names))

@@ -1,0 +1,239 @@
+"""`workings.train`: train a recipe by name, or a model of your own on data in memory."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from workings.config import build, to_table
+from workings.distributed import init_process_group
+from workings.errors import UserError, did_you_mean
+from workings.models.classifiers import CLASSIFIERS, TextClassifier
+from workings.models.language import LANGUAGE_MODELS, LanguageModel
+from workings.models.translation import TRANSLATORS, Translator
+from workings.modules import Rebuildable, load_unique_state_dict
+from workings.recipes import (
+    ClassificationRecipe,
+    LanguageRecipe,
+    Recipe,
+    TrainConfig,
+    TranslationRecipe,
+    read_recipe,
+)
+from workings.recipes.registry import RECIPES, find_recipe
+from workings.storage import read_tensors
+from workings.tasks.base import Task
+from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
+from workings.training.logging import Log, LogMode, read_epochs
+from workings.training.runs import train_recipe
+from workings.training.trainer import Trainer
+
+Data: TypeAlias = str | Path | Iterable[Any] | Mapping[str, Iterable[Any]]
+Metric: TypeAlias = Callable[[Any], float]
+Callback: TypeAlias = Callable[[dict[str, Any]], None]
+
+MIN_BYTE_PAIRS = 1000  # of a smaller vocabulary, most entries would be single bytes
+COLUMNS = {"classify": ("text", "label"), "translate": ("source", "target")}
+"""The columns of tabular training data, in the order of tuples."""
+
+
+def train(
+    model: str | Path | Recipe | nn.Module,
+    data: Data | None = None,
+    *,
+    out: str | Path | None = None,
+    loss: LossFunction | None = None,
+    collate: CollateFunction | None = None,
+    validation: float | None = None,
+    seed: int | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    callbacks: Sequence[Callback] = (),
+    mode: LogMode = "quiet",
+    **settings: Any,
+) -> Task:
+    """Train a model and return its task, with the best weights.
+
+    `model` is a recipe (the name of a built-in one, a file, or a `Recipe`), a model of
+    `workings.models`, or any `nn.Module` with a `loss(model, batch)` and a `collate(examples)`.
+
+    `data` may be a file; for language models a text or an iterable of texts; for classifiers and
+    translators pairs (text, label) or (source, target), a mapping of columns, or a data frame; for
+    other modules a sequence of examples. Recipes know their data already.
+
+    `settings` are keys of a recipe's `[train]` section, such as `epochs`, `batch_size` and
+    `learning_rate`. `metrics` are functions of the task, computed after each epoch as
+    `validation_NAME`; `callbacks` receive the record of each epoch. `out` keeps the run in a new
+    folder, for `workings.load`; without it nothing is kept on disk.
+
+    >>> from workings import models
+    >>> model = models.TransformerLM(vocab_size=100, d_model=16, layers=1, heads=2)
+    >>> task = train(model, "hello world, " * 200, epochs=1)
+    >>> task.model is model, len(task.history)
+    (True, 1)
+    """
+    with _run_folder(out) as folder:
+        if isinstance(model, nn.Module) and not isinstance(
+            model, LanguageModel | TextClassifier | Translator
+        ):
+            if loss is None or collate is None or data is None:
+                raise UserError("a module of your own needs data, loss= and collate=")
+            task = CustomTask(
+                model,
+                _read_examples(data),
+                loss,
+                collate,
+                config=_build_train_config(TrainConfig(), settings),
+                validation=0.1 if validation is None else validation,
+                seed=seed or 0,
+            )
+            task.metrics, task.callbacks = metrics or {}, callbacks
+            return _train_custom(task, folder, mode)
+        if loss is not None or collate is not None:
+            raise UserError("loss= and collate= are for modules of your own: this model has both")
+        recipe = _make_recipe(model)
+        changes: dict[str, Any] = {} if seed is None else {"seed": seed}
+        if data is not None:
+            changes["data"] = _store_data(recipe, data, folder)
+        if validation is not None:
+            changes["data"] = replace(changes.get("data", recipe.data), validation=validation)
+        recipe = replace(recipe, train=_build_train_config(recipe.train, settings), **changes)
+
+        def prepare(task: Task) -> None:
+            if isinstance(model, nn.Module):
+                task.model.load_state_dict(model.state_dict())
+            task.metrics, task.callbacks = metrics or {}, callbacks
+
+        trained = train_recipe(recipe, folder, mode=mode, prepare=prepare)
+        if isinstance(model, nn.Module):  # the user's own object has the best weights, too
+            model.load_state_dict(trained.model.state_dict())
+            trained.model = model.eval()
+        return trained
+
+
+@contextmanager
+def _run_folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out)
+        return
+    with TemporaryDirectory(prefix="workings-") as folder:
+        yield Path(folder) / "run"
+
+
+def _build_train_config(config: TrainConfig, settings: Mapping[str, Any]) -> Any:
+    known = {field.name for field in fields(config)}
+    for name in settings:
+        if name not in known:
+            raise UserError(f"{name}: no such key of [train]: {did_you_mean(name, known)}")
+    return build(type(config), {**to_table(config), **settings}, "train.")
+
+
+def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
+    """Read a recipe, or make the one that describes a model."""
+    if isinstance(model, str | Path):
+        return read_recipe(find_recipe(model))
+    if not isinstance(model, nn.Module):
+        return model
+    assert isinstance(model, Rebuildable)
+    arguments = dict(model.init_arguments)
+    constructors: dict[str, Mapping[str, Any]] = {
+        "language": LANGUAGE_MODELS,
+        "classify": CLASSIFIERS,
+        "translate": TRANSLATORS,
+    }
+    matches = [
+        (task, kind)
+        for task, kinds in constructors.items()
+        for kind, constructor in kinds.items()
+        if constructor is type(model)
+    ]
+    if not matches:
+        raise UserError(f"{type(model).__name__}: a subclass is trained with loss= and collate=")
+    [(task, kind)] = matches
+    recipe_type, configs = RECIPES[task]
+    known = {field.name for field in fields(configs[kind])}
+    config = configs[kind](**{k: v for k, v in arguments.items() if k in known})
+    rows = arguments.get("vocab_size") or arguments["target_vocab_size"]
+    if arguments.get("source_vocab_size", rows) != rows:
+        raise UserError("source_vocab_size and target_vocab_size must be equal to train on data")
+    recipe = recipe_type(model=config)  # type: ignore[arg-type]
+    tokenizer = replace(recipe.tokenizer, vocab_size=rows, padded_vocab_size=rows)
+    if tokenizer.kind == "byte-pair" and rows < MIN_BYTE_PAIRS:
+        tokenizer = replace(tokenizer, kind="words")
+    return replace(recipe, tokenizer=tokenizer)  # type: ignore[arg-type]
+
+
+def _store_data(recipe: Recipe, data: Data, folder: Path) -> Any:
+    """Return the data section of a recipe for data in memory, which are written into the run."""
+    if isinstance(data, Path) or (isinstance(data, str) and not isinstance(recipe, LanguageRecipe)):
+        return replace(recipe.data, set=str(data))
+    hidden = folder / ".data"
+    if isinstance(recipe, LanguageRecipe):
+        text = data if isinstance(data, str) else "\n".join(map(str, data))
+        hidden.mkdir(parents=True, exist_ok=True)
+        (hidden / "text.txt").write_text(text, encoding="utf-8")
+        length = min(recipe.data.context_length, max(len(text) // 20, 1))
+        # One epoch is one pass over the text, as for the other tasks.
+        steps = max(round(len(text) / (length * recipe.train.batch_size)), 1)
+        return replace(
+            recipe.data,
+            set=str(hidden / "text.txt"),
+            context_length=length,
+            eval_every=steps,
+            sample=0,
+        )
+    if not isinstance(recipe, ClassificationRecipe | TranslationRecipe):
+        raise UserError("images are trained on from files: give the path of the captions file")
+    columns = COLUMNS[recipe.task]
+    hidden.mkdir(parents=True, exist_ok=True)
+    with (hidden / "examples.jsonl").open("w", encoding="utf-8") as file:
+        for row in _read_rows(data, columns):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    section = {
+        "set": str(hidden / "examples.jsonl"),
+        columns[0]: columns[0],
+        columns[1]: columns[1],
+    }
+    return build(type(recipe.data), {**to_table(recipe.data), **section}, "data.")
+
+
+def _read_rows(data: Any, columns: tuple[str, str]) -> Iterator[dict[str, str]]:
+    """Yield rows of two columns from tuples, mappings, a mapping of columns or a data frame."""
+    if isinstance(data, Mapping) or hasattr(data, "columns"):
+        missing = [name for name in columns if name not in data]
+        if missing:
+            raise UserError(f"the data have no column {missing[0]!r}: {' and '.join(columns)}")
+        data = zip(*(data[name] for name in columns), strict=True)
+    for row in data:
+        values = [row[name] for name in columns] if isinstance(row, Mapping) else list(row)
+        if len(values) != 2:
+            raise UserError(f"a training example must be a pair: {' and '.join(columns)}")
+        yield {name: str(value) for name, value in zip(columns, values, strict=True)}
+
+
+def _read_examples(data: Data) -> Sequence[Any]:
+    if isinstance(data, str | Path):
+        raise UserError("a module of your own is trained on a sequence of examples, not on a file")
+    return list(data)
+
+
+def _train_custom(task: CustomTask, folder: Path, mode: LogMode) -> Task:
+    """Train a custom task; its run folder has the log and the best weights, but no recipe."""
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty: choose another out=")
+    folder.mkdir(parents=True, exist_ok=True)
+    with init_process_group() as group:
+        group.select_device(task.config.device)
+        log = Log(folder / "log.jsonl", mode, batch_unit=task.batch_unit)
+        try:
+            Trainer(task, task.config, folder, log, task.seed, group).train()
+        finally:
+            log.close()
+    load_unique_state_dict(task.model, read_tensors(folder / "model.safetensors"))
+    task.model.cpu().eval()
+    task.history = read_epochs(folder / "log.jsonl")
+    return task

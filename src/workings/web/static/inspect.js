@@ -1,0 +1,443 @@
+// @ts-check
+// The screen Inspect: a run's output for an input, and its attention weights.
+
+import { button, choice, clamp, h, redraw } from "./dom.js";
+import heatmap from "./heatmap.js";
+import { headGrid } from "./heatmap_groups.js";
+import {
+  AttributionSection,
+  Completion,
+  derivationView,
+  NeuronSection,
+  outputView,
+  PositionSection,
+} from "./inspect_results.js";
+import { Model } from "./model.js";
+import { API, download, messageOf, Query } from "./request.js";
+import { findRun, firstText, noRuns, pictureInput, runList, textInput } from "./run_inputs.js";
+/** @import { DerivationState } from "./inspect_results.js" */
+/** @import { Store } from "./store.js" */
+
+const PART_NAMES = {
+  alignment: "alignment",
+  cross: "cross-attention",
+  decoder: "decoder",
+  encoder: "encoder",
+};
+const DECODER_ROWS = "A row is named by the token that the decoder reads; the token it predicts is in the next row.";
+/** @type {Record<string, string>} */
+const PART_HINTS = {
+  alignment: "The mean of all heads, one row per generated token. The other tabs show each head.",
+  cross: DECODER_ROWS,
+  decoder: DECODER_ROWS,
+};
+const PICTURE_COLUMNS = " A column is a position in the picture: row, column.";
+
+/** @type {ViewState} */
+const NO_CELL = { row: "", column: "" };
+
+export default {
+  /**
+   * @param {{ store: Store, el: HTMLElement, runs: Api.Run[] }} options
+   * @returns {Dispose}
+   */
+  render({ store, el, runs }) {
+    if (runs.length) return new Inspect(store, el, runs).start();
+    el.replaceChildren(h("h1", { class: "unseen" }, "Inspect a run"), noRuns());
+    return () => {};
+  },
+};
+
+class Inspect {
+  #store;
+  #el;
+  #runs;
+  #run;
+  #runList;
+  /** @type {{ el: HTMLElement, show: () => void } | null} */
+  #input = null;
+  /** @type {string | null} */
+  #picture = null; // the user's
+  /** @type {Api.Inspection | null} */
+  #inspection = null;
+  /** @type {Map<string, Api.Heatmap>} */
+  #heatmaps = new Map(); // of the current input, by part, layer and head
+  /** @type {Completion | null} */
+  #completion = null;
+  /** @type {(AttributionSection | NeuronSection | PositionSection)[]} */
+  #sections = [];
+  #derivedCell = ""; // the request of the derivation that is shown
+  /** @type {Model<HeadGridState>} */
+  #heads = new Model({ stack: null, palettes: null, chosen: null });
+  /** @type {Model<HeatmapState>} */
+  #map = new Model({ map: null, pinned: null, axes: ["query", "key"] });
+  /** @type {Model<DerivationState>} */
+  #derivation = new Model({ derivation: null });
+  #inspectQuery;
+  #mapQuery;
+  #cellQuery;
+  #inputBox = h("div", { class: "inspect-input" });
+  #status = h("p", { class: "status", role: "alert" });
+  #tabs = h("div", { class: "inspect-tabs" });
+  #headBox = h("div", { class: "inspect-heads" });
+  #mapBox = h("div", { class: "inspect-map" });
+  #tools = h("div", { class: "inspect-tools" });
+  #output = h("div", { class: "inspect-output" });
+  #extras = h("div", { class: "inspect-extras" });
+  #dock = h("div", {
+    class: "inspect-dock dock tall",
+    role: "region",
+    "aria-label": "Working of a cell",
+    hidden: true,
+  });
+  #attention = h(
+    "section",
+    { class: "attention", "aria-label": "Attention" },
+    h("h2", {}, "Attention weights"),
+    this.#tabs,
+    h("div", { class: "heads-and-map" }, this.#headBox, h("div", { class: "one-head" }, this.#mapBox, this.#tools)),
+  );
+
+  /**
+   * @param {Store} store
+   * @param {HTMLElement} el
+   * @param {Api.Run[]} runs
+   */
+  constructor(store, el, runs) {
+    this.#store = store;
+    this.#el = el;
+    this.#runs = runs;
+    this.#run = findRun(runs, this.#view.run);
+    this.#runList = runList(runs, (run) =>
+      this.#change({ run, text: undefined, part: "", layer: "", head: "", off: "", ...NO_CELL }),
+    );
+    const onError = (/** @type {string} */ message) => this.#showError(message);
+    /** @type {Query<Api.Inspection, Api.InspectRequest>} */
+    this.#inspectQuery = new Query({ el, onAnswer: (answer, body) => this.#showInspection(answer, body), onError });
+    /** @type {Query<Api.Heatmap, Api.HeadRequest>} */
+    this.#mapQuery = new Query({ onAnswer: (answer, body) => this.#addHeatmap(answer, body), onError });
+    /** @type {Query<Api.Derivation, object>} */
+    this.#cellQuery = new Query({ onAnswer: (answer, body) => this.#showDerivation(answer, body), onError });
+  }
+
+  get #view() {
+    return this.#store.view("inspect");
+  }
+
+  /**
+   * @param {ViewState} changes
+   * @param {{ live?: boolean }} [options]
+   */
+  #change(changes, options) {
+    this.#store.changeView("inspect", changes, options);
+  }
+
+  start() {
+    this.#el.replaceChildren(
+      h("h1", { class: "unseen" }, "Inspect a run"),
+      h("div", { class: "inspect-top" }, this.#runList.el, this.#inputBox),
+      this.#status,
+      h(
+        "div",
+        { class: "inspect-body" },
+        this.#attention,
+        h("section", { class: "output", "aria-label": "Output" }, h("h2", {}, "Output"), this.#output),
+        this.#extras,
+      ),
+      this.#dock,
+    );
+    const disposers = [
+      headGrid.render({ model: this.#heads, el: this.#headBox }),
+      heatmap.render({ model: this.#map, el: this.#mapBox }),
+      this.#store.listen(() => this.#update()),
+      () => this.#cancel(),
+    ];
+    derivationView.render({
+      model: this.#derivation,
+      el: this.#dock,
+      onOpen: (table) => this.#openInWork(table),
+      onClose: () => {
+        this.#derivation.set("derivation", null);
+        /** @type {HTMLElement | null} */ (this.#tools.querySelector('[data-control="working"]'))?.focus();
+      },
+    });
+    this.#derivation.on("change:derivation", () => {
+      this.#dock.hidden = !this.#derivation.get("derivation");
+    });
+    this.#heads.on("change:chosen", () => this.#chooseHead());
+    this.#heads.on("change:focus", () => this.#showMap());
+    this.#map.on("change:pinned", () => this.#pin());
+    this.#openRun(this.#run);
+    this.#update();
+    return () => disposers.forEach((dispose) => dispose());
+  }
+
+  #cancel() {
+    for (const query of [this.#inspectQuery, this.#mapQuery, this.#cellQuery]) query.cancel();
+    for (const section of this.#sections) section.cancel();
+    this.#completion?.clear();
+  }
+
+  /**
+   * Return the run's input as the server takes it.
+   * @returns {Api.InspectRequest}
+   */
+  #request() {
+    const { text, scene, off } = this.#view;
+    const request = { run: this.#run.name, ablated_heads: readHeads(off) };
+    if (this.#run.kind !== "caption") return { ...request, text: text ?? firstText(this.#run.kind) };
+    return this.#picture ? { ...request, picture: this.#picture } : { ...request, scene: Number(scene || 1) };
+  }
+
+  /** Show the view's state; ask the server where the input is new. */
+  #update() {
+    const run = findRun(this.#runs, this.#view.run);
+    this.#runList.show(this.#view.run);
+    if (run !== this.#run) this.#openRun(run);
+    if (this.#derivation.get("derivation") && JSON.stringify(this.#cellRequest) !== this.#derivedCell)
+      this.#derivation.set("derivation", null);
+    this.#input?.show();
+    if (!this.#inspectQuery.askIfNew(API.inspect, this.#request())) this.#show();
+  }
+
+  /**
+   * Show another run's controls, and nothing else until it has answered.
+   * @param {Api.Run} run
+   */
+  #openRun(run) {
+    const onError = (/** @type {string} */ message) => this.#showError(message);
+    const request = () => this.#request();
+    this.#cancel();
+    this.#run = run;
+    this.#inspection = null;
+    this.#input = run.kind === "caption" ? this.#newPictureInput() : this.#newTextInput();
+    this.#inputBox.replaceChildren(this.#input.el);
+    this.#completion =
+      run.kind === "language" ? new Completion(request, (text) => this.#change({ text, ...NO_CELL }), onError) : null;
+    this.#sections = [
+      new AttributionSection(request, onError),
+      new NeuronSection(request, onError),
+      new PositionSection(request, onError),
+    ];
+    this.#extras.replaceChildren(...this.#sections.map(({ el }) => el));
+    for (const part of [this.#output, this.#tabs, this.#tools]) part.replaceChildren();
+    this.#heads.set("stack", null);
+    this.#map.set("map", null);
+  }
+
+  #newTextInput() {
+    const { el, show } = textInput(this.#run.kind, (text, live) => this.#change({ text, ...NO_CELL }, { live }));
+    return { el, show: () => show(this.#request().text ?? "") };
+  }
+
+  #newPictureInput() {
+    const { el, show } = pictureInput({
+      onScene: (scene) => {
+        this.#picture = null;
+        this.#change({ scene: String(scene) });
+      },
+      onPicture: (picture) => {
+        this.#picture = picture; // not in the view: an address cannot hold a picture
+        this.#update();
+      },
+      onError: (message) => this.#showError(message),
+    });
+    return { el, show: () => show(Number(this.#view.scene || 1), Boolean(this.#picture)) };
+  }
+
+  /** @param {string} message */
+  #showError(message) {
+    this.#status.textContent = message;
+  }
+
+  /**
+   * @param {Api.Inspection} inspection
+   * @param {Api.InspectRequest} request
+   */
+  #showInspection(inspection, request) {
+    if (request.run !== this.#run.name) return;
+    this.#inspection = inspection;
+    this.#heatmaps.clear();
+    this.#mapQuery.cancel();
+    this.#status.textContent = "";
+    this.#output.replaceChildren(...outputView(inspection));
+    if (this.#completion) {
+      this.#completion.clear();
+      this.#output.append(this.#completion.el);
+    }
+    for (const section of this.#sections) section.show(inspection);
+    this.#show();
+  }
+
+  /** The chosen stack, layer and head; the first where the address has one that does not exist. */
+  get #chosen() {
+    const { part, layer, head } = this.#view;
+    const stacks = this.#inspection?.stacks ?? [];
+    const stack = stacks.find((other) => other.part === part) ?? stacks[0];
+    if (!stack) return null;
+    const { thumbs } = stack;
+    return {
+      stack,
+      layer: clamp(Number(layer) || 1, 1, thumbs.length),
+      head: clamp(Number(head) || 1, 1, thumbs[0]?.length ?? 1),
+    };
+  }
+
+  #show() {
+    const chosen = this.#chosen;
+    this.#attention.hidden = !chosen;
+    this.#el.classList.toggle("no-attention", !chosen);
+    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.caption_attention));
+    if (!chosen || !this.#inspection) return;
+    const { stack, layer, head } = chosen;
+    const { stacks, light, dark } = this.#inspection;
+    const { row, column } = this.#view;
+    this.#showTabs(stacks, stack.part);
+    this.#heads.set("palettes", { light, dark });
+    const shown = this.#heads.get("chosen");
+    if (this.#heads.get("stack") !== stack) {
+      this.#heads.set("chosen", { layer, head });
+      this.#heads.set("stack", stack);
+    } else if (shown?.layer !== layer || shown.head !== head) this.#heads.set("chosen", { layer, head });
+    this.#headBox.hidden = stack.thumbs.length * (stack.thumbs[0]?.length ?? 0) < 2;
+    const pinned = row ? { row: Number(row), column: Number(column) } : null;
+    if (JSON.stringify(pinned) !== JSON.stringify(this.#map.get("pinned"))) this.#map.set("pinned", pinned);
+    this.#showMap();
+    this.#showTools(chosen);
+  }
+
+  /**
+   * @param {Api.AttentionStack[]} stacks
+   * @param {string} chosen
+   */
+  #showTabs(stacks, chosen) {
+    const options = stacks.map(({ part }) => /** @type {[string, string]} */ ([part, PART_NAMES[part]]));
+    const choose = (/** @type {string} */ part) => this.#change({ part, layer: "1", head: "1", ...NO_CELL });
+    redraw(this.#tabs, stacks.length > 1 && choice("Attention", "part", options, chosen, choose));
+  }
+
+  #chooseHead() {
+    const head = this.#heads.get("chosen");
+    const current = this.#chosen;
+    if (head && current && (head.layer !== current.layer || head.head !== current.head))
+      this.#change({ layer: String(head.layer), head: String(head.head) });
+  }
+
+  /** Show the map of the head under the pointer, or else of the chosen one. */
+  #showMap() {
+    const chosen = this.#chosen;
+    if (!chosen) return;
+    const { part } = chosen.stack;
+    const { layer, head } = this.#heads.get("focus") ?? chosen;
+    const known = this.#heatmaps.get(`${part} ${layer} ${head}`);
+    if (!known) this.#mapQuery.askIfNew(API.inspectMap, { ...this.#request(), part, layer, head });
+    else if (known !== this.#map.get("map")) this.#map.set("map", known);
+  }
+
+  /**
+   * @param {Api.Heatmap} map
+   * @param {Api.HeadRequest} request
+   */
+  #addHeatmap(map, { part, layer, head, ...input }) {
+    if (JSON.stringify(input) !== JSON.stringify(this.#request())) return; // the input has changed meanwhile
+    this.#heatmaps.set(`${part} ${layer} ${head}`, map);
+    this.#showMap();
+  }
+
+  /** @param {{ stack: Api.AttentionStack, layer: number, head: number }} chosen */
+  #showTools({ stack, layer, head }) {
+    const { part } = stack;
+    const isOff = stack.ablated[layer - 1]?.[head - 1];
+    const off = readHeads(this.#view.off);
+    const others = off.filter((other) => other.part !== part || other.layer !== layer || other.head !== head);
+    const toggle = () => this.#change({ off: writeHeads(isOff ? others : [...off, { part, layer, head }]) });
+    const save = () =>
+      download({ ...this.#request(), part, layer, head }, API.inspectExport).catch((error) =>
+        this.#showError(messageOf(error)),
+      );
+    const hasPin = Boolean(this.#view.row);
+    const hint = PART_HINTS[part];
+    const hasPicture = this.#inspection?.caption_attention && part === "cross";
+    redraw(
+      this.#tools,
+      stack.has_workings && [
+        button(isOff ? "Switch this head on" : "Switch this head off", toggle, {
+          "aria-pressed": String(isOff),
+          data: { control: "toggle" },
+        }),
+        off.length > 0 &&
+          button(`Switch all heads on (${off.length} off)`, () => this.#change({ off: "" }), {
+            data: { control: "all" },
+          }),
+        button("Show the working", () => this.#askDerivation(), {
+          "aria-disabled": hasPin ? null : "true",
+          title: hasPin ? null : "Pin a cell first",
+          data: { control: "working" },
+        }),
+      ],
+      hint &&
+        (this.#inspection?.stacks.length ?? 0) > 1 &&
+        h("p", { class: "hint" }, hint + (hasPicture ? PICTURE_COLUMNS : "")),
+      button("Download the heads", save, { data: { control: "download" } }),
+    );
+  }
+
+  /** Keep the pinned cell in the view, with the head that is shown. */
+  #pin() {
+    const pinned = this.#map.get("pinned");
+    const { row, column } = this.#view;
+    if (pinned ? String(pinned.row) === row && String(pinned.column) === column : !row) return;
+    const shown = this.#heads.get("focus") ?? this.#chosen;
+    const cell = pinned ? { row: String(pinned.row), column: String(pinned.column) } : NO_CELL;
+    this.#change({ ...cell, layer: String(shown?.layer), head: String(shown?.head) });
+  }
+
+  /** The pinned cell as the server takes it: with the input and the head. */
+  get #cellRequest() {
+    const { row, column } = this.#view;
+    const chosen = this.#chosen;
+    if (!row || !chosen) return null;
+    const { stack, layer, head } = chosen;
+    return { ...this.#request(), part: stack.part, layer, head, row: Number(row), column: Number(column) };
+  }
+
+  #askDerivation() {
+    if (this.#cellRequest) this.#cellQuery.ask(API.inspectCell, this.#cellRequest);
+  }
+
+  /**
+   * @param {Api.Derivation} derivation
+   * @param {object} request
+   */
+  #showDerivation(derivation, request) {
+    const text = JSON.stringify(request);
+    if (text !== JSON.stringify(this.#cellRequest)) return; // another cell, head or input is shown now
+    this.#derivedCell = text;
+    this.#derivation.set("derivation", derivation);
+  }
+
+  /** @param {Api.Table} table */
+  #openInWork(table) {
+    const { row = "", column = "" } = this.#view;
+    this.#store.changeProblem((problem) => Object.assign(problem, { table, decimals: 4, practice: false }));
+    this.#store.initialCell = { key: "weights", row, column };
+    location.hash = "#work";
+  }
+}
+
+/**
+ * Read the heads that are switched off, as the address has them: decoder.1.2 cross.2.1
+ * @param {string | undefined} text
+ * @returns {Api.AblatedHead[]}
+ */
+function readHeads(text) {
+  const parts = (text ?? "").split(" ").map((head) => head.split("."));
+  return parts
+    .filter((head) => head.length === 3)
+    .map(([part = "", layer, head]) => ({ part, layer: Number(layer), head: Number(head) }));
+}
+
+/** @param {Api.AblatedHead[]} heads */
+function writeHeads(heads) {
+  return heads.map(({ part, layer, head }) => `${part}.${layer}.${head}`).join(" ");
+}

@@ -1,0 +1,527 @@
+// @ts-check
+// Results of a run for an input: its output, a continuation, attribution, neurons, positions, a cell's derivation.
+
+import { probabilityBars, tokenKeys, tokenStrip } from "./charts.js";
+import { button, choice, dropdown, formulaBox, h, present, redraw, stepper, svg } from "./dom.js";
+import heatmap from "./heatmap.js";
+import { Model } from "./model.js";
+import { API, Query } from "./request.js";
+
+/**
+ * Return a run's output: notes, a text, probabilities, a captioned picture.
+ * @param {Api.Inspection} inspection
+ */
+export function outputView(inspection) {
+  const {
+    notes,
+    description,
+    generation,
+    bars,
+    num_omitted: numOmitted,
+    caption_attention: captionAttention,
+  } = inspection;
+  const box = h("div", {});
+  probabilityBars.render({ model: new Model({ bars, description, num_omitted: numOmitted }), el: box });
+  return present([
+    notes.map((note) => h("p", { class: "hint" }, note)),
+    generation && generatedText(description, generation),
+    bars.length > 0 && box,
+    captionAttention && captionedPicture(captionAttention, generation?.text ?? ""),
+  ]);
+}
+
+/**
+ * @param {string} heading
+ * @param {Api.GeneratedText} written
+ */
+function generatedText(heading, { text, note, baseline, baseline_note: baselineNote }) {
+  const part = (/** @type {string} */ title, /** @type {string} */ words, /** @type {string} */ hint) =>
+    h(
+      "div",
+      { class: "generated" },
+      h("h3", {}, title),
+      h("p", { class: "words", dir: "auto" }, words || "(empty)"),
+      h("p", { class: "hint" }, hint),
+    );
+  if (baseline === null) return part(heading, text, note);
+  return h(
+    "div",
+    { class: "before-and-after" },
+    part("With these heads switched off", text, note),
+    part("With all heads", baseline, baselineNote),
+  );
+}
+
+/**
+ * Return a picture and, for each word of its caption, where the model attended.
+ * @param {Api.CaptionImage} image
+ * @param {string} caption
+ */
+export function captionedPicture({ image, name, tiles }, caption) {
+  const tile = (/** @type {Api.CaptionImage["tiles"][number]} */ { word, note, description, overlay, frame }) =>
+    h(
+      "li",
+      {},
+      h(
+        "div",
+        { class: "tile", role: "img", "aria-label": description },
+        h("img", { src: image, alt: "" }),
+        h("img", { class: "shadow", src: overlay, alt: "" }),
+        frame && frameOutline(frame),
+      ),
+      h("b", { dir: "auto" }, word),
+      h("span", {}, note),
+    );
+  const none = caption ? "This captioner has no attention." : "The caption is empty.";
+  return h(
+    "div",
+    { class: "captioned" },
+    h("figure", { class: "photo" }, h("img", { src: image, alt: name }), h("figcaption", {}, name)),
+    tiles.length ? h("ol", { class: "tiles" }, tiles.map(tile)) : h("p", { class: "hint" }, none),
+  );
+}
+
+/** @param {[number, number, number, number]} frame in shares of the picture */
+function frameOutline([x, y, width, height]) {
+  const box = { x, y, width, height, fill: "none", "vector-effect": "non-scaling-stroke" };
+  return svg(
+    "svg",
+    { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { ...box, stroke: "#000", "stroke-width": "3" }),
+    svg("rect", { ...box, stroke: "#fff", "stroke-width": "1.5" }),
+  );
+}
+
+/** The continuation of a text by a language model, token by token. */
+export class Completion {
+  el = h("section", { class: "completion", "aria-label": "Continuation" });
+  #input;
+  #onUse;
+  #options = { max_new_tokens: 40, temperature: 0, seed: 1 };
+  /** @type {{ prompt: string, completion: Api.Completion } | null} */
+  #result = null;
+  #query;
+
+  /**
+   * @param {() => Api.InspectRequest} input returns the run's input
+   * @param {(text: string) => void} onUse takes the prompt with its continuation as the new input
+   * @param {(message: string) => void} onError
+   */
+  constructor(input, onUse, onError) {
+    this.#input = input;
+    this.#onUse = onUse;
+    /** @type {Query<Api.Completion, Api.InspectRequest>} */
+    this.#query = new Query({
+      onAnswer: (completion, { text: prompt = "" }) => {
+        this.#result = { prompt, completion };
+        this.#draw();
+      },
+      onError: (message) => {
+        onError(message);
+        this.#draw();
+      },
+    });
+    this.#draw();
+  }
+
+  /** Stop generating and remove the result, because the input has changed. */
+  clear() {
+    this.#result = null;
+    this.#stop();
+  }
+
+  #stop() {
+    this.#query.cancel();
+    this.#draw();
+  }
+
+  #start() {
+    this.#query.ask(API.complete, { ...this.#input(), ...this.#options });
+    this.#draw();
+  }
+
+  #draw() {
+    const { max_new_tokens: maxNewTokens, temperature, seed } = this.#options;
+    const set = (/** @type {{ max_new_tokens?: number, temperature?: number, seed?: number }} */ options) => {
+      Object.assign(this.#options, options);
+      this.#draw();
+    };
+    const start = button("Generate", () => this.#start(), { class: "main", data: { control: "run" } });
+    const stop = button("Stop", () => this.#stop(), { data: { control: "run" } });
+    redraw(
+      this.el,
+      h(
+        "div",
+        { class: "toggles" },
+        stepper("Tokens", maxNewTokens, 10, 200, (value) => set({ max_new_tokens: value }), 10),
+        choice(
+          "Decoding",
+          "temperature",
+          [
+            ["0", "greedy"],
+            ["0.8", "sampled"],
+          ],
+          String(temperature),
+          (value) => set({ temperature: Number(value) }),
+        ),
+        temperature > 0 && stepper("Seed", seed, 0, 9999, (value) => set({ seed: value })),
+        this.#query.isPending ? stop : start,
+      ),
+      this.#result && this.#text(this.#result),
+    );
+  }
+
+  /** @param {{ prompt: string, completion: Api.Completion }} result */
+  #text({ prompt, completion: { tokens, stop_reason: stopReason, milliseconds } }) {
+    const alternatives = h("div", { class: "alternatives" });
+    /** @type {Model<BarState>} */
+    const model = new Model({ bars: [], description: "", num_omitted: 0 });
+    probabilityBars.render({ model, el: alternatives });
+    const show = (/** @type {Api.GeneratedToken} */ { token, probability_text: probabilityText, bars }) => {
+      model.set("description", `“${token}”, ${probabilityText}, and its alternatives`);
+      model.set("bars", bars);
+    };
+    const visible = tokens.filter(({ text }) => text);
+    const spans = visible.map((token) =>
+      h("span", { class: "token", title: token.probability_text, onpointerenter: () => show(token) }, token.text),
+    );
+    const onkeydown = tokenKeys(spans, (k) => {
+      const token = visible[k];
+      if (token) show(token);
+    });
+    const fullText = prompt + tokens.map(({ text }) => text).join("");
+    const summary = `${tokens.length} tokens in ${Math.round(milliseconds)} ms${stopReason ? `; ${stopReason}` : ""}. `;
+    const howTo = "Hover over a token, or use the arrow keys, to see its alternatives. ";
+    return [
+      h(
+        "p",
+        { class: "continuation", dir: "auto", tabindex: "0", onkeydown, "aria-describedby": "continuation-help" },
+        h("span", { class: "soft" }, prompt),
+        spans,
+      ),
+      h(
+        "p",
+        { class: "hint" },
+        summary,
+        h("span", { id: "continuation-help", class: "how-to" }, howTo),
+        button("Inspect the full text", () => this.#onUse(fullText), { data: { control: "use" } }),
+      ),
+      alternatives,
+    ];
+  }
+}
+
+/**
+ * A section that asks the server when it is opened.
+ * @template Answer
+ */
+class Extra {
+  #path;
+  #input;
+  #query;
+
+  /**
+   * @param {string} title
+   * @param {string} path
+   * @param {() => Api.InspectRequest} input
+   * @param {(message: string) => void} onError
+   */
+  constructor(title, path, input, onError) {
+    this.#path = path;
+    this.#input = input;
+    this.content = h("div", {});
+    this.el = h(
+      "details",
+      { class: "extra", hidden: true, ontoggle: () => this.ask() },
+      h("summary", {}, title),
+      this.content,
+    );
+    /** @type {Query<Answer>} */
+    this.#query = new Query({ onAnswer: (answer) => this.draw(answer), onError });
+  }
+
+  /**
+   * Show or hide the section for a new input.
+   * @param {boolean} isAvailable
+   */
+  update(isAvailable) {
+    this.el.hidden = !isAvailable;
+    if (isAvailable) this.ask();
+    else this.#query.cancel();
+  }
+
+  /** Ask, if the section is open and its question is new. */
+  ask() {
+    if (this.el.open && !this.el.hidden) this.#query.askIfNew(this.#path, this.request(this.#input()));
+  }
+
+  cancel() {
+    this.#query.cancel();
+  }
+
+  /**
+   * @param {Api.InspectRequest} input
+   * @returns {object}
+   */
+  request(input) {
+    return input;
+  }
+
+  /** @param {Api.Inspection} _inspection */
+  show(_inspection) {}
+
+  /** @param {Answer} _answer */
+  draw(_answer) {}
+}
+
+/** @extends {Extra<Api.Attribution>} */
+export class AttributionSection extends Extra {
+  /**
+   * @param {() => Api.InspectRequest} input
+   * @param {(message: string) => void} onError
+   */
+  constructor(input, onError) {
+    super("Attribution to input tokens", API.attribution, input, onError);
+    this.el.open = true;
+  }
+
+  /**
+   * @override
+   * @param {Api.Inspection} inspection
+   */
+  show({ kind }) {
+    this.update(kind === "classify");
+  }
+
+  /**
+   * @override
+   * @param {Api.Attribution} attribution
+   */
+  draw({ label, contrast_label: contrastLabel, strips }) {
+    const boxes = strips.map((strip) => {
+      const el = h("div", {});
+      tokenStrip.render({ model: new Model({ strip }), el });
+      return el;
+    });
+    const key = h(
+      "p",
+      { class: "hint" },
+      "Orange is for ",
+      h("b", {}, label),
+      ", blue for ",
+      h("b", {}, contrastLabel),
+      ".",
+    );
+    this.content.replaceChildren(key, ...boxes);
+  }
+}
+
+/** @extends {Extra<Api.NeuronStrip>} */
+export class NeuronSection extends Extra {
+  /** @type {Model<{ strip: Api.TokenStrip | null }>} */
+  #model = new Model({ strip: null });
+  #group = 1;
+  /** @type {number | null} */
+  #neuron = null; // null: the one that varies most
+  /** @type {string[]} */
+  #groups = [];
+  #controls = h("div", { class: "toggles" });
+
+  /**
+   * @param {() => Api.InspectRequest} input
+   * @param {(message: string) => void} onError
+   */
+  constructor(input, onError) {
+    super("Neurons over the text", API.neurons, input, onError);
+    const text = h("div", {});
+    this.content.append(this.#controls, text);
+    tokenStrip.render({ model: this.#model, el: text });
+  }
+
+  /**
+   * @override
+   * @param {Api.Inspection} inspection
+   */
+  show({ cell_groups: cellGroups, stacks }) {
+    this.#groups = cellGroups;
+    this.#neuron = null;
+    if (this.el.hidden && !stacks.length) this.el.open = true; // there is nothing else to see
+    this.update(cellGroups.length > 0);
+  }
+
+  /**
+   * @override
+   * @param {Api.InspectRequest} input
+   */
+  request(input) {
+    return { ...input, group: this.#group, ...(this.#neuron === null ? {} : { cell: this.#neuron }) };
+  }
+
+  /** @param {number | null} neuron */
+  #choose(neuron) {
+    this.#neuron = neuron;
+    this.ask();
+  }
+
+  /**
+   * @override
+   * @param {Api.NeuronStrip} answer
+   */
+  draw({ size, cell, strip, others }) {
+    this.#model.set("strip", strip);
+    const groups = this.#groups.map((name, k) => /** @type {[string, string]} */ ([String(k + 1), name]));
+    const chooseGroup = (/** @type {string} */ group) => {
+      this.#group = Number(group);
+      this.#choose(null);
+    };
+    const neuronButton = (/** @type {number} */ number) =>
+      button(String(number), () => this.#choose(number), {
+        "aria-pressed": String(number === cell),
+        data: { control: `neuron ${number}` },
+      });
+    redraw(
+      this.#controls,
+      dropdown("Group", groups, String(this.#group), chooseGroup),
+      stepper("Neuron", cell, 1, size, (number) => this.#choose(number)),
+      h(
+        "div",
+        { class: "choice most-variable", role: "group", "aria-label": "Neurons that vary most" },
+        h("span", { class: "label" }, "Vary most"),
+        h("div", { class: "segments" }, others.map(neuronButton)),
+      ),
+    );
+  }
+}
+
+/** @extends {Extra<Api.Positions>} */
+export class PositionSection extends Extra {
+  /**
+   * @param {() => Api.InspectRequest} input
+   * @param {(message: string) => void} onError
+   */
+  constructor(input, onError) {
+    super("Position encodings", API.positions, input, onError);
+  }
+
+  /**
+   * @override
+   * @param {Api.Inspection} inspection
+   */
+  show({ has_positions: hasPositions }) {
+    this.update(hasPositions);
+  }
+
+  /**
+   * @override
+   * @param {Api.InspectRequest} input
+   */
+  request({ run }) {
+    return { run };
+  }
+
+  /**
+   * @override
+   * @param {Api.Positions} positions
+   */
+  draw({ description, maps }) {
+    const boxes = maps.map((map) => {
+      const el = h("div", {});
+      /** @type {Model<HeatmapState>} */
+      const model = new Model({
+        map,
+        pinned: null,
+        axes: ["position", map.name === "products" ? "position" : "dimension"],
+      });
+      heatmap.render({ model, el });
+      return el;
+    });
+    this.content.replaceChildren(h("p", { class: "hint" }, description), h("div", { class: "side-by-side" }, boxes));
+  }
+}
+
+/**
+ * One cell of an attention head in numbers: its largest terms, the sum of the others, the model's own value.
+ * @typedef {{ derivation: Api.Derivation | null }} DerivationState
+ */
+export const derivationView = {
+  /**
+   * @param {object} options
+   * @param {Model<DerivationState>} options.model
+   * @param {HTMLElement} options.el
+   * @param {() => void} options.onClose
+   * @param {(table: Api.Table) => void} options.onOpen opens the head as a problem
+   */
+  render({ model, el, onClose, onOpen }) {
+    const draw = () => {
+      const derivation = model.get("derivation");
+      el.replaceChildren(...(derivation ? [derivationContent(derivation, onClose, onOpen)] : []));
+    };
+    draw();
+    model.on("change:derivation", draw);
+  },
+};
+
+/**
+ * @param {Api.Derivation} derivation
+ * @param {() => void} onClose
+ * @param {(table: Api.Table) => void} onOpen
+ */
+function derivationContent(derivation, onClose, onOpen) {
+  const {
+    title,
+    name,
+    description,
+    formula,
+    intermediates,
+    working,
+    lines,
+    model_values: modelValues,
+    notes,
+    table,
+  } = derivation;
+  const formulas = [formula, ...intermediates, working].map(formulaBox);
+  return h(
+    "div",
+    { class: "derivation" },
+    h(
+      "div",
+      {},
+      h("div", { class: "title" }, h("p", { dir: "auto" }, title), button("Close", onClose)),
+      h("h2", {}, name),
+      h("p", { dir: "auto" }, description),
+      formulas,
+    ),
+    h(
+      "div",
+      {},
+      lines.length > 0 && termTable(derivation),
+      modelValues.length > 0 && comparisonTable(derivation),
+      notes.map((note) => h("p", { class: "hint" }, note)),
+      table
+        ? button("Open this head in Work", () => onOpen(table), { class: "main" })
+        : h("p", { class: "hint" }, "This head has more than 64 rows or columns: too large for Work."),
+    ),
+  );
+}
+
+/** @param {Api.Derivation} derivation */
+function termTable({ header, lines }) {
+  const headings = header.map((text) => h("th", { scope: "col" }, text));
+  const body = lines.map(({ name, numbers, is_marked: isMarked }) =>
+    h(
+      "tr",
+      { class: isMarked ? "marked" : null },
+      h("th", { scope: "row", dir: "auto" }, isMarked ? "▸ " : "", name),
+      numbers.map((text) => h("td", {}, text)),
+    ),
+  );
+  return h("table", { class: "listed" }, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, body));
+}
+
+/** @param {Api.Derivation} derivation */
+function comparisonTable({ model_values: modelValues }) {
+  const body = modelValues.map(([name, value, difference]) =>
+    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value), h("td", { class: "soft" }, difference)),
+  );
+  return h("table", { class: "listed" }, h("tbody", {}, body));
+}

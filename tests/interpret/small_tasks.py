@@ -1,0 +1,79 @@
+"""Small tasks with random models, for tests that need no training."""
+
+import torch
+
+from workings.config import build
+from workings.data import CharacterTokenizer, WordTokenizer
+from workings.models.captioning import build_captioner
+from workings.models.classifiers import build_classifier
+from workings.models.language import build_language_model
+from workings.models.translation import build_translator
+from workings.recipes import (
+    CaptionRecipe,
+    ClassificationRecipe,
+    LanguageRecipe,
+    TranslationRecipe,
+)
+from workings.tasks.captioning import Captioning
+from workings.tasks.classification import Classification
+from workings.tasks.language_modeling import LanguageModeling
+from workings.tasks.translation import TokenizerPair, Translation
+
+RECURRENT = {"kind": "recurrent", "d_model": 4, "hidden_size": 4}
+
+
+def perturb(model):
+    """Add noise to all weights: initial biases are zero, and initial attention nearly uniform."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    return model
+
+
+def language_task(tokenizer, **table):
+    table = {"kind": "transformer", "d_model": 16, "layers": 2, "heads": 4, **table}
+    recipe = build(LanguageRecipe, {"model": table, "data": {"context_length": 8}})
+    torch.manual_seed(0)
+    model = build_language_model(recipe.model, len(tokenizer))
+    return LanguageModeling(recipe, tokenizer, perturb(model))
+
+
+def recurrent_language_task(text):
+    tokenizer = CharacterTokenizer.train([text])
+    recipe = build(LanguageRecipe, {"model": RECURRENT})
+    return LanguageModeling(recipe, tokenizer, build_language_model(recipe.model, len(tokenizer)))
+
+
+def classification_task(words, max_length=8, **table):
+    table = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 2, "d_ff": 16, **table}
+    if table["kind"] == "recurrent":
+        table = {**RECURRENT}
+    recipe = build(ClassificationRecipe, {"model": table, "data": {"max_length": max_length}})
+    tokenizer = WordTokenizer(words)
+    torch.manual_seed(3)
+    model = build_classifier(recipe.model, len(tokenizer), 2)
+    return Classification(recipe, tokenizer, ("a", "b"), perturb(model))
+
+
+def translation_task(words, **table):
+    table = {"kind": "transformer", "d_model": 12, "heads": 3, "layers": 2, "d_ff": 16, **table}
+    if table["kind"] == "recurrent":
+        table = {**RECURRENT, **{k: v for k, v in table.items() if k == "attention"}}
+    table["share_embeddings"] = False
+    recipe = build(TranslationRecipe, {"model": table, "tokenizer": {"kind": "words"}})
+    tokenizer = WordTokenizer(words, with_eos=True)
+    torch.manual_seed(0)
+    model = build_translator(recipe.model, len(tokenizer), len(tokenizer))
+    return Translation(recipe, TokenizerPair(tokenizer, tokenizer), perturb(model).eval())
+
+
+def captioning_task(kind="transformer", **table):
+    table = {"kind": kind, "channels": [4, 8], "d_model": 12, "layers": 2, **table}
+    table |= {"heads": 3, "d_ff": 16} if kind == "transformer" else {"hidden_size": 16}
+    recipe = build(CaptionRecipe, {"task": "caption", "model": table, "data": {"image_size": 16}})
+    tokenizer = WordTokenizer(["a", "red", "square"], with_eos=True)
+    torch.manual_seed(0)
+    return Captioning(
+        recipe, tokenizer, perturb(build_captioner(recipe.model, len(tokenizer))).eval()
+    )
