@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 
 .PHONY: demo docs test test-all chromium lint lint-page format bench clean
 
-# The tour begins with what needs no torch, so that there is something to read while that is fetched.
+# The tour starts with the problems, which need no torch, while torch is being installed.
 demo: $(VENV)/.base
 	@$(BIN)/python docs/tour.py problems
 	@$(MAKE) --no-print-directory $(VENV)/.all
@@ -15,20 +15,20 @@ demo: $(VENV)/.base
 docs: $(VENV)/.docs
 	@$(BIN)/python docs/build.py site
 
-# Two at a time, a file each: two cores are what the suite is measured by.
+# Two worker processes, one test file at a time: the suite is measured on two cores.
 test: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
 
-# The fuzzing is guided where atheris can be had, and goes by chance where it cannot.
+# Fuzzing is guided by coverage where atheris is available, and random elsewhere.
 test-all: $(VENV)/.dev chromium
-	@$(PIP) --editable '.[fuzz]' || echo "no atheris for this Python: fuzzing by chance"
+	@$(PIP) --editable '.[fuzz]' || echo "no atheris for this Python: random fuzzing"
 	$(BIN)/python -m pytest -q -m ""
 
-# The page is tested in a real browser where there is one, or where one can be had without asking.
+# The page is tested in a real browser; as root on Debian, Chromium is installed first.
 chromium:
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
 	  || { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
-	  || echo "no chromium to be had: the tests that need a browser are skipped"
+	  || echo "chromium is not available: the tests that need a browser are skipped"
 
 lint: $(VENV)/.dev lint-page
 	$(BIN)/ruff check .
@@ -74,7 +74,7 @@ $(VENV)/.docs: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.all: $(VENV)/.base
-	@echo 'fetching torch and what else the models need: once, some minutes'
+	@echo 'installing torch and the other packages of the models: once, a few minutes'
 	$(PIP) --editable '.[all]'
 	@touch $@
 

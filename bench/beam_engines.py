@@ -192,7 +192,7 @@ def joey(model: Translator, _: Path, max_length: int) -> Search:
         mask = (source.ids != PAD).unsqueeze(1)
         arguments = {"src": source.ids, "src_length": source.lengths, "src_mask": mask}
         states, _, _, _ = theirs(return_type="encode", **arguments)
-        # It goes on to the maximum as long as a beam is unfinished: use its own default.
+        # It decodes up to the maximum while a beam is unfinished: use its own default.
         limit = min(max_length, int(1.5 * source.ids.shape[1]))
         output, _, _ = their_search(
             theirs, BEAMS, states, None, mask, limit, alpha=0.0, min_output_length=0

@@ -211,9 +211,9 @@ def draw_sample(examples: Sequence[Example]) -> Sample:
         config.kind, (e.text for e in examples), config.vocab_size, config.min_count
     )
     order = np.random.RandomState(0).permutation(len(examples))
-    drawn = tuple(examples[i] for i in order[: POOL * BATCH])
-    lengths = [min(len(words.encode(e.text)), MAX_LENGTH) for e in drawn]
-    return Sample(words, Splits("imdb", drawn, (), ()), lengths)
+    chosen_examples = tuple(examples[i] for i in order[: POOL * BATCH])
+    lengths = [min(len(words.encode(e.text)), MAX_LENGTH) for e in chosen_examples]
+    return Sample(words, Splits("imdb", chosen_examples, (), ()), lengths)
 
 
 def sample_batches(

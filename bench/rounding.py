@@ -72,13 +72,13 @@ def _reachable_range(
 
     The direction for each number is found by moving it alone; then both ends are computed.
     """
-    written_text = {
+    claimed_values = {
         k: np.array([[float(t) for t in row] for row in texts])
         for k, texts in planted.texts.items()
     }
-    order = list(_needed(sheet, key, set(written_text)))
+    order = list(_needed(sheet, key, set(claimed_values)))
     base = {**sheet.given, **sheet.constants}
-    inputs = {k: written_text[k] for k in order if k in written_text and k != key}
+    inputs = {k: claimed_values[k] for k in order if k in claimed_values and k != key}
 
     def value(changed: Env) -> float:
         env = {**base, **changed}
@@ -103,7 +103,7 @@ def _reachable_range(
     return min(ends), max(ends)
 
 
-def _needed(sheet: Sheet, key: str, written_text: set[str]) -> Iterator[str]:
+def _needed(sheet: Sheet, key: str, claimed: set[str]) -> Iterator[str]:
     """Yield the steps that a step depends on, back to the written ones, in order."""
     env = {**sheet.given, **sheet.constants}
     sources: dict[str, set[str]] = {}
@@ -120,6 +120,6 @@ def _needed(sheet: Sheet, key: str, written_text: set[str]) -> Iterator[str]:
         if step in needed or step not in sources:
             continue
         needed.add(step)
-        if step == key or step not in written_text:
+        if step == key or step not in claimed:
             stack += sources[step]
     return (step for step in sources if step in needed)

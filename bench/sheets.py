@@ -140,12 +140,12 @@ def work(
             continue
         correct = [[sheet.style.write(v) for v in row] for row in exact]
         texts[key] = correct if spoil is None else spoil(key, correct)
-        written = np.array([[float(t) for t in row] for row in texts[key]])
+        claimed_values = np.array([[float(t) for t in row] for row in texts[key]])
         if sheet.style.mode == "print":  # only changed numbers are used as written
             is_changed = np.array(texts[key]) != np.array(correct)
-            env[key] = np.where(is_changed, written, exact)
+            env[key] = np.where(is_changed, claimed_values, exact)
         else:
-            env[key] = written
+            env[key] = claimed_values
     return Worked(env, texts)
 
 

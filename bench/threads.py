@@ -51,9 +51,10 @@ LOOP = (
     "-c",
     "import os; parent = os.getppid(); print(flush=True)\nwhile os.getppid() == parent: pass",
 )
-TRAINING = (sys.executable, __file__, "--neighbour")  # with torch's default threads, which spin
-NEIGHBOURS = {
-    "nobody": [],
+# With torch's default threads, which spin.
+TRAINING = (sys.executable, __file__, "--background-training")
+LOADS = {
+    "none": [],
     "a busy loop": [LOOP],
     f"{SEVERAL} busy loops": [LOOP] * SEVERAL,
     "a training": [TRAINING],
@@ -177,7 +178,7 @@ def measure_turn(runner: Process, line: str, ours: list[Process]) -> Turn:
 
 def measure(rounds: int, seconds: float) -> Iterator[dict[str, dict[str, dict[str, list[Turn]]]]]:
     """Yield all turns so far after each round."""
-    times = {w: {n: {s: [] for s in SETTINGS} for n in NEIGHBOURS} for w in WORKLOADS}
+    times = {w: {n: {s: [] for s in SETTINGS} for n in LOADS} for w in WORKLOADS}
     with ExitStack() as stack:
         runners = {
             setting: stack.enter_context(
@@ -186,8 +187,8 @@ def measure(rounds: int, seconds: float) -> Iterator[dict[str, dict[str, dict[st
             for setting, environment in SETTINGS.items()
         }
         for number in range(rounds):
-            for neighbours, commands in NEIGHBOURS.items():
-                print(f"round {number + 1} of {rounds}, beside {neighbours}", file=sys.stderr)
+            for load, commands in LOADS.items():
+                print(f"round {number + 1} of {rounds}, background load: {load}", file=sys.stderr)
                 with ExitStack() as busy_stack:
                     busy = [busy_stack.enter_context(Process(c, {})) for c in commands]
                     for workload in WORKLOADS:
@@ -196,7 +197,7 @@ def measure(rounds: int, seconds: float) -> Iterator[dict[str, dict[str, dict[st
                             result = measure_turn(*request)
                             if result[0] > 0.1:
                                 result = min(result, measure_turn(*request))
-                            times[workload][neighbours][setting].append(result)
+                            times[workload][load][setting].append(result)
             yield times
 
 
@@ -213,14 +214,14 @@ def summary(turns: list[Turn]) -> dict[str, float]:
 def table(steps: dict[str, dict[str, dict[str, dict[str, float]]]]) -> str:
     """Return a Markdown table: milliseconds, and the ratio to one thread under the same load."""
     lines = []
-    for workload, by_neighbours in steps.items():
-        lines.append(f"| {workload}: ms a step (× one thread) | {' | '.join(by_neighbours)} |")
-        lines.append("|---" * (1 + len(by_neighbours)) + "|")
+    for workload, by_load in steps.items():
+        lines.append(f"| {workload}: ms a step (× one thread) | {' | '.join(by_load)} |")
+        lines.append("|---" * (1 + len(by_load)) + "|")
         for setting in SETTINGS:
             cells = [
                 f"{figures[setting]['median']:.0f} "
                 f"({figures[setting]['median'] / figures[ONE]['median']:.2f})"
-                for figures in by_neighbours.values()
+                for figures in by_load.values()
             ]
             lines.append(f"| {setting} | {' | '.join(cells)} |")
         lines.append("")
@@ -232,19 +233,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="length of a turn")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--neighbour", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--background-training", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         return serve()
-    if options.neighbour:
+    if options.background_training:
         return train_forever()
     for done, times in enumerate(measure(options.rounds, options.seconds), start=1):
         steps = {
             workload: {
-                neighbours: {setting: summary(turns) for setting, turns in by_setting.items()}
-                for neighbours, by_setting in by_neighbours.items()
+                load: {setting: summary(turns) for setting, turns in by_setting.items()}
+                for load, by_setting in by_load.items()
             }
-            for workload, by_neighbours in times.items()
+            for workload, by_load in times.items()
         }
         machine = {"cores": CORES, "machine": platform.machine(), "torch": version("torch")}
         result = {"format": 1, "machine": machine, "rounds": done, "step_ms": steps}

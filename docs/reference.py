@@ -42,6 +42,10 @@ def package_page() -> str:
 
 def _summary(name: str, module: str) -> str:
     """Return the first line of a name's docstring, with a link to its full description."""
+    if name == module:  # a subpackage
+        tree = ast.parse((PACKAGE / name / "__init__.py").read_text(encoding="utf-8"))
+        first_line = (ast.get_docstring(tree) or "").partition("\n")[0]
+        return f"{first_line} [More]({name}.md)"
     package, *inside = module.split(".")
     files = [PACKAGE.joinpath(package, *inside).with_suffix(".py")] if inside else _files(package)
     for file in files:

@@ -188,7 +188,7 @@ def distributed() -> str:
     rows = [
         (
             row["scaling"],
-            {"apart": "no communication"}.get(row["parallelism"], row["parallelism"]),
+            {"independent": "no communication"}.get(row["parallelism"], row["parallelism"]),
             str(row["processes"]),
             str(row["batch"]),
             f"{row['ms a step']:,.0f}",

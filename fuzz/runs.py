@@ -92,8 +92,8 @@ def own_cache() -> Any:
 
 def _recipe(data: bytes) -> None:
     recipe = read_recipe(write_file("recipe.toml", data))
-    again = read_recipe(write_file("again.toml", to_toml(to_table(recipe)).encode()))
-    assert again == recipe
+    reread = read_recipe(write_file("again.toml", to_toml(to_table(recipe)).encode()))
+    assert reread == recipe
     with torch.device("meta"):
         if isinstance(recipe, ClassificationRecipe):
             build_classifier(recipe.model, 100, 3)

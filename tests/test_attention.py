@@ -44,8 +44,8 @@ def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
 
 def inputs(name: str, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
     query, key, d_v = SHAPES[name]
-    drawn = (draw(*query, seed=1), draw(*key, seed=2), draw(*key[:-1], d_v, seed=3))
-    query, key, value = (t.to(dtype).requires_grad_() for t in drawn)
+    tensors = (draw(*query, seed=1), draw(*key, seed=2), draw(*key[:-1], d_v, seed=3))
+    query, key, value = (t.to(dtype).requires_grad_() for t in tensors)
     return query, key, value
 
 
@@ -146,13 +146,13 @@ def test_the_comparison_detects_wrong_options(wrong: dict[str, object]) -> None:
 def test_a_mask_may_have_batch_dimensions_that_the_inputs_lack() -> None:
     query, key, value = inputs("2-D")
     mask = make_mask("boolean in full", (3, 2, 5, 5))
-    together = attend(query, key, value, mask=mask)
-    assert together.shape == (3, 2, 5, 8)
+    batched = attend(query, key, value, mask=mask)
+    assert batched.shape == (3, 2, 5, 8)
     for batch in range(3):
         for head in range(2):
             alone = attend(query, key, value, mask=mask[batch, head])
-            torch.testing.assert_close(together[batch, head], alone)
-    torch.testing.assert_close(together, explicit(query, key, value, mask=mask))
+            torch.testing.assert_close(batched[batch, head], alone)
+    torch.testing.assert_close(batched, explicit(query, key, value, mask=mask))
 
 
 def test_vectors_that_are_not_contiguous_in_memory() -> None:

@@ -155,12 +155,12 @@ def test_similarities_with_batches_and_grouped_heads() -> None:
         GeneralSimilarity(8, 8).double(),
         AdditiveSimilarity(8, 8, 6).double(),
     ):
-        together = attend(query, key, value, similarity=similarity)
+        batched = attend(query, key, value, similarity=similarity)
         for batch in range(2):
             for head in range(4):
                 shared = key[batch, head // 2], value[batch, head // 2]
                 alone = attend(query[batch, head], *shared, similarity=similarity)
-                torch.testing.assert_close(together[batch, head], alone)
+                torch.testing.assert_close(batched[batch, head], alone)
 
 
 def test_attention_without_parameters() -> None:

@@ -152,13 +152,13 @@ def test_a_softmax_output_lies_between_the_values(
 @holds_for(x=sequences(batch=3), causal=st.booleans())
 def test_sequences_of_a_batch_are_independent(run: Attend, x: Tensor, causal: bool) -> None:
     heads = x[:, None]  # [batch, heads, time, width]
-    together = run(heads, heads, heads, causal=causal)
-    for alone, i in zip(together, range(3), strict=True):
+    batched = run(heads, heads, heads, causal=causal)
+    for alone, i in zip(batched, range(3), strict=True):
         torch.testing.assert_close(alone[0], run(x[i], x[i], x[i], causal=causal))
     changed = heads.clone()
     changed[1] += 1
     others = run(changed, changed, changed, causal=causal)[[0, 2]]
-    torch.testing.assert_close(others, together[[0, 2]])
+    torch.testing.assert_close(others, batched[[0, 2]])
 
 
 # -- caching --------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def test_sequences_of_a_batch_are_independent(run: Attend, x: Tensor, causal: bo
 @holds_for(x=sequences(), data=st.data())
 def test_the_last_queries_of_a_cached_sequence(run: Attend, x: Tensor, data: st.DataObject) -> None:
     block = data.draw(st.integers(1, len(x)))
-    whole = run(x, x, x, causal=True)
-    torch.testing.assert_close(run(x[-block:], x, x, causal=True), whole[-block:])
+    expected = run(x, x, x, causal=True)
+    torch.testing.assert_close(run(x[-block:], x, x, causal=True), expected[-block:])
 
 
 @holds_for(

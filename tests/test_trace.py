@@ -201,14 +201,14 @@ def test_an_unknown_path_suggests_the_closest(model: Encoder, x: Tensor) -> None
 
 
 def test_tracing_changes_neither_outputs_nor_gradients(model: Encoder, x: Tensor) -> None:
-    plain = model(x)
-    plain.square().sum().backward()
+    without_trace = model(x)
+    without_trace.square().sum().backward()
     expected = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     with Trace():
-        traced = model(x)
-    traced.square().sum().backward()
-    torch.testing.assert_close(traced, plain)
+        with_trace = model(x)
+    with_trace.square().sum().backward()
+    torch.testing.assert_close(with_trace, without_trace)
     torch.testing.assert_close([p.grad for p in model.parameters()], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -474,17 +474,17 @@ def test_a_compiled_model_is_traced_by_running_the_original(x: Tensor) -> None:
 
     model = nn.Sequential(MultiHeadAttention(8, 2))
     compiled = torch.compile(model, backend=count)
-    plain = compiled(x)
+    without_trace = compiled(x)
     num_graphs = len(graphs)
     assert num_graphs > 0
 
     for root in (None, compiled, model):
         with Trace(root, only="*weights") as trace:
-            traced = compiled(x)
+            with_trace = compiled(x)
         assert list(trace) == ["0.weights"]
-        torch.testing.assert_close(traced, plain)
+        torch.testing.assert_close(with_trace, without_trace)
 
-    torch.testing.assert_close(compiled(x), plain)
+    torch.testing.assert_close(compiled(x), without_trace)
     assert len(graphs) == num_graphs  # nothing was compiled again
 
 

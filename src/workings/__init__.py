@@ -16,7 +16,6 @@ Train a model of your own on data in memory, trace it, or train a recipe by name
 2
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from workings.errors import UserError
@@ -41,13 +40,17 @@ _LAZY_MODULES = {
     "Solution": "problems",
     "Trace": "trace",
     "attend": "attention",
+    "interpret": "interpret",
+    "layers": "layers",
     "load": "training.runs",
+    "models": "models",
     "page": "web.standalone_page",
+    "render": "render",
     "tap": "trace",
+    "tasks": "tasks",
     "train": "training.api",
     "widget": "web.widget",
 }
-_PACKAGES = ("interpret", "layers", "models", "render", "tasks")
 
 __all__ = [
     "Problem",
@@ -71,8 +74,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in _PACKAGES:
-        return import_module(f"workings.{name}")
     return import_attribute(__name__, _LAZY_MODULES, name)
 
 

@@ -87,9 +87,9 @@ class ProcessGroup:
         """Return the values of all ranks, by rank."""
         if self.world_size == 1:
             return [value]
-        gathered: list[Any] = [None] * self.world_size
-        dist.all_gather_object(gathered, value, group=self._control_group)
-        return gathered
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value, group=self._control_group)
+        return values
 
     def broadcast_object(self, value: T) -> T:
         """Return the main process's value on every rank."""
@@ -194,12 +194,12 @@ class ProcessGroup:
 
         Sharded tensors are moved to the CPU one by one: together they may exceed one GPU's memory.
         """
-        gathered: dict[str, Tensor] = {}
+        full_tensors: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             full = full_tensor(tensor.detach())  # a collective operation: all ranks take part
             if self.is_main_process:
-                gathered[name] = full.cpu() if hasattr(tensor, "full_tensor") else full
-        return gathered
+                full_tensors[name] = full.cpu() if hasattr(tensor, "full_tensor") else full
+        return full_tensors
 
 
 @contextmanager

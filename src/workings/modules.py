@@ -91,13 +91,16 @@ def tied_names(model: nn.Module) -> dict[str, str]:
     return tied
 
 
-def unique_state_dict(model: nn.Module) -> dict[str, Tensor]:
-    """Return a model's state dict with tied weights once, under their first name."""
+def unique_state_dict(
+    model: nn.Module, state: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """Return a state dict, by default the model's, with tied weights once: by their first name."""
     tied = tied_names(model)
-    return {name: t for name, t in model.state_dict().items() if name not in tied}
+    state = model.state_dict() if state is None else state
+    return {name: t for name, t in state.items() if name not in tied}
 
 
 def load_unique_state_dict(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state dict in which tied weights may be present once only."""
+    """Load a state dict in which tied weights may be under their first name only."""
     tied = {name: state[first] for name, first in tied_names(model).items() if first in state}
     model.load_state_dict({**tied, **state})

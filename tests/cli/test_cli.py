@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line in a process of its own."""
 
 import os
 import subprocess
@@ -58,7 +58,7 @@ def test_learners_need_no_torch():
     assert "weights" in done.stdout
 
 
-def test_what_needs_torch_says_how_to_get_it():
+def test_api_that_needs_torch_names_the_extra():
     program = "import sys; sys.modules['torch'] = None\nfrom workings import attend"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
@@ -66,14 +66,14 @@ def test_what_needs_torch_says_how_to_get_it():
     assert 'pip install "workings[models]"' in done.stderr.splitlines()[-1]
 
 
-def test_solve_writes_one_cell_out():
-    message = workings("solve", "lectures/L2-self.toml", "--cell", "scores,2,3").stdout
-    assert message.endswith("2·2 + 2·3 + 2·1 = 12\n")
-    message = workings("solve", "lectures/L2-self.toml", "--cell", "weights,1,2").stdout
-    assert message.endswith("e⁴/(e²+e⁴+e⁴) = 0.468\n")
+def test_solve_cell():
+    output = workings("solve", "lectures/L2-self.toml", "--cell", "scores,2,3").stdout
+    assert output.endswith("2·2 + 2·3 + 2·1 = 12\n")
+    output = workings("solve", "lectures/L2-self.toml", "--cell", "weights,1,2").stdout
+    assert output.endswith("e⁴/(e²+e⁴+e⁴) = 0.468\n")
 
 
-def test_check_says_by_its_status_whether_something_is_wrong(tmp_path):
+def test_status_of_check(tmp_path):
     workings("check", "lectures/L2-cross.toml", code=0)
     done = workings("check", "lectures/L2-self.toml", code=1)
     assert "18" in done.stdout
@@ -99,7 +99,7 @@ def test_check_says_by_its_status_whether_something_is_wrong(tmp_path):
         (["solve", "lectures/L2-self.toml", "--threads", "0"], "threads"),
     ],
 )
-def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, message):
+def test_user_error_has_at_most_two_lines(arguments, message):
     done = workings(*arguments, code=2)
     assert message in done.stderr
     assert len(done.stderr.splitlines()) <= 2
@@ -116,7 +116,7 @@ def test_a_users_mistake_is_told_in_two_lines_at_most(arguments, message):
         ("", "expected one of solve, check"),
     ],
 )
-def test_a_wrong_verb_is_told_in_a_line(verb, message):
+def test_unknown_verb_is_one_line_error(verb, message):
     done = workings(verb, "lectures/L2-self.toml", "--train.epochs", "3", code=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"workings: {verb}: no such verb: {message}")
@@ -130,25 +130,25 @@ def test_a_wrong_verb_is_told_in_a_line(verb, message):
         (("--epochs", "3"), "did you mean --train.epochs"),
     ],
 )
-def test_a_recipes_key_may_stand_before_the_recipe(flag, message):
+def test_key_of_recipe_before_or_after_recipe(flag, message):
     for order in ((*flag, "recipes/emoji.toml"), ("recipes/emoji.toml", *flag)):
         done = workings("train", *order, code=2)
         assert message in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["train", "compare"])
-def test_a_recipes_value_may_have_spaces(verb):
+def test_value_of_recipe_key_with_spaces(verb):
     changes = (
         ("--data.set", "no such.csv", "--train.epochs=0"),
         ("--data.set=a b.csv", "--train.epochs", "0"),
     )
-    for some in changes:
-        for order in ((*some, "recipes/emoji.toml"), ("recipes/emoji.toml", *some)):
+    for options in changes:
+        for order in ((*options, "recipes/emoji.toml"), ("recipes/emoji.toml", *options)):
             assert "epochs = 0" in workings(verb, *order, code=2).stderr
 
 
 @pytest.mark.parametrize("verb", ["train", "summary"])
-def test_what_is_wrong_with_a_recipe_is_told_without_torch(verb):
+def test_recipe_error_needs_no_torch(verb):
     program = "import sys; sys.modules['torch'] = None\nfrom workings.cli import main\nmain()"
     command = [sys.executable, "-c", program, verb, "recipes/emoji.toml", "--epochs", "3"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -160,19 +160,19 @@ def test_debug_shows_the_traceback():
     assert "Traceback" in done.stderr
 
 
-def test_nobodys_text_can_steer_the_terminal(tmp_path):
-    evil = tmp_path / "evil.toml"
-    evil.write_text(
+def test_control_characters_are_escaped(tmp_path):
+    file = tmp_path / "file.toml"
+    file.write_text(
         'title = "\\u001b[2Jgone \\u202e"\ntokens = ["\\u001b]0;x\\u0007"]\n[given]\nX = [[1]]\n'
     )
-    done = workings("solve", str(evil))
+    done = workings("solve", str(file))
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
-    evil.write_text('kind = "\\u001b[31m"\n')
-    assert "\x1b" not in workings("solve", str(evil), code=2).stderr
+    file.write_text('kind = "\\u001b[31m"\n')
+    assert "\x1b" not in workings("solve", str(file), code=2).stderr
 
 
-def test_a_reader_that_leaves_early_is_no_error():
+def test_closed_pipe_is_no_error():
     program = f"{sys.executable} -m workings check --json lectures/*.toml | head -n 0"
     done = subprocess.run(
         program, shell=True, capture_output=True, text=True, cwd=ROOT, check=False
@@ -180,7 +180,7 @@ def test_a_reader_that_leaves_early_is_no_error():
     assert done.stderr == ""
 
 
-def test_any_code_page_will_do():
+def test_output_is_utf8_for_every_code_page():
     for encoding in ("cp1252", "ascii", "utf-8"):
         environment = {**os.environ, "PYTHONIOENCODING": encoding}
         done = subprocess.run(
@@ -204,7 +204,7 @@ def test_any_code_page_will_do():
         ["resume", "runs/x"],
     ],
 )
-def test_a_verb_that_needs_torch_says_how_to_get_it(arguments):
+def test_verb_that_needs_torch_names_the_extra(arguments):
     program = (
         "import sys; sys.modules['torch'] = None\n"
         f"from workings.cli import main\nsys.exit(main({arguments!r}))"
@@ -216,31 +216,31 @@ def test_a_verb_that_needs_torch_says_how_to_get_it(arguments):
     assert done.stderr == 'workings: torch is missing: pip install "workings[models]"\n'
 
 
-def test_json_holds_nothing_that_steers_a_terminal(tmp_path):
-    evil = tmp_path / "evil.toml"
-    evil.write_text('title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n', encoding="utf-8")
-    assert workings("check", "--json", str(evil)).stdout.isascii()
+def test_json_is_ascii(tmp_path):
+    file = tmp_path / "file.toml"
+    file.write_text('title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n', encoding="utf-8")
+    assert workings("check", "--json", str(file)).stdout.isascii()
 
 
 @pytest.mark.parametrize("out", ["", ".", "/", ".."])
-def test_out_names_a_file(out):
+def test_out_must_be_a_file(out):
     done = workings("solve", "lectures/L2-self.toml", "--out", out, code=2)
-    assert "name a file" in done.stderr
+    assert "expected a file" in done.stderr
 
 
-def test_one_page_is_made_of_one_file():
+def test_html_report_takes_one_file():
     files = ["lectures/L2-self.toml", "lectures/L2-cross.toml"]
     assert "one file" in workings("check", *files, "--format", "html", code=2).stderr
 
 
-def test_a_cell_is_counted_in_ordinary_digits():
+def test_cell_needs_ascii_digits():
     assert (
         "scores,2,3"
         in workings("solve", "lectures/L2-self.toml", "--cell", "scores,²,1", code=2).stderr
     )
 
 
-def test_what_was_found_is_told_even_if_nobody_reads_on():
+def test_status_of_check_with_closed_pipe():
     program = (
         f"{sys.executable} -m workings check --json lectures/*.toml | true; exit ${{PIPESTATUS[0]}}"
     )

@@ -1,4 +1,4 @@
-"""`workings explain` on a run that the test makes itself."""
+"""`workings explain`, `predict` and other verbs on a small classifier."""
 
 import io
 import json
@@ -36,49 +36,49 @@ def explain(*arguments: str) -> int:
     return main(["explain", *arguments, "--threads", "1"])
 
 
-def test_text_says_which_words(run, capsys):
+def test_text_output(run, capsys):
     assert explain(run, "plum and fig plum iron pear") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("fruit ")
-    assert "for fruit" in said
-    assert "\x1b" not in said
-    assert "not in the vocabulary: and" in said
+    output = capsys.readouterr().out
+    assert output.startswith("fruit ")
+    assert "for fruit" in output
+    assert "\x1b" not in output
+    assert "not in the vocabulary: and" in output
 
 
-def test_json_and_standard_input(run, capsys, monkeypatch):
+def test_json_from_standard_input(run, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("plum\nfig é\n".encode())))
     assert explain(run, "-", "--format", "json", "--method", "gradient") == 0
-    message = json.loads(capsys.readouterr().out)
-    assert message["text"] == "plum\nfig é"
-    assert [token["text"] for token in message["tokens"]] == ["plum", "fig", "é"]
-    assert [shares["method"] for shares in message["token_attributions"]] == ["gradient"]
-    values = message["token_attributions"][0]["values"]
+    attribution = json.loads(capsys.readouterr().out)
+    assert attribution["text"] == "plum\nfig é"
+    assert [token["text"] for token in attribution["tokens"]] == ["plum", "fig", "é"]
+    assert [values["method"] for values in attribution["token_attributions"]] == ["gradient"]
+    values = attribution["token_attributions"][0]["values"]
     assert values[0] > 0 < values[1]
 
 
-def test_html_goes_to_a_file(run, tmp_path, capsys):
+def test_html_file(run, tmp_path, capsys):
     out = tmp_path / "why.html"
-    by = ["--method", "occlusion", "--method", "gradient"]
-    assert explain(run, *by, "iron plum", "--format", "html", "--out", str(out)) == 0
+    methods = ["--method", "occlusion", "--method", "gradient"]
+    assert explain(run, *methods, "iron plum", "--format", "html", "--out", str(out)) == 0
     assert capsys.readouterr().out == ""
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
-    ("by", "message"),
+    ("method", "message"),
     [
         ("oclusion", "did you mean 'occlusion'?"),
         ("attention", "a model of kind ngrams has none; use occlusion or gradient"),
     ],
 )
-def test_what_cannot_be_asked_is_told(run, capsys, by, message):
-    assert explain(run, "plum", "--method", by) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.out == ""
+def test_invalid_method_is_an_error(run, capsys, method, message):
+    assert explain(run, "plum", "--method", method) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
 
 
-def test_a_file_is_not_taken_for_a_text(run, tmp_path, capsys):
+def test_explain_rejects_files(run, tmp_path, capsys):
     path = tmp_path / "texts.txt"
     path.write_text("plum")
     assert explain(run, str(path)) == 2
@@ -88,32 +88,49 @@ def test_a_file_is_not_taken_for_a_text(run, tmp_path, capsys):
     assert main(["predict", run, str(path)]) == 0
 
 
-def test_a_folder_is_not_taken_for_a_text(run, tmp_path, capsys):
+def test_folder_is_not_a_text(run, tmp_path, capsys, monkeypatch):
     assert main(["predict", run, str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{tmp_path}: a folder: give a text, a file, or -" in line
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plum").mkdir()
+    assert explain(run, "plum") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "plum is a folder: give a text, or - to read the text from standard input" in line
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"plum\n")))
+    assert explain(run, "-") == 0
+    assert explain(run, ".") == 0  # punctuation is a text
 
 
-def test_a_text_may_be_longer_than_a_name(run, capsys):
+def test_texts_before_a_bad_byte_are_predicted(run, tmp_path, capsys):
+    path = tmp_path / "texts.txt"
+    path.write_bytes(b"plum\niron\n\xff\n")
+    assert main(["predict", run, str(path)]) == 2
+    output = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in output.out.splitlines()] == ["plum", "iron"]
+    assert f"{path}, line 3: not UTF-8" in output.err
+
+
+def test_long_texts(run, capsys):
     for text in ("plum " * 60, "plum/fig " * 1000, "", "plum\0"):
         assert main(["predict", run, text]) == 0
         assert explain(run, text) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_folder_that_is_no_run(tmp_path, capsys):
+def test_folder_that_is_no_run(tmp_path, capsys):
     assert explain(str(tmp_path), "plum") == 2
     assert "not a run" in capsys.readouterr().err
 
 
-def test_ngrams_have_no_vectors_to_show(run, capsys):
+def test_ngrams_have_no_embeddings(run, capsys):
     assert main(["tokens", "plum", "--run", run]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "an n-gram model has no token embeddings" in line
     assert f"workings explain {run} TEXT" in line
 
 
-def test_a_classifier_is_not_exported(run, tmp_path, capsys):
+def test_classifier_cannot_be_exported(run, tmp_path, capsys):
     assert main(["export", run, "--to", "gpt2", "--out", str(tmp_path / "out")]) == 2
-    assert "no language model, and no translator" in capsys.readouterr().err
+    assert "only language models and translators" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

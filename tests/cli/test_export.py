@@ -1,4 +1,4 @@
-"""`workings export` and `workings import`: a model goes out, comes back, and writes the same."""
+"""`workings export` and `workings import`: a round trip, CTranslate2, errors."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from workings.training.runs import load
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
-    """A GPT-2 of somebody else's, as it lies on a disk."""
+    """A GPT-2 in Hugging Face's format."""
     folder = tmp_path_factory.mktemp("foreign")
     pairs = BytePairTokenizer.train(["low lower lowest, naïve 🙂"] * 10, vocab_size=290)
     vocabulary = [*pairs.to_dict()["vocabulary"], "<|endoftext|>"]
@@ -39,35 +39,37 @@ def run(foreign, tmp_path_factory):
     return folder
 
 
-def completed(run, capsys, *options):
+def complete(run, capsys, *options):
     capsys.readouterr()
     assert main(["complete", str(run), "low", "--tokens", "40", *options]) == 0
     return capsys.readouterr()
 
 
 @pytest.mark.parametrize("options", [("--temperature", "0"), ("--seed", "3")])
-def test_an_imported_run_writes_the_same_with_and_without_ctranslate2(
+def test_imported_run_completes_the_same_with_and_without_ctranslate2(
     options, run, capsys, monkeypatch
 ):
-    by_engine = completed(run, capsys, *options).out
+    accelerated = complete(run, capsys, *options).out
     monkeypatch.setattr("workings.interop.ctranslate2.find_spec", lambda _: None)
-    assert completed(run, capsys, *options).out == by_engine
-    assert by_engine.startswith("low")
+    assert complete(run, capsys, *options).out == accelerated
+    assert accelerated.startswith("low")
 
 
-def test_an_empty_prompt_begins_as_their_texts_do(run, capsys):
+def test_empty_prompt_begins_with_end_of_text_token(run, capsys):
     assert main(["complete", str(run), "", "--tokens", "3"]) == 0
     assert "training never had" not in capsys.readouterr().err
 
 
-def test_there_and_back(foreign, run, tmp_path, capsys):
+def test_round_trip(foreign, run, tmp_path, capsys):
     assert main(["export", str(run), "--to", "gpt2", "--out", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'out'}: {run}, for gpt2\n"
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "out" / name).read_bytes() == (foreign / name).read_bytes()
-    assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "again")]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'again'}: a run, of {tmp_path / 'out'}\n"
-    assert load(tmp_path / "again").tokenizer == load(run).tokenizer
+    assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "back")]) == 0
+    assert (
+        capsys.readouterr().out == f"{tmp_path / 'back'}: a run, imported from {tmp_path / 'out'}\n"
+    )
+    assert load(tmp_path / "back").tokenizer == load(run).tokenizer
 
 
 def test_export_to_ctranslate2(run, tmp_path):
@@ -87,19 +89,19 @@ def test_export_to_ctranslate2(run, tmp_path):
         (["import", "FOREIGN", "--out", "RUN"], "exists already: give another --out"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
+def test_invalid_argument_is_one_line_error(
     arguments, message, foreign, run, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    places = {"RUN": str(run), "FOREIGN": str(foreign)}
-    assert main([places.get(word, word) for word in arguments]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert len(said.splitlines()) == 1
+    folders = {"RUN": str(run), "FOREIGN": str(foreign)}
+    assert main([folders.get(word, word) for word in arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_missing_is_named_with_its_extra(run, capsys, tmp_path, monkeypatch):
+def test_missing_package_names_the_extra(run, capsys, tmp_path, monkeypatch):
     for name in ("ctranslate2", "ctranslate2.specs"):
         monkeypatch.setitem(sys.modules, name, None)
     arguments = ["export", str(run), "--to", "ctranslate2", "--out", str(tmp_path / "out")]

@@ -1,4 +1,4 @@
-"""`workings grade`: marks as CSV, and 2 where something could not be read."""
+"""`workings grade`: marks as CSV; status 2 if an answer cannot be read."""
 
 import shutil
 from pathlib import Path
@@ -29,15 +29,15 @@ def test_marks_go_to_a_file(folder: Path) -> None:
     )
 
 
-def test_a_file_that_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "answers" / "bob.toml").write_text("?")
     assert main(["grade", str(folder / "sheet"), str(folder / "answers")]) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("workings: bob: bob.toml: not TOML")
-    assert told.err.count("\n") == 1
-    assert "alice,problem-01,1,1,2,2" in told.out
+    captured = capsys.readouterr()
+    assert captured.err.startswith("workings: bob: bob.toml: not TOML")
+    assert captured.err.count("\n") == 1
+    assert "alice,problem-01,1,1,2,2" in captured.out
 
 
-def test_no_sheet(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_sheet(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(folder), str(folder / "answers")]) == 2
     assert "no sheet" in capsys.readouterr().err

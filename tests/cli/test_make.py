@@ -1,4 +1,4 @@
-"""`workings make`: a folder, a line, and errors that say what would be right."""
+"""`workings make`: the folder, the printed line, errors with a suggestion."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from workings.cli import main
 from workings.problems.sheets.plan import SHEET_KINDS
 
 
-def test_it_makes_a_folder_and_says_where(
+def test_make_writes_folder_and_prints_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "sheet")
     arguments = ["make", "--kind", "masked", "--size", "2x3", "--count", "1", "--seed", "7"]
     assert main([*arguments, "--out", out]) == 0
-    told = capsys.readouterr()
-    assert told.out == f"{out}: 1 problem; the answers are in key/\n"
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert captured.out == f"{out}: 1 problem; answers in key/\n"
+    assert captured.err == ""
     assert main(["check", f"{out}/key/problem-01.toml", "--json"]) == 0
     assert sorted(p.name for p in (tmp_path / "sheet").iterdir()) == [
         "key",
@@ -28,23 +28,25 @@ def test_it_makes_a_folder_and_says_where(
     ]
 
 
-def test_a_note_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_note_goes_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["make", "--kind", "self", "--size", "2x3", "--d-k", "3", "--count", "1"]
     assert main([*arguments, "--out", str(tmp_path / "s")]) == 0
     assert "workings: note: d_k and the width are both 3" in capsys.readouterr().err
 
 
-def test_a_wrong_argument_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_argument_is_one_line_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["make", "--kind", "masked", "--size", "3x4", "--d-k", "2"]
     assert main([*arguments, "--out", str(tmp_path / "s")]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "use --d-k 3" in told
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "use --d-k 3" in error
     assert not (tmp_path / "s").exists()
 
 
 def test_help_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["make", "--help"])
-    told = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
-    assert all(kind in told for kind in SHEET_KINDS)
+    text = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+    assert all(kind in text for kind in SHEET_KINDS)

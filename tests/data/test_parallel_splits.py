@@ -123,8 +123,8 @@ def test_filter_leaves_out_empty_long_and_uneven_pairs() -> None:
         SentencePair("1 2 3 4", "1 2 3 4 5 6 7 8 9 10 11 12 13"),
         SentencePair("a b c d e f g h i j", "a"),
     ]
-    kept, stats = filter_pairs([*bad, *good], 100, 3.0)
-    assert kept == good
+    filtered, stats = filter_pairs([*bad, *good], 100, 3.0)
+    assert filtered == good
     assert stats == FilterStats(4, num_empty=2, num_too_long=2, num_uneven=2)
     assert stats.describe() == ("4 pairs; left out: 2 empty, 2 longer than 100 words, 2 uneven")
     assert filter_pairs(bad, 100_000, float("inf"))[1].num_kept == 4

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workings.data import FILE_FORMATS, Example, read_examples, read_records
-from workings.data.readers import detect_format
+from workings.data.readers import ItemsUntilError, detect_format, read_lines
 from workings.errors import UserError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -380,3 +380,18 @@ def test_real_reviews(data: Path) -> None:
     assert [sum(e.label == label for e in examples) for label in "01"] == [5331, 5331]
     pairs = read_records(data / "eng-fra" / "fra.txt.gz", format="tsv", columns=("en", "fr"))
     assert next(pairs).fields.keys() == {"en", "fr"}
+
+
+def test_items_until_error_defers_the_error() -> None:
+    lines = ItemsUntilError(read_lines(stream(b"one\ntwo\n\xff\nfour\n")))
+    assert [line for _, line in lines] == ["one\n", "two\n"]
+    with pytest.raises(UserError, match="line 3: not UTF-8"):
+        lines.raise_error()
+    complete = ItemsUntilError([1, 2])
+    assert list(complete) == [1, 2]
+    complete.raise_error()
+
+
+def test_items_until_error_raises_other_errors_at_once() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(ItemsUntilError(1 // k for k in (1, 0)))

@@ -35,7 +35,7 @@ def rank_all(model, first, max_length, strength):
 def test_with_enough_beams_it_equals_exhaustive_search(seed, strength, max_length):
     model = toy.Toy(seed=seed)
     beams = 3**max_length + 3
-    found = beam_search(
+    hypotheses_by_source = beam_search(
         model,
         torch.tensor([1, 2, 3]),
         stop=STOP,
@@ -43,7 +43,7 @@ def test_with_enough_beams_it_equals_exhaustive_search(seed, strength, max_lengt
         beams=beams,
         length_penalty=strength,
     )
-    for first, hypotheses in zip((1, 2, 3), found, strict=True):
+    for first, hypotheses in zip((1, 2, 3), hypotheses_by_source, strict=True):
         expected = rank_all(model, first, max_length, strength)
         assert hypotheses[0].tokens == expected[0][1]
         scores = [h.score for h in hypotheses]
@@ -55,8 +55,8 @@ def test_with_enough_beams_it_equals_exhaustive_search(seed, strength, max_lengt
 def test_batches_equal_single_sources_and_probabilities_are_right(seed, beams, strength):
     model = toy.Toy(seed=seed, vocabulary=5)
     options = {"stop": STOP, "max_length": 6, "length_penalty": strength}
-    together = beam_search(model, torch.tensor([1, 4, 2]), beams=beams, **options)
-    for first, hypotheses in zip((1, 4, 2), together, strict=True):
+    batched = beam_search(model, torch.tensor([1, 4, 2]), beams=beams, **options)
+    for first, hypotheses in zip((1, 4, 2), batched, strict=True):
         alone = beam_search(model, torch.tensor([first]), beams=beams, **options)[0]
         assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
         for h in hypotheses:
@@ -89,11 +89,11 @@ def test_one_beam_is_greedy_with_any_length_penalty(seed, strength):
 def test_a_limit_per_source_gives_the_same_as_alone(seed, beams, strength, max_length):
     model = toy.Toy(seed=seed, vocabulary=5)
     options = {"stop": STOP, "beams": beams, "length_penalty": strength}
-    together = beam_search(model, torch.tensor([1, 4, 2]), max_length=max_length, **options)
-    for first, limit, found in zip((1, 4, 2), max_length, together, strict=True):
+    batched = beam_search(model, torch.tensor([1, 4, 2]), max_length=max_length, **options)
+    for first, limit, hypotheses in zip((1, 4, 2), max_length, batched, strict=True):
         (alone,) = beam_search(model, torch.tensor([first]), max_length=limit, **options)
-        assert [h.tokens for h in found] == [h.tokens for h in alone]
-        assert max(len(h.tokens) for h in found) <= limit
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        assert max(len(h.tokens) for h in hypotheses) <= limit
 
 
 @settings(max_examples=40, deadline=None)

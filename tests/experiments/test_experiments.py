@@ -33,7 +33,7 @@ def test_seed_out_of_range_is_refused(seed):
 
 
 def test_wrong_picture_path_is_refused_before_anything_is_computed(capsys):
-    for out, message in (("scale.doc", ".svg"), ("nowhere/scale.svg", "no folder nowhere")):
+    for out, message in (("scale.doc", ".svg"), ("nowhere/scale.svg", "no such folder: nowhere")):
         assert main(["why", "scale", "--out", out]) == 2
         captured = capsys.readouterr()
         assert message in captured.err

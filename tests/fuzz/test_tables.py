@@ -2,10 +2,10 @@
 
 import datetime
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +13,7 @@ from workings.config import build, describe, load_table, to_table, to_toml
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
+from workings.models.meta import meta_device
 from workings.recipes import CLASSIFIER_KINDS, ClassificationRecipe
 from workings.storage import CorruptFileError, read_json, write_json
 from workings.training.checkpoints import raise_mismatch_as_corrupt
@@ -35,7 +36,9 @@ def expect_one_line(error):
     assert len(str(error)) < 800
 
 
+@cache
 def keys(kind):
+    """Return the keys of a recipe for a kind of model; parsing their docstrings is slow."""
     prefix = "model."
     return [f.key for f in describe(ClassificationRecipe) if "." in f.key] + [
         f.key for f in describe(CLASSIFIER_KINDS[kind], prefix)
@@ -62,7 +65,7 @@ def recipes(draw):
 def build_and_rebuild(table):
     try:
         recipe = build(ClassificationRecipe, table)
-        with torch.device("meta"):
+        with meta_device():
             build_classifier(recipe.model, 30, 3)
     except UserError as error:
         expect_one_line(error)

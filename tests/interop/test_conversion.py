@@ -20,6 +20,7 @@ from workings.interop.marian import read_marian, write_marian
 from workings.interpret.attention_maps import compute_alignment
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
+from workings.modules import unique_state_dict
 from workings.storage import read_tensors
 from workings.tasks.translation import TokenizerPair, Translation
 from workings.training.runs import load, load_as
@@ -67,7 +68,7 @@ def test_imported_gpt2_is_a_run(gpt2_tokens, tmp_path):
     assert load_tokenizer(run / "tokenizer.json") == read_gpt2_tokenizer(folder, {}, vocab_size)
     weights = read_tensors(run / "model.safetensors")
     assert {n: t.tolist() for n, t in weights.items()} == {
-        n: t.tolist() for n, t in model.state_dict().items()
+        n: t.tolist() for n, t in unique_state_dict(model).items()
     }
     with pytest.raises(UserError, match="exists already: give another --out"):
         import_model(folder, run)
@@ -137,7 +138,7 @@ def test_imported_marian_translates(opus, tmp_path, capsys):
     # Padding and start are never generated.
     assert all(not {0, 1} & set(t.tokens) for best in translations for t in best)
     assert main(["evaluate", str(run)]) == 2
-    assert "imported has nothing to be tested on: --data FILE" in capsys.readouterr().err
+    assert "an imported model has no test data of its own: --data FILE" in capsys.readouterr().err
     assert main(["translate", str(run), *texts]) == 0
     assert capsys.readouterr().out.splitlines() == [best[0].text for best in translations]
     alignment = compute_alignment(task, "the cats", "le chat")

@@ -200,8 +200,8 @@ def test_selected_rows_of_the_cache_continue_as_sequences(fill, waves):
     cache = KeyValueCache()
     layer(x, causal=True, cache=cache)
     step = layer(more, causal=True, cache=cache.select(rows))
-    whole = layer(torch.cat((x[rows], more), dim=1), causal=True)
-    torch.testing.assert_close(step, whole[:, -1:])
+    expected = layer(torch.cat((x[rows], more), dim=1), causal=True)
+    torch.testing.assert_close(step, expected[:, -1:])
     unordered = layer(torch.cat((x, more), dim=1), causal=True)
     assert not torch.allclose(step, unordered[:, -1:], atol=1e-2)
 
@@ -412,10 +412,10 @@ def test_the_comparison_detects_an_inverted_mask_and_swapped_projections() -> No
 def test_a_padded_batch_equals_each_sequence_alone() -> None:
     ours, theirs = layer_pair(WIDTH, HEADS)
     x = draw(BATCH, KEYS, WIDTH)
-    together = ours(x, mask=PADDED[:, None, None])
+    batched = ours(x, mask=PADDED[:, None, None])
     for i, length in enumerate(LENGTHS.tolist()):
         alone = x[i : i + 1, :length]
-        torch.testing.assert_close(together[i : i + 1, :length], theirs(alone, alone, alone)[0])
+        torch.testing.assert_close(batched[i : i + 1, :length], theirs(alone, alone, alone)[0])
 
 
 def test_the_example_of_the_notes() -> None:

@@ -62,9 +62,9 @@ def test_concatenated_positions_follow_the_vectors(layer):
 
 @pytest.mark.parametrize("layer", [SinusoidalPositions(4), LearnedPositions(9, 4)])
 def test_a_later_start_continues_a_cached_sequence(layer):
-    whole = layer(WORDS)
-    torch.testing.assert_close(layer(WORDS[:, 2:], start=2), whole[:, 2:])
-    assert not torch.allclose(layer(WORDS[:, 2:]), whole[:, 2:])
+    expected = layer(WORDS)
+    torch.testing.assert_close(layer(WORDS[:, 2:], start=2), expected[:, 2:])
+    assert not torch.allclose(layer(WORDS[:, 2:]), expected[:, 2:])
 
 
 def sorted_outputs(sentence: torch.Tensor) -> torch.Tensor:

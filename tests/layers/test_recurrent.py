@@ -57,10 +57,10 @@ def test_a_traced_layer_equals_an_untraced_one(cell, reverse):
     x = torch.randn(3, 5, 3, dtype=torch.float64, requires_grad=True)
     untraced, _, _ = layer(x, LENGTHS)
     with Trace(layer) as trace:
-        is_traced, _, _ = layer(x, LENGTHS)
-    torch.testing.assert_close(is_traced, untraced)
+        with_trace, _, _ = layer(x, LENGTHS)
+    torch.testing.assert_close(with_trace, untraced)
     assert trace["hidden"].shape == (5, 3, 4)  # one entry per time step
-    gradient = [torch.autograd.grad(out.square().sum(), x)[0] for out in (untraced, is_traced)]
+    gradient = [torch.autograd.grad(out.square().sum(), x)[0] for out in (untraced, with_trace)]
     torch.testing.assert_close(*gradient)
 
 
@@ -90,16 +90,16 @@ def test_reversing_twice_is_the_identity():
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize("is_traced", [False, True])
-def test_continuing_from_a_state_equals_one_pass(cell, is_traced):
+@pytest.mark.parametrize("with_trace", [False, True])
+def test_continuing_from_a_state_equals_one_pass(cell, with_trace):
     torch.manual_seed(0)
     layer = RecurrentStack(cell, 3, 4, layers=2).double()
     x = torch.randn(2, 7, 3, dtype=torch.double)
-    whole, _, _ = layer(x)
-    with Trace(layer) if is_traced else nullcontext():
+    expected, _, _ = layer(x)
+    with Trace(layer) if with_trace else nullcontext():
         first, _, hidden_states = layer(x[:, :3])
         second, _, _ = layer(x[:, 3:], hidden_states=hidden_states)
-    torch.testing.assert_close(torch.cat((first, second), 1), whole)
+    torch.testing.assert_close(torch.cat((first, second), 1), expected)
 
 
 def test_reversing_is_its_own_gradient():

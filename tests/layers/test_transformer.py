@@ -48,11 +48,11 @@ def test_a_traced_layer_norm_equals_an_untraced_one(fill, waves):
     norm = fill(LayerNorm(6))
     x, y = (waves(2, 3, 6, start=50).requires_grad_() for _ in range(2))
     with Trace() as trace:
-        traced = norm(x)
-    untraced = norm(y)
-    torch.testing.assert_close(traced, untraced)
-    traced.pow(3).sum().backward()
-    untraced.pow(3).sum().backward()
+        with_trace = norm(x)
+    without_trace = norm(y)
+    torch.testing.assert_close(with_trace, without_trace)
+    with_trace.pow(3).sum().backward()
+    without_trace.pow(3).sum().backward()
     torch.testing.assert_close(x.grad, y.grad)
     assert set(trace) == {"mean", "variance", "normalised"}
     torch.testing.assert_close(trace["mean"], x.mean(-1, keepdim=True))
@@ -383,12 +383,12 @@ def test_a_cached_encoder_block_equals_one_pass(norm, pieces, fill, waves):
 def test_a_cached_decoder_block_reads_the_memory_once(norm, fill, waves):
     block = fill(DecoderBlock(WIDTH, HEADS, HIDDEN, norm=norm))
     x, memory, mask = waves(2, 6, WIDTH), waves(2, 5, WIDTH, start=222), SOURCE[:, None, None]
-    whole = block(x, memory, memory_mask=mask)
+    expected = block(x, memory, memory_mask=mask)
     cache, memory_cache, parts = KeyValueCache(), KeyValueCache(), []
     for part in x.split(1, dim=1):
         parts.append(block(part, memory, memory_mask=mask, cache=cache, memory_cache=memory_cache))
         memory = torch.full_like(memory, torch.nan)  # it must not be read again
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(torch.cat(parts, dim=1), expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -70,10 +70,10 @@ def test_selected_rows_of_a_state_continue_as_their_sequence(name):
 @pytest.mark.parametrize("name", KINDS)
 def test_traced_and_untraced_logits_agree(name):
     model, ids = make_model(name), torch.randint(3, 20, (2, 9))
-    untraced, _ = model(ids)
+    without_trace, _ = model(ids)
     with Trace(model) as trace:
-        traced, _ = model(ids)
-    torch.testing.assert_close(traced, untraced, atol=1e-5, rtol=1e-4)
+        with_trace, _ = model(ids)
+    torch.testing.assert_close(with_trace, without_trace, atol=1e-5, rtol=1e-4)
     suffix = "hidden" if KINDS[name].get("kind") == "recurrent" else "attention.weights"
     assert any(path.endswith(suffix) for path in trace)
 
@@ -97,16 +97,16 @@ def test_a_step_is_the_same_with_trace_and_hooks(name):
             _, state = model.start(ids[:, :5])
             return model.step(ids[:, 5], state)[0]
 
-    untraced = run_step()
+    without_trace = run_step()
     with Trace(model) as trace:
-        traced = run_step()
-    torch.testing.assert_close(traced, untraced, atol=1e-5, rtol=1e-4)
+        with_trace = run_step()
+    torch.testing.assert_close(with_trace, without_trace, atol=1e-5, rtol=1e-4)
     path = max(trace, key=lambda path: path.endswith(("attention.weights", "hidden")))
     assert len(trace.steps(path)) >= 2  # the step was traced as well as the start
     calls = []
     *_, linear = (m for m in model.modules() if isinstance(m, torch.nn.Linear))  # of the last block
     linear.register_forward_hook(lambda *_: calls.append(1))
-    torch.testing.assert_close(run_step(), untraced)
+    torch.testing.assert_close(run_step(), without_trace)
     assert len(calls) >= 2
 
 

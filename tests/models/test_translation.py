@@ -73,9 +73,11 @@ def decode_stepwise(model, source, target):
 @torch.no_grad()
 def test_decode_stepwise_equals_one_pass(name):
     model, source, target = make_model(name), sentences(5, 3, 7), targets(3, 6)
-    whole = model(source, target)
-    torch.testing.assert_close(decode_stepwise(model, source, target), whole, atol=1e-5, rtol=1e-4)
-    assert (whole[:, 1:] - whole[:, :-1]).abs().max() > 0.1
+    expected = model(source, target)
+    torch.testing.assert_close(
+        decode_stepwise(model, source, target), expected, atol=1e-5, rtol=1e-4
+    )
+    assert (expected[:, 1:] - expected[:, :-1]).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("name", KINDS)

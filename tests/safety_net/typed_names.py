@@ -267,7 +267,7 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "runs": ("/api/runs", None),
 }
 # What is read of the answers about runs.
-LIKELY = {"bars": "bars", "share": "share"}
+LIKELY = {"bars": "bars", "share": "probability"}
 WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "generation", "text", "note"
 PACKED = {"numbers"}  # base64 of two bytes a number
 NUMBERS_AMONG_WORDS = {"note"}

@@ -6,7 +6,7 @@ from workings.cli import main
 from workings.training.logging import read_log
 
 
-def told(capsys, *arguments, status=2):
+def run_and_read_error(capsys, *arguments, status=2):
     """Run the command line: the one line that it ends with."""
     assert main([str(a) for a in (*arguments, "--quiet")]) == status
     lines = capsys.readouterr().err.splitlines()

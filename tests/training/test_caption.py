@@ -91,10 +91,10 @@ def test_glances_are_where_the_weights_are(run):
     task = load(run)
     pixels = task.load_test_set().pixels["test"]
     for picture, found in zip(pixels[:5], task.caption(pixels[:5]), strict=True):
-        told = caption_attention(task, picture, found[0], "it")
-        assert " ".join(told.words) == found[0].text
-        assert told.weights.shape == (len(told.words), 4, 4)
-        np.testing.assert_allclose(told.weights.sum((1, 2)), 1, atol=1e-5)
+        message = caption_attention(task, picture, found[0], "it")
+        assert " ".join(message.words) == found[0].text
+        assert message.weights.shape == (len(message.words), 4, 4)
+        np.testing.assert_allclose(message.weights.sum((1, 2)), 1, atol=1e-5)
 
 
 def test_decoding_is_told_picture_by_picture_and_done_once(captions, tmp_path, monkeypatch):
@@ -174,11 +174,11 @@ def test_between_epochs_captions_may_be_as_long_as_the_search_lets_them(captions
     )
     task, asked = Captioning.from_recipe(recipe_for(captions, *table)), []
 
-    def written(_part, _crew, how):
+    def captions_text(_part, _group, how):
         asked.append((how.max_length, how.beams))
         return [picture.captions[0] for picture in task.pictures["validation"]]
 
-    monkeypatch.setattr(task, "_caption_split", written)
+    monkeypatch.setattr(task, "_caption_split", captions_text)
     assert task.evaluate(ProcessGroup(torch.device("cpu")))["validation_bleu"] > 99
     assert asked == [(70, 1)]
 
@@ -204,9 +204,9 @@ def test_the_verb(run, captions, tmp_path, capsys):
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no picture")
     assert main(["caption", str(run), str(bad), str(photo)]) == 2
-    told = capsys.readouterr()
-    assert told.out == f"7.png\t{one}"
-    assert "bad.png: not an image" in told.err
+    message = capsys.readouterr()
+    assert message.out == f"7.png\t{one}"
+    assert "bad.png: not an image" in message.err
     assert main(["caption", str(run), str(photo), "--test", "1", "--n-best", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines][:2] == ["7.png", "7.png"]
@@ -224,24 +224,24 @@ def load_captions_of(captions, name):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
-        ([], "which pictures?"),
+        ([], "no pictures"),
         (["--test", "99"], "there are 15 test pictures"),
         (["--test", "0"], "there are 15 test pictures"),
         (["missing.png"], "No such file"),
         (["--test", "1", "--n-best", "0"], "at least 1"),
-        (["--test", "1", "--n-best", "2", "--temperature", "1"], "--temperature makes one"),
-        (["--test", "1", "--n-best", "2", "--show"], "--show makes one"),
+        (["--test", "1", "--n-best", "2", "--temperature", "1"], "exclude each other"),
+        (["--test", "1", "--n-best", "2", "--show"], "exclude each other"),
         (["--test", "1", "--test", "2", "--show"], "--show draws one picture"),
         (["--test", "1", "--show", "--head", "2"], "head 2"),
-        (["--test", "1", "--out", "seen.html"], "--out is of the picture, which --show draws"),
+        (["--test", "1", "--out", "seen.html"], "--out needs --show"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(run, capsys, words, told):
+def test_what_cannot_be_done_is_said_in_a_line(run, capsys, words, message):
     assert main(["caption", str(run), *words]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
 
 
@@ -256,11 +256,11 @@ def test_pictures_may_lie_elsewhere_than_their_captions(run, captions, tmp_path,
     few.write_text("".join(captions.read_text().splitlines(keepends=True)[:21]))
     asked = ["evaluate", str(run), "--data", str(few)]
     assert main(asked) == 2
-    assert "say where they are" in capsys.readouterr().err
+    assert "give the folder of the images" in capsys.readouterr().err
     assert main([*asked, "--images", str(captions.parent), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
     assert main(["evaluate", str(run), "--images", str(captions.parent)]) == 2
-    assert "with --data" in capsys.readouterr().err
+    assert "and --data" in capsys.readouterr().err
 
 
 def test_settings_that_fit_no_picture(captions):

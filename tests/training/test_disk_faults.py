@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from faulty import at_step, before, expect_nothing_half_written, expect_to_go_on, told
+from faulty import at_step, before, expect_nothing_half_written, expect_to_go_on, run_and_read_error
 
 from workings.cli import main
 from workings.training.checkpoints import Checkpoints
@@ -75,7 +75,7 @@ def test_a_full_disk_during_a_checkpoint(recipe, place, disk, capsys, monkeypatc
         return len(writes) == step
 
     with before(monkeypatch, Checkpoints, "_write", disk.fill, often_enough):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert "the checkpoint could not be written" in line
     assert "No space left on device" in line
     assert f"free some space, then workings resume {run}" in line
@@ -87,7 +87,7 @@ def test_a_full_disk_during_a_checkpoint(recipe, place, disk, capsys, monkeypatc
 
 def test_a_full_disk_during_the_first_checkpoint(recipe, place, disk, capsys, monkeypatch):
     with before(monkeypatch, Checkpoints, "_write", disk.fill):
-        line = told(capsys, "train", recipe, "--out", disk.folder / "run")
+        line = run_and_read_error(capsys, "train", recipe, "--out", disk.folder / "run")
     assert "there is no earlier checkpoint" in line
     disk.free()
     expect_to_go_on(disk.folder / "run", place)
@@ -97,7 +97,7 @@ def test_a_full_disk_during_the_first_checkpoint(recipe, place, disk, capsys, mo
 def test_a_full_disk_during_the_log(recipe, place, disk, capsys, monkeypatch):
     run = disk.folder / "run"
     with before(monkeypatch, Log, "log_epoch", disk.fill):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert f"{run / 'log.jsonl'}: No space left on device: free some space" in line
     expect_nothing_half_written(run)
     disk.free()
@@ -125,7 +125,7 @@ def test_a_full_disk_during_anything_else(recipe, place, disk, capsys, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(function, on_a_full_disk)
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert f"{run / name}: No space left on device: free some space" in line
     disk.free()
     if name == "config.toml":  # nothing has begun: the same command once more
@@ -140,7 +140,7 @@ def test_files_that_may_not_grow(recipe, place, tmp_path, capsys):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "File too large" in line
@@ -171,10 +171,10 @@ def test_a_file_system_that_can_only_be_read(recipe, place, disk, capsys):
     run = disk.folder / "run"
     shutil.copytree(place / "whole", run)
     disk.remount("ro")
-    line = told(capsys, "train", recipe, "--out", disk.folder / "new")
+    line = run_and_read_error(capsys, "train", recipe, "--out", disk.folder / "new")
     assert f"{disk.folder / 'new'}: Read-only file system" in line
     assert "another --out" in line
-    assert "Read-only file system" in told(capsys, "resume", run)
+    assert "Read-only file system" in run_and_read_error(capsys, "resume", run)
     assert main(["predict", str(run), "fig pear"]) == 0  # which writes nothing
     assert json.loads(capsys.readouterr().out)["label"] == "fruit"
     disk.remount("rw")
@@ -207,7 +207,9 @@ def a_folder_that_is_shut(place):
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="no users here")
 def test_permission_denied(place, capsys):
     with a_folder_that_is_shut(place) as folder:
-        line = told(capsys, "train", folder / "toy.toml", "--out", folder / "inside" / "run")
+        line = run_and_read_error(
+            capsys, "train", folder / "toy.toml", "--out", folder / "inside" / "run"
+        )
     assert f"{folder / 'inside' / 'run'}: Permission denied" in line
     assert "another --out" in line
 
@@ -220,7 +222,7 @@ def test_a_folder_that_vanishes(recipe, place, tmp_path, capsys, monkeypatch, st
         run.rename(elsewhere)
 
     with before(monkeypatch, Trainer, "_step", move_away, at_step(step)):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert f"{run}: the run's folder was moved or removed" in line
     assert not run.exists()  # and nothing has made it again
     elsewhere.rename(run)

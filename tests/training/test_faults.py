@@ -10,7 +10,7 @@ import time
 
 import pytest
 import torch
-from faulty import at_step, before, expect_nothing_half_written, expect_to_go_on, told
+from faulty import at_step, before, expect_nothing_half_written, expect_to_go_on, run_and_read_error
 
 from workings.cli import main
 from workings.config import build
@@ -107,7 +107,7 @@ def poison(trainer):
 def test_a_weight_that_is_no_number(recipe, place, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
     with before(monkeypatch, Trainer, "_step", poison, at_step(14)):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert (
         "the loss is nan at step 14: the weight head.weight was NaN or infinite before this step"
         in line
@@ -127,7 +127,7 @@ def test_a_layer_that_makes_no_numbers(recipe, place, tmp_path, capsys, monkeypa
         trainer.task.model.recurrent.register_forward_hook(no_numbers)
 
     with before(monkeypatch, Trainer, "_step", spoil, at_step(10)):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert "the loss is nan at step 10: it began in layer recurrent" in line
     assert "the last checkpoint with finite weights is" in line
     assert "step-9" in line
@@ -141,7 +141,7 @@ def test_a_poisoned_checkpoint_is_not_called_good(recipe, place, tmp_path, capsy
         return trainer.progress.step == 9
 
     with before(monkeypatch, Trainer, "save", poison, when):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert "at step 10" in line
     assert f"the last checkpoint with finite weights is {run / 'checkpoints' / 'step-7'}" in line
     assert (run / "checkpoints" / "step-9").is_dir()
@@ -151,7 +151,7 @@ def test_a_poisoned_checkpoint_is_not_called_good(recipe, place, tmp_path, capsy
 def test_weights_that_end_as_no_numbers_are_not_kept(recipe, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
     with before(monkeypatch, Trainer, "_finish_epoch", poison, lambda t: t.progress.epoch == 3):
-        line = told(capsys, "train", recipe, "--out", run)
+        line = run_and_read_error(capsys, "train", recipe, "--out", run)
     assert "the weight head.weight is NaN or infinite after step 28" in line
     assert all(t.isfinite().all() for t in read_tensors(run / "model.safetensors").values())
 
@@ -166,7 +166,7 @@ def test_a_loss_that_explodes(recipe, tmp_path, capsys, rate):
         "--train.optimizer",
         "sgd",
     ]
-    line = told(capsys, "train", recipe, "--out", tmp_path / "run", *changes)
+    line = run_and_read_error(capsys, "train", recipe, "--out", tmp_path / "run", *changes)
     assert "the loss is" in line
     assert "at step" in line
     assert "try a lower train.learning_rate" in line
@@ -226,8 +226,10 @@ def test_one_process_at_a_time(recipe, place, tmp_path, capsys):
     other = subprocess.Popen([sys.executable, "-c", HANGING, *map(str, arguments)])
     try:
         wait_for((tmp_path / "hangs").exists)
-        assert f"{run}: another process is training here" in told(capsys, "resume", run)
-        assert f"workings resume {run}" in told(capsys, "train", recipe, "--out", run)
+        assert f"{run}: another process is training here" in run_and_read_error(
+            capsys, "resume", run
+        )
+        assert f"workings resume {run}" in run_and_read_error(capsys, "train", recipe, "--out", run)
         assert main(["predict", str(run), "fig"]) == 0  # which may look on
         capsys.readouterr()
     finally:

@@ -80,7 +80,7 @@ def test_what_cannot_be_followed_is_refused(log, monkeypatch, tmp_path):
         LogTail(log).read()
 
 
-def written(path: Path, steps: int, every: int) -> list[dict]:
+def content(path: Path, steps: int, every: int) -> list[dict]:
     """The marks of a training of one epoch, whose loss is the number of the step."""
     log, progress = Log(path, "quiet", batch_unit="tokens"), TrainingProgress()
     for step in range(1, steps + 1):
@@ -93,7 +93,7 @@ def written(path: Path, steps: int, every: int) -> list[dict]:
 
 
 def test_marks_go_by_steps_and_tell_the_mean_since_the_last(log):
-    records = written(log, 400, 1)
+    records = content(log, 400, 1)
     assert [r["step"] for r in records] == [100, 200, 300, 400]
     assert [r["tokens"] for r in records] == [800, 1600, 2400, 3200]
     watched = TrainingStatus(records, epochs=1)
@@ -108,7 +108,7 @@ def test_marks_go_by_steps_and_tell_the_mean_since_the_last(log):
         0.0,
     )
     log.unlink()
-    assert len(written(log, 20_000, 3)) == 66  # 200 in all
+    assert len(content(log, 20_000, 3)) == 66  # 200 in all
 
 
 def test_how_far_it_is_and_how_long_it_takes(log):

@@ -38,12 +38,12 @@ def test_judging_two(run, pairs, tmp_path, capsys):
     assert "words of the source" in (tmp_path / "lengths.svg").read_text()
     assert "over the first" in capsys.readouterr().out
     assert main(["score", str(run), str(run)]) == 2
-    assert "named twice" in capsys.readouterr().err
+    assert "given twice" in capsys.readouterr().err
     alike = tmp_path / "elsewhere" / "weaker"
     shutil.copytree(weaker, alike)
     assert main(["score", str(weaker), str(alike), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)["translators"]
-    assert [verdict["name"] for verdict in told] == [str(weaker), str(alike)]
+    message = json.loads(capsys.readouterr().out)["translators"]
+    assert [verdict["name"] for verdict in message] == [str(weaker), str(alike)]
 
 
 def second_count(run):
@@ -51,19 +51,19 @@ def second_count(run):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (["--out", "lengths.pdf"], "lengths.pdf: a name ends in .html, .svg"),
-        (["--format", "png"], "a PNG is nothing for a terminal"),
-        (["--out", "nowhere/lengths.svg"], "there is no folder nowhere"),
+        (["--out", "lengths.pdf"], "lengths.pdf: unknown suffix: expected .html, .svg"),
+        (["--format", "png"], "--format png needs --out FILE"),
+        (["--out", "nowhere/lengths.svg"], "no such folder: nowhere"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_all_is_translated(
-    run, options, told, monkeypatch, capsys
+    run, options, message, monkeypatch, capsys
 ):
     monkeypatch.setattr(Translation, "translate", None)
     assert main(["score", str(run), *options]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, monkeypatch):
@@ -81,9 +81,9 @@ def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, 
     other, few = tmp_path / "other", ("--train.epochs", "1", "--seed", "2")
     train_recipe(recipe_for(tmp_path / "copied.tsv", *few), other, mode="quiet")
     assert main(["score", str(run), str(other)]) == 0
-    told = capsys.readouterr().out
-    assert "other was trained on" in told
-    assert "reversed was trained on" not in told
+    message = capsys.readouterr().out
+    assert "other was trained on" in message
+    assert "reversed was trained on" not in message
     monkeypatch.setattr(Translation, "load_train_pairs", gone)
     assert main(["score", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
     assert "trained on is not there" in capsys.readouterr().out

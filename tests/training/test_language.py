@@ -224,11 +224,13 @@ def test_the_vocabulary_is_that_of_the_part_learned_from(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["characters", "byte-pair"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_what_is_held_out_begins_where_the_vocabulary_ends(tmp_path, monkeypatch, kind, turned):
+@pytest.mark.parametrize("reversed_ids", [False, True])
+def test_what_is_held_out_begins_where_the_vocabulary_ends(
+    tmp_path, monkeypatch, kind, reversed_ids
+):
     monkeypatch.setattr("workings.data.corpora.CHUNK_CHARACTERS", 100)
     plain, odd = "the cat sat on the mat\n" * 40, "Zyx9! wvU8? tsR7;\n" * 8
-    text = odd + plain if turned else plain + odd  # in few tokens, or in many, at the end
+    text = odd + plain if reversed_ids else plain + odd  # in few tokens, or in many, at the end
     (tmp_path / "text.txt").write_text(text)
     changes = ["--tokenizer.kind", kind, "--tokenizer.vocab_size", "300"]
     task = LanguageModeling.from_recipe(recipe_for(tmp_path / "text.txt", *changes))
@@ -325,9 +327,9 @@ def test_stop_strings_end_a_text_and_are_never_seen_in_part(text, tmp_path):
 def test_a_loss_that_cannot_be_compared_chooses_nothing(text, tmp_path, monkeypatch, value):
     evaluate, epochs = LanguageModeling.evaluate, []
 
-    def spoilt(self, crew):
+    def spoilt(self, group):
         epochs.append(1)
-        return evaluate(self, crew) | ({"validation_loss": value} if len(epochs) == 2 else {})
+        return evaluate(self, group) | ({"validation_loss": value} if len(epochs) == 2 else {})
 
     monkeypatch.setattr(LanguageModeling, "evaluate", spoilt)
     with pytest.raises(UserError, match=r"the validation loss is .* after step 24.* is .*step-12"):

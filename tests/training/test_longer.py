@@ -108,19 +108,19 @@ def test_a_repetition_says_that_the_rate_took_another_course(toy, tmp_path, reci
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--epochs", "2"], "has 2 epochs already: more are needed"),
-        (["--out", "run-elsewhere"], "--epochs N beside it"),
+        (["--out", "run-elsewhere"], "--out needs --epochs N"),
     ],
 )
 def test_what_is_no_longer_training_is_refused(
-    toy, tmp_path, recipe_for, capsys, monkeypatch, arguments, told
+    toy, tmp_path, recipe_for, capsys, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
     train_recipe(recipe_for(toy, "--train.epochs", "2"), tmp_path / "run", mode="quiet")
     assert main(["resume", str(tmp_path / "run"), *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir() if "run" in p.name] == ["run"]
 
 
@@ -151,17 +151,19 @@ def test_best_weights_of_an_epoch_that_was_not_kept_are_not_taken(
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "message"),
     [([], "no checkpoint to resume from"), (["result.json", "log.jsonl"], "was not trained here")],
     ids=["trained", "imported"],
 )
-def test_weights_without_a_checkpoint_are_not_trained_over(toy, tmp_path, recipe_for, lost, told):
+def test_weights_without_a_checkpoint_are_not_trained_over(
+    toy, tmp_path, recipe_for, lost, message
+):
     run = tmp_path / "run"
     train_recipe(recipe_for(toy, "--train.epochs", "1"), run, mode="quiet")
     shutil.rmtree(run / "checkpoints")
     for name in lost:
         (run / name).unlink()
     before = contents(run)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         resume(run, mode="quiet")
     assert contents(run) == before

@@ -29,9 +29,9 @@ from workings.training.trainer import Trainer, TrainingInterrupt
 
 def test_learns_and_predicts(toy, tmp_path, recipe_for):
     task = train_recipe(recipe_for(toy), tmp_path / "run", mode="quiet")
-    told = next(iter(task.predict_sources(["plum fig pear"])))
-    assert told["label"] == "fruit"
-    assert sum(told["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    message = next(iter(task.predict_sources(["plum fig pear"])))
+    assert message["label"] == "fruit"
+    assert sum(message["probabilities"].values()) == pytest.approx(1, abs=1e-5)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["test_accuracy"] == 1.0
     again = load(tmp_path / "run")
@@ -112,13 +112,13 @@ def test_a_finished_run_says_that_it_is_and_writes_its_report_again(
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
     (tmp_path / "run" / "report.html").unlink()
     assert main(["resume", str(tmp_path / "run")]) == 0
-    told = capsys.readouterr().err
-    assert "finished: " in told
+    message = capsys.readouterr().err
+    assert "finished: " in message
     log = (tmp_path / "run" / "log.jsonl").read_text()
     to_its_end = log.count('"kind": "epoch"') == recipe.train.epochs
     assert to_its_end or patience == "1"
-    assert (f"workings resume {tmp_path / 'run'} --epochs N" in told) == to_its_end
-    assert ("no improvement for train.patience epochs" in told) != to_its_end
+    assert (f"workings resume {tmp_path / 'run'} --epochs N" in message) == to_its_end
+    assert ("no improvement for train.patience epochs" in message) != to_its_end
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert (tmp_path / "run" / "report.html").is_file()
     longer = ["--train.epochs", "4", "--train.patience", "9", "--out", str(tmp_path / "longer")]
@@ -152,17 +152,17 @@ def test_ctrl_c_leaves_a_checkpoint(toy, tmp_path):
         while not (run / "checkpoints").is_dir() and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, message = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130
-    assert f"workings resume {run}" in told
-    assert "Traceback" not in told
+    assert f"workings resume {run}" in message
+    assert "Traceback" not in message
     assert any((run / "checkpoints").iterdir())
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("", "empty"),
         ('{"text": "a", "label": "x"}\n{"text": "b", "label": "x"}\n' * 9, "at least two"),
@@ -170,10 +170,10 @@ def test_ctrl_c_leaves_a_checkpoint(toy, tmp_path):
         ('{"text": "", "label": "x"}\n{"text": " ", "label": "y"}\n' * 9, "all 18 texts are empty"),
     ],
 )
-def test_data_that_cannot_be_learned_from(tmp_path, content, told, recipe_for):
+def test_data_that_cannot_be_learned_from(tmp_path, content, message, recipe_for):
     path = tmp_path / "bad.jsonl"
     path.write_text(content)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         train_recipe(recipe_for(path), tmp_path / "run", mode="quiet")
 
 
@@ -299,13 +299,13 @@ def test_a_run_goes_on_with_as_many_threads_as_it_began_with(
     toy, recipe_for, tmp_path, monkeypatch
 ):
     train_recipe(recipe_for(toy, "--train.epochs", "1"), tmp_path / "run", mode="quiet")
-    told = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert told["threads"] == torch.get_num_threads()
+    message = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert message["threads"] == torch.get_num_threads()
     asked = []
     monkeypatch.setattr("torch.set_num_threads", asked.append)
     monkeypatch.setattr("workings.threads.count_cores", lambda: 8)
     assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
-    assert asked[-1] == told["threads"]
+    assert asked[-1] == message["threads"]
     assert main(["resume", str(tmp_path / "run"), "--quiet", "--threads", "2"]) == 0
     assert asked[-1] == 2
 
@@ -336,9 +336,9 @@ def test_a_signal_that_comes_while_the_last_epoch_is_measured_is_heeded(
 ):
     recipe, evaluate = recipe_for(toy, "--train.epochs", "1"), Classification.evaluate
 
-    def measured(self, crew):
+    def measured(self, group):
         os.kill(os.getpid(), signal.SIGTERM)
-        return evaluate(self, crew)
+        return evaluate(self, group)
 
     with monkeypatch.context() as patch:
         patch.setattr(Classification, "evaluate", measured)

@@ -328,7 +328,7 @@ def test_it_can_be_measured_with_another_search(run, tmp_path, capsys, monkeypat
     assert kept["best_epoch"] == before["best_epoch"]
     assert json.loads((run / "result.json").read_text()) == before
     assert main(["evaluate", str(run), "--record", str(out), "--data", "x.tsv"]) == 2
-    assert "without --data" in capsys.readouterr().err
+    assert "not for --data" in capsys.readouterr().err
 
 
 def test_a_classifier_does_not_search(toy, tmp_path, capsys):

@@ -33,8 +33,8 @@ def test_the_command_line(run, tmp_path, capsys):
     assert "<svg" in (tmp_path / "a.svg").read_text()
     assert capsys.readouterr().out == "chat un dix\n"
     assert main(["evaluate", str(run), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
+    message = json.loads(capsys.readouterr().out)
+    assert message["test_bleu"] == json.loads((run / "result.json").read_text())["test_bleu"]
 
 
 def test_a_sentence_stays_on_its_line_and_as_it_is(run, monkeypatch, capsys):
@@ -61,38 +61,55 @@ def test_at_a_terminal_each_sentence_is_answered(run, monkeypatch, capsys):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", answer)
     assert main(["translate", str(run)]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines() == ["un dix", "", "chien chat", ""]
-    assert told.err == "en → fr, a sentence a line; Ctrl-D ends\n"
+    message = capsys.readouterr()
+    assert message.out.splitlines() == ["un dix", "", "chien chat", ""]
+    assert message.err == "en → fr, one sentence per line; Ctrl-D ends\n"
     typed = iter(["ten one", "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
-    told = capsys.readouterr().out
-    assert "ten one → un dix" in told
-    assert "cat dog → chien chat" in told
+    message = capsys.readouterr().out
+    assert "ten one → un dix" in message
+    assert "cat dog → chien chat" in message
     typed = iter(["ten one", "cat dog"])
     assert main(["translate", str(run), "--n-best", "1"]) == 0
     assert [line[:2] for line in capsys.readouterr().out.splitlines()] == ["1\t", "2\t", ""]
     assert main(["translate", str(run), "--show", "--out", "map.svg"]) == 2
-    assert "--out is of one sentence" in capsys.readouterr().err
+    assert "--out needs a sentence" in capsys.readouterr().err
     typed = iter(["ten " * 400, "cat dog"])
     assert main(["translate", str(run), "--show"]) == 0
-    told = capsys.readouterr()
-    assert "400 tokens: an alignment needs one sentence" in told.err
-    assert "cat dog → chien chat" in told.out  # the next one is answered
+    message = capsys.readouterr()
+    assert "400 tokens: an alignment needs one sentence" in message.err
+    assert "cat dog → chien chat" in message.out  # the next one is answered
 
 
-def test_a_file_that_is_not_there_is_no_sentence_but_a_folders_name_may_be_one(
-    run, tmp_path, monkeypatch, capsys
-):
+def test_missing_files_and_folders_are_not_translated(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    assert main(["translate", str(run), "cat", "i.e.", "Node.js", "and/or", "."]) == 0
+    assert capsys.readouterr().out.startswith("chat")
     (tmp_path / "cat").mkdir()
-    assert main(["translate", str(run), "cat", "i.e.", "Node.js", "and/or"]) == 0
+    assert main(["translate", str(run), "cat"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
+        "workings: cat is a folder: give a text or a file, "
+        "or - to read the text from standard input\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"cat\n")))
+    assert main(["translate", str(run), "-"]) == 0
     assert capsys.readouterr().out.startswith("chat")
     assert main(["translate", str(run), "cat/" + "x" * 300 + "/dog"]) == 0  # too long for a name
     capsys.readouterr()
-    for missing in ("some.txt", "TEST.FR", "data/test.en.gz", "cat/test", "cat/"):
+    for missing in ("some.txt", "TEST.FR", "data/test.en.gz", "cat/test"):
         assert main(["translate", str(run), missing]) == 2
         assert f"{missing}: no such file" in capsys.readouterr().err
+
+
+def test_lines_before_a_bad_byte_are_translated(run, tmp_path, capsys):
+    file = tmp_path / "some.txt"
+    file.write_bytes(b"one two\n" * 4 + b"caf\xe9\n" + b"ten\n")
+    assert main(["translate", str(run), "cat dog", str(file), "never reached"]) == 2
+    output = capsys.readouterr()
+    assert output.out.splitlines() == ["chien chat"] + ["deux un"] * 4
+    assert output.err == f"workings: {file}, line 5: not UTF-8: byte 0xe9 in column 4\n"
 
 
 def test_bad_input(run, pairs, tmp_path, capsys):
@@ -104,34 +121,37 @@ def test_bad_input(run, pairs, tmp_path, capsys):
         recipe_for(pairs, "--model.share_embeddings", "true")
     with pytest.raises(UserError, match="recurrent"):
         recipe_for(pairs, "--model.kind", "transformer", "--scheduled_sampling.rate", "0.5")
-    train_recipe(recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none"), tmp_path / "none",
-          mode="quiet")  # fmt: skip
+    recipe = recipe_for(pairs, "--train.epochs", "1", "--model.attention", "none")
+    train_recipe(recipe, tmp_path / "none", mode="quiet")
     assert main(["translate", str(tmp_path / "none"), "ten", "--show"]) == 2
     assert "this translator has no attention" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (["--n-best", "2", "--temperature", "1"], "--temperature makes one"),
-        (["--n-best", "2", "--show"], "--show makes one"),
-        (["--n-best", "3", "--beams", "2"], "--n-best 3 of --beams 2: there are at most as many"),
-        (["--out", "map.svg"], "--out is of the alignment, which --show draws"),
-        (["--layer", "1"], "--layer is of the alignment"),
-        (["--words"], "--words is of the alignment"),
+        (["--n-best", "2", "--temperature", "1"], "exclude each other"),
+        (["--n-best", "2", "--show"], "exclude each other"),
+        (["--n-best", "3", "--beams", "2"], "--n-best 3 must be at most --beams 2"),
+        (["--out", "map.svg"], "--out needs --show"),
+        (["--layer", "1"], "--layer needs --show"),
+        (["--words"], "--words needs --show"),
         (
             ["--show", "--out", "map.pdf"],
-            "map.pdf: a name ends in .html, .svg, .png, .json or .txt",
+            "map.pdf: unknown suffix: expected .html, .svg, .png, .json or .txt",
         ),
-        (["--temperature", "1", "--beams", "3"], "--beams is of a search"),
-        (["--seed", "3"], "--temperature T asks for"),
+        (
+            ["--temperature", "1", "--beams", "3"],
+            "--temperature (sampling) and --beams (search) exclude each other",
+        ),
+        (["--seed", "3"], "--seed needs --temperature"),
         (["--length-penalty", "nan"], "length_penalty = nan: a number from -10 to 10"),
         (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
     ],
 )
-def test_what_makes_no_sense_is_refused(run, options, told, capsys):
+def test_what_makes_no_sense_is_refused(run, options, message, capsys):
     assert main(["translate", str(run), "ten one", *options]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_what_is_shown_was_searched_for_as_asked(run, capsys):

@@ -189,15 +189,24 @@ def has_no_sideways_scroll(page: Any) -> bool:
     return fits
 
 
-def find_violations(page: Any) -> list[str]:
+def find_violations(page: Any, *, contrast_only: bool = False) -> list[str]:
     """Return the serious and critical violations of accessibility rules that axe finds."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
     # Without preload, axe does not fetch the style sheets, which none of the default rules needs.
-    options = "{resultTypes: ['violations'], preload: false}"
-    results = page.evaluate(f"axe.run(document, {options})")["violations"]
+    options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
+    options |= {"runOnly": ["color-contrast"]} if contrast_only else {}
+    results = page.evaluate("options => axe.run(document, options)", options)["violations"]
     return [
         f"{result['id']}: {result['nodes'][0]['html'][:200]}"
         for result in results
         if result["impact"] in ("serious", "critical")
     ]
+
+
+def find_violations_in_both_schemes(page: Any) -> list[str]:
+    """Return the violations in light and in dark; only contrast depends on the scheme."""
+    page.emulate_media(color_scheme="light")
+    violations = find_violations(page)
+    page.emulate_media(color_scheme="dark")
+    return violations + find_violations(page, contrast_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from pages import OpenPage, find_violations, format_weight, has_no_sideways_scroll
+from pages import OpenPage, find_violations_in_both_schemes, format_weight, has_no_sideways_scroll
 
 from workings.interpret.attention_maps import compute_attention_maps
 from workings.interpret.heads import read_head
@@ -336,9 +336,7 @@ def test_accessibility(visit: OpenPage, run: str, ready: str) -> None:
         page.get_by_role("button", name="Show the working").click()
         page.wait_for_selector(".derivation")
         page.wait_for_selector(".side-by-side .drawing")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert find_violations(page) == []
+    assert find_violations_in_both_schemes(page) == []
 
 
 def test_markup_in_text_stays_text(visit: OpenPage) -> None:

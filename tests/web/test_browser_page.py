@@ -6,7 +6,7 @@ import pytest
 from pages import (
     OpenPage,
     choose_lecture,
-    find_violations,
+    find_violations_in_both_schemes,
     first_problem,
     has_no_sideways_scroll,
     locate_cell,
@@ -63,21 +63,15 @@ def test_screen_reader_names(visit: OpenPage) -> None:
 def test_accessibility(visit: OpenPage) -> None:
     pytest.importorskip("axe_playwright_python")
     page = visit(reduced_motion="reduce")
-
-    def check_both_schemes() -> None:
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            assert find_violations(page) == []
-
     locate_cell(page, "weights", 1, 1).hover()
     page.wait_for_selector(".dock .formula")
-    check_both_schemes()
+    assert find_violations_in_both_schemes(page) == []
     page.get_by_role("link", name="Check").click()
     page.wait_for_selector(".empty")
     choose_lecture(page, "L2-self", ".finding")
-    check_both_schemes()
+    assert find_violations_in_both_schemes(page) == []
     page.get_by_role("button", name="Problem sheet").click()
-    check_both_schemes()
+    assert find_violations_in_both_schemes(page) == []
 
 
 @pytest.mark.parametrize("screen", ["work", "check"])

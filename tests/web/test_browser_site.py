@@ -6,7 +6,13 @@ from typing import Any
 
 import build
 import pytest
-from pages import OpenPage, PagePool, find_violations, has_no_sideways_scroll, open_pages
+from pages import (
+    OpenPage,
+    PagePool,
+    find_violations_in_both_schemes,
+    has_no_sideways_scroll,
+    open_pages,
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +50,4 @@ def test_narrow_window(visit: OpenPage, path: str) -> None:
 def test_accessibility(visit: OpenPage, path: str) -> None:
     pytest.importorskip("axe_playwright_python")
     page = visit(path)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert find_violations(page) == []
+    assert find_violations_in_both_schemes(page) == []

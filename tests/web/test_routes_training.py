@@ -26,16 +26,23 @@ def make_client(run: Path) -> TestClient:
     return TestClient(app, base_url="http://localhost")
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run whose training has not begun."""
-    return write_new_run(tmp_path / "toy")
-
-
-@pytest.fixture
-def client(run: Path) -> Iterator[TestClient]:
-    with make_client(run) as client:
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A client of an application with the run `toy`."""
+    folder = write_new_run(tmp_path_factory.mktemp("training") / "toy")
+    with make_client(folder) as client:
+        client.folder = folder  # type: ignore[attr-defined]
         yield client
+
+
+@pytest.fixture
+def run(client: TestClient) -> Path:
+    """The folder of the run `toy`, reset to the beginning of its training."""
+    folder: Path = client.folder  # type: ignore[attr-defined]
+    for file in folder.iterdir():
+        if file.name != "config.toml":
+            file.unlink()
+    return folder
 
 
 def get_training(client: TestClient, query: str = "") -> Json:
@@ -47,11 +54,12 @@ def get_training(client: TestClient, query: str = "") -> Json:
 
 def test_training_from_first_record_to_last(client: TestClient, run: Path) -> None:
     view = get_training(client)
-    assert (view["state"], view["progress"], view["revision"]) == ("waiting", 0, 0)
+    assert (view["state"], view["progress"]) == ("waiting", 0)
+    revision = view["revision"]
     assert view["curves"]["charts"] == []
     append_to_log(run, step_record(100, 0.9), step_record(200, 0.8))
-    view = get_training(client, "?revision=0")
-    assert (view["state"], view["revision"]) == ("training", 1)
+    view = get_training(client, f"?revision={revision}")
+    assert (view["state"], view["revision"]) == ("training", revision + 1)
     assert view["progress"] == pytest.approx(200 / 1200)
     assert {fact["name"]: fact["value"] for fact in view["facts"]} == {
         "epoch": "0 of 4",
@@ -63,10 +71,10 @@ def test_training_from_first_record_to_last(client: TestClient, run: Path) -> No
     (chart,) = view["curves"]["charts"]
     mean_since_first_row = (200 * 0.8 - 100 * 0.9) / 100
     assert chart["table"]["rows"] == [["0.33", "0.9000"], ["0.67", f"{mean_since_first_row:.4f}"]]
-    assert get_training(client, "?revision=1")["curves"] is None
+    assert get_training(client, f"?revision={revision + 1}")["curves"] is None
     sample = {"kind": "sample", "epoch": 1, "sample": MARKUP}
     append_to_log(run, epoch_record(1, 0.5), sample, {"kind": "test"})
-    view = get_training(client, "?revision=1")
+    view = get_training(client, f"?revision={revision + 1}")
     assert (view["state"], view["progress"]) == ("finished", 1)
     assert view["curves"]["samples"][0]["epoch"] == 1
     assert "accuracy 50.00\u00a0%" in view["summary"]

@@ -10,7 +10,13 @@ MAX_BEAMS = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
-    parser.add_argument("prompt", metavar="PROMPT", nargs="?", default="", help="text to continue")
+    parser.add_argument(
+        "prompt",
+        metavar="PROMPT",
+        nargs="?",
+        default="",
+        help="text to continue, or - for standard input",
+    )
     parser.add_argument(
         "--tokens",
         type=int,
@@ -68,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the text while it is generated."""
     import sys
 
+    from workings.cli.output import read_text_argument
     from workings.decode.sampling import Sampling
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedGenerator
@@ -90,19 +97,20 @@ def run(arguments: argparse.Namespace) -> int:
         min_p=arguments.min_p,
         seed=arguments.seed,
     )
+    prompt = read_text_argument(arguments.prompt)
     task = load_as(LanguageModeling, arguments.run_folder)
-    for note in task.list_prompt_notes(arguments.prompt, arguments.tokens):
+    for note in task.list_prompt_notes(prompt, arguments.tokens):
         sys.stderr.write(f"workings: note: {escape_control(note)}\n")
     if arguments.beams is not None:
         for text, log_probability in beam_completions(
-            task.model, task.tokenizer, arguments.prompt, arguments.tokens, arguments.beams
+            task.model, task.tokenizer, prompt, arguments.tokens, arguments.beams
         ):
-            full_text = escape_control(f"{arguments.prompt}{text}")
+            full_text = escape_control(f"{prompt}{text}")
             sys.stdout.write(f"{log_probability:.3f}  {full_text}\n")
         return 0
     generator = AcceleratedGenerator(task.model)
     stream = task.stream(
-        arguments.prompt, arguments.tokens, sampling, arguments.stop, arguments.top, generator
+        prompt, arguments.tokens, sampling, arguments.stop, arguments.top, generator
     )
     if arguments.show:
         to_text = task.tokenizer.token_to_text
@@ -119,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     # Generated control characters could act on a terminal; a file gets them unchanged.
     clean = escape_control if sys.stdout.isatty() else str
-    sys.stdout.write(clean(arguments.prompt))
+    sys.stdout.write(clean(prompt))
     for generated in stream:
         sys.stdout.write(clean(generated.text))
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from workings.errors import UserError
-from workings.io import write_bytes
+from workings.io import existing_path, write_bytes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -66,8 +66,18 @@ def terminal_width() -> int:
 def read_text_argument(text: str) -> str:
     """Return the text of an argument; `-` reads standard input."""
     if text != "-":
+        check_not_folder(text, "a text")
         return text
     return sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+
+
+def check_not_folder(text: str, expected: str) -> None:
+    """Raise UserError if a text is the name of a folder; "." and "/" are texts."""
+    path = existing_path(text)
+    if path is not None and path.is_dir() and any(map(str.isalnum, text)):
+        raise UserError(
+            f"{text} is a folder: give {expected}, or - to read the text from standard input"
+        )
 
 
 def to_single_line(text: str) -> str:

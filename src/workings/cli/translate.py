@@ -1,7 +1,7 @@
 """Translate sentences with a trained translator, and show the alignment."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from itertools import count
 
     from workings.cli.output import resolve_search, to_single_line
+    from workings.data.readers import ItemsUntilError
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedBeamSearch
     from workings.interpret.attention import check_single_sentence
@@ -77,10 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
                 sys.stderr.write(f"workings: {escape_control(str(error))}\n")
         return 0
     # A prompt translates each sentence at once; other input is faster in batches.
-    batches = (
-        ([line] for line in _prompt_sentences())
-        if is_interactive
-        else (_read_sentences(arguments.texts, suffixes),)
+    # Batches read ahead: an error in a file is raised after the lines before it are translated.
+    sentences = ItemsUntilError(_read_sentences(arguments.texts, suffixes))
+    batches: Iterable[Iterable[str]] = (
+        ([line] for line in _prompt_sentences()) if is_interactive else (sentences,)
     )
     for texts in batches:
         translations = task.translate(texts, search, sampling, beam_search)
@@ -92,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
                     text = to_single_line(candidate.text)
                     sys.stdout.write(f"{number}\t{candidate.score:.4f}\t{text}\n")
             sys.stdout.flush()
+    sentences.raise_error()
     return 0
 
 
@@ -151,6 +153,7 @@ def _read_sentences(texts: list[str], suffixes: Sequence[str]) -> Iterator[str]:
     """Yield the sentences: the arguments themselves, or the lines of files or standard input."""
     import sys
 
+    from workings.cli.output import check_not_folder
     from workings.data.readers import read_lines
     from workings.errors import UserError
     from workings.io import existing_path
@@ -158,7 +161,9 @@ def _read_sentences(texts: list[str], suffixes: Sequence[str]) -> Iterator[str]:
     for text in texts or ["-"]:
         if text == "-":
             yield from (line.rstrip("\r\n") for _, line in read_lines(sys.stdin.buffer))
-        elif (path := existing_path(text)) and not path.is_dir():
+            continue
+        check_not_folder(text, "a text or a file")
+        if (path := existing_path(text)) and not path.is_dir():
             yield from (line.rstrip("\r\n") for _, line in read_lines(text))
         elif _is_probably_filename(text, suffixes):
             raise UserError(f"{text}: no such file (if it is a sentence, pass it through -)")

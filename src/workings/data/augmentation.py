@@ -20,8 +20,8 @@ MAX_BRIGHTNESS_CHANGE = 0.1
 
 _SIDE = re.compile(r"\b(left|right)(-?(?:hand(?:ed)?|most|wards?|side))?\b", re.IGNORECASE)
 _OPPOSITE_SIDE = {
-    case(one): case(other)
-    for one, other in (("left", "right"), ("right", "left"))
+    case(side): case(opposite)
+    for side, opposite in (("left", "right"), ("right", "left"))
     for case in (str.lower, str.upper, str.title)
 }
 _LAST_WORD = re.compile(r"(\w+)[ \t]$")

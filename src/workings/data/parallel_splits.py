@@ -85,7 +85,7 @@ def filter_pairs(
     pairs: Iterable[SentencePair], max_length: int, ratio: float
 ) -> tuple[list[SentencePair], FilterStats]:
     """Leave out pairs with an empty or too long side, or sides of too different lengths."""
-    kept: list[SentencePair] = []
+    filtered: list[SentencePair] = []
     num_empty = num_too_long = num_uneven = 0
     for pair in pairs:
         shorter, longer = sorted((count_words(pair.source), count_words(pair.target)))
@@ -96,8 +96,8 @@ def filter_pairs(
         elif longer > ratio * max(shorter, MIN_RATIO_WORDS):
             num_uneven += 1
         else:
-            kept.append(pair)
-    return kept, FilterStats(len(kept), num_empty, num_too_long, num_uneven, max_length)
+            filtered.append(pair)
+    return filtered, FilterStats(len(filtered), num_empty, num_too_long, num_uneven, max_length)
 
 
 class _PunctuationTable(dict[int, int]):

@@ -8,17 +8,18 @@ import math
 import zlib
 from codecs import getincrementaldecoder
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, cast
 
 from workings.data.unicode import find_surrogate
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import check_inside, parse_json_object
 
+T = TypeVar("T")
 PathOrStream = str | Path | BinaryIO | io.BufferedIOBase
 
 FILE_FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
@@ -373,6 +374,28 @@ def read_lines(source: PathOrStream) -> Iterator[tuple[int, str]]:
                 line = line.removeprefix("\ufeff")
             if line:  # empty if the byte order mark is the whole file
                 yield number, line
+
+
+class ItemsUntilError(Generic[T]):
+    """An iterable that ends at a UserError, which is raised by `raise_error` afterwards.
+
+    A consumer that reads ahead in batches can so process all items before the error.
+    """
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = items
+        self._error: UserError | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        try:
+            yield from self._items
+        except UserError as error:
+            self._error = error
+
+    def raise_error(self) -> None:
+        """Raise the error at which the iteration ended, if there was one."""
+        if self._error is not None:
+            raise self._error
 
 
 def read_text_chunks(source: PathOrStream) -> Iterator[str]:

@@ -29,6 +29,7 @@ from workings.interop.marian import (
 from workings.io import atomic_folder, write_text
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
+from workings.modules import unique_state_dict
 from workings.recipes import (
     LanguageDataConfig,
     LanguageRecipe,
@@ -171,7 +172,7 @@ def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Mod
     checksums = file_checksums(folder, ("config.toml", *files))
     run = {"data": {"set": IMPORTED}, "processes": 1, "files": checksums}
     write_json(folder / "environment.json", {**collect_environment(), **run})
-    write_tensors(folder / "model.safetensors", model.state_dict(), table_checksum(checksums))
+    write_tensors(folder / "model.safetensors", unique_state_dict(model), table_checksum(checksums))
 
 
 def _create_folder(folder: Path) -> AbstractContextManager[Path]:

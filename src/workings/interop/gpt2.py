@@ -34,11 +34,12 @@ from workings.io import read_bytes, read_json_object
 from workings.layers.positions import LearnedPositions
 from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.models.language import LanguageModel, TransformerLM, build_language_model
+from workings.models.meta import meta_device
 from workings.storage import export_tensors, import_tensors
 
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
 _END_OF_TEXT = "<|endoftext|>"
-_ACTIVATIONS = ("gelu-tanh", "gelu", "relu")
+_ACTIVATIONS = ("gelu-tanh", "gelu", "relu", "silu")
 # The defaults of GPT-2's config; other values would be another function.
 _REQUIRED_SETTINGS = {
     "model_type": "gpt2",
@@ -78,7 +79,7 @@ def read_gpt2(folder: Path) -> TransformerLM:
         raise UserError(f"{path}: fewer than the {layers:,} layers of {CONFIG_FILE}")
     mappings = list(_map_tensors(layers, is_tied=is_tied))
     check_tensor_names(tensors, (m.hf_name for m in mappings), "GPT-2", path)
-    with torch.device("meta"):  # only shapes: no memory is allocated before all of them match
+    with meta_device():  # no memory is allocated before all shapes match
         model = build_language_model(table, vocab_size)
     assert isinstance(model, TransformerLM)
     parameters = model.state_dict()

@@ -39,6 +39,7 @@ from workings.interop.huggingface import (
 from workings.io import read_bytes, read_json_object
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import EncoderBlock
+from workings.models.meta import meta_device
 from workings.models.translation import (
     PAD,
     START,
@@ -124,7 +125,7 @@ def read_marian(folder: Path, config: Mapping[str, Any], unk_id: int = 1) -> Imp
     bias = tensors.pop("final_logits_bias", torch.zeros(1, target_size)).flatten()
     get_tensor({"final_logits_bias": bias}, "final_logits_bias", (target_size,), path)
     table["output_bias"] = bool(bias.any()) or target_order != list(range(target_size))
-    with torch.device("meta"):  # only shapes: no memory is allocated before all of them match
+    with meta_device():  # no memory is allocated before all shapes match
         model = build_translator(table, len(source_order), len(target_order))
     assert isinstance(model, TransformerTranslator)
     mappings = list(_map_tensors(table))

@@ -42,6 +42,6 @@ def _draw_scales(
     A float mask: torch takes several times as long to multiply by a boolean one.
     """
     seed, count = int(torch.randint(2**62, ())), shape.numel()
-    drawn = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
+    random_bits = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
     scale = dtype(_RESOLUTION / (_RESOLUTION - threshold))
-    return torch.from_numpy((drawn >= np.uint16(threshold)) * scale).view(shape)
+    return torch.from_numpy((random_bits >= np.uint16(threshold)) * scale).view(shape)

@@ -14,7 +14,6 @@ from workings.layers.positions import sinusoids
 from workings.layers.transformer import NormPlacement
 from workings.models.seq2seq import (
     START,
-    AttentionKind,
     ConditionalDecoder,
     RecurrentDecoder,
     RNNDecoderState,
@@ -22,7 +21,13 @@ from workings.models.seq2seq import (
 )
 from workings.models.vision import VisionEncoder, build_vision_encoder
 from workings.modules import build_model
-from workings.recipes import CaptionerVariant, CellKind, parse_captioner_config
+from workings.recipes import (
+    Activation,
+    AttentionKind,
+    CaptionerVariant,
+    CellKind,
+    parse_captioner_config,
+)
 from workings.trace import tap
 
 
@@ -175,7 +180,7 @@ class TransformerCaptioner(TransformerDecoder[ImageBatch], Captioner):
         heads: int = 4,
         d_ff: int | None = None,
         norm: NormPlacement = "pre",
-        activation: str = "relu",
+        activation: Activation = "relu",
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         activation_dropout: float | None = None,

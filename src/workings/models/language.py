@@ -21,7 +21,7 @@ from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import EncoderBlock, LayerNorm, NormPlacement
 from workings.modules import Rebuildable, build_model, has_hooks
-from workings.recipes import CellKind, LanguageModelVariant, parse_language_model_config
+from workings.recipes import Activation, CellKind, LanguageModelVariant, parse_language_model_config
 from workings.trace import is_tracing, tap
 
 FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
@@ -192,7 +192,7 @@ class TransformerLM(LanguageModel):
         positions: Literal["learned", "sinusoidal", "rotary"] = "rotary",
         max_positions: int = 256,
         norm: NormPlacement = "pre",
-        activation: str = "gelu",
+        activation: Activation = "gelu",
         dropout: float = 0.0,
         tie_embeddings: bool = True,
     ) -> None:

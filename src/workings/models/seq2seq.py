@@ -7,7 +7,7 @@ source and then score one token after the other, for generation.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,11 +24,10 @@ from workings.layers.positions import SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import DecoderBlock, LayerNorm, NormPlacement
 from workings.modules import Rebuildable, has_hooks
-from workings.recipes import CellKind
+from workings.recipes import Activation, AttentionKind, CellKind
 from workings.trace import is_tracing, tap
 
 PAD, START = 0, 1  # token ids that are the same in every tokenizer
-AttentionKind: TypeAlias = Literal["none", "fixed", "additive", "dot", "general"]
 
 
 class SourceBatch(Protocol):
@@ -379,7 +378,7 @@ class TransformerDecoder(ConditionalDecoder[Source], Generic[Source]):
         heads: int,
         d_ff: int | None,
         norm: NormPlacement,
-        activation: str,
+        activation: Activation,
         dropout: float,
         attention_dropout: float,
         activation_dropout: float | None,

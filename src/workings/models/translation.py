@@ -14,7 +14,6 @@ from workings.layers.transformer import EncoderBlock, NormPlacement
 from workings.models.seq2seq import (
     PAD,
     START,
-    AttentionKind,
     ConditionalDecoder,
     RecurrentDecoder,
     RNNDecoderState,
@@ -23,7 +22,13 @@ from workings.models.seq2seq import (
     build_final_norm,
 )
 from workings.modules import build_model
-from workings.recipes import CellKind, TranslatorVariant, parse_translator_config
+from workings.recipes import (
+    Activation,
+    AttentionKind,
+    CellKind,
+    TranslatorVariant,
+    parse_translator_config,
+)
 
 __all__ = [
     "PAD",
@@ -178,7 +183,7 @@ class TransformerTranslator(TransformerDecoder[SentenceBatch], Translator):
         heads: int = 4,
         d_ff: int | None = None,
         norm: NormPlacement = "pre",
-        activation: str = "relu",
+        activation: Activation = "relu",
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         activation_dropout: float | None = None,

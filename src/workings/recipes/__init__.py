@@ -1,6 +1,8 @@
 """Recipes: all sections and keys, with their defaults and help. Imports no torch."""
 
 from workings.recipes.base import (
+    Activation,
+    AttentionKind,
     BaseRecipe,
     BoundedConfig,
     CellKind,
@@ -13,6 +15,7 @@ from workings.recipes.base import (
     SearchConfig,
     TokenizerConfig,
     TrainConfig,
+    TransformerConfig,
     TransformerDecoderConfig,
 )
 from workings.recipes.captioning import (
@@ -73,6 +76,8 @@ __all__ = [
     "ENCODERS",
     "LANGUAGE_KINDS",
     "TRANSLATOR_KINDS",
+    "Activation",
+    "AttentionKind",
     "BaseRecipe",
     "BoundedConfig",
     "CaptionDataConfig",
@@ -111,6 +116,7 @@ __all__ = [
     "TrainConfig",
     "TransformerCaptionerConfig",
     "TransformerClassifierConfig",
+    "TransformerConfig",
     "TransformerDecoderConfig",
     "TransformerLanguageModelConfig",
     "TransformerTranslatorConfig",

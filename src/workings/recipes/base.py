@@ -10,6 +10,7 @@ CellKind: TypeAlias = Literal["rnn", "gru", "lstm"]
 Padding: TypeAlias = Literal["masked", "unmasked", "left"]
 Pooling: TypeAlias = Literal["last", "max", "mean"]
 AttentionKind: TypeAlias = Literal["none", "fixed", "additive", "dot", "general"]
+Activation: TypeAlias = Literal["relu", "gelu", "gelu-tanh", "silu"]
 MAX_LENGTH_PENALTY = 10  # above about 2, length alone decides
 
 # The smallest and largest value of each integer key, in whatever section it is: large enough for
@@ -211,8 +212,8 @@ class RecurrentDecoderConfig(DecoderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerDecoderConfig(DecoderConfig):
-    """A Transformer decoder."""
+class TransformerConfig(ModelConfig):
+    """The blocks of a Transformer: what language models, translators and captioners share."""
 
     kind: ClassVar[str] = "transformer"
     layers: int = 4
@@ -223,8 +224,14 @@ class TransformerDecoderConfig(DecoderConfig):
     """width of the feed-forward layers; none: four times d_model"""
     norm: Literal["pre", "post"] = "pre"
     """layer norm before or after each sublayer"""
-    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "relu"
-    """activation of the feed-forward layers"""
+    activation: Activation = "relu"
+    """activation of the feed-forward layers; gelu-tanh: the approximation of gelu in GPT-2"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerDecoderConfig(TransformerConfig, DecoderConfig):
+    """A Transformer decoder."""
+
     attention_dropout: float = 0.0
     """dropout rate of the attention weights: slow on a CPU"""
     activation_dropout: float | None = None

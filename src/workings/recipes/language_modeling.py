@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from workings.config import Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
+    Activation,
     BaseRecipe,
     BoundedConfig,
     CellKind,
@@ -14,6 +15,7 @@ from workings.recipes.base import (
     ScheduledSamplingConfig,
     TokenizerConfig,
     TrainConfig,
+    TransformerConfig,
 )
 
 
@@ -85,30 +87,21 @@ class RecurrentLanguageModelConfig(LanguageModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerLanguageModelConfig(LanguageModelConfig):
+class TransformerLanguageModelConfig(TransformerConfig, LanguageModelConfig):
     """A decoder-only Transformer."""
 
-    kind: ClassVar[str] = "transformer"
     sizes: ClassVar[Sizes] = {
         "small": {"d_model": 128, "layers": 4, "heads": 4},
         "medium": {"d_model": 384, "layers": 6, "heads": 6},
         "large": {"d_model": 768, "layers": 12, "heads": 12},
     }
-    layers: int = 4
-    """number of blocks"""
-    heads: int = 4
-    """attention heads per block"""
     kv_heads: int | None = None
     """key and value heads, each shared by several query heads; none: as many as heads"""
-    d_ff: int | None = None
-    """width of the feed-forward layers; none: four times d_model"""
     positions: Literal["learned", "sinusoidal", "rotary"] = "rotary"
     """positional encoding"""
     max_positions: int = 256
     """number of learned positions"""
-    norm: Literal["pre", "post"] = "pre"
-    """layer norm before or after each sublayer"""
-    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
+    activation: Activation = "gelu"
     """activation of the feed-forward layers; gelu-tanh: the approximation of gelu in GPT-2"""
     tie_embeddings: bool = True
     """use the embedding as output projection"""

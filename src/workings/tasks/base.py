@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
+from workings.models.meta import meta_device
+from workings.modules import device_of, load_unique_state_dict, unique_state_dict
 from workings.recipes import Recipe
 from workings.storage import CorruptFileError, read_tensors
 
@@ -147,7 +149,7 @@ class Task(ABC):
         The model of this one may be compiled, or sharded over several processes.
         """
         model = self.build_model(self.recipe, *self.preprocessing)
-        model.load_state_dict(weights)
+        load_unique_state_dict(model, weights)
         other = copy(self)
         other.model = model.eval()
         return other
@@ -169,7 +171,7 @@ class Task(ABC):
     @property
     def device(self) -> torch.device:
         """The device of the model."""
-        return next(self.model.parameters()).device
+        return device_of(self.model)
 
     @property
     def local_group(self) -> ProcessGroup:
@@ -191,13 +193,13 @@ Model = TypeVar("Model", bound=nn.Module)
 def build_from_file(build: Callable[[], Model], path: Path, run_id: str | None) -> Model:
     """Build a model and load its weights from a file; check the file's run id, if given."""
     weights = read_tensors(path, run_id=run_id)
-    with torch.device("meta"):  # counts the parameters without allocating them
-        size = _count_elements(build().state_dict())
+    with meta_device():  # counts the parameters without allocating them
+        size = _count_elements(unique_state_dict(build()))
     if size > _count_elements(weights):
         raise CorruptFileError(f"{path}: not the weights of this run's model, which has {size:,}")
     model = build()
     try:
-        model.load_state_dict(weights)
+        load_unique_state_dict(model, weights)
     except (RuntimeError, LookupError, TypeError):
         raise CorruptFileError(f"{path}: not the weights of this run's model") from None
     return model.eval()

@@ -32,6 +32,7 @@ from workings.errors import UserError
 from workings.metrics.captions import CaptionScores, score_captions
 from workings.models.captioning import Captioner, ImageBatch, build_captioner
 from workings.models.seq2seq import PAD, START
+from workings.modules import device_of
 from workings.recipes import CaptionRecipe, CaptionSearchConfig
 from workings.tasks.base import SPLIT_NAMES
 from workings.tasks.seq2seq import (
@@ -316,7 +317,7 @@ class Captioning(Seq2SeqTask):
 
 def collate_pictures(pictures: Sequence[Pixels], model: Captioner) -> ImageBatch:
     """Return a batch of images on the model's device, with one caption each."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     pixels = torch.from_numpy(np.stack(pictures)).to(device)
     return ImageBatch(pixels, torch.arange(len(pictures), device=device))
 

@@ -28,6 +28,7 @@ from workings.data import (
 )
 from workings.data.batching import IdSequence
 from workings.data.download import ProgressCallback
+from workings.data.readers import ItemsUntilError
 from workings.data.tokenizers.base import Span
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
@@ -284,8 +285,13 @@ class Classification(Task):
         return logits.float()
 
     def predict_sources(self, sources: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Predict the labels of texts, files of texts, or standard input (`-`)."""
-        return self.predict_iter(read_texts(sources, self.recipe.data.text))
+        """Predict the labels of texts, files of texts, or standard input (`-`).
+
+        An error in a file is raised after the texts before it are predicted.
+        """
+        texts = ItemsUntilError(read_texts(sources, self.recipe.data.text))
+        yield from self.predict_iter(texts)
+        texts.raise_error()
 
     def predict_iter(self, texts: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Predict the labels of an iterable of texts, batch by batch."""

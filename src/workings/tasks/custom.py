@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
+from workings.modules import load_unique_state_dict
 from workings.recipes import TrainConfig
 from workings.tasks.base import BatchLoss, Task
 
@@ -82,7 +83,7 @@ class CustomTask(Task):
 
     def with_weights(self, weights: dict[str, Tensor]) -> Self:
         other = deepcopy(self)
-        other.model.load_state_dict(weights)
+        load_unique_state_dict(other.model, weights)
         return other
 
     # A run of a module that only its author can build is neither described nor loaded by a recipe.

@@ -24,6 +24,7 @@ from workings.decode.sampling import GREEDY, Sampling, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import LanguageModel, RNNState, build_language_model
+from workings.modules import device_of
 from workings.recipes import LanguageRecipe
 from workings.tasks.base import BatchLoss, Task, oom_hint
 
@@ -388,7 +389,7 @@ def stream_completion(
     if sampling.temperature > 0:  # greedy decoding never picks a token that was not in training
         sampling = replace(sampling, suppress_tokens=list_non_text_ids(tokenizer))
     prompt_ids = _encode_prompt(tokenizer, prompt)
-    ids = torch.tensor([prompt_ids], device=next(model.parameters()).device)
+    ids = torch.tensor([prompt_ids], device=device_of(model))
     # New tokens are decoded after a few previous ones: after all of them, each token of a long
     # text would take longer than the one before.
     context, pending = prompt_ids, list[int]()
@@ -430,7 +431,7 @@ def beam_completions(
 ) -> list[tuple[str, float]]:
     """Return the continuations that beam search finds, with their log probabilities."""
     prompt_ids = _encode_prompt(tokenizer, prompt)
-    ids = torch.tensor([prompt_ids], device=next(model.parameters()).device)
+    ids = torch.tensor([prompt_ids], device=device_of(model))
     start = len(tokenizer.decode(prompt_ids))
     (hypotheses,) = beam_search(
         model, ids, stop=tokenizer.eos_id, max_length=max_tokens, beams=beams

@@ -38,6 +38,7 @@ from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.bleu import score_tokenized_bleu, score_translations
 from workings.models.translation import PAD, START, SentenceBatch, Translator, build_translator
+from workings.modules import device_of
 from workings.recipes import SearchConfig, TranslationRecipe
 from workings.tasks.base import SPLIT_NAMES
 from workings.tasks.seq2seq import (
@@ -539,7 +540,7 @@ def _join_parts(parts: list[list[Generation]]) -> list[Generation]:
 
 def collate_sources(encoded: Sequence[Sequence[int]], model: Translator) -> SentenceBatch:
     """Return a padded batch of encoded sentences on the model's device."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     ids, lengths = pad([list(ids) for ids in encoded])
     return SentenceBatch(ids.to(device), lengths.to(device))
 
@@ -583,7 +584,7 @@ def _mean_cross_attention(
     model: Translator, tokenizers: TokenizerPair, source: str, tokens: Sequence[int]
 ) -> Tensor | None:
     """Return the mean over layers and heads, `[tokens, source]`, without the stop token."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     target = torch.tensor([[START, *tokens]], device=device)
     layers = collect_cross_attention(
         model, collate_sources([tokenizers.encode_source(source)], model), target

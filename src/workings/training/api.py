@@ -16,7 +16,7 @@ from workings.errors import UserError, did_you_mean
 from workings.models.classifiers import CLASSIFIERS, TextClassifier
 from workings.models.language import LANGUAGE_MODELS, LanguageModel
 from workings.models.translation import TRANSLATORS, Translator
-from workings.modules import Rebuildable
+from workings.modules import Rebuildable, load_unique_state_dict
 from workings.recipes import (
     ClassificationRecipe,
     LanguageRecipe,
@@ -233,7 +233,7 @@ def _train_custom(task: CustomTask, folder: Path, mode: LogMode) -> Task:
             Trainer(task, task.config, folder, log, task.seed, group).train()
         finally:
             log.close()
-    task.model.load_state_dict(read_tensors(folder / "model.safetensors"))
+    load_unique_state_dict(task.model, read_tensors(folder / "model.safetensors"))
     task.model.cpu().eval()
     task.history = read_epochs(folder / "log.jsonl")
     return task

@@ -17,6 +17,7 @@ import torch
 from workings.config import build
 from workings.distributed import ProcessGroup, full_tensor, shard_like
 from workings.errors import ErrorOnOtherRank, UserError
+from workings.modules import load_unique_state_dict, unique_state_dict
 from workings.recipes import TrainConfig
 from workings.storage import CorruptFileError, read_checkpoint, read_tensors, write_tensors
 from workings.tasks.base import Task, oom_hint
@@ -292,7 +293,7 @@ class Trainer:
         """Evaluate the (averaged) weights, save them if they are the best, and log the epoch."""
         progress, task, group = self.progress, self.task, self.process_group
         group.broadcast_buffers(task.model)
-        state = task.model.state_dict()  # gathered one by one, to save memory
+        state = unique_state_dict(task.model)  # gathered one by one, to save memory
         check_weights(((name, full_tensor(t.detach())) for name, t in state.items()), progress.step)
         self.average.after_epoch(task.model)
         with self.use_averaged_weights():
@@ -330,7 +331,7 @@ class Trainer:
         progress.best_metric, progress.best_loss = value, loss
         progress.best_epoch = progress.epoch + 1
         progress.best_step = progress.step
-        weights = self.process_group.gather_full_tensors(task.model.state_dict())
+        weights = self.process_group.gather_full_tensors(unique_state_dict(task.model))
         if self.process_group.is_main_process:
             write_tensors(self.folder / "model.safetensors", weights, self.run_id)
 
@@ -397,7 +398,7 @@ class Trainer:
         rng_states = group.all_gather_object(get_rng_state(self.device))
         task_states = group.all_gather_object(self.task.state_dict())
         tensors = {
-            "model": group.gather_full_tensors(self.task.model.state_dict()),
+            "model": group.gather_full_tensors(unique_state_dict(self.task.model)),
             "optimizer": group.gather_full_tensors(flatten_state(optimizer_state)),
             "average": group.gather_full_tensors(self.average.state_dict()),
             "rng": flatten_state(dict(enumerate(rng_states))),
@@ -455,7 +456,7 @@ class Trainer:
                 best = self.task.with_weights(tensors["model"]).model
             if average := average_from_state(tensors.get("average", {})):
                 copy_weights_into(best, average)
-            write_tensors(path, best.state_dict(), self.run_id)
+            write_tensors(path, unique_state_dict(best), self.run_id)
             if verbose:
                 self.log.info(f"{error}: written again, from {folder.name}")
 
@@ -466,8 +467,10 @@ class Trainer:
             raise UserError("it belongs to another run")
         if type(state["log_offset"]) is not int or state["log_offset"] < 0:
             raise ValueError("it has no valid log offset")
-        model_state = self.task.model.state_dict()
-        check_compatible(tensors, model_state, self._weights(), state_names(self.optimizer))
+        model = self.task.model
+        tensors = {**tensors, "model": unique_state_dict(model, tensors["model"])}
+        own = unique_state_dict(model)
+        check_compatible(tensors, own, self._weights(), state_names(self.optimizer))
 
     def _weights(self) -> list[torch.Tensor]:
         """Return the optimizer's weights in the order of its state dict."""
@@ -476,7 +479,8 @@ class Trainer:
     def _load_checkpoint(self, tensors: CheckpointTensors, state: dict[str, Any]) -> None:
         self._check_checkpoint(tensors, state)
         model, own = self.task.model, self.task.model.state_dict()
-        model.load_state_dict({n: shard_like(t, own[n]) for n, t in tensors["model"].items()})
+        weights = {n: shard_like(t, own[n]) for n, t in tensors["model"].items()}
+        load_unique_state_dict(model, weights)
         self.optimizer.load_state_dict(
             {
                 "state": unflatten_optimizer_state(tensors.get("optimizer", {}), self._weights()),

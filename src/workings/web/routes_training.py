@@ -116,7 +116,7 @@ def _summarize(status: TrainingStatus, state: str) -> str:
         "waiting": "The log is empty: the data are being read",
         "training": f"Training: {done} done{metric}",
         "quiet": f"Silent: {done} done{metric}. If it was stopped, workings resume continues it",
-        "finished": f"Finished after {status.epoch} epochs{metric}",
+        "finished": f"Finished after {status.epoch} epoch{'s' * (status.epoch != 1)}{metric}",
     }[state]
 
 

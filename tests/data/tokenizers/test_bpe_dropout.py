@@ -141,7 +141,7 @@ def test_words_of_a_text_are_sampled_independently(tokenizer):
 
 
 def test_dropout_needs_a_byte_pair_tokenizer():
-    message = r"^tokenizer\.dropout = 0\.1: only byte-pair merges anything; with words, 0$"
+    message = r"^tokenizer\.dropout = 0\.1: only byte-pair has merges to drop; with words, 0$"
     with pytest.raises(UserError, match=message):
         build(TranslationRecipe, {"tokenizer": {"kind": "words", "dropout": 0.1}})
     with pytest.raises(UserError, match=r"^tokenizer\.dropout = 1\.5: from 0 to below 1$"):

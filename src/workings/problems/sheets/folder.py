@@ -1,14 +1,12 @@
 """The folder of a sheet: files for students, and the answers under key/."""
 
 import json
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
-from workings.io import read_bytes
+from workings.io import atomic_folder, read_bytes
 from workings.problems.problem_file import format_toml
 from workings.problems.sheets.rounded_solution import make_answer_key, nest_claims
 from workings.problems.sheets.sheet import Exercise, Sheet
@@ -100,23 +98,11 @@ def write_folder(files: Mapping[str, str], folder: Path) -> None:
     """
     folder = folder.resolve()
     _check_overwrite(folder)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with atomic_folder(folder, unique=True, replace=True) as temporary:
         for name, text in files.items():
             path = temporary / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-        if folder.exists():
-            folder.rename(old)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        elif old.exists():
-            old.rename(folder)
 
 
 def _check_overwrite(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`workings cells`, `attention`, `head` and `gradients`, on runs that the test makes itself."""
+"""`workings cells`, `attention`, `head` and `gradients`, on small runs."""
 
 import json
 
@@ -37,38 +37,32 @@ def run(*arguments):
     return main([*map(str, arguments), "--threads", "1"])
 
 
-def test_cells_are_found_in_what_was_held_out(folder, capsys):
+def test_cells_in_held_out_text(folder, capsys):
     assert run("cells", folder / "lstm", "--top", "2", "--format", "json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["num_neurons"] == 16
-    assert told["num_selection_tokens"] + told["num_scoring_tokens"] < 0.1 * 200 * len(TEXT)
-    assert [found["name"] for found in told["properties"]] == ["quotes", "brackets", "line"]
-    assert all(len(found["neurons"]) == 2 for found in told["properties"])
+    search = json.loads(capsys.readouterr().out)
+    assert search["num_neurons"] == 16
+    num_tokens = search["num_selection_tokens"] + search["num_scoring_tokens"]
+    assert num_tokens < 0.1 * 200 * len(TEXT)
+    names = [tracked["name"] for tracked in search["properties"]]
+    assert names == ["quotes", "brackets", "line"]
+    assert all(len(tracked["neurons"]) == 2 for tracked in search["properties"])
 
 
-def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
+def test_cells_of_text_and_pattern(folder, tmp_path, capsys):
     text = folder / "text.txt"
-    ask = (
-        "--text",
-        text,
-        "--characters",
-        "2000",
-        "--property",
-        "line",
-        "--pattern",
-        "well=w[a-z]+",
-    )
-    assert run("cells", folder / "transformer", *ask) == 0
-    said = capsys.readouterr().out
-    assert "Inside a match of w[a-z]+" in said
-    assert "block 2, " in said
+    options = ["--text", text, "--characters", "2000"]
+    options += ["--property", "line", "--pattern", "well=w[a-z]+"]
+    assert run("cells", folder / "transformer", *options) == 0
+    output = capsys.readouterr().out
+    assert "Inside a match of w[a-z]+" in output
+    assert "block 2, " in output
     out = tmp_path / "cells.html"
-    assert run("cells", folder / "lstm", *ask, "--format", "html", "--out", out) == 0
+    assert run("cells", folder / "lstm", *options, "--format", "html", "--out", out) == 0
     assert "Position in the line" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--property", "qoutes"), "did you mean 'quotes'?"),
         (("--kind", "pyton"), "did you mean 'python'?"),
@@ -78,18 +72,18 @@ def test_cells_of_a_text_and_a_pattern(folder, tmp_path, capsys):
         (("--text", "nowhere.txt"), "neither a file nor a named corpus"),
     ],
 )
-def test_what_cannot_be_asked_of_cells(folder, capsys, arguments, said):
+def test_cells_with_invalid_option(folder, capsys, arguments, message):
     assert run("cells", folder / "lstm", *arguments) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert "Traceback" not in told
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
 
 
 def test_attention_in_every_format(folder, tmp_path, capsys):
     assert run("attention", folder / "transformer", "he said", "--layer", "2") == 0
-    said = capsys.readouterr().out
-    assert "layer 2, head 1" in said
-    assert "layer 1" not in said
+    output = capsys.readouterr().out
+    assert "layer 2, head 1" in output
+    assert "layer 1" not in output
     for name in ("maps.html", "maps.svg", "maps.png", "maps.json"):
         assert run("attention", folder / "transformer", "he said", "--out", tmp_path / name) == 0
     assert (tmp_path / "maps.png").read_bytes()[:4] == b"\x89PNG"
@@ -99,17 +93,17 @@ def test_attention_in_every_format(folder, tmp_path, capsys):
     assert "no attention" in capsys.readouterr().err
 
 
-def test_a_head_and_a_cell_of_it(folder, tmp_path, capsys):
+def test_head_and_cell(folder, tmp_path, capsys):
     gpt = folder / "transformer"
     assert run("head", gpt, "he said", "--layer", "2", "--cell", "weights,5,2") == 0
-    said = capsys.readouterr().out
-    assert "Layer 2, head 1 of the decoder: he said" in said
-    assert "weights[5,2]: attention weight of 5 “a” on 2 “e”" in said
-    assert "the model, traced" in said
+    output = capsys.readouterr().out
+    assert "Layer 2, head 1 of the decoder: he said" in output
+    assert "weights[5,2]: attention weight of 5 “a” on 2 “e”" in output
+    assert "the model, traced" in output
     assert run("head", gpt, "he said", "--head", "2", "--cell", "mixed,5,2", "--top", "1") == 0
-    said = capsys.readouterr().out
-    assert "+ remainder of the other 6" in said
-    assert "the model, fused kernel" in said
+    output = capsys.readouterr().out
+    assert "+ remainder of the other 6" in output
+    assert "the model, fused kernel" in output
     for name in ("cell.html", "cell.json"):
         assert run("head", gpt, "he said", "--cell", "Q,1,1", "--out", tmp_path / name) == 0
     assert json.loads((tmp_path / "cell.json").read_text())["cell"] == "Q[1,1]"
@@ -118,7 +112,7 @@ def test_a_head_and_a_cell_of_it(folder, tmp_path, capsys):
     assert "weights = softmax(masked)" in capsys.readouterr().out
 
 
-def test_a_head_as_a_problem_file(folder, tmp_path, capsys):
+def test_head_as_problem_file(folder, tmp_path, capsys):
     file = tmp_path / "head.toml"
     assert run("head", folder / "transformer", "he said", "--problem", file) == 0
     assert run("check", file) == 0
@@ -131,7 +125,7 @@ def test_a_head_as_a_problem_file(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("model", "arguments", "said"),
+    ("model", "arguments", "message"),
     [
         ("transformer", ("he said", "--layer", "3"), "layer 3: this model has 2"),
         ("transformer", ("he said", "--head", "9"), "head 9: this model has 2"),
@@ -144,20 +138,20 @@ def test_a_head_as_a_problem_file(folder, tmp_path, capsys):
         ("lstm", ("he said",), "no attention"),
     ],
 )
-def test_what_cannot_be_asked_of_a_head(folder, capsys, model, arguments, said):
+def test_head_with_invalid_option(folder, capsys, model, arguments, message):
     assert run("head", folder / model, *arguments) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_gradients_of_recipes_and_runs(folder, tmp_path, capsys):
     models = (folder / "rnn.toml", folder / "lstm", folder / "transformer")
     assert run("gradients", *models, "--max-lag", "12", "--format", "json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [flow["model"] for flow in told["gradients"]] == ["rnn", "lstm", "transformer"]
-    assert all(len(flow["norms"]) == 13 for flow in told["gradients"])
-    assert [r["matrix"] for r in told["spectral_radii"]][:2] == ["W_hh", "input"]
+    report = json.loads(capsys.readouterr().out)
+    assert [flow["model"] for flow in report["gradients"]] == ["rnn", "lstm", "transformer"]
+    assert all(len(flow["norms"]) == 13 for flow in report["gradients"])
+    assert [r["matrix"] for r in report["spectral_radii"]][:2] == ["W_hh", "input"]
     assert run("gradients", *models[:1], "--max-lag", "5", "--out", tmp_path / "g.svg") == 0
     assert (tmp_path / "g.svg").read_text().startswith("<svg")
     assert run("gradients", folder / "classify.toml") == 2
