@@ -27,7 +27,7 @@ def test_another_search(pairs_run, tmp_path, capsys, monkeypatch):
     assert recorded["best_epoch"] == before["best_epoch"]
     assert toys.result(pairs_run) == before
     assert main(["evaluate", str(pairs_run), "--record", str(record), "--data", "x.tsv"]) == 2
-    assert "without --data" in capsys.readouterr().err
+    assert "not for --data" in capsys.readouterr().err
 
 
 def test_the_same_search_gives_the_same_metrics(pairs_run, capsys):

@@ -103,7 +103,7 @@ def test_training_pairs_among_the_sentences_are_reported(
 
     monkeypatch.setattr(Translation, "load_train_pairs", fail)
     assert main(["score", run, "--data", str(tmp_path / "new.tsv")]) == 0
-    assert "trained on is not there" in capsys.readouterr().out
+    assert "are not available to check for overlap" in capsys.readouterr().out
 
 
 def test_runs_with_other_test_sentences_are_not_compared(run, pairs, tmp_path, capsys):

@@ -1,5 +1,7 @@
 """Small tasks with random models, for tests that need no training."""
 
+from collections import Counter
+
 import torch
 
 from workings.config import build
@@ -29,6 +31,22 @@ def perturb(model):
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
     return model
+
+
+def count_passes(monkeypatch, model, *names):
+    """Count the calls of a model's methods from now on."""
+    counts = Counter()
+
+    def counting(name, method):
+        def call(*arguments, **options):
+            counts[name] += 1
+            return method(*arguments, **options)
+
+        return call
+
+    for name in names:
+        monkeypatch.setattr(model, name, counting(name, getattr(model, name)))
+    return counts
 
 
 def language_task(tokenizer, **table):

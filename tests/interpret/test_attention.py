@@ -1,14 +1,20 @@
 """One traced pass: all weights, the number of passes, ablation, and inputs that are refused."""
 
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 from numpy_heads import capture_inputs, compute_head
-from small_tasks import captioning_task, classification_task, language_task, translation_task
+from small_tasks import (
+    captioning_task,
+    classification_task,
+    count_passes,
+    language_task,
+    translation_task,
+)
 
+from workings.cli import main
 from workings.data import CharacterTokenizer
 from workings.errors import UserError
 from workings.interpret.attention import (
@@ -18,8 +24,6 @@ from workings.interpret.attention import (
     collect,
     find_attention_layers,
 )
-from workings.interpret.attention_maps import compute_alignment
-from workings.interpret.heads import read_head
 from workings.interpret.results import HeadIndex
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
@@ -32,22 +36,6 @@ CHARACTERS = CharacterTokenizer.train([TEXT])
 WORDS = ["the", "cat", "sat", "le", "chat"]
 TRANSFORMER = {"kind": "transformer", "d_model": 8, "d_ff": 8, "layers": 2, "heads": 2}
 IMAGE = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)
-
-
-def count_passes(monkeypatch, model, *names):
-    """Count the calls of a model's methods from now on."""
-    counts = Counter()
-
-    def counting(name, method):
-        def call(*arguments, **options):
-            counts[name] += 1
-            return method(*arguments, **options)
-
-        return call
-
-    for name in names:
-        monkeypatch.setattr(model, name, counting(name, getattr(model, name)))
-    return counts
 
 
 # -- collect -------------------------------------------------------------------------------------
@@ -190,18 +178,21 @@ def test_collect_runs_encoder_and_decoder_once(monkeypatch):
     assert counts == {"encode": 1, "forward_features": 1}
 
 
-def test_alignment_and_head_of_a_translation_take_one_search_and_few_passes(monkeypatch):
+def test_commands_run_the_model_as_few_times_as_possible(monkeypatch, capsys):
     task = translation_task(WORDS)
+    monkeypatch.setattr("workings.training.runs.load", lambda *_: task)
+    monkeypatch.setattr("workings.training.runs.load_as", lambda *_: task)
     counts = count_passes(monkeypatch, task.model, "encode", "forward_features")
-    translation = task.translate_one(SOURCE)
-    assert counts == {"encode": 1}  # the search
+    task.translate_one(SOURCE)
+    assert counts == {"encode": 1}  # a search encodes once and then decodes step by step
     counts.clear()
-    compute_alignment(task, SOURCE, translation)
-    assert counts == {"encode": 1, "forward_features": 1}
+    assert main(["translate", "RUN", SOURCE, "--show", "--threads", "1"]) == 0
+    assert "mean of 6 heads" in capsys.readouterr().out
+    assert counts == {"encode": 2, "forward_features": 1}  # the search, and the traced pass
     counts.clear()
-    read_head(task, SOURCE, 1, 1, target=translation)
-    # One pass with all taps, one with the fused kernel.
-    assert counts == {"encode": 2, "forward_features": 2}
+    assert main(["head", "RUN", SOURCE, "--target", TARGET, "--threads", "1"]) == 0
+    assert "Layer 1, head 1" in capsys.readouterr().out
+    assert counts == {"encode": 2, "forward_features": 2}  # with all taps, and fused
 
 
 # -- layers and ablation -------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def run(
         if recipe is None:
             runs.resume(folder, mode="quiet", parallelism=parallelism)
         else:
-            runs.train(build_recipe(recipe), folder, mode="quiet")
+            runs.train_recipe(build_recipe(recipe), folder, mode="quiet")
     except TrainingInterrupt as stopped:
         if stopped.exit_status != 143:
             raise

@@ -387,8 +387,10 @@ def test_a_restart_does_not_resume_the_run_of_another_launch(tmp_path, tables):
         (["--train.epoch", "3"], "did you mean --train.epochs"),
         (["--data.set", "nowhere.csv"], "neither a file nor a named dataset"),
         (
-            ["--train.learning_rate", "1e38", "--train.clip_norm", "none"]
-            + ["--train.optimizer", "sgd"],
+            [
+                *("--train.learning_rate", "1e38"),
+                *("--train.clip_norm", "none", "--train.optimizer", "sgd"),
+            ],
             "the loss",
         ),
         (["--train.device", "nonsense"], "not on this machine"),

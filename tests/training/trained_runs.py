@@ -1,4 +1,4 @@
-"""Runs that several test files share, each trained once per session. A test copies one to change it."""
+"""Runs that several test files share, trained once per session; a test copies one to change it."""
 
 import pytest
 import toys

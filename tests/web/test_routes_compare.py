@@ -10,7 +10,7 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from workings.interpret.attention import collect_stacks
+from workings.interpret.attention import collect
 from workings.interpret.positions import measure_permutation
 from workings.training.compare import diff_configs
 from workings.training.runs import load
@@ -56,7 +56,7 @@ def test_two_runs_on_one_input(runs_client: TestClient, runs: dict[str, Path]) -
     distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
     assert f"{100 * distance:.1f} % of the probability" in view["summary"]
     weights = [
-        collect_stacks(load(runs[n]), TEXT)[0].weights[1][0].numpy() for n in ("gpt", "rotary")
+        collect(load(runs[name]), TEXT).stacks[0].head_weights(2, 1) for name in ("gpt", "rotary")
     ]
     heads = view["head_comparison"]
     np.testing.assert_allclose(decode_numbers(heads["first"]), weights[0], atol=5.1e-5)
@@ -131,7 +131,7 @@ def test_permutation_equals_library(
         assert view["has_removable_positions"] is True
         is_rounding = [row[-1] for row in view["layers"]["rows"]]
         assert is_rounding == ["no" if use_positions else "yes"] * 2
-        deviation = torch.stack([layer.differences for layer in result.layers]).numpy()
+        deviation = np.stack([layer.differences for layer in result.layers])
         np.testing.assert_allclose(decode_numbers(view["deviation"]), deviation, atol=5.1e-4)
         if use_positions:
             largest = result.layers[-1].max_difference
@@ -140,7 +140,7 @@ def test_permutation_equals_library(
         else:
             assert re.fullmatch(r"0|\d\.\d·10⁻[⁶⁷⁸⁹]", view["residual"])
             assert "up to rounding" in view["summary"]
-        expected = (result.permuted_weights[1][1] - result.expected_weights[1][1]).numpy()
+        expected = result.permuted_weights[1][1] - result.expected_weights[1][1]
         difference = decode_numbers(view["head_comparison"]["difference"])
         np.testing.assert_allclose(difference, expected, atol=5.1e-5)
 

@@ -132,7 +132,7 @@ class HeadProblem(WorkedResult):
         differences = self.max_differences()
         fused = differences.pop("fused")
         step = max(differences, key=differences.__getitem__)
-        sentences = ["Computed in float64 from the vectors and weights of the model."]
+        sentences = ["Computed in 64-bit arithmetic from the vectors and weights of the model."]
         if omitted := self._omitted_weights():
             sentences.append(f"Too large to show: {', '.join(omitted)}.")
         sentences.append(
