@@ -86,7 +86,7 @@ def test_a_judge_says_who_has_learned_the_answers(run, pairs, tmp_path, capsys, 
     assert "reversed was trained on" not in message
     monkeypatch.setattr(Translation, "load_train_pairs", gone)
     assert main(["score", str(run), "--data", str(tmp_path / "new.tsv")]) == 0
-    assert "trained on is not there" in capsys.readouterr().out
+    assert "are not available to check for overlap" in capsys.readouterr().out
 
 
 def gone(_task):
