@@ -95,7 +95,7 @@ class StackSpec:
     def _read_layer(self, trace: Trace, path: str) -> NDArray[np.float32]:
         if self.is_multi_head:
             return to_numpy(trace[path][0])
-        # A recurrent decoder attends once per step: `[batch, source]` each.
+        # A recurrent decoder attends once per step: `[batch, 1, source]` each.
         return to_numpy(torch.stack(trace.steps(path), 2)[0])
 
 
@@ -188,6 +188,11 @@ class PassOptions:
                 raise UserError(f"part {part!r}: {model_kind} has no such part, only {known}")
         return [part for part in parts if not self.parts or part in self.parts]
 
+    @property
+    def max_text_tokens(self) -> int | None:
+        """The limit without the start or end token."""
+        return None if self.max_tokens is None else self.max_tokens - 1
+
     def limit_tokens(self, count: int, limit: int | None = None) -> int:
         """Return how many of the tokens are read; raise UserError if there are none or too many.
 
@@ -223,7 +228,7 @@ def plan_pass(
 
 
 @plan_pass.register
-def _(
+def _plan_classifier_pass(
     task: Classification,
     model_input: ModelInput,
     target: Generation | str | None,
@@ -251,7 +256,7 @@ def _(
 
 
 @plan_pass.register
-def _(
+def _plan_language_model_pass(
     task: LanguageModeling,
     model_input: ModelInput,
     target: Generation | str | None,
@@ -280,7 +285,7 @@ def _(
 
 
 @plan_pass.register
-def _(
+def _plan_translator_pass(
     task: Translation,
     model_input: ModelInput,
     target: Generation | str | None,
@@ -294,16 +299,18 @@ def _(
     parts = options.select_parts("this translator", known_parts)
     normalized = tokenizers.normalize_case(text)
     source_pieces = split_pieces(normalized, tokenizers.source.find_spans(normalized))
-    check_length = PassOptions(max_tokens=_reserve_token(options.max_tokens))
-    check_length.limit_tokens(len(source_pieces))
+    PassOptions(max_tokens=options.max_text_tokens).limit_tokens(len(source_pieces))
     source_tokens = [*label_pieces(tokenizers.source, source_pieces), EOS_TOKEN]
     source = collate_sources([tokenizers.encode_source(text)], model)
     if parts == ["encoder"]:
         assert isinstance(model, TransformerDecoder)
+        encode = model.encode
+
+        def forward() -> None:
+            encode(source)
+
         spec = StackSpec("encoder", _find_layers(model, "encoder"), source_tokens, source_tokens)
-        return AttentionPass(
-            model, lambda: _discard(model.encode(source)), [spec], text, None, source_pieces
-        )
+        return AttentionPass(model, forward, [spec], text, source_pieces=source_pieces)
     if not isinstance(target, str):
         check_single_sentence(task, text)
     if target is None:
@@ -325,7 +332,7 @@ def _(
 
 
 @plan_pass.register
-def _(
+def _plan_captioner_pass(
     task: Captioning,
     model_input: ModelInput,
     target: Generation | str | None,
@@ -354,7 +361,7 @@ def _plan_decoder_pass(
     **texts: Any,
 ) -> AttentionPass:
     """Return the teacher-forced pass of a sequence-to-sequence model."""
-    limit = _reserve_token(options.max_tokens)
+    limit = options.max_text_tokens
     if limit is not None and len(target.tokens) > limit:
         raise UserError(f"a target of {len(target.tokens):,} tokens: at most {limit}")
     ids = torch.tensor([[START, *target.tokens]], device=device_of(model))
@@ -375,24 +382,13 @@ def _plan_decoder_pass(
                 is_multi_head=has_heads,
             )
         )
+
+    def forward() -> None:
+        model.forward_features(source, ids)
+
     return AttentionPass(
-        model,
-        lambda: _discard(model.forward_features(source, ids)),
-        specs,
-        target=target,
-        max_tokens=options.max_tokens,
-        **texts,
+        model, forward, specs, target=target, max_tokens=options.max_tokens, **texts
     )
-
-
-def _discard(features: object) -> None:
-    """Ignore the features of a pass without logits."""
-    del features
-
-
-def _reserve_token(max_tokens: int | None) -> int | None:
-    """Return the limit without the start or end token."""
-    return None if max_tokens is None else max_tokens - 1
 
 
 def _check_text(model_input: ModelInput, target: Generation | str | None) -> str:
