@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workings.data import WordTokenizer
+from workings.data.tokenizers.registry import TokenizerPair
 from workings.decode.beam import beam_search
 from workings.decode.sampling import GREEDY, Sampling, generate
 from workings.errors import UserError
@@ -21,7 +22,7 @@ from workings.interop.ctranslate2 import (
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
 from workings.recipes import SearchConfig
-from workings.tasks.translation import TokenizerPair, translate
+from workings.tasks.translation import translate
 from workings.trace import Trace
 
 pytest.importorskip("ctranslate2")

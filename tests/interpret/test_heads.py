@@ -9,6 +9,7 @@ from numpy_heads import STEPS, assert_head_equals, capture_inputs, compute_head
 from small_tasks import (
     captioning_task,
     classification_task,
+    custom_task,
     language_task,
     recurrent_language_task,
     translation_task,
@@ -258,7 +259,7 @@ def test_invalid_requests_are_refused():
         "an empty text:": lambda: read_head(translator, " ", 1, 1),
         "a target of 600 tokens": lambda: read_head(translator, SOURCE, 1, 1, target="le " * 600),
         "600 tokens": lambda: read_head(translator, "cat " * 600, 1, 1),
-        "translator or captioner": lambda: read_head(object(), TEXT, 1, 1),
+        "a custom model has no attention": lambda: read_head(custom_task(), TEXT, 1, 1),
     }
     for message, request in requests.items():
         with pytest.raises(UserError, match=message) as error:

@@ -296,7 +296,7 @@ def test_streamed_pieces_are_the_decoded_tokens(kind, size, prompt):
     stream = list(stream_completion(model, tokenizer, prompt, 150, sampling))
     assert "".join(piece.text for piece in stream) == expected
     tokens = [piece.token for piece in stream if piece.token]
-    assert tokens == [tokenizer.id_to_token(i) for i in ids]
+    assert tokens == [tokenizer.token_to_text(tokenizer.id_to_token(i)) for i in ids]
 
 
 def test_a_long_completion_is_not_decoded_again_for_each_token(monkeypatch):

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from pages import OpenPage, find_violations_in_both_schemes, format_weight, has_no_sideways_scroll
 
-from workings.interpret.attention_maps import compute_attention_maps
+from workings.interpret.attention import compute_attention_maps
 from workings.interpret.heads import read_head
 from workings.training.runs import load
 from workings.web.server import serve_in_background

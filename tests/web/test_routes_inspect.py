@@ -12,8 +12,12 @@ import torch
 from pages import format_weight
 from starlette.testclient import TestClient
 
-from workings.interpret.attention import HeadIndex, ablate_heads
-from workings.interpret.attention_maps import compute_alignment, compute_attention_maps
+from workings.interpret.attention import (
+    HeadIndex,
+    ablate_heads,
+    compute_alignment,
+    compute_attention_maps,
+)
 from workings.interpret.attribution import explain
 from workings.interpret.heads import read_head
 from workings.training.runs import load

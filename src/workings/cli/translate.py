@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
 
 if TYPE_CHECKING:
-    from workings.tasks.seq2seq import Generation
+    from workings.tasks.base import Generation
     from workings.tasks.translation import Translation
 
 HELP = "translate sentences"
@@ -46,13 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.data.readers import ItemsUntilError
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedBeamSearch
-    from workings.interpret.attention import check_single_sentence
     from workings.plain_text import escape_control
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     _check_options(arguments)
-    task = load_as(Translation, arguments.run_folder)
+    task = load(arguments.run_folder, Translation)
     search, sampling = resolve_search(task.recipe.search, arguments)
     beam_search = AcceleratedBeamSearch(task.model, num_best=arguments.n_best or 1)
     is_interactive = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             else _read_single_sentence(arguments.texts, suffixes)
         ):
             try:
-                check_single_sentence(task, source)
+                task.check_single_sentence(source)
                 (candidates,) = task.translate([source], search, sampling, beam_search)
                 _show_alignment(task, source, candidates[0], arguments)
             except UserError as error:  # the prompt continues with the next sentence
@@ -134,7 +133,7 @@ def _show_alignment(
     import sys
 
     from workings.cli.output import to_single_line, write_result
-    from workings.interpret.attention_maps import compute_alignment
+    from workings.interpret.attention import compute_alignment
 
     alignment = compute_alignment(
         task,

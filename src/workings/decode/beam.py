@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +22,20 @@ class Hypothesis:
     tokens: tuple[int, ...]
     log_probability: float
     score: float
+
+
+class SearchFunction(Protocol):
+    """The signature of `beam_search` for one model, and of other engines' searches."""
+
+    def __call__(
+        self,
+        source: Any,
+        *,
+        stop: int,
+        max_length: Sequence[int],
+        beams: int,
+        length_penalty: float,
+    ) -> list[list[Hypothesis]]: ...
 
 
 def penalty_divisor(length: int, strength: float) -> float:

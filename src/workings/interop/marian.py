@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from workings.data.tokenizers.base import UNK_TOKEN, Tokenizer
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
+from workings.data.tokenizers.registry import TokenizerPair
 from workings.data.tokenizers.unigram import UnigramTokenizer
 from workings.errors import UserError, safe_repr, truncate
 from workings.interop.huggingface import (
@@ -49,7 +50,6 @@ from workings.models.translation import (
 )
 from workings.recipes import TranslationTokenizerConfig
 from workings.storage import export_tensors, import_tensors
-from workings.tasks.translation import TokenizerPair
 
 UNK_ID, EOS_ID = 2, 3  # in all our tokenizers for translation
 NUM_SPECIALS = 4

@@ -10,10 +10,6 @@ from typing import Any, TypeVar, overload
 import torch
 
 from workings.config import build, load_table, to_table, to_toml
-from workings.data.captions import list_caption_datasets
-from workings.data.corpora import list_corpora
-from workings.data.datasets import list_datasets
-from workings.data.parallel import list_parallel_datasets
 from workings.data.parallel_files import find_side
 from workings.distributed import (
     ProcessGroup,
@@ -58,23 +54,11 @@ from workings.training.errors import check_trainable, os_error_hint
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
 from workings.training.trainer import Trainer, TrainingInterrupt, TrainingProgress
 
-TASKS: dict[str, Any] = {
+TASKS: dict[str, type[Task]] = {
     "caption": Captioning,
     "classify": Classification,
     "language": LanguageModeling,
     "translate": Translation,
-}
-TASK_VERBS = {
-    "caption": "caption",
-    "classify": "predict",
-    "language": "complete",
-    "translate": "translate",
-}
-DATASET_NAMES: dict[str, Any] = {
-    "caption": list_caption_datasets,
-    "classify": list_datasets,
-    "language": list_corpora,
-    "translate": list_parallel_datasets,
 }
 MAX_THREADS = 4096  # a larger number in environment.json is invalid
 TaskType = TypeVar("TaskType", bound=Task)
@@ -132,41 +116,41 @@ def load(folder: str | Path, kind: type[Task] = Task) -> Task:
     refused, and a type checker knows the result's methods.
     """
     folder = Path(folder)
-    if kind is not Task:
-        _check_task_kind(kind, read_run_recipe(folder), f"{folder}: a run")
     recipe = read_run_recipe(folder)
+    if kind is not Task:
+        _check_task_kind(kind, recipe, f"{folder}: a run")
     if not (folder / "environment.json").exists():
         raise CorruptFileError(f"{folder / 'environment.json'}: missing")
     with os_error_hint(folder):
-        task: Task = TASKS[recipe.task].load(folder, recipe, _compute_run_id(folder))
+        task = TASKS[recipe.task].load(folder, recipe, _compute_run_id(folder))
         data_info = read_json(folder / "environment.json").get("data")
         task.data_info = data_info if isinstance(data_info, dict) else {}
         return task
 
 
-def load_as(kind: type[TaskType], folder: str | Path) -> TaskType:
-    """Load a run that must be of one kind of task."""
-    _check_task_kind(kind, read_run_recipe(Path(folder)), f"{folder}: a run")
-    task = load(folder)
-    assert isinstance(task, kind)
-    return task
+def load_by_name(folders: Sequence[str | Path], kind: type[TaskType]) -> dict[str, TaskType]:
+    """Load several runs; each is named by its folder, or by its path if two have the same name."""
+    names = [Path(folder).name or str(folder) for folder in folders]
+    if len(set(names)) < len(names):  # like a/model and b/model
+        names = [str(Path(folder)) for folder in folders]
+    if len({Path(folder).resolve() for folder in folders}) < len(names):
+        raise UserError("the same run is given twice")
+    return {name: load(folder, kind) for name, folder in zip(names, folders, strict=True)}
 
 
 def open_as(kind: type[TaskType], path: str | Path, overrides: Sequence[str] = ()) -> TaskType:
     """Load a run; or, of a recipe, build its task with new weights."""
     if Path(path).is_dir():
-        return load_as(kind, path)
+        return load(path, kind)
     recipe = read_recipe(path, overrides)
     _check_task_kind(kind, recipe, f"{path}: a recipe")
-    task = TASKS[recipe.task].from_recipe(recipe)
-    assert isinstance(task, kind)
-    return task
+    return kind.from_recipe(recipe)
 
 
 def _check_task_kind(kind: type[Task], recipe: Recipe, label: str) -> None:
     expected = next(name for name, task in TASKS.items() if task is kind)
     if recipe.task != expected:
-        actual = f"{recipe.task!r}, for `workings {TASK_VERBS[recipe.task]}`"
+        actual = f"{recipe.task!r}, for `workings {TASKS[recipe.task].verb}`"
         raise UserError(f"{label} of the task {actual}: one of {expected!r} is needed here")
 
 
@@ -200,7 +184,8 @@ def _compute_run_id(folder: Path) -> str:
 
 def absolute_paths(recipe: Recipe) -> Recipe:
     """Make the paths of a recipe's data absolute, so that the run works from any folder."""
-    paths = {} if recipe.data.set in DATASET_NAMES[recipe.task]() else {"set": recipe.data.set}
+    is_named = recipe.data.set in TASKS[recipe.task].list_datasets()
+    paths = {} if is_named else {"set": recipe.data.set}
     if isinstance(recipe, CaptionRecipe):
         paths["images"] = recipe.data.images
     actual_task = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
@@ -245,7 +230,7 @@ def _run(
         with group.raise_on_any_rank():
             group.select_device(recipe.train.device)
             with show_data_progress(mode if group.is_main_process else "quiet") as progress:
-                task: Task = TASKS[recipe.task].from_recipe(recipe, progress)
+                task = TASKS[recipe.task].from_recipe(recipe, progress)
             if prepare is not None:
                 prepare(task)
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)

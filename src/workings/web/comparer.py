@@ -1,6 +1,6 @@
 """Comparisons for the screen Compare: outputs, heads, permuted inputs and training curves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from workings.interpret.results import (
 from workings.plain_text import to_one_line
 from workings.problems.notation import typeset
 from workings.render.comparison import format_metric, held_out_split, runs_chart
-from workings.tasks.classification import Classification
 from workings.training.compare import diff_configs
 from workings.training.monitor import LogTail, TrainingStatus
 from workings.training.runs import read_run_recipe
@@ -45,7 +44,7 @@ NUM_PAIRS = 12  # classes or tokens whose probabilities are compared
 MIN_DIFFERENCE_SCALE = 0.01  # of weights: smaller differences are drawn paler
 SIDE_NAMES = ("A", "B")
 
-Probabilities = dict[str, float]
+Probabilities = Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +57,10 @@ class _SideOutput:
     @property
     def probabilities(self) -> Probabilities | None:
         """The probability of each class or token, by name."""
-        if self.output.probabilities is None:
+        response = self.output.response
+        if response.probabilities is None:
             return None
-        return {self.output.name_of(k): p for k, p in enumerate(self.output.probabilities.tolist())}
+        return {response.name_of(k): p for k, p in enumerate(response.probabilities.tolist())}
 
 
 class Comparer:
@@ -103,11 +103,8 @@ class Comparer:
             for stack in _permutation_stacks(result, tokens)
         )
         pairs: list[ProbabilityPair] = []
-        if result.class_probabilities is not None and isinstance(task, Classification):
-            before, after = (
-                dict(zip(task.labels, p.tolist(), strict=True)) for p in result.class_probabilities
-            )
-            pairs = _build_pairs(before, after)[0]
+        if result.class_probabilities is not None:
+            pairs, _ = _build_pairs(*result.class_probabilities)
         return PermutationView(
             tokens=original,
             permuted_tokens=tokens,
@@ -137,7 +134,7 @@ def _build_side(name: str, side: _SideOutput) -> ComparisonSide:
     return ComparisonSide(
         name=name,
         text=output.text,
-        note=output.note,
+        note=output.score_note,
         caption_attention=output.caption_attention,
         notes=list(output.notes),
     )

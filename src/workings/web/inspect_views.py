@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workings.interpret.activations import ActivationReader
+from workings.interpret.activations import find_neuron_groups
 from workings.interpret.heads import HeadProblem
 from workings.interpret.results import AttentionStack
 from workings.plain_text import show_whitespace, to_one_line
@@ -14,7 +14,6 @@ from workings.problems.notation import format_decimal, typeset
 from workings.render import derivation
 from workings.render.colors import color_step
 from workings.tasks.base import Task
-from workings.tasks.language_modeling import LanguageModeling
 from workings.web import heatmaps, problem_views, requests, responses
 from workings.web.markup import build_formula
 from workings.web.model_outputs import MAX_INPUT_TOKENS, ModelOutput
@@ -42,14 +41,17 @@ def build_bars(
     output: ModelOutput, baseline: ModelOutput | None
 ) -> tuple[list[responses.ProbabilityBar], int]:
     """Return bars of the most probable outcomes, now or before, and how many are omitted."""
-    if output.probabilities is None:
+    now = output.response.probabilities
+    if now is None:
         return [], 0
-    now, before = output.probabilities, None if baseline is None else baseline.probabilities
+    before = None if baseline is None else baseline.response.probabilities
     rank = now if before is None else now.maximum(before)
     best = rank.topk(min(NUM_BARS, len(rank))).indices
     best = best[now[best].argsort(descending=True, stable=True)]
     bars = [
-        build_bar(output.name_of(k), float(now[k]), None if before is None else float(before[k]))
+        build_bar(
+            output.response.name_of(k), float(now[k]), None if before is None else float(before[k])
+        )
         for k in best.tolist()
     ]
     return bars, len(rank) - len(bars)
@@ -76,9 +78,9 @@ def build_generation(
         return None
     return responses.GenerationView(
         text=output.text,
-        note=output.note,
+        note=output.score_note,
         baseline=None if baseline is None else baseline.text,
-        baseline_note="" if baseline is None else baseline.note,
+        baseline_note="" if baseline is None else baseline.score_note,
     )
 
 
@@ -108,14 +110,10 @@ def build_stack_view(
 
 def list_cell_groups(task: Task, num_tokens: int) -> list[str]:
     """Return the names of the groups of cells whose activations can be read on so many tokens."""
-    if not isinstance(task, LanguageModeling) or not 0 < num_tokens <= (
-        task.model.max_positions or MAX_INPUT_TOKENS
-    ):
+    if not 0 < num_tokens <= MAX_INPUT_TOKENS:
         return []
-    return [
-        f"{group.name} 1–{group.size}"
-        for group in ActivationReader(task.model, np.zeros(1, np.int64)).groups
-    ]
+    groups = find_neuron_groups(task.model, num_tokens)
+    return [f"{group.name} 1–{group.size}" for group in groups]
 
 
 def build_strip(

@@ -8,17 +8,14 @@ import numpy as np
 
 from workings.decode.sampling import Sampling
 from workings.errors import UserError
-from workings.interpret.activations import ActivationReader
-from workings.interpret.attention import ablate_heads
-from workings.interpret.attention_maps import ALIGNMENT
+from workings.interpret.activations import build_reader
+from workings.interpret.attention import ALIGNMENT, ablate_heads
 from workings.interpret.attribution import explain
 from workings.interpret.heads import trace_head
 from workings.interpret.positions import extract_position_vectors
 from workings.interpret.results import AttentionMaps, HeadIndex
 from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
-from workings.tasks.classification import Classification
-from workings.tasks.language_modeling import LanguageModeling
 from workings.trace import Trace
 from workings.web import heatmaps, requests, responses
 from workings.web.inspect_views import (
@@ -37,9 +34,8 @@ from workings.web.jobs import Deadline
 from workings.web.model_outputs import (
     MAX_INPUT_TOKENS,
     ModelOutput,
-    check_prompt,
+    check_length,
     run_model,
-    token_name,
 )
 from workings.web.runs import RunRegistry
 from workings.web.standalone_page import MAX_HEATMAP_CELLS, page
@@ -65,14 +61,14 @@ class Inspector:
         bars, num_omitted = build_bars(output, baseline)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
-            description=output.description,
-            tokens=list(output.tokens),
+            description=output.response.description,
+            tokens=list(output.response.tokens),
             bars=bars,
             num_omitted=num_omitted,
             generation=build_generation(output, baseline),
             caption_attention=output.caption_attention,
             stacks=[build_stack_view(stack, request.ablated_heads) for stack in output.stacks],
-            cell_groups=list_cell_groups(task, len(output.tokens)),
+            cell_groups=list_cell_groups(task, len(output.response.tokens)),
             has_positions=extract_position_vectors(task.model) is not None,
             notes=list(output.notes),
             light=heatmaps.build_palette("light"),
@@ -120,7 +116,7 @@ class Inspector:
                 request.layer,
                 request.head,
                 part=request.part,
-                target=output.generation,
+                target=output.response.generation,
             )
         head = trace.to_problem()
         cell = head.cell("weights", request.row + 1, request.column + 1)
@@ -132,24 +128,20 @@ class Inspector:
     ) -> responses.CompletionView:
         """Continue a text until it is long enough or the deadline is over."""
         task, start = self._load_task(request), perf_counter()
-        if not isinstance(task, LanguageModeling):
-            raise UserError("only a language model can continue a text")
-        check_prompt(task, request.text)
         sampling = Sampling(temperature=request.temperature, seed=request.seed)
+        stream = task.stream(
+            request.text, request.max_new_tokens, sampling, num_alternatives=NUM_ALTERNATIVES
+        )
+        check_length(task, request.text)
         tokens: list[responses.TokenView] = []
         with self._ablate(task, request):
-            for generated in task.stream(
-                request.text, request.max_new_tokens, sampling, num_alternatives=NUM_ALTERNATIVES
-            ):
+            for generated in stream:
                 tokens.append(
                     responses.TokenView(
                         text=generated.text,
-                        token=token_name(task.tokenizer, generated.token),
+                        token=show_whitespace(generated.token),
                         probability_text=format_percent(generated.probability),
-                        bars=[
-                            build_bar(token_name(task.tokenizer, name), p)
-                            for name, p in generated.alternatives
-                        ],
+                        bars=[build_bar(show_whitespace(t), p) for t, p in generated.alternatives],
                     )
                 )
                 if deadline.is_over:
@@ -164,8 +156,6 @@ class Inspector:
     def explain(self, request: requests.InspectRequest) -> responses.AttributionView:
         """Attribute the prediction of a classifier to the tokens of the text."""
         task = self._load_task(request)
-        if not isinstance(task, Classification):
-            raise UserError("only the prediction of a classifier can be attributed to tokens")
         with self._ablate(task, request):
             attribution = explain(task, request.text)
         tokens = [show_whitespace(request.text[a:b]) for a, b in attribution.spans]
@@ -181,12 +171,10 @@ class Inspector:
     def read_cell(self, request: requests.CellsRequest) -> responses.CellActivationsView:
         """Return the activations of a cell on a text, and the cells of its group that vary most."""
         task = self._load_task(request)
-        if not isinstance(task, LanguageModeling):
-            raise UserError("only language models have cells to inspect")
-        spans = task.tokenizer.find_spans(request.text)
-        if not 0 < len(spans) <= MAX_INPUT_TOKENS:
-            raise UserError(f"{len(spans):,} tokens: expected 1 to {MAX_INPUT_TOKENS:,}")
-        reader = ActivationReader(task.model, np.asarray(task.tokenizer.encode(request.text)))
+        ids, spans, _ = task.encode_with_spans(request.text)
+        reader = build_reader(task.model, ids)
+        if not 0 < len(ids) <= MAX_INPUT_TOKENS:
+            raise UserError(f"{len(ids):,} tokens: expected 1 to {MAX_INPUT_TOKENS:,}")
         groups = reader.groups
         if request.group > len(groups):
             raise UserError(f"group {request.group}: there are {len(groups)}, counted from 1")

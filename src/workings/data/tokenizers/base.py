@@ -1,9 +1,11 @@
 """The base class of tokenizers: text to tokens to ids and back, saved as JSON."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,8 +13,11 @@ from workings.errors import UserError
 from workings.io import write_bytes
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
+REPLACEMENT_CHARACTER = "\ufffd"  # stands for an incomplete character
 FORMAT = "workings tokenizer"
 VERSION = 2
+MAX_TOKEN_CHARACTERS = 32  # long texts are tokenized so many characters per token at a time
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 
 Span = tuple[int, int]
 
@@ -90,7 +95,66 @@ class Tokenizer(ABC):
     def token_to_text(self, token: str) -> str:
         """Return the text of a token, or its name if it is special or part of a character."""
         text = token if token in self._specials else self.join([token])
-        return text if text and "\ufffd" not in text else token
+        return text if text and REPLACEMENT_CHARACTER not in text else token
+
+    def split_pieces(self, text: str) -> list[str]:
+        """Return the text that each token adds, from the end of the token before it.
+
+        If several tokens make up one character, the first has it and the others are empty.
+        """
+        ends = [0, *accumulate((end for _, end in self.find_spans(text)), max)]
+        return [text[start:end] for start, end in pairwise(ends)]
+
+    def decode_pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the text that each token adds when the tokens are decoded from left to right."""
+        pieces, decoded, first = [""] * len(ids), "", 0
+        for k in range(1, len(ids) + 1):
+            text = self.decode(ids[:k])
+            # The next token may complete the last character.
+            is_incomplete = text.endswith(REPLACEMENT_CHARACTER) and k < len(ids)
+            if is_incomplete:
+                text = text.rstrip(REPLACEMENT_CHARACTER)
+            added = text[len(decoded) :]
+            if added:
+                pieces[first] = added
+                decoded += added
+            if added or not is_incomplete:
+                first = k
+        return pieces
+
+    def label_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return the labels of pieces, such as words without the spaces between them."""
+        return list(pieces)
+
+    def split_long_text(self, text: str, max_tokens: int) -> list[str]:
+        """Split a text of more than `max_tokens` into sentences, and long ones between words.
+
+        If the text begins with a target language tag, each part does.
+        """
+        language, max_characters = (
+            self.extract_language_tag(text),
+            max_tokens * MAX_TOKEN_CHARACTERS,
+        )
+        rest, max_tokens = text[len(language) :], max_tokens - bool(language)
+        if self._fit_prefix(rest, max_tokens, max_characters) == len(rest):
+            return [text]
+        parts = []
+        for sentence in map(str.strip, _SENTENCE_ENDS.split(rest)):
+            while sentence:
+                end = self._fit_prefix(sentence, max_tokens, max_characters)
+                parts.append(language + sentence[:end])
+                sentence = sentence[end:].lstrip()
+        return parts or [text]
+
+    def _fit_prefix(self, text: str, max_tokens: int, max_characters: int) -> int:
+        """Return the length of the longest prefix of so many tokens, of whole words if possible."""
+        if len(text.encode("utf-8", "replace")) <= max_tokens:  # a token has at least one byte
+            return len(text)
+        spans = self.find_spans(text[:max_characters])
+        if len(spans) <= max_tokens and len(text) <= max_characters:
+            return len(text)
+        cut = spans[max_tokens][0] if len(spans) > max_tokens else max_characters
+        return max((k for k in range(cut // 2, cut) if text[k].isspace()), default=cut)
 
     @property
     def eos_id(self) -> int | None:
@@ -134,6 +198,12 @@ class Tokenizer(ABC):
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=0)
         # A character of the vocabulary may be an unpaired surrogate, if a training text had one.
         write_bytes(Path(path), text.encode("utf-8", "surrogatepass") + b"\n", unique=True)
+
+
+def get_stop_id(tokenizer: Tokenizer) -> int:
+    """Return the id of the end-of-sequence token."""
+    assert tokenizer.eos_id is not None
+    return tokenizer.eos_id
 
 
 def select_vocabulary(

@@ -1,9 +1,10 @@
-"""Tokenizers by kind: train one, or load a saved one."""
+"""Tokenizers by kind, and pairs of them for source and target: trained, or loaded."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from workings.data.tokenizers.base import EOS_TOKEN, FORMAT, VERSION, Tokenizer
+from workings.data.tokenizers.base import EOS_TOKEN, FORMAT, VERSION, Tokenizer, get_stop_id
 from workings.data.tokenizers.byte_pair import BytePairTokenizer, GPT2Tokenizer
 from workings.data.tokenizers.characters import CharacterTokenizer
 from workings.data.tokenizers.unigram import UnigramTokenizer
@@ -88,3 +89,57 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
         return LOADABLE_TOKENIZERS[kind].from_dict(table)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: a broken tokenizer: {truncate(str(error), 150)}") from None
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of source and target; `lower`: they read lowercased text."""
+
+    source: Tokenizer
+    target: Tokenizer
+    lower: bool = False
+
+    def normalize_case(self, text: str) -> str:
+        """Return a text as the tokenizers read it, lowercased if they are."""
+        return text.lower() if self.lower else text
+
+    def encode_source(self, text: str) -> list[int]:
+        """Return the ids of a source sentence and the stop token."""
+        return [*self.source.encode(self.normalize_case(text)), get_stop_id(self.source)]
+
+    def encode_target(self, text: str) -> list[int]:
+        """Return the ids of a target sentence, without start and stop tokens."""
+        return self.target.encode(self.normalize_case(text))
+
+
+def train_tokenizer_pair(
+    kind: str,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    vocab_size: int,
+    min_count: int,
+    *,
+    shared: bool,
+    lower: bool,
+    pad_to: int | None = None,
+) -> TokenizerPair:
+    """Train tokenizers with an end token on sources and targets, or a shared one on both."""
+
+    def train(texts: Iterable[str]) -> Tokenizer:
+        if lower:
+            texts = [text.lower() for text in texts]
+        return train_tokenizer(kind, texts, vocab_size, min_count, with_eos=True, pad_to=pad_to)
+
+    if shared:
+        tokenizer = train([*sources, *targets])
+        return TokenizerPair(tokenizer, tokenizer, lower)
+    return TokenizerPair(train(sources), train(targets), lower)
+
+
+def load_tokenizer_pair(folder: Path, *, shared: bool, lower: bool) -> TokenizerPair:
+    """Load the tokenizers of source and target, or a shared one, from a run's folder."""
+    if shared:
+        tokenizer = load_tokenizer(folder / "tokenizer.json")
+        return TokenizerPair(tokenizer, tokenizer, lower)
+    source, target = (load_tokenizer(folder / f"{side}.json") for side in ("source", "target"))
+    return TokenizerPair(source, target, lower)
