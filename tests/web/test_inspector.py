@@ -71,6 +71,26 @@ def test_language_model_and_classifier_run_once(monkeypatch: pytest.MonkeyPatch)
     assert counts == {"forward": 1}
 
 
+def test_generation_without_attention_has_a_note() -> None:
+    for task in (
+        translation_task(WORDS, kind="recurrent", attention="none"),
+        captioning_task("recurrent", attention="none"),
+    ):
+        view = build_inspector(task).inspect(InspectRequest(run="r", text=SOURCE))
+        assert view.generation is not None
+        assert not view.stacks
+        assert [note.split(" (")[0] for note in view.notes] == [
+            f"this {task.noun} has no attention"
+        ]
+
+
+def test_classifier_truncates_a_text_of_any_length() -> None:
+    task = classification_task(WORDS, max_length=3000, kind="recurrent")
+    view = build_inspector(task).inspect(InspectRequest(run="r", text="cat " * 2500))
+    assert len(view.tokens) == 2500
+    assert view.bars
+
+
 def test_derivation_runs_twice_even_if_the_head_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     task = language_task(CharacterTokenizer.train([SOURCE]), d_model=128, heads=8)
     inspector = build_inspector(task)

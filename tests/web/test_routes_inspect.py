@@ -76,7 +76,9 @@ def test_completion(runs_client: TestClient, runs: dict[str, Path]) -> None:
     view = inspect(runs_client, "/complete", run="gpt", text=TEXT, max_new_tokens=20)
     assert TEXT + "".join(t["text"] for t in view["tokens"]) == task.complete(TEXT, 20)
     assert view["stop_reason"] == ""
-    assert "only a language model" in error_of(runs_client, "/complete", run="fruit", text="a")
+    for name in ("fruit", "french", "squares"):
+        message = error_of(runs_client, "/complete", run=name, text="a")
+        assert message == "only a language model can continue a text"
 
 
 @pytest.mark.parametrize(("name", "text"), [("gpt", TEXT), ("fruit", "fig iron plum")])
@@ -248,6 +250,11 @@ def test_activations_of_cell(runs_client: TestClient, runs: dict[str, Path], nam
         assert view["strip"]["texts"][-1] == f"{last:.3f}".replace("-", "−")
     assert "counted from 1" in error_of(runs_client, "/cells", run=name, text=TEXT, group=99)
     assert "counted from 1" in error_of(runs_client, "/cells", run=name, text=TEXT, cell=999)
+    assert "expected 1 to 2,048" in error_of(runs_client, "/cells", run=name, text="")
+    assert "only language models have cells" in error_of(
+        runs_client, "/cells", run="fruit", text="fig"
+    )
+    assert "reads no text" in error_of(runs_client, "/cells", run="squares", text="fig")
 
 
 def test_position_vectors(runs_client: TestClient, runs: dict[str, Path]) -> None:

@@ -42,6 +42,7 @@ from workings.tasks.attention import (
     require_layers,
 )
 from workings.tasks.base import (
+    MAX_LOSS,
     BatchLoss,
     GeneratedToken,
     Generation,
@@ -55,7 +56,6 @@ from workings.tasks.base import (
 
 EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS allows fewer
 MAX_LOGITS = 2**26  # 256 MiB in float32
-MAX_LOSS = 700.0  # nats: exp of more overflows
 DECODE_CONTEXT = 4  # tokens of context with which new tokens are decoded
 EMPTY_IDS: TokenIds = np.zeros(0, np.uint16)
 
