@@ -4,16 +4,13 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
 from workings import __version__
-from workings.cli.torchrun import (
-    report_on_local_rank_zero,
-    wait_for_termination,
-    write_torchelastic_error,
-)
 from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
 from workings.plain_text import escape_control
 
@@ -50,6 +47,8 @@ DESCRIPTION = """\
 Sequence models, from RNN to Transformer, that show their workings.
 """
 
+TERMINATION_TIMEOUT = 10.0  # seconds; torchrun ends the other processes when one fails
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; return the exit status: 2 for a user error."""
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check_verb(argv)
     except UserError as error:
         return _report_error(error)
-    parser = _build_parser()
+    parser = _build_parser(argv[:1] if argv and argv[0] in VERBS else VERBS)
     arguments, changes = parser.parse_known_args(argv)
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
@@ -99,10 +98,10 @@ def _check_verb(argv: Sequence[str]) -> None:
 def _report_error(error: UserError | OSError) -> int:
     """Print an error, unless another process prints it; return the exit status."""
     if isinstance(error, ErrorOnOtherRank):
-        wait_for_termination()
+        _wait_for_termination()
     message = f"workings: {escape_control(_format_error(error))}"
     sys.stderr.write(f"{message}\n")
-    write_torchelastic_error(message)
+    _write_torchelastic_error(message)
     return 2
 
 
@@ -143,8 +142,8 @@ class _Parser(argparse.ArgumentParser):
         return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
-        if os.environ.get("LOCAL_RANK", "0") != "0":  # local rank 0 prints the error
-            wait_for_termination()
+        if not _is_local_rank_zero():  # local rank 0 prints the error
+            _wait_for_termination()
         super().error(message)
 
     def format_help(self) -> str:
@@ -153,7 +152,8 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser of these verbs; only their modules are imported."""
     common = _Parser(add_help=False)
     group = common.add_argument_group("for every verb")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -161,9 +161,44 @@ def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="workings", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"workings {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name in VERBS:
+    for name in names:
         verb = import_module(f"workings.cli.{name}")
         sub = verbs.add_parser(name, parents=[common], help=verb.HELP, description=verb.__doc__)
         verb.add_arguments(sub)
         sub.set_defaults(run=verb.run, takes_changes=getattr(verb, "CHANGES", False))
     return parser
+
+
+# -- torchrun: one process per machine prints the error that all of them raise --------------------
+
+
+@contextmanager
+def report_on_local_rank_zero() -> Iterator[None]:
+    """Turn errors that all processes raise into `ErrorOnOtherRank`, except on local rank 0."""
+    try:
+        yield
+    except (UserError, OSError) as error:
+        if _is_local_rank_zero():
+            raise
+        raise ErrorOnOtherRank(str(error)) from error
+
+
+def _wait_for_termination() -> None:
+    """Wait until torchrun ends this process; return after a timeout if it does not."""
+    if "LOCAL_RANK" in os.environ:
+        time.sleep(TERMINATION_TIMEOUT / 2 if _is_local_rank_zero() else TERMINATION_TIMEOUT)
+
+
+def _write_torchelastic_error(text: str) -> None:
+    """Write the error file from which torchrun prints its summary."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path is not None:
+        import json
+
+        extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump({"message": {"message": text, "extraInfo": extra}}, file)
+
+
+def _is_local_rank_zero() -> bool:
+    return os.environ.get("LOCAL_RANK", "0") == "0"

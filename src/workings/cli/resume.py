@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Resume from the newest checkpoint."""
     from pathlib import Path
 
-    from workings.cli.torchrun import report_on_local_rank_zero
+    from workings.cli import report_on_local_rank_zero
     from workings.errors import UserError
     from workings.training.runs import restore_threads, resume, write_record
     from workings.training.trainer import TrainingInterrupt

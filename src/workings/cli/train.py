@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.cli.torchrun import report_on_local_rank_zero
+    from workings.cli import report_on_local_rank_zero
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.recipes import read_recipe
