@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workings.attention import Mask, attend
-from workings.errors import UserError, expect_width
+from workings.errors import UserError
 from workings.layers.cache import KeyValueCache
 from workings.layers.positions import RotaryPositions
+from workings.modules import expect_width
 from workings.trace import tap
 
 

@@ -10,10 +10,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from workings.attention import Mask
-from workings.errors import UserError, did_you_mean, expect_width
+from workings.errors import UserError, did_you_mean
 from workings.layers.attention import MultiHeadAttention
 from workings.layers.cache import KeyValueCache
 from workings.layers.dropout import Dropout
+from workings.modules import expect_width
 from workings.trace import is_tapped, tap
 
 

@@ -27,10 +27,8 @@ from workings.data.parallel import (
     load_pairs,
     load_test_pairs,
 )
-from workings.data.tokenizers.base import Tokenizer
-from workings.data.tokenizers.bpe_dropout import BPEDropout
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
+from workings.data.tokenizers.base import Tokenizer, load_tokenizer, train_tokenizer
+from workings.data.tokenizers.byte_pair import BPEDropout, BytePairTokenizer
 from workings.data.tokenizers.words import WordTokenizer
 from workings.decode.beam import Hypothesis, beam_search
 from workings.decode.sampling import Sampling
