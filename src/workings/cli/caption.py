@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interpret.attention_maps import caption_attention
     from workings.plain_text import escape_control
     from workings.tasks.captioning import Captioning
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     check_show_options(arguments, ("layer", "head", "format", "out"))
-    task = load_as(Captioning, arguments.run_folder)
+    task = load(arguments.run_folder, Captioning)
     search, sampling = resolve_search(task.recipe.search, arguments)
     errors: list[str] = []
     count = len(arguments.pictures) + len(arguments.test)

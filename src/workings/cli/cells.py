@@ -55,9 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interpret.neurons import find_neurons
     from workings.interpret.text_properties import select_properties
     from workings.tasks.language_modeling import LanguageModeling
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
-    task = load_as(LanguageModeling, arguments.run_folder)
+    task = load(arguments.run_folder, LanguageModeling)
     preceding_text, text = select_passage(task.recipe, arguments.text, arguments.characters)
     search = find_neurons(
         task.model,

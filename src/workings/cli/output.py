@@ -104,7 +104,7 @@ def choose_format(file_format: str | None, out: str | None) -> str:
 
 def write_result(result: Any, file_format: str | None, out: str | None) -> None:
     """Write a result in a format; None: by the suffix of the file, or text."""
-    from workings import render
+    from workings.render import picture, text
 
     file_format = choose_format(file_format, out)
     if file_format == "json":
@@ -115,12 +115,12 @@ def write_result(result: Any, file_format: str | None, out: str | None) -> None:
         write_output(page(result), out)
     elif file_format == "text":
         write_output(
-            render.text(result, width=terminal_width(), color=out is None and supports_color()),
+            text(result, width=terminal_width(), color=out is None and supports_color()),
             out,
         )
     else:
-        picture = render.picture(result)
-        write_output(picture.svg() if file_format == "svg" else picture.png(), out)
+        drawn = picture(result)
+        write_output(drawn.svg() if file_format == "svg" else drawn.png(), out)
 
 
 def check_parent_folder(out: str | None) -> None:

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.errors import UserError
     from workings.interpret.translator_comparison import compare_translators
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     check_parent_folder(arguments.out)
     file_format = choose_format(arguments.format, arguments.out)
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = [str(Path(run)) for run in arguments.runs]
     if len({Path(run).resolve() for run in arguments.runs}) < len(names):
         raise UserError("the same run is given twice")
-    tasks = dict(zip(names, (load_as(Translation, r) for r in arguments.runs), strict=True))
+    tasks = dict(zip(names, (load(r, Translation) for r in arguments.runs), strict=True))
     comparison = compare_translators(tasks, arguments.data)
     write_result(comparison, file_format, arguments.out)
     if arguments.out is not None:

@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.interpret.attention import check_single_sentence
     from workings.plain_text import escape_control
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     _check_options(arguments)
-    task = load_as(Translation, arguments.run_folder)
+    task = load(arguments.run_folder, Translation)
     search, sampling = resolve_search(task.recipe.search, arguments)
     beam_search = AcceleratedBeamSearch(task.model, num_best=arguments.n_best or 1)
     is_interactive = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workings import render
 from workings.display import Renderable
 from workings.plain_text import escape_control, wrap_to_columns
+from workings.render import register
 from workings.render.page import escape_html, html_page
 from workings.render.pictures import Picture
 from workings.render.tables import html_table, text_table
@@ -85,4 +85,4 @@ def render_page(finding: Finding) -> str:
     return html_page(finding.question, render_fragment(finding), style=REPORT_CSS + _CSS)
 
 
-render.register(Finding, __name__)
+register(Finding, __name__)
