@@ -152,7 +152,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
 
-def _build_parser(names: Sequence[str]) -> argparse.ArgumentParser:
+def _build_parser(names: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     """Build the parser of these verbs; only their modules are imported."""
     common = _Parser(add_help=False)
     group = common.add_argument_group("for every verb")

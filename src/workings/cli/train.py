@@ -44,7 +44,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 def keys_help() -> str:
     """Return the help of all keys of a recipe."""
     from workings.config import describe
-    from workings.recipes.registry import RECIPES
+    from workings.recipes import RECIPES
 
     lines = ["keys of a recipe, each --section.key on the command line:"]
     listed: set[Field] = set()
