@@ -12,7 +12,6 @@ from typing import NoReturn
 
 from workings import __version__
 from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
-from workings.plain_text import escape_control
 
 # Each is a module of this package with HELP, add_arguments(parser) and run(arguments) -> status.
 VERBS = (
@@ -97,6 +96,8 @@ def _check_verb(argv: Sequence[str]) -> None:
 
 def _report_error(error: UserError | OSError) -> int:
     """Print an error, unless another process prints it; return the exit status."""
+    from workings.plain_text import escape_control
+
     if isinstance(error, ErrorOnOtherRank):
         _wait_for_termination()
     message = f"workings: {escape_control(_format_error(error))}"

@@ -2,7 +2,15 @@
 
 import re
 
-from workings.plain_text import display_width, to_one_line, truncate_to_columns, wrap_to_columns
+from workings.plain_text import (
+    AnsiStyler,
+    display_width,
+    output_columns,
+    to_one_line,
+    truncate_to_columns,
+    visible_width,
+    wrap_to_columns,
+)
 from workings.problems.notation import TextNotation
 from workings.problems.worked_problem import MistakeSummary, Panel, WorkedProblem
 from workings.render.matrix import (
@@ -12,7 +20,6 @@ from workings.render.matrix import (
     draw_matrix,
     used_marks,
 )
-from workings.render.terminal import AnsiStyler, output_columns, visible_width
 
 _MAX_NOTES = 6  # notes below a matrix; further wrong cells are only marked in it
 
