@@ -47,7 +47,6 @@ from workings.tasks.captioning import Captioning
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.tasks.translation import Translation
-from workings.threads import count_cores
 from workings.training.checkpoints import Checkpoints, raise_mismatch_as_corrupt
 from workings.training.environment import (
     collect_environment,
@@ -565,12 +564,12 @@ def restore_environment(folder: Path) -> list[str]:
     return changes
 
 
-def restore_threads(folder: Path) -> None:
+def restore_threads(folder: Path, cores: int) -> None:
     """Set the number of threads of a run, if this machine has as many cores."""
     is_alone = int(os.environ.get("WORLD_SIZE", "1")) == 1  # several processes share the cores
     if is_alone and (folder / "environment.json").exists():
         threads = _read_thread_count(folder)
-        if threads <= count_cores():
+        if threads <= cores:
             torch.set_num_threads(threads)
 
 
