@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 from workings.lazy import import_attribute
 
 if TYPE_CHECKING:
-    from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, MultiHeadAttention
-    from workings.layers.cache import KeyValueCache
+    from workings.layers.attention import (
+        AdditiveSimilarity,
+        GeneralSimilarity,
+        KeyValueCache,
+        MultiHeadAttention,
+    )
     from workings.layers.convolution import Conv1d, Convolution, max_pool, mean_pool, padding_mask
     from workings.layers.loss import chunked_cross_entropy
     from workings.layers.positions import (
@@ -38,7 +42,7 @@ _LAZY_MODULES = {
     "EncoderBlock": "transformer",
     "FeedForward": "transformer",
     "GeneralSimilarity": "attention",
-    "KeyValueCache": "cache",
+    "KeyValueCache": "attention",
     "LayerNorm": "transformer",
     "LearnedPositions": "positions",
     "MultiHeadAttention": "attention",

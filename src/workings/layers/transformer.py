@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from workings.attention import Mask
 from workings.errors import UserError, did_you_mean
-from workings.layers.attention import MultiHeadAttention
-from workings.layers.cache import KeyValueCache
+from workings.layers.attention import KeyValueCache, MultiHeadAttention
 from workings.modules import expect_width
 from workings.trace import is_tapped, tap
 

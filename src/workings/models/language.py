@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from workings.errors import UserError
-from workings.layers.cache import KeyValueCache
+from workings.layers.attention import KeyValueCache
 from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack

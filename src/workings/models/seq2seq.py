@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from workings.attention import attend, scaled_dot
 from workings.errors import UserError
-from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity
-from workings.layers.cache import KeyValueCache
+from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, KeyValueCache
 from workings.layers.fast_step import FastDecoder, KeyValues
 from workings.layers.loss import chunked_cross_entropy
 from workings.layers.positions import SinusoidalPositions
