@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from workings.cli.output import read_text_argument
-    from workings.decode.sampling import Sampling
+    from workings.decode import Sampling
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedGenerator
     from workings.plain_text import escape_control

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
-    from workings.decode.sampling import Sampling
+    from workings.decode import Sampling
     from workings.recipes import SearchConfig
 
     Search = TypeVar("Search", bound=SearchConfig)
@@ -151,7 +151,7 @@ def resolve_search(config: "Search", arguments: "Namespace") -> "tuple[Search, S
     """Return the recipe's search with the given options, and sampling if --temperature is given."""
     from dataclasses import replace
 
-    from workings.decode.sampling import Sampling
+    from workings.decode import Sampling
 
     options = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
     changes = {name: value for name, value in options.items() if value is not None}

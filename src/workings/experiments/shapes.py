@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.decode.sampling import generate
+from workings.decode import generate
 from workings.experiments import QUESTIONS
 from workings.experiments.base import ExampleSampler, Finding, isolated_rng, train_model
 from workings.layers.recurrent import RecurrentStack

@@ -16,14 +16,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.decode.beam import (
+from workings.decode import (
     Hypothesis,
+    Sampling,
     beam_search,
     best_reachable_score,
+    generate,
     length_limits,
     penalty_divisor,
 )
-from workings.decode.sampling import Sampling, generate
 from workings.errors import UserError
 from workings.layers.positions import LearnedPositions, SinusoidalPositions, sinusoids
 from workings.layers.transformer import DecoderBlock, EncoderBlock, LayerNorm, Residual
