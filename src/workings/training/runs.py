@@ -14,7 +14,7 @@ from workings.data.captions import list_caption_datasets
 from workings.data.corpora import list_corpora
 from workings.data.datasets import list_datasets
 from workings.data.parallel import list_parallel_datasets
-from workings.data.parallel_files import find_side
+from workings.data.sentence_pairs import find_side
 from workings.distributed import (
     ProcessGroup,
     init_process_group,
