@@ -2,7 +2,7 @@
 
 import argparse
 
-from workings.cli.output import FIGURE_FORMATS
+from workings.cli import FIGURE_FORMATS, check_parent_folder, choose_format, write_result
 
 HELP = "score translators on the same sentences"
 
@@ -27,7 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Translate, score and write the comparison."""
     from pathlib import Path
 
-    from workings.cli.output import check_parent_folder, choose_format, write_result
     from workings.errors import UserError
     from workings.interpret.translator_comparison import compare_translators
     from workings.tasks.translation import Translation

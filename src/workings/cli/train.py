@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from workings.cli import report_on_local_rank_zero
+
 if TYPE_CHECKING:
     from workings.config import Field
 
@@ -71,7 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.cli import report_on_local_rank_zero
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.recipes import read_recipe
