@@ -79,7 +79,7 @@ class TokenizerPair:
 
 
 class SearchFunction(Protocol):
-    """The signature of `decode.beam.beam_search`, and of other engines' searches."""
+    """The signature of `decode.beam_search`, and of other engines' searches."""
 
     def __call__(
         self,
