@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from workings.data.batching import pad
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 from workings.interop.ctranslate2 import AcceleratedBeamSearch
 from workings.interop.marian import write_marian
 from workings.layers.transformer import LayerNorm

@@ -9,10 +9,9 @@ from tokenizers import Tokenizer as Engine
 
 from workings.cli import main
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
-from workings.data.tokenizers.registry import TokenizerPair
+from workings.data.tokenizers.base import TokenizerPair
 from workings.data.tokenizers.unigram import UnigramTokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, generate
+from workings.decode import GREEDY, beam_search, generate
 from workings.errors import UserError
 from workings.interop.conversion import export_language_model, export_translator, import_model
 from workings.interop.gpt2 import read_gpt2_tokenizer, write_gpt2

@@ -6,7 +6,7 @@ import torch
 
 from workings.config import build
 from workings.data import CharacterTokenizer, WordTokenizer
-from workings.data.tokenizers.registry import TokenizerPair
+from workings.data.tokenizers.base import TokenizerPair
 from workings.models.captioning import build_captioner
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model

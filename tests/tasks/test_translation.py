@@ -12,9 +12,9 @@ import toys
 
 from workings.cli import main
 from workings.data.parallel import load_pairs
+from workings.data.tokenizers.base import TokenizerPair
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.registry import TokenizerPair
-from workings.decode.beam import Hypothesis
+from workings.decode import Hypothesis
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.interpret.attention import compute_alignment

@@ -305,7 +305,7 @@ def test_resume_uses_the_number_of_threads_of_the_run(texts_run, tmp_path, monke
     assert environment["threads"] == torch.get_num_threads()
     threads = []
     monkeypatch.setattr("torch.set_num_threads", threads.append)
-    monkeypatch.setattr("workings.threads.count_cores", lambda: 8)
+    monkeypatch.setattr("workings.cli.count_cores", lambda: 8)
     assert main(["resume", str(run), "--quiet"]) == 0
     assert threads[-1] == environment["threads"]
     assert main(["resume", str(run), "--quiet", "--threads", "2"]) == 0

@@ -4,7 +4,15 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_layer_and_head_options,
+    add_search_options,
+    check_show_options,
+    resolve_search,
+    to_single_line,
+    write_result,
+)
 
 HELP = "caption pictures"
 
@@ -35,7 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import tee
 
-    from workings.cli.output import check_show_options, resolve_search, to_single_line, write_result
     from workings.errors import UserError
     from workings.interpret.attention import caption_attention
     from workings.plain_text import escape_control

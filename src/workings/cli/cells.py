@@ -5,6 +5,8 @@ Cells are chosen on one half of a text and scored on the other; see docs/cells.m
 
 import argparse
 
+from workings.cli import write_result
+
 HELP = "find cells that track quotes, comments, depth, …"
 
 
@@ -50,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find the cells and write them."""
-    from workings.cli.output import write_result
     from workings.interpret.activations import select_passage
     from workings.interpret.neurons import find_neurons
     from workings.interpret.text_properties import select_properties

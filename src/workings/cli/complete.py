@@ -2,6 +2,8 @@
 
 import argparse
 
+from workings.cli import read_text_argument
+
 HELP = "continue a prompt"
 MAX_TOKENS = 10**6
 MAX_BEAMS = 1000
@@ -74,8 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the text while it is generated."""
     import sys
 
-    from workings.cli.output import read_text_argument
-    from workings.decode.sampling import Sampling
+    from workings.decode import Sampling
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedGenerator
     from workings.plain_text import escape_control

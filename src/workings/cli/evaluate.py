@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.record and arguments.data is not None:
         raise UserError("--record is for the run's own test data, not for --data")
-    if arguments.images and arguments.data is None:
+    if arguments.images is not None and arguments.data is None:
         raise UserError("--images needs --data: the captions of these images")
     with oom_hint("while loading the run and the data"):
         task = load(arguments.run_folder)

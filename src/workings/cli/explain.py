@@ -5,6 +5,8 @@ Methods: occlusion (leave a token out), gradient × input and, if the model has 
 
 import argparse
 
+from workings.cli import read_text_argument, write_result
+
 HELP = "attribute the prediction to input tokens"
 
 
@@ -26,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compute the attribution and write it."""
-    from workings.cli.output import read_text_argument, write_result
     from workings.errors import UserError
     from workings.interpret.attribution import explain
     from workings.io import existing_path

@@ -2,7 +2,7 @@
 
 import argparse
 
-from workings.cli.output import FIGURE_FORMATS
+from workings.cli import FIGURE_FORMATS, check_parent_folder, choose_format, write_result
 
 HELP = "score translators on the same sentences"
 
@@ -25,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate, score and write the comparison."""
-    from workings.cli.output import check_parent_folder, choose_format, write_result
     from workings.interpret.translator_comparison import compare_translators
     from workings.tasks.translation import Translation
     from workings.training.runs import load_by_name

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from workings.config import to_table, to_toml
-from workings.data.tokenizers.base import Tokenizer, get_stop_id
-from workings.data.tokenizers.registry import TokenizerPair
+from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.errors import UserError, did_you_mean
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
 from workings.interop.gpt2 import (

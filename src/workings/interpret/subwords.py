@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from workings.data.parallel_splits import CJK_RANGES
+from workings.data.sentence_pairs import CJK_RANGES
 from workings.interpret.results import Weights
 
 _CJK_CHARACTER = re.compile(f"[{CJK_RANGES}]")

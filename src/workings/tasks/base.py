@@ -19,20 +19,17 @@ from torch import Tensor, nn
 
 from workings.data.batching import IdSequence, pad
 from workings.data.download import ProgressCallback
-from workings.data.tokenizers.base import Span, Tokenizer
-from workings.decode.beam import Hypothesis, length_limits
-from workings.decode.sampling import GREEDY, Sampling, generate
+from workings.data.tokenizers.base import Span, Tokenizer, TokenizerPair
+from workings.decode import GREEDY, Hypothesis, Sampling, generate, length_limits
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
-from workings.models.meta import meta_device
 from workings.models.seq2seq import PAD, START, ConditionalDecoder, SourceBatch
 from workings.models.summary import ModelSummary, summarize
-from workings.modules import device_of, load_unique_state_dict, unique_state_dict
+from workings.modules import device_of, load_unique_state_dict, meta_device, unique_state_dict
 from workings.recipes import CaptionRecipe, Recipe, TranslationRecipe
 from workings.storage import CorruptFileError, read_tensors
 
 if TYPE_CHECKING:
-    from workings.data.tokenizers.registry import TokenizerPair
     from workings.models.language import LanguageModel
     from workings.models.translation import Translator
     from workings.tasks.attention import AttentionPass, PassOptions
@@ -124,7 +121,7 @@ class ModelExporter(Protocol):
 
     def export_language_model(self, model: "LanguageModel", tokenizer: Tokenizer) -> list[str]: ...
     def export_translator(
-        self, model: "Translator", tokenizers: "TokenizerPair", languages: tuple[str, str]
+        self, model: "Translator", tokenizers: TokenizerPair, languages: tuple[str, str]
     ) -> list[str]: ...
 
 

@@ -29,10 +29,8 @@ from workings.data.captions import (
 )
 from workings.data.download import ProgressCallback
 from workings.data.scenes import SCENE_SPLITS, Scene, compute_shape_masks, generate_scenes
-from workings.data.tokenizers.base import Tokenizer, get_stop_id
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
-from workings.decode.beam import Hypothesis, beam_search
-from workings.decode.sampling import Sampling
+from workings.data.tokenizers.base import Tokenizer, get_stop_id, load_tokenizer, train_tokenizer
+from workings.decode import Hypothesis, Sampling, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.captions import CaptionScores, score_captions

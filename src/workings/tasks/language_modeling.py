@@ -23,10 +23,10 @@ from workings.data.tokenizers.base import (
     UNK_TOKEN,
     Span,
     Tokenizer,
+    load_tokenizer,
+    train_tokenizer,
 )
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, Sampling, generate
+from workings.decode import GREEDY, Sampling, beam_search, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import LanguageModel, RNNState, build_language_model

@@ -25,17 +25,18 @@ from workings.data.parallel import (
     load_pairs,
     load_test_pairs,
 )
-from workings.data.tokenizers.base import EOS_TOKEN, Span, Tokenizer, get_stop_id
-from workings.data.tokenizers.bpe_dropout import BPEDropout
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.registry import (
+from workings.data.tokenizers.base import (
+    EOS_TOKEN,
+    Span,
+    Tokenizer,
     TokenizerPair,
+    get_stop_id,
     load_tokenizer_pair,
     train_tokenizer_pair,
 )
+from workings.data.tokenizers.byte_pair import BPEDropout, BytePairTokenizer
 from workings.data.tokenizers.words import WordTokenizer
-from workings.decode.beam import Hypothesis, SearchFunction, beam_search
-from workings.decode.sampling import Sampling
+from workings.decode import Hypothesis, Sampling, SearchFunction, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.bleu import score_tokenized_bleu, score_translations

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from workings.config import to_table
-from workings.data import load_pairs
+from workings.data.parallel import load_pairs
 from workings.errors import UserError, install_hint
 from workings.recipes import ClassificationRecipe, Recipe, TranslationRecipe, read_recipe
-from workings.recipes.registry import flatten_table
+from workings.recipes.base import flatten_table
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import Classification, load_splits

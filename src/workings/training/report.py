@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from workings import render
 from workings.config import to_table, to_toml
 from workings.interpret.attention import caption_attention
 from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
 from workings.io import write_text
+from workings.render import html
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -64,7 +64,7 @@ def write_report(folder: Path, task: Task) -> None:
         ),
         environment=format_environment(read_json(folder / "environment.json")),
     )
-    write_text(folder / "report.html", render.html(report))
+    write_text(folder / "report.html", html(report))
     chart = curve_chart(curves, measure_names(curves)[0])
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # PNG needs the extra `pictures`

@@ -229,7 +229,7 @@ def _build_plain_facts(items: Iterable[tuple[str, str]]) -> list[Fact]:
 
 
 def _build_recipe_view(folder: Path) -> RecipeView:
-    from workings.recipes.registry import list_settings
+    from workings.recipes.base import list_settings
     from workings.training.runs import read_run_recipe
 
     sections: dict[str, list[SettingView]] = {}
