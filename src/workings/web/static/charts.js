@@ -96,27 +96,22 @@ export const probabilityBars = {
 };
 
 /**
- * @param {Api.Bar[]} bars
+ * @param {Api.Outcome[]} bars
  * @param {string} caption
  */
 function barTable(bars, caption) {
-  const hasBaseline = bars.some(({ baseline }) => baseline !== null);
+  const hasBaseline = bars.some(({ other }) => other !== null);
   const header = (/** @type {string} */ text, unseen = false) =>
     h("th", { scope: "col", class: unseen ? "unseen" : null }, text);
-  const row = (/** @type {Api.Bar} */ { name, probability, text, baseline, baseline_text: baselineText, change }) =>
+  const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
     h(
       "tr",
       {},
       rowName(name),
-      h(
-        "td",
-        { class: "track", "aria-hidden": "true" },
-        bar("now", probability),
-        hasBaseline && bar("before", baseline),
-      ),
+      h("td", { class: "track", "aria-hidden": "true" }, bar("now", probability), hasBaseline && bar("before", other)),
       h("td", { class: "now" }, text),
       hasBaseline && [
-        h("td", { class: "soft" }, baselineText),
+        h("td", { class: "soft" }, otherText),
         h("td", { class: change.startsWith("−") ? "fell" : "rose" }, change),
       ],
     );
@@ -148,19 +143,19 @@ export const pairedBars = {
 };
 
 /**
- * @param {Api.Pair[]} pairs
+ * @param {Api.Outcome[]} pairs
  * @param {[string, string]} columns
  */
 function pairTable(pairs, [first, second]) {
-  const row = (/** @type {Api.Pair} */ pair) =>
+  const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
     h(
       "tr",
       {},
-      rowName(pair.name),
-      h("td", { class: "two-bars", "aria-hidden": "true" }, bar("one", pair.first), bar("two", pair.second)),
-      h("td", {}, pair.first_text),
-      h("td", {}, pair.second_text),
-      h("td", { class: "change" }, pair.change),
+      rowName(name),
+      h("td", { class: "two-bars", "aria-hidden": "true" }, bar("one", probability), bar("two", other)),
+      h("td", {}, text),
+      h("td", {}, otherText),
+      h("td", { class: "change" }, change),
     );
   return h(
     "table",

@@ -76,9 +76,9 @@ class Compare {
   /** @type {Model<PairState>} */
   #pairs = new Model({ pairs: [], num_omitted: 0, columns: ["A", "B"] });
   /** @type {Model<HeatmapComparisonState>} */
-  #heatmaps = new Model({ comparison: null, axes: ["query", "key"] });
+  #heatmaps = new Model({ maps: [], axes: ["query", "key"] });
   /** @type {Model<HeatmapComparisonState>} */
-  #residuals = new Model({ comparison: null, axes: ["layer", "token"] });
+  #residuals = new Model({ maps: [], axes: ["layer", "token"] });
 
   #modes = h("div", { class: "modes" });
   #scenes = h("div", { class: "toggles" });
@@ -141,7 +141,7 @@ class Compare {
       onAnswer: (answer) => this.#showAnswer(answer),
       onError: (message) => this.#showError(message),
     });
-    /** @type {Query<Api.CurveComparison>} */
+    /** @type {Query<Api.Curves<"best" | "settings">>} */
     this.#curvesQuery = new Query({
       onAnswer: (curves) => this.#showCurves(curves),
       onError: (message) => {
@@ -275,16 +275,19 @@ class Compare {
     }
     this.#pairs.set("num_omitted", "num_omitted" in answer ? answer.num_omitted : 0);
     this.#pairs.set("pairs", answer.pairs);
-    this.#heatmaps.set("comparison", answer.head_comparison);
-    this.#attentionSection.hidden = !answer.head_comparison;
-    this.#showHeadChoice(answer.stacks);
+    this.#heatmaps.set("summary", answer.maps_summary);
+    this.#heatmaps.set("maps", answer.maps);
+    this.#attentionSection.hidden = !answer.maps.length;
+    this.#showHeadChoice(answer.heads);
   }
 
   /** @param {Api.Comparison} comparison */
   #showComparison({ summary, sides, notes }) {
-    const outputs = sides.filter(({ text, notes: lines }) => text !== null || lines.length);
+    const outputs = sides.map(
+      (output, k) => (output.text !== null || output.notes.length > 0) && outputFigure("AB"[k] ?? "", output),
+    );
     this.#verdict.replaceChildren(summary);
-    this.#outputs.replaceChildren(...outputs.map(outputFigure), ...notes.map(hintLine));
+    this.#outputs.replaceChildren(...present([outputs, notes.map(hintLine)]));
   }
 
   /** @param {Api.PermutationTest} test */
@@ -306,7 +309,7 @@ class Compare {
     this.#showOrder(this.#view, hasRemovablePositions);
     this.#tokens.replaceChildren(tokenList("X", tokens), tokenList("P X", permutedTokens));
     this.#layers.replaceChildren(dataTable(layers, "Layer by layer"));
-    this.#residuals.set("comparison", { first: deviation, second: null, difference: null, summary: "" });
+    this.#residuals.set("maps", [deviation]);
   }
 
   /** @param {CompareView} view */
@@ -335,25 +338,23 @@ class Compare {
 
   /**
    * Show the choice of a head among those that both have.
-   * @param {Api.HeadCounts[]} stacks
+   * @param {Api.HeadCounts} counts
    */
-  #showHeadChoice(stacks) {
+  #showHeadChoice(counts) {
     const { part, layer, head } = this.#view;
-    const stack = stacks.find((other) => other.part === part) ?? stacks[0];
-    if (!stack) return;
-    const parts = stacks.map(({ part: name }) => /** @type {[string, string]} */ ([name, name]));
-    redrawIfNew(this.#headChoice, [stacks, part, layer, head], () => [
+    const parts = Object.keys(counts).map((name) => /** @type {[string, string]} */ ([name, name]));
+    const shown = parts.find(([name]) => name === part)?.[0] ?? parts[0]?.[0] ?? "";
+    const [layers = 0, heads = 0] = counts[shown] ?? [];
+    redrawIfNew(this.#headChoice, [counts, part, layer, head], () => [
       parts.length > 1 &&
-        choice("Part", "part", parts, stack.part, (chosen) => this.#change({ ...FIRST_HEAD, part: chosen })),
-      stack.layers > 1 &&
-        stepper("Layer", Number(layer), 1, stack.layers, (chosen) => this.#change({ layer: String(chosen) })),
-      stack.heads > 1 &&
-        stepper("Head", Number(head), 1, stack.heads, (chosen) => this.#change({ head: String(chosen) })),
+        choice("Part", "part", parts, shown, (chosen) => this.#change({ ...FIRST_HEAD, part: chosen })),
+      layers > 1 && stepper("Layer", Number(layer), 1, layers, (chosen) => this.#change({ layer: String(chosen) })),
+      heads > 1 && stepper("Head", Number(head), 1, heads, (chosen) => this.#change({ head: String(chosen) })),
     ]);
   }
 
-  /** @param {Api.CurveComparison} curves */
-  #showCurves({ charts, best, settings }) {
+  /** @param {Api.Curves<"best" | "settings">} curves */
+  #showCurves({ charts, tables: { best, settings } }) {
     const figures = charts.map((data) => {
       const el = h("figure", {});
       chart.render({ model: new Model({ chart: data }), el });
@@ -371,8 +372,8 @@ class Compare {
     for (const part of [this.#verdict, this.#outputs, this.#tokens, this.#layers]) part.replaceChildren();
     this.#status.textContent = message;
     this.#pairs.set("pairs", []);
-    this.#heatmaps.set("comparison", null);
-    this.#residuals.set("comparison", null);
+    this.#heatmaps.set("maps", []);
+    this.#residuals.set("maps", []);
     this.#attentionSection.hidden = this.#layerSection.hidden = true;
   }
 }
@@ -382,8 +383,11 @@ function hintLine(text) {
   return h("p", { class: "hint" }, text);
 }
 
-/** @param {Api.ComparedOutput} output */
-function outputFigure({ name, text, note, caption_attention: captionAttention, notes }) {
+/**
+ * @param {string} name
+ * @param {Api.Output} output
+ */
+function outputFigure(name, { text, note, caption_attention: captionAttention, notes }) {
   return h(
     "figure",
     {},

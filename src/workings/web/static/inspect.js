@@ -68,11 +68,11 @@ class Inspect {
   #sections = [];
   #derivedCell = ""; // the request of the derivation that is shown
   /** @type {Model<HeadGridState>} */
-  #heads = new Model({ stack: null, palettes: null, chosen: null });
+  #heads = new Model({ stack: null, colors: null, chosen: null });
   /** @type {Model<HeatmapState>} */
   #map = new Model({ map: null, pinned: null, axes: ["query", "key"] });
   /** @type {Model<DerivationState>} */
-  #derivation = new Model({ derivation: null });
+  #derivation = new Model({ derivation: null, table: null });
   #inspectQuery;
   #mapQuery;
   #cellQuery;
@@ -116,7 +116,7 @@ class Inspect {
     this.#inspectQuery = new Query({ el, onAnswer: (answer, body) => this.#showInspection(answer, body), onError });
     /** @type {Query<Api.Heatmap, Api.HeadRequest>} */
     this.#mapQuery = new Query({ onAnswer: (answer, body) => this.#addHeatmap(answer, body), onError });
-    /** @type {Query<Api.Derivation, object>} */
+    /** @type {Query<[Api.Derivation, Api.Table | null], object>} */
     this.#cellQuery = new Query({ onAnswer: (answer, body) => this.#showDerivation(answer, body), onError });
   }
 
@@ -287,13 +287,13 @@ class Inspect {
     const chosen = this.#chosen;
     this.#attention.hidden = !chosen;
     this.#el.classList.toggle("no-attention", !chosen);
-    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.caption_attention));
+    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.output.caption_attention));
     if (!chosen || !this.#inspection) return;
     const { stack, layer, head } = chosen;
-    const { stacks, light, dark } = this.#inspection;
+    const { stacks, colors } = this.#inspection;
     const { row, column } = this.#view;
     this.#showTabs(stacks, stack.part);
-    this.#heads.set("palettes", { light, dark });
+    this.#heads.set("colors", colors);
     const shown = this.#heads.get("chosen");
     if (this.#heads.get("stack") !== stack) {
       this.#heads.set("chosen", { layer, head });
@@ -357,7 +357,7 @@ class Inspect {
       );
     const hasPin = Boolean(this.#view.row);
     const hint = PART_HINTS[part];
-    const hasPicture = this.#inspection?.caption_attention && part === "cross";
+    const hasPicture = this.#inspection?.output.caption_attention && part === "cross";
     redraw(
       this.#tools,
       stack.has_workings && [
@@ -406,13 +406,14 @@ class Inspect {
   }
 
   /**
-   * @param {Api.Derivation} derivation
+   * @param {[Api.Derivation, Api.Table | null]} answer the head as a problem is null if it is too large
    * @param {object} request
    */
-  #showDerivation(derivation, request) {
+  #showDerivation([derivation, table], request) {
     const text = JSON.stringify(request);
     if (text !== JSON.stringify(this.#cellRequest)) return; // another cell, head or input is shown now
     this.#derivedCell = text;
+    this.#derivation.set("table", table);
     this.#derivation.set("derivation", derivation);
   }
 

@@ -188,8 +188,8 @@ export function lectureList(open, showError) {
     h("option", { value: "" }, "Open a lecture example…"),
   );
   fetchJson(API.lectures).then(
-    (/** @type {{ name: string, title: string }[]} */ lectures) =>
-      select.append(...lectures.map(({ name, title }) => h("option", { value: name }, title || name))),
+    (/** @type {Record<string, string>} */ titles) =>
+      select.append(...Object.entries(titles).map(([name, title]) => h("option", { value: name }, title || name))),
     (error) => showError(messageOf(error)),
   );
   return select;

@@ -191,8 +191,8 @@ class Train {
     setText(this.#live, summary);
   }
 
-  /** @param {Api.Curves} curves */
-  #showCurves({ charts, metrics, samples, result }) {
+  /** @param {Api.Curves<"metrics">} curves */
+  #showCurves({ charts, tables: { metrics }, samples, result }) {
     const elements = charts.map((data) => this.#chart(data));
     const shown = this.#chartGrid.children;
     if (!elements.length) {
@@ -203,8 +203,8 @@ class Train {
     }
     updateChildren(this.#metrics, [dataTable(metrics, "Current and best metrics")]);
     showFacts(this.#result, result);
-    this.#resultSection.hidden = !result.length;
-    const figures = samples.map(({ epoch, text }) =>
+    this.#resultSection.hidden = !this.#result.childElementCount;
+    const figures = samples.map(([epoch, text]) =>
       h(
         "figure",
         {},
@@ -235,8 +235,8 @@ class Train {
   }
 
   /** @param {Api.Recipe} recipe */
-  #showRecipe({ sections, environment }) {
-    const row = (/** @type {Api.Recipe["sections"][string][number]} */ { key, value, default: defaultValue, help }) =>
+  #showRecipe({ environment = [], ...sections }) {
+    const row = (/** @type {Api.Recipe[string][number]} */ { key, value, default: defaultValue, help }) =>
       h(
         "tr",
         { class: defaultValue ? "changed" : null },
@@ -273,7 +273,7 @@ class Train {
       ),
     );
     this.#recipe.replaceChildren(...tables);
-    const rows = environment.map(({ name, value }) => [name, value]);
+    const rows = environment.map(({ key, value }) => [key, value]);
     this.#environment.replaceChildren(dataTable({ header: ["item", "value"], rows }, "Environment"));
   }
 
@@ -310,11 +310,12 @@ function scrollBox(label) {
 
 /**
  * @param {HTMLElement} list
- * @param {Api.Fact[]} facts
+ * @param {Record<string, string>} facts
  */
 function showFacts(list, facts) {
-  const items = facts.map(({ name, value }) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value)));
-  updateChildren(list, items);
+  const item = (/** @type {[string, string]} */ [name, value]) =>
+    h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value));
+  updateChildren(list, Object.entries(facts).map(item));
 }
 
 /**

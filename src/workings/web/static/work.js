@@ -161,13 +161,13 @@ class Work {
     this.#context.show(table.context_tokens, "context" in table.given);
     redraw(this.#settings, settingControls(store, answer));
     redraw(this.#sizes, sizeControls(store, answer));
-    const addMatrix = (/** @type {{ name: string, cells: Cells }} */ { name, cells }) =>
+    const addMatrix = (/** @type {[string, Cells]} */ [name, cells]) =>
       button(`+ ${name}`, () =>
         store.changeProblem((problem) => {
           problem.table.given[name] = cells;
         }),
       );
-    this.#absent.replaceChildren(...answer.absent.map(addMatrix));
+    this.#absent.replaceChildren(...Object.entries(answer.absent).map(addMatrix));
     const { mask } = table.settings;
     const given = Array.isArray(mask) ? [...answer.given, ...maskMatrix(answer, mask)] : answer.given;
     this.#model.set("cells", Object.fromEntries(given.map(({ key }) => [key, matrices(table, key)[key] ?? []])));
@@ -215,7 +215,7 @@ class Work {
    * @param {string} text
    */
   async #readMatrix(key, text) {
-    const { cells } = await fetchJson(API.readMatrix, { text });
+    const cells = await fetchJson(API.readMatrix, { text });
     this.#store.changeProblem(({ table }) => {
       matrices(table, key)[key] = cells;
     });
