@@ -144,14 +144,15 @@ def test_permutation_equals_library(
 def test_training_curves_and_settings(runs_client: TestClient, runs: dict[str, Path]) -> None:
     view = runs_client.get("/api/compare/curves?first=gpt&second=rotary").json()
     expected = diff_configs(runs["gpt"], runs["rotary"])
-    settings = {key: values for key, *values in view["tables"]["settings"]["rows"]}
+    *charts, best, differences = view
+    settings = {key: values for key, *values in differences["rows"]}
     assert list(settings) == list(expected)
     assert settings["title"] == ["A small one", ""]
     assert settings["model.positions"] == ["learned", "–"]
-    charts = {chart["title"]: chart["table"] for chart in view["charts"]}
+    headers = {chart["title"]: chart["header"] for chart in charts}
     columns = ["A, validation", "A, train", "B, validation", "B, train"]
-    assert charts["loss by epoch"]["header"] == ["epoch", *columns]
-    assert view["tables"]["best"]["header"] == ["best", "A: gpt", "B: rotary"]
+    assert headers["loss by epoch"] == ["epoch", *columns]
+    assert best["header"] == ["best", "A: gpt", "B: rotary"]
 
 
 SIDE = {"run": "gpt", "text": "x"}

@@ -71,7 +71,7 @@ def test_training_from_first_record_to_last(client: TestClient, run: Path) -> No
     }
     (chart,) = view["curves"]["charts"]
     mean_since_first_row = (200 * 0.8 - 100 * 0.9) / 100
-    assert chart["table"]["rows"] == [["0.33", "0.9000"], ["0.67", f"{mean_since_first_row:.4f}"]]
+    assert chart["rows"] == [["0.33", "0.9000"], ["0.67", f"{mean_since_first_row:.4f}"]]
     assert get_training(client, f"?revision={revision + 1}")["curves"] is None
     sample = {"kind": "sample", "epoch": 1, "sample": MARKUP}
     append_to_log(run, epoch_record(1, 0.5), sample, {"kind": "test"})
@@ -84,7 +84,7 @@ def test_training_from_first_record_to_last(client: TestClient, run: Path) -> No
 def test_numbers_equal_log(runs_client: TestClient, runs: dict[str, Path]) -> None:
     view = runs_client.get("/api/training/gpt").json()
     status = TrainingStatus(read_log(runs["gpt"] / "log.jsonl"), 1)
-    assert view["curves"]["tables"]["metrics"]["rows"] == [
+    assert view["curves"]["metrics"]["rows"] == [
         [
             best.key.replace("_", " "),
             format_metric(best.key, best.latest),
@@ -94,8 +94,8 @@ def test_numbers_equal_log(runs_client: TestClient, runs: dict[str, Path]) -> No
         for best in status.best_metrics()
     ]
     for metric, chart in zip(status.list_metrics(), view["curves"]["charts"], strict=True):
-        splits = chart["table"]["header"][1:]
-        assert chart["table"]["rows"] == [
+        splits = chart["header"][1:]
+        assert chart["rows"] == [
             [
                 str(int(record["epoch"])),
                 *(format_metric(metric, record.get(f"{split}_{metric}")) for split in splits),

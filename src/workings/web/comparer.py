@@ -33,13 +33,11 @@ from workings.web.markup import picture_tree
 from workings.web.model_outputs import ModelOutput, run_model
 from workings.web.requests import CompareRequest, InspectRequest, PermuteRequest, SideRequest
 from workings.web.responses import (
-    ChartView,
     ComparisonView,
-    CurvesView,
     Heatmap,
     OutcomeView,
     PermutationView,
-    PlainTable,
+    TableView,
 )
 from workings.web.routes_training import MAX_CHARTS, subsample_epochs
 from workings.web.runs import RegisteredRun, RunRegistry
@@ -266,7 +264,7 @@ def _merge_labels(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return [a if a == b else f"{a} | {b}" for a, b in pairs]
 
 
-def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
+def _build_layer_table(layers: Sequence[LayerDifference]) -> TableView:
     rows = [
         [
             layer.name,
@@ -277,7 +275,7 @@ def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
         for layer in layers
     ]
     header = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "only rounding?"]
-    return PlainTable(header=header, rows=rows)
+    return TableView("Layer by layer", header, rows)
 
 
 def _build_deviation_map(layers: Sequence[LayerDifference], tokens: Sequence[str]) -> Heatmap:
@@ -316,7 +314,7 @@ def _format_scientific(number: float) -> str:
     return f"{digits}·10{superscript}"
 
 
-def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) -> CurvesView:
+def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) -> list[TableView]:
     """Compare the curves, best metrics and settings of two runs, finished or not."""
     runs = (first, second)
     statuses = {name: _read_status(run) for name, run in zip(SIDE_NAMES, runs, strict=True)}
@@ -325,13 +323,11 @@ def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) ->
     first_metrics, second_metrics = (status.list_metrics() for status in statuses.values())
     shared = [metric for metric in first_metrics if metric in second_metrics]
     rows = [[to_one_line(key), *map(_format_value, pair)] for key, pair in settings.items()]
-    return CurvesView(
-        charts=[_build_runs_chart(statuses, metric, width) for metric in shared[:MAX_CHARTS]],
-        tables={
-            "best": _build_best_table([*statuses.values()], names),
-            "settings": PlainTable(header=["setting", *names], rows=rows),
-        },
-    )
+    return [
+        *(_build_runs_chart(statuses, metric, width) for metric in shared[:MAX_CHARTS]),
+        _build_best_table([*statuses.values()], names),
+        TableView("Settings that differ", ["setting", *names], rows),
+    ]
 
 
 def _read_status(run: RegisteredRun) -> TrainingStatus:
@@ -345,7 +341,7 @@ def _format_value(value: object) -> str:
     return to_one_line(value if isinstance(value, str) else toml_value(value))
 
 
-def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: int) -> ChartView:
+def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: int) -> TableView:
     curves = {name: subsample_epochs(status.curves) for name, status in statuses.items()}
     picture = runs_chart([*curves.items()], metric, f"{metric.replace('_', ' ')} by epoch", width)
     columns = [
@@ -362,11 +358,11 @@ def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: i
         ]
         for epoch in epochs
     ]
-    table = PlainTable(header=["epoch", *(name for name, _, _ in columns)], rows=rows)
-    return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
+    header = ["epoch", *(name for name, _, _ in columns)]
+    return TableView(picture.title, header, rows, picture_tree(picture))
 
 
-def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) -> PlainTable:
+def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) -> TableView:
     metrics = [{best.key: best for best in status.best_metrics()} for status in statuses]
     rows = [
         [
@@ -380,4 +376,4 @@ def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) 
         ]
         for key in dict.fromkeys(key for by_key in metrics for key in by_key)
     ]
-    return PlainTable(header=["best", *names], rows=rows)
+    return TableView("Best metrics of each run", ["best", *names], rows)

@@ -148,8 +148,10 @@ def build_derivation(cell: CellDerivation) -> responses.DerivationView:
         description=to_one_line(cell.description),
         formula=build_formula(cell.formula, cell.decimals),
         intermediates=[build_formula(formula, cell.decimals) for formula in cell.intermediates],
-        terms=responses.PlainTable(*derivation.sum_table(cell)),
+        terms=responses.TableView("Largest terms of the sum", *derivation.sum_table(cell)),
         working=build_formula(cell.working, cell.decimals),
-        model_values=responses.PlainTable(*derivation.model_value_table(cell)),
+        model_values=responses.TableView(
+            "Value here and in the model", *derivation.model_value_table(cell)
+        ),
         notes=list(cell.notes),
     )

@@ -287,11 +287,13 @@ class CompletionView:
 
 
 @dataclass
-class PlainTable:
-    """A table whose first column has the names of the rows."""
+class TableView:
+    """A table whose first column has the names of the rows; a chart has a picture (SVG), too."""
 
+    title: str
     header: list[str]
     rows: Cells
+    picture: MarkupTree | None = None
 
 
 @dataclass
@@ -303,9 +305,9 @@ class DerivationView:
     description: str
     formula: FormulaView
     intermediates: list[FormulaView]
-    terms: PlainTable
+    terms: TableView
     working: FormulaView
-    model_values: PlainTable
+    model_values: TableView
     notes: list[str]
 
 
@@ -320,25 +322,13 @@ class CellActivationsView:
 
 
 @dataclass
-class ChartView:
-    """A chart as a tree of SVG, and its numbers as a table."""
-
-    title: str
-    picture: MarkupTree
-    table: PlainTable
-
-
-@dataclass
 class CurvesView:
-    """The charts and tables of one training log, or of two on shared charts.
+    """The charts of a training log, its metrics, its result by name, and samples by epoch."""
 
-    `samples`: epochs and outputs of one model, the newest first. `result`: its values by name.
-    """
-
-    charts: list[ChartView]
-    tables: dict[str, PlainTable]
-    samples: list[tuple[int, str]] = field(default_factory=list)
-    result: dict[str, str] = field(default_factory=dict)
+    charts: list[TableView]
+    metrics: TableView
+    samples: list[tuple[int, str]]
+    result: dict[str, str]
 
 
 @dataclass
@@ -381,7 +371,7 @@ class PermutationView:
     residual: str
     summary: str
     has_removable_positions: bool
-    layers: PlainTable
+    layers: TableView
     deviation: Heatmap
     pairs: list[OutcomeView]
     heads: dict[str, tuple[int, int]]

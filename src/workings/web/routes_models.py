@@ -106,8 +106,8 @@ def _add_compare_routes(app: FastAPI, registry: RunRegistry) -> None:
         first: requests.RunName,
         second: requests.RunName,
         width: Annotated[int, Query(ge=240, le=1600)] = 480,
-    ) -> responses.CurvesView:
-        """Compare the training curves, best metrics and settings of two runs."""
+    ) -> list[responses.TableView]:
+        """Compare two trainings: charts of both, then the best metrics, then the settings."""
         runs = registry.get_run(first), registry.get_run(second)
         from workings.web.comparer import compare_training
 

@@ -19,7 +19,7 @@ from workings.render.training_report import MAX_SAMPLES, SPLIT_NAMES, curve_char
 from workings.training.monitor import LogTail, Record, TrainingStatus
 from workings.web.markup import picture_tree
 from workings.web.requests import RunName
-from workings.web.responses import ChartView, CurvesView, PlainTable, TrainingView
+from workings.web.responses import CurvesView, TableView, TrainingView
 from workings.web.runs import RegisteredRun, RunRegistry
 
 MAX_REPORT_BYTES = 64 * 2**20
@@ -147,13 +147,13 @@ def _build_curves(folder: Path, status: TrainingStatus, width: int) -> CurvesVie
     metrics = status.list_metrics()[:MAX_CHARTS]
     return CurvesView(
         charts=[_build_chart(status, metric, width) for metric in metrics],
-        tables={"metrics": _build_metrics_table(status)},
+        metrics=_build_metrics_table(status),
         samples=_collect_samples(status.records),
         result=_read_result(folder) if status.is_finished else {},
     )
 
 
-def _build_chart(status: TrainingStatus, metric: str, width: int) -> ChartView:
+def _build_chart(status: TrainingStatus, metric: str, width: int) -> TableView:
     curves, points = subsample_epochs(status.curves), status.train_curve(metric)
     if len(points) <= len(curves):  # epochs are short: their means are enough
         points = []
@@ -167,8 +167,8 @@ def _build_chart(status: TrainingStatus, metric: str, width: int) -> ChartView:
         row = rows.setdefault(epoch, [f"{epoch:.2f}", *("" for _ in splits), ""])
         row[-1] = format_metric(metric, value)
     header = ["epoch", *splits, *(["train, since the previous row"] if points else [])]
-    table = PlainTable(header=header, rows=[row for _, row in sorted(rows.items())])
-    return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
+    lines = [row for _, row in sorted(rows.items())]
+    return TableView(picture.title, header, lines, picture_tree(picture))
 
 
 def subsample_epochs(curves: list[dict[str, float]]) -> list[dict[str, float]]:
@@ -177,7 +177,7 @@ def subsample_epochs(curves: list[dict[str, float]]) -> list[dict[str, float]]:
     return curves[::-1][:: max(every, 1)][::-1]
 
 
-def _build_metrics_table(status: TrainingStatus) -> PlainTable:
+def _build_metrics_table(status: TrainingStatus) -> TableView:
     rows = [
         [
             _metric_label(b.key),
@@ -187,7 +187,7 @@ def _build_metrics_table(status: TrainingStatus) -> PlainTable:
         ]
         for b in status.best_metrics()
     ]
-    return PlainTable(header=["metric", "now", "best", "at epoch"], rows=rows)
+    return TableView("Current and best metrics", ["metric", "now", "best", "at epoch"], rows)
 
 
 def _metric_label(key: str) -> str:

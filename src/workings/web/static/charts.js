@@ -15,9 +15,9 @@ export const chart = {
     const details = h("details", { class: "data-table", ontoggle: () => fill() }, summary, rows);
     let drawn = "";
     const fill = () => {
-      const { title, table } = model.get("chart");
-      rows.setAttribute("aria-label", `${title}: numbers`);
-      rows.replaceChildren(...(details.open ? [dataTable(table, title)] : []));
+      const table = model.get("chart");
+      rows.setAttribute("aria-label", `${table.title}: numbers`);
+      rows.replaceChildren(...(details.open ? [dataTable(table)] : []));
     };
     const draw = () => {
       const { title, picture: tree } = model.get("chart");
@@ -35,11 +35,10 @@ export const chart = {
 };
 
 /**
- * Return a plain table; its first column has names.
+ * Return a plain table; its first column has names, and screen readers read its title.
  * @param {Api.DataTable} table
- * @param {string} caption for screen readers
  */
-export function dataTable({ header, rows }, caption) {
+export function dataTable({ title, header, rows }) {
   const headings = header.map((name) => h("th", { scope: "col" }, name));
   const body = rows.map(([name, ...cells]) =>
     h(
@@ -52,7 +51,7 @@ export function dataTable({ header, rows }, caption) {
   return h(
     "table",
     { class: "plain" },
-    h("caption", { class: "unseen" }, caption),
+    h("caption", { class: "unseen" }, title),
     h("thead", {}, h("tr", {}, headings)),
     h("tbody", {}, body),
   );

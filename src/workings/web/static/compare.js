@@ -141,9 +141,9 @@ class Compare {
       onAnswer: (answer) => this.#showAnswer(answer),
       onError: (message) => this.#showError(message),
     });
-    /** @type {Query<Api.Curves<"best" | "settings">>} */
+    /** @type {Query<Api.DataTable[]>} */
     this.#curvesQuery = new Query({
-      onAnswer: (curves) => this.#showCurves(curves),
+      onAnswer: (tables) => this.#showCurves(tables),
       onError: (message) => {
         this.#status.textContent = message;
       },
@@ -308,7 +308,7 @@ class Compare {
     this.#outputs.replaceChildren();
     this.#showOrder(this.#view, hasRemovablePositions);
     this.#tokens.replaceChildren(tokenList("X", tokens), tokenList("P X", permutedTokens));
-    this.#layers.replaceChildren(dataTable(layers, "Layer by layer"));
+    this.#layers.replaceChildren(dataTable(layers));
     this.#residuals.set("maps", [deviation]);
   }
 
@@ -353,18 +353,20 @@ class Compare {
     ]);
   }
 
-  /** @param {Api.Curves<"best" | "settings">} curves */
-  #showCurves({ charts, tables: { best, settings } }) {
-    const figures = charts.map((data) => {
+  /** @param {Api.DataTable[]} tables charts, then the best metrics, then the settings */
+  #showCurves(tables) {
+    const figures = tables.flatMap(({ picture, ...table }) => {
+      if (!picture) return [];
       const el = h("figure", {});
-      chart.render({ model: new Model({ chart: data }), el });
+      chart.render({ model: new Model({ chart: { ...table, picture } }), el });
       return el;
     });
-    const table = (/** @type {Api.DataTable} */ data, /** @type {string} */ caption, /** @type {string} */ none) =>
-      data.rows.length ? dataTable(data, caption) : hintLine(none);
+    const [best, settings] = tables.slice(-2);
+    const table = (/** @type {Api.DataTable | undefined} */ data, /** @type {string} */ none) =>
+      data?.rows.length ? dataTable(data) : hintLine(none);
     this.#charts.replaceChildren(...figures);
-    this.#best.replaceChildren(table(best, "The best of each run", "Neither run has finished an epoch."));
-    this.#settings.replaceChildren(table(settings, "Settings that differ", "The settings are the same."));
+    this.#best.replaceChildren(table(best, "Neither run has finished an epoch."));
+    this.#settings.replaceChildren(table(settings, "The settings are the same."));
   }
 
   /** @param {string} message */

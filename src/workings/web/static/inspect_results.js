@@ -458,10 +458,7 @@ export const derivationView = {
  */
 function derivationContent(derivation, onClose, onOpen) {
   const { title, name, description, formula, intermediates, working, notes } = derivation;
-  const tables = [
-    dataTable(derivation.terms, "The largest terms of the sum"),
-    dataTable(derivation.model_values, "This number here and in the model"),
-  ];
+  const tables = [derivation.terms, derivation.model_values].filter(({ rows }) => rows.length);
   const formulas = [formula, ...intermediates, working].map(formulaBox);
   return h(
     "div",
@@ -477,7 +474,7 @@ function derivationContent(derivation, onClose, onOpen) {
     h(
       "div",
       {},
-      tables.filter((table) => table.tBodies[0]?.rows.length),
+      tables.map(dataTable),
       notes.map((note) => h("p", { class: "hint" }, note)),
       onOpen
         ? button("Open this head in Work", onOpen, { class: "main" })

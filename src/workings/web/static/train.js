@@ -191,8 +191,8 @@ class Train {
     setText(this.#live, summary);
   }
 
-  /** @param {Api.Curves<"metrics">} curves */
-  #showCurves({ charts, tables: { metrics }, samples, result }) {
+  /** @param {Api.Curves} curves */
+  #showCurves({ charts, metrics, samples, result }) {
     const elements = charts.map((data) => this.#chart(data));
     const shown = this.#chartGrid.children;
     if (!elements.length) {
@@ -201,7 +201,7 @@ class Train {
     } else if (elements.length !== shown.length || elements.some((el, k) => el !== shown[k])) {
       this.#chartGrid.replaceChildren(...elements);
     }
-    updateChildren(this.#metrics, [dataTable(metrics, "Current and best metrics")]);
+    updateChildren(this.#metrics, [dataTable(metrics)]);
     showFacts(this.#result, result);
     this.#resultSection.hidden = !this.#result.childElementCount;
     const figures = samples.map(([epoch, text]) =>
@@ -274,7 +274,7 @@ class Train {
     );
     this.#recipe.replaceChildren(...tables);
     const rows = environment.map(({ key, value }) => [key, value]);
-    this.#environment.replaceChildren(dataTable({ header: ["item", "value"], rows }, "Environment"));
+    this.#environment.replaceChildren(dataTable({ title: "Environment", header: ["item", "value"], rows }));
   }
 
   /**

@@ -279,20 +279,21 @@ declare namespace Api {
   }
 
   interface DataTable {
-    header: string[];
-    rows: string[][];
-  }
-
-  interface Chart {
     title: string;
-    picture: Tree;
-    table: DataTable;
+    header: string[];
+    rows: Cells;
+    /** Of a chart. */
+    picture?: Tree | null;
   }
 
-  /** Of one run: the table `metrics`, samples by epoch, the result. Of two: the tables `best` and `settings`. */
-  interface Curves<Table extends string> {
+  interface Chart extends DataTable {
+    picture: Tree;
+  }
+
+  /** `samples`: with their epochs. */
+  interface Curves {
     charts: Chart[];
-    tables: Record<Table, DataTable>;
+    metrics: DataTable;
     samples: [number, string][];
     result: Record<string, string>;
   }
@@ -304,7 +305,7 @@ declare namespace Api {
     facts: Record<string, string>;
     revision: number;
     has_report: boolean;
-    curves: Curves<"metrics"> | null;
+    curves: Curves | null;
   }
 
   /** By section, and the environment of the training. */
