@@ -56,7 +56,7 @@ def test_permutation(visit: OpenPage, runs_client: TestClient) -> None:
         'group "Order"',
         'list "P X"',
         'rowheader "layer 2"',
-        'grid "the second map minus the first, 3 by 3"',
+        'grid "B minus A, 3 by 3"',
     ):
         assert part in snapshot, part
     body = {"run": "fruit", "text": "fig tin pear"}

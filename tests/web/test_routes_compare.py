@@ -54,7 +54,7 @@ def test_two_runs_on_one_input(runs_client: TestClient, runs: dict[str, Path]) -
         assert change == pytest.approx(100 * (pair["other"] - pair["probability"]), abs=0.051)
     assert len(view["pairs"]) + view["num_omitted"] == len(p)
     distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
-    assert f"{100 * distance:.1f} % of the probability" in view["summary"]
+    assert f"total variation distance {100 * distance:.1f} %" in view["summary"]
     weights = [
         collect(load(runs[name]), TEXT).stacks[0].head_weights(2, 1) for name in ("gpt", "rotary")
     ]
@@ -75,7 +75,7 @@ def test_one_run_on_two_inputs(runs_client: TestClient) -> None:
     assert "3×3 and 2×2" in shorter["maps_summary"]
     same = compare(runs_client, first, first)
     assert not decode_numbers(same["maps"][2]).any()
-    assert "0.0 % of the probability" in same["summary"]
+    assert "total variation distance 0.0 %" in same["summary"]
 
 
 def test_translations(runs_client: TestClient, runs: dict[str, Path]) -> None:

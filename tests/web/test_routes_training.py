@@ -67,7 +67,7 @@ def test_training_from_first_record_to_last(client: TestClient, run: Path) -> No
         "step": "200 of 1,200",
         "training time": "4 s",
         "examples per second": "3,200",
-        "time left, about": "20 s",
+        "estimated time left": "20 s",
     }
     (chart,) = view["curves"]["charts"]
     mean_since_first_row = (200 * 0.8 - 100 * 0.9) / 100

@@ -109,7 +109,7 @@ def format_model_values(derivation: CellDerivation) -> list[tuple[str, str, str]
     """Return source, value (with more decimals) and difference: as derived, and in the model."""
     values = [derivation.value, *(model.value for model in derivation.model_values)]
     texts = [format_decimal(value, derivation.decimals + 4) for value in values]
-    sources = ["computed here, in 64 bits"]
+    sources = ["computed here in float64"]
     differences = [""]
     for model in derivation.model_values:
         sources.append(to_one_line(model.source))

@@ -141,7 +141,7 @@ def _compare_outputs(first: _SideOutput, second: _SideOutput) -> tuple[list[Outc
     """Return pairs of probabilities, the number of omitted pairs, and a summary."""
     p, q = first.probabilities, second.probabilities
     if first.kind != second.kind:
-        return [], 0, "These runs do different tasks: their outputs cannot be subtracted"
+        return [], 0, "These runs have different tasks: their outputs cannot be compared"
     if p is None or q is None:
         same = first.output.text == second.output.text
         return [], 0, "Both generate the same text" if same else "They generate different texts"
@@ -153,7 +153,7 @@ def _compare_outputs(first: _SideOutput, second: _SideOutput) -> tuple[list[Outc
         summary = f"A predicts “{best[0]}”, B predicts “{best[1]}”"
     if p.keys() == q.keys():
         distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
-        summary += f"; {format_percent(distance)} of the probability mass differs"
+        summary += f"; total variation distance {format_percent(distance)}"
     return pairs, num_omitted, summary
 
 
@@ -246,7 +246,7 @@ def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> tuple[list[He
     difference = (second.weights - first.weights).astype(np.float64)
     difference_map = heatmaps.build_signed_heatmap(
         "difference",
-        "the second map minus the first",
+        f"{SIDE_NAMES[1]} minus {SIDE_NAMES[0]}",
         _merge_labels(first.stack.query_tokens, second.stack.query_tokens),
         _merge_labels(first.stack.key_tokens, second.stack.key_tokens),
         difference,
@@ -274,7 +274,7 @@ def _build_layer_table(layers: Sequence[LayerDifference]) -> TableView:
         ]
         for layer in layers
     ]
-    header = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "only rounding?"]
+    header = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "rounding only"]
     return TableView("Layer by layer", header, rows)
 
 

@@ -97,7 +97,7 @@ def _classify(task: Classification, request: requests.InspectRequest) -> ModelOu
         name_of=lambda k: task.labels[k],
         probabilities=probabilities,
         notes=[
-            *([f"the last {num_truncated:,} characters were cut off"] if num_truncated else []),
+            *([f"the last {num_truncated:,} characters were truncated"] if num_truncated else []),
             *notes,
         ],
         stacks=attention.stacks,
@@ -194,7 +194,7 @@ def _caption(task: Captioning, request: requests.InspectRequest) -> ModelOutput:
 
 
 def _select_multi_head(attention: AttentionStacks) -> list[AttentionStack]:
-    """Return the stacks with heads to look at; a recurrent decoder has none."""
+    """Return the stacks with heads; the attention of a recurrent decoder has none."""
     return [stack for stack in attention if stack.is_multi_head]
 
 

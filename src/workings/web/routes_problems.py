@@ -74,7 +74,7 @@ def add_problem_routes(app: FastAPI) -> None:
 
     @app.post("/api/read")
     def read(body: requests.TextRequest) -> responses.Cells:
-        """Parse a matrix from LaTeX, a NumPy or PyTorch print, a list, Markdown or CSV."""
+        """Parse a matrix from LaTeX, a printed array or tensor, a list, Markdown or CSV."""
         return requests.read_bounded_matrix(body.text, "pasted text")
 
     @app.post("/api/open")

@@ -108,7 +108,7 @@ def _summarize(status: TrainingStatus, state: str) -> str:
     return {
         "waiting": "The log is empty: the data are being read",
         "training": f"Training: {done} done{metric}",
-        "quiet": f"Silent: {done} done{metric}. If it was stopped, workings resume continues it",
+        "quiet": f"No new output: {done} done{metric}. Continue with workings resume if it stopped",
         "finished": f"Finished after {status.epoch} epoch{'s' * (status.epoch != 1)}{metric}",
     }[state]
 
@@ -123,9 +123,9 @@ def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> d
         rate, unit = status.speed
         facts[f"{unit} per second"] = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
     if state == "training" and status.seconds_left is not None:
-        facts["time left, about"] = format_duration(status.seconds_left)
+        facts["estimated time left"] = format_duration(status.seconds_left)
     if state == "quiet":
-        facts["silent for"] = format_duration(seconds_silent)
+        facts["since the last output"] = format_duration(seconds_silent)
     return facts
 
 
@@ -187,7 +187,7 @@ def _build_metrics_table(status: TrainingStatus) -> TableView:
         ]
         for b in status.best_metrics()
     ]
-    return TableView("Current and best metrics", ["metric", "now", "best", "at epoch"], rows)
+    return TableView("Current and best metrics", ["metric", "current", "best", "at epoch"], rows)
 
 
 def _metric_label(key: str) -> str:

@@ -80,7 +80,7 @@ function andMore(count) {
   return count > 0 && h("p", { class: "hint" }, `and ${count.toLocaleString("en")} more`);
 }
 
-/** Probabilities as bars; with heads switched off, beside those of the intact model. */
+/** Probabilities as bars; with ablated heads, beside those of the intact model. */
 export const probabilityBars = {
   /** @param {{ model: Model<BarState>, el: HTMLElement }} options */
   render({ model, el }) {
@@ -121,7 +121,14 @@ function barTable(bars, caption) {
     h(
       "thead",
       { class: hasBaseline ? null : "unseen" },
-      h("tr", {}, header(""), header("bar", true), header("now"), hasBaseline && [header("before"), header("points")]),
+      h(
+        "tr",
+        {},
+        header(""),
+        header("bar", true),
+        header(hasBaseline ? "ablated" : "probability"),
+        hasBaseline && [header("intact"), header("points")],
+      ),
     ),
     h("tbody", {}, bars.map(row)),
   );

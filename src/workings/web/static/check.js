@@ -9,22 +9,22 @@ import { API, fetchJson, messageOf, Query } from "./request.js";
 /** @import { Store } from "./store.js" */
 
 const PASTE_HINT =
-  "A slide or a note: matrices by name (X = …, Q = …, weights = …) in LaTeX, Markdown or a program's print; " +
+  "A slide or a note with named matrices (X = …, Q = …, weights = …) in LaTeX, in Markdown or as printed by NumPy, " +
   'or a problem file. Settings go in comments: % workings: scale = "none"';
 const EMPTY =
-  "There is nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
+  "Nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
   "or add a step of this problem. Every number is checked as you type it.";
 /** @type {[string, string][]} */
 const SHEET_KINDS = [
-  ["self", "self"],
-  ["masked", "masked"],
-  ["cross", "cross"],
-  ["multi-head", "multi-head"],
+  ["self", "self-attention"],
+  ["masked", "masked self-attention"],
+  ["cross", "cross-attention"],
+  ["multi-head", "multi-head attention"],
   ["layer_norm", "layer norm"],
-  ["feed_forward", "feed-forward"],
+  ["feed_forward", "feed-forward layer"],
   ["rnn", "RNN"],
   ["lstm", "LSTM"],
-  ["positions", "positions"],
+  ["positions", "positional encoding"],
 ];
 
 export default {

@@ -7,7 +7,7 @@ import { heatmapComparison } from "./heatmap_groups.js";
 import { captionedPicture } from "./inspect_results.js";
 import { Model } from "./model.js";
 import { API, Query } from "./request.js";
-import { findRun, noRuns, runList, SCENES, textField } from "./run_inputs.js";
+import { findRun, noRuns, PART_NAMES, runList, SCENES, textField } from "./run_inputs.js";
 /** @import { Store } from "./store.js" */
 
 /** @typedef {"runs" | "inputs" | "permuted"} Mode */
@@ -31,11 +31,11 @@ const POSITIONS = [
 ];
 /** @type {Record<Mode, string>} */
 const EXPLANATIONS = {
-  runs: "Two runs get the same input.",
-  inputs: "One run gets two inputs.",
+  runs: "Two runs on the same input.",
+  inputs: "One run on two inputs.",
   permuted:
-    "One run reads an input’s tokens in another order, P X. Without positions, attention is equivariant: " +
-    "it gives the same vectors in that order, f(P X) = P f(X).",
+    "One run on an input X and on its tokens in another order, P X. Without position encodings, self-attention is " +
+    "permutation-equivariant: f(P X) = P f(X).",
 };
 const FIRST_HEAD = { part: "", layer: "1", head: "1" }; // also after a change of the run, which may have fewer heads
 const DEFAULTS = {
@@ -117,8 +117,8 @@ class Compare {
     h(
       "div",
       { class: "halves narrow" },
-      h("section", { "aria-label": "Best" }, scrollRegion("The best of each run", this.#best)),
-      h("section", { "aria-label": "Settings" }, scrollRegion("Settings that differ", this.#settings)),
+      tableSection("Best metrics", this.#best),
+      tableSection("Settings that differ", this.#settings),
     ),
   );
 
@@ -176,16 +176,15 @@ class Compare {
         this.#modes,
         this.#runA.el,
         this.#runB.el,
-        this.#text.el,
-        this.#otherText.el,
         this.#scenes,
         this.#order,
+        h("div", { class: "inputs" }, this.#text.el, this.#otherText.el),
       ),
       this.#hint,
       this.#status,
       h(
         "section",
-        { class: "answers", "aria-label": "Answers" },
+        { class: "answers", "aria-label": "Outputs" },
         this.#tokens,
         this.#verdict,
         this.#outputs,
@@ -342,7 +341,7 @@ class Compare {
    */
   #showHeadChoice(counts) {
     const { part, layer, head } = this.#view;
-    const parts = Object.keys(counts).map((name) => /** @type {[string, string]} */ ([name, name]));
+    const parts = Object.keys(counts).map((name) => /** @type {[string, string]} */ ([name, PART_NAMES[name] ?? name]));
     const shown = parts.find(([name]) => name === part)?.[0] ?? parts[0]?.[0] ?? "";
     const [layers = 0, heads = 0] = counts[shown] ?? [];
     redrawIfNew(this.#headChoice, [counts, part, layer, head], () => [
@@ -416,6 +415,14 @@ function tokenList(name, tokens) {
  */
 function scrollRegion(label, content) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, content);
+}
+
+/**
+ * @param {string} title
+ * @param {HTMLElement} content
+ */
+function tableSection(title, content) {
+  return h("section", { "aria-label": title }, h("h3", {}, title), scrollRegion(title, content));
 }
 
 /**

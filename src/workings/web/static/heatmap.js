@@ -343,7 +343,14 @@ class Heatmap {
     const name = h("b", { class: "query" });
     const tokens = map.columns.map((column) => h("span", {}, column.slice(0, MAX_NAME)));
     this.#rowText = { row: -1, name, tokens };
-    return h("div", { class: "row-text", dir: "auto", "aria-hidden": "true" }, name, " attends to: ", tokens);
+    return h(
+      "div",
+      { class: "row-text", dir: "auto", "aria-hidden": "true" },
+      "Attention from ",
+      name,
+      " to: ",
+      tokens,
+    );
   }
 
   /**

@@ -166,7 +166,7 @@ function headThumbnail(model, stack, { layer, head }, levels, colors) {
     class: isOff ? "thumb off" : "thumb",
     data: { layer, head },
     "aria-pressed": String(isChosen),
-    "aria-label": `Layer ${layer}, head ${head}${isOff ? ", switched off" : ""}`,
+    "aria-label": `Layer ${layer}, head ${head}${isOff ? ", ablated" : ""}`,
     tabindex: isTabStop ? "0" : "-1",
     onclick: () => {
       model.set("chosen", { layer, head });

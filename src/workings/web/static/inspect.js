@@ -14,24 +14,18 @@ import {
 } from "./inspect_results.js";
 import { Model } from "./model.js";
 import { API, download, messageOf, Query } from "./request.js";
-import { findRun, firstText, noRuns, pictureInput, runList, textInput } from "./run_inputs.js";
+import { findRun, firstText, noRuns, PART_NAMES, pictureInput, runList, textInput } from "./run_inputs.js";
 /** @import { DerivationState } from "./inspect_results.js" */
 /** @import { Store } from "./store.js" */
 
-const PART_NAMES = {
-  alignment: "alignment",
-  cross: "cross-attention",
-  decoder: "decoder",
-  encoder: "encoder",
-};
-const DECODER_ROWS = "A row is named by the token that the decoder reads; the token it predicts is in the next row.";
+const DECODER_ROWS = "Each row has the token that the decoder reads; it predicts the token of the next row.";
 /** @type {Record<string, string>} */
 const PART_HINTS = {
-  alignment: "The mean of all heads, one row per generated token. The other tabs show each head.",
+  alignment: "Cross-attention averaged over all heads, one row per generated token. The other tabs show each head.",
   cross: DECODER_ROWS,
   decoder: DECODER_ROWS,
 };
-const PICTURE_COLUMNS = " A column is a position in the picture: row, column.";
+const PICTURE_COLUMNS = " Each column is a cell of the image grid: row, column.";
 
 /** @type {ViewState} */
 const NO_CELL = { row: "", column: "" };
@@ -311,7 +305,7 @@ class Inspect {
    * @param {string} chosen
    */
   #showTabs(stacks, chosen) {
-    const options = stacks.map(({ part }) => /** @type {[string, string]} */ ([part, PART_NAMES[part]]));
+    const options = stacks.map(({ part }) => /** @type {[string, string]} */ ([part, PART_NAMES[part] ?? part]));
     const choose = (/** @type {string} */ part) => this.#change({ part, layer: "1", head: "1", ...NO_CELL });
     redraw(this.#tabs, stacks.length > 1 && choice("Attention", "part", options, chosen, choose));
   }
@@ -361,12 +355,13 @@ class Inspect {
     redraw(
       this.#tools,
       stack.has_workings && [
-        button(isOff ? "Switch this head on" : "Switch this head off", toggle, {
+        button(isOff ? "Restore this head" : "Ablate this head", toggle, {
           "aria-pressed": String(isOff),
+          title: "Ablation sets the output of a head to zero",
           data: { control: "toggle" },
         }),
         off.length > 0 &&
-          button(`Switch all heads on (${off.length} off)`, () => this.#change({ off: "" }), {
+          button(`Restore all heads (${off.length} ablated)`, () => this.#change({ off: "" }), {
             data: { control: "all" },
           }),
         button("Show the working", () => this.#askDerivation(), {
@@ -427,7 +422,7 @@ class Inspect {
 }
 
 /**
- * Read the heads that are switched off, as the address has them: decoder.1.2 cross.2.1
+ * Read the ablated heads, as the address has them: decoder.1.2 cross.2.1
  * @param {string | undefined} text
  * @returns {Api.AblatedHead[]}
  */

@@ -38,12 +38,7 @@ function generatedText(heading, output, baseline) {
       h("p", { class: "hint" }, note),
     );
   if (!baseline) return part(heading, output);
-  return h(
-    "div",
-    { class: "before-and-after" },
-    part("With these heads switched off", output),
-    part("With all heads", baseline),
-  );
+  return h("div", { class: "before-and-after" }, part("With ablated heads", output), part("Intact model", baseline));
 }
 
 /**
@@ -153,7 +148,7 @@ export class Completion {
           "temperature",
           [
             ["0", "greedy"],
-            ["0.8", "sampled"],
+            ["0.8", "sampling, T = 0.8"],
           ],
           String(temperature),
           (value) => set({ temperature: Number(value) }),
@@ -177,7 +172,11 @@ export class Completion {
     };
     const visible = tokens.filter(({ text }) => text);
     const spans = visible.map((token) =>
-      h("span", { class: "token", title: token.probability_text, onpointerenter: () => show(token) }, token.text),
+      h(
+        "span",
+        { class: "token", title: token.probability_text, onpointerenter: () => show(token) },
+        token.text.replaceAll("\n", "⏎\n"), // a line break alone has nothing to point at
+      ),
     );
     const onkeydown = tokenKeys(spans, (k) => {
       const token = visible[k];
@@ -317,7 +316,7 @@ export class NeuronSection extends Extra {
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Neurons over the text", API.neurons, input, onError);
+    super("Neuron activations", API.neurons, input, onError);
     const text = h("div", {});
     this.content.append(this.#controls, text);
     tokenStrip.render({ model: this.#model, el: text });
@@ -370,8 +369,8 @@ export class NeuronSection extends Extra {
       stepper("Neuron", cell, 1, size, (number) => this.#choose(number)),
       h(
         "div",
-        { class: "choice most-variable", role: "group", "aria-label": "Neurons that vary most" },
-        h("span", { class: "label" }, "Vary most"),
+        { class: "choice most-variable", role: "group", "aria-label": "Neurons with the highest variance" },
+        h("span", { class: "label" }, "Highest variance"),
         h("div", { class: "segments" }, others.map(neuronButton)),
       ),
     );
@@ -385,7 +384,7 @@ export class PositionSection extends Extra {
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Position encodings", API.positions, input, onError);
+    super("Position encoding", API.positions, input, onError);
   }
 
   /**

@@ -12,7 +12,7 @@ const RUNNING_INTERVAL = 1000; // milliseconds between two requests while a run 
 const IDLE_INTERVAL = 5000; // and when it has finished, or after an error
 const SPOKEN_INTERVAL = 30_000; // between two lines for screen readers
 /** @type {Record<string, string>} */
-const STATES = { waiting: "not started", training: "training", quiet: "no recent output", finished: "finished" };
+const STATES = { waiting: "not started", training: "training", quiet: "no new output", finished: "finished" };
 
 export default {
   /**
@@ -107,13 +107,7 @@ class Train {
       this.#facts,
       this.#status,
       section("Curves", this.#chartGrid),
-      h(
-        "div",
-        { class: "halves" },
-        section("Current and best", this.#metrics),
-        this.#resultSection,
-        this.#sampleSection,
-      ),
+      h("div", { class: "halves" }, section("Metrics", this.#metrics), this.#resultSection, this.#sampleSection),
       section(
         "Recipe",
         this.#recipe,
@@ -196,7 +190,7 @@ class Train {
     const elements = charts.map((data) => this.#chart(data));
     const shown = this.#chartGrid.children;
     if (!elements.length) {
-      const message = "The first point appears with the first line of the log.";
+      const message = "The curves begin with the first line of the log.";
       this.#chartGrid.replaceChildren(h("p", { class: "empty" }, message));
     } else if (elements.length !== shown.length || elements.some((el, k) => el !== shown[k])) {
       this.#chartGrid.replaceChildren(...elements);
@@ -240,7 +234,7 @@ class Train {
       h(
         "tr",
         { class: defaultValue ? "changed" : null },
-        h("th", { scope: "row" }, key),
+        h("th", { scope: "row" }, breakable(key)),
         h(
           "td",
           { dir: "auto" },
@@ -301,6 +295,14 @@ class Train {
  */
 function section(title, ...children) {
   return h("section", { "aria-label": title }, h("h2", {}, title), children);
+}
+
+/**
+ * Return a key that may be broken after an underscore.
+ * @param {string} key
+ */
+function breakable(key) {
+  return key.split(/(?<=_)/).flatMap((part) => [part, h("wbr")]);
 }
 
 /** @param {string} label */

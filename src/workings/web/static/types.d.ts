@@ -117,7 +117,7 @@ declare namespace Api {
     causes: Cause[];
   }
 
-  /** An error carried forward from one cell into a later step. */
+  /** A wrong cell, and the first cell of a later step that follows from it. */
   interface ErrorLink {
     source: string;
     cell: [number, number];
@@ -339,7 +339,7 @@ declare namespace Api {
     maps_summary: string;
   }
 
-  /** A head that is switched off. */
+  /** A head whose output is set to zero. */
   interface AblatedHead {
     part: string;
     layer: number;

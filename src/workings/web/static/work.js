@@ -15,7 +15,8 @@ import { API, fetchJson, messageOf, Query } from "./request.js";
 import solution from "./solution.js";
 /** @import { Store } from "./store.js" */
 
-const MATRIX_FORMATS = "LaTeX, a NumPy or PyTorch print, a list, Markdown, CSV or tab-separated numbers.";
+const MATRIX_FORMATS =
+  "LaTeX, a printed NumPy array or PyTorch tensor, a list, Markdown, CSV or tab-separated numbers.";
 
 export default {
   /**
