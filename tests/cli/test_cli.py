@@ -1,6 +1,7 @@
 """The command line in a process of its own."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,23 @@ def test_help_and_version_import_neither_torch_nor_numpy(arguments):
     assert "workings.cli" in imported
     assert not {"torch", "numpy", "rich"} & imported
     assert done.stdout.strip()
+
+
+def test_verb_imports_no_other_verb():
+    program = (
+        "import sys\nfrom workings.cli import VERBS, main\n"
+        "main(['solve', 'lectures/L2-self.toml'])\n"
+        "sys.stderr.write(' '.join(v for v in VERBS if f'workings.cli.{v}' in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stderr == "solve"
+
+
+def test_help_lists_every_verb():
+    output = workings("--help").stdout
+    assert tuple(re.findall(r"^ {4}(\w+)", output, flags=re.MULTILINE)) == VERBS
 
 
 def test_version():

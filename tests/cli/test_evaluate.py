@@ -6,7 +6,7 @@ import shutil
 import toys
 
 from workings.cli import main
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 
 
 def test_another_search(pairs_run, tmp_path, capsys, monkeypatch):

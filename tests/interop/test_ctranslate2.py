@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workings.data import WordTokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, Sampling, generate
+from workings.decode import GREEDY, Sampling, beam_search, generate
 from workings.errors import UserError
 from workings.interop import ctranslate2
 from workings.interop.ctranslate2 import (

@@ -181,7 +181,6 @@ def test_collect_runs_encoder_and_decoder_once(monkeypatch):
 def test_commands_run_the_model_as_few_times_as_possible(monkeypatch, capsys):
     task = translation_task(WORDS)
     monkeypatch.setattr("workings.training.runs.load", lambda *_: task)
-    monkeypatch.setattr("workings.training.runs.load_as", lambda *_: task)
     counts = count_passes(monkeypatch, task.model, "encode", "forward_features")
     task.translate_one(SOURCE)
     assert counts == {"encode": 1}  # a search encodes once and then decodes step by step

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from workings.data.tokenizers.registry import train_tokenizer
+from workings.data.tokenizers.base import train_tokenizer
 from workings.interpret.subwords import (
     average_rows_by_word,
     decode_pieces,

@@ -13,8 +13,8 @@ from PIL import Image
 
 from workings.errors import UserError
 from workings.interpret.results import CaptionAttention, WordAttention
+from workings.plain_text import visible_width
 from workings.render import caption_attention
-from workings.render.terminal import visible_width
 
 HOSTILE_TEXTS = ["<script>alert(1)</script>", '" onload="x', "\x1b[31mred\u202e\n", "中文", "a b"]
 

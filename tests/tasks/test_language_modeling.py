@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import toys
 
 from workings.cli.train import keys_help
-from workings.data.tokenizers.registry import train_tokenizer
-from workings.decode.sampling import Sampling, generate
+from workings.data.tokenizers.base import train_tokenizer
+from workings.decode import Sampling, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import build_language_model

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workings.decode.sampling import Sampling
+from workings.decode import Sampling
 from workings.models.seq2seq import PAD, START
 from workings.tasks.seq2seq import collect_cross_attention, sample_texts, shift_right
 from workings.tasks.translation import collate_sources

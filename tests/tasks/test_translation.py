@@ -14,7 +14,7 @@ from workings.cli import main
 from workings.data.parallel import load_pairs
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.data.tokenizers.unigram import UnigramTokenizer
-from workings.decode.beam import Hypothesis
+from workings.decode import Hypothesis
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.interpret.attention_maps import compute_alignment

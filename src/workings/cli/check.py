@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from workings.cli import supports_color, terminal_width, write_output
+
 HELP = "check worked solutions"
 
 
@@ -30,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check every file; return 1 if a number is wrong, 2 if a file cannot be read."""
-    from workings.cli.output import supports_color, terminal_width, write_output
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.problems import Problem

@@ -2,7 +2,7 @@
 
 import argparse
 
-from workings.cli.output import FIGURE_FORMATS
+from workings.cli import FIGURE_FORMATS, check_parent_folder, choose_format, write_result
 
 HELP = "score translators on the same sentences"
 
@@ -27,11 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Translate, score and write the comparison."""
     from pathlib import Path
 
-    from workings.cli.output import check_parent_folder, choose_format, write_result
     from workings.errors import UserError
     from workings.interpret.translator_comparison import compare_translators
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     check_parent_folder(arguments.out)
     file_format = choose_format(arguments.format, arguments.out)
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = [str(Path(run)) for run in arguments.runs]
     if len({Path(run).resolve() for run in arguments.runs}) < len(names):
         raise UserError("the same run is given twice")
-    tasks = dict(zip(names, (load_as(Translation, r) for r in arguments.runs), strict=True))
+    tasks = dict(zip(names, (load(r, Translation) for r in arguments.runs), strict=True))
     comparison = compare_translators(tasks, arguments.data)
     write_result(comparison, file_format, arguments.out)
     if arguments.out is not None:

@@ -4,7 +4,16 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_layer_and_head_options,
+    add_search_options,
+    check_not_folder,
+    check_show_options,
+    resolve_search,
+    to_single_line,
+    write_result,
+)
 
 if TYPE_CHECKING:
     from workings.tasks.seq2seq import Generation
@@ -42,17 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import count
 
-    from workings.cli.output import resolve_search, to_single_line
     from workings.data.readers import ItemsUntilError
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedBeamSearch
     from workings.interpret.attention import check_single_sentence
     from workings.plain_text import escape_control
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
-    _check_options(arguments)
-    task = load_as(Translation, arguments.run_folder)
+    check_show_options(arguments, ("words", "layer", "head", "format", "out"))
+    task = load(arguments.run_folder, Translation)
     search, sampling = resolve_search(task.recipe.search, arguments)
     beam_search = AcceleratedBeamSearch(task.model, num_best=arguments.n_best or 1)
     is_interactive = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
@@ -112,13 +120,6 @@ def _prompt_sentences() -> Iterator[str]:
             return
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise an error for options without effect."""
-    from workings.cli.output import check_show_options
-
-    check_show_options(arguments, ("words", "layer", "head", "format", "out"))
-
-
 def _read_single_sentence(texts: list[str], suffixes: Sequence[str]) -> list[str]:
     from workings.errors import UserError
 
@@ -133,7 +134,6 @@ def _show_alignment(
 ) -> None:
     import sys
 
-    from workings.cli.output import to_single_line, write_result
     from workings.interpret.attention_maps import compute_alignment
 
     alignment = compute_alignment(
@@ -153,7 +153,6 @@ def _read_sentences(texts: list[str], suffixes: Sequence[str]) -> Iterator[str]:
     """Yield the sentences: the arguments themselves, or the lines of files or standard input."""
     import sys
 
-    from workings.cli.output import check_not_folder
     from workings.data.readers import read_lines
     from workings.errors import UserError
     from workings.io import existing_path

@@ -39,7 +39,6 @@ from workings.interop.huggingface import (
 from workings.io import read_bytes, read_json_object
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import EncoderBlock
-from workings.models.meta import meta_device
 from workings.models.translation import (
     PAD,
     START,
@@ -47,6 +46,7 @@ from workings.models.translation import (
     Translator,
     build_translator,
 )
+from workings.modules import meta_device
 from workings.recipes import TranslationTokenizerConfig
 from workings.storage import export_tensors, import_tensors
 from workings.tasks.translation import TokenizerPair

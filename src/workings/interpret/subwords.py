@@ -7,7 +7,7 @@ from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
-from workings.data.parallel_splits import CJK_RANGES
+from workings.data.sentence_pairs import CJK_RANGES
 from workings.data.tokenizers.base import Span, Tokenizer
 from workings.data.tokenizers.words import WordTokenizer
 from workings.interpret.results import Weights

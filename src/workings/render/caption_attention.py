@@ -6,8 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.interpret.results import CaptionAttention, WordAttention
-from workings.plain_text import to_one_line, truncate_to_columns, wrap_to_columns
+from workings.plain_text import (
+    AnsiStyler,
+    half_blocks,
+    has_true_color,
+    join_panels,
+    output_columns,
+    shade_blocks,
+    to_one_line,
+    truncate_to_columns,
+    wrap_to_columns,
+)
 from workings.render.images import (
+    ansi_colors,
     encode_png_alpha,
     encode_png_rgb,
     fitted_size,
@@ -20,15 +31,6 @@ from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.pictures import Picture, truncate_to_pixels, wrap_to_pixels
 from workings.render.svg_writer import Point, define_image, image_id, png_data_uri
 from workings.render.tables import html_table
-from workings.render.terminal import (
-    AnsiStyler,
-    ansi_colors,
-    half_blocks,
-    has_true_color,
-    join_panels,
-    output_columns,
-    shade_blocks,
-)
 
 MAX_IMAGE_SIDE = 384  # pixels of the longer side; larger images are shrunk
 DIMMING = 0.8  # of pixels without attention

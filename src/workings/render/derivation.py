@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from workings.plain_text import (
+    AnsiStyler,
     display_width,
+    output_columns,
     pad_left,
     pad_right,
     to_one_line,
@@ -21,7 +23,6 @@ from workings.problems.notation import (
 from workings.render.matrix import align_decimal_points
 from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.tables import TABLE_CSS, html_table, text_table
-from workings.render.terminal import AnsiStyler, output_columns
 
 _INDENT = "   "
 _MAX_NUMBER_WIDTH = 24  # characters

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from workings.data.download import ProgressCallback
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
-from workings.models.meta import meta_device
-from workings.modules import device_of, load_unique_state_dict, unique_state_dict
+from workings.modules import device_of, load_unique_state_dict, meta_device, unique_state_dict
 from workings.recipes import Recipe
 from workings.storage import CorruptFileError, read_tensors
 

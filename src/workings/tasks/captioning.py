@@ -23,10 +23,8 @@ from workings.data.batching import make_batches
 from workings.data.captions import CaptionDataset, CaptionedImage, load_captions, load_test_captions
 from workings.data.download import ProgressCallback
 from workings.data.scenes import SCENE_SPLITS, Scene, compute_shape_masks, generate_scenes
-from workings.data.tokenizers.base import Tokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
-from workings.decode.beam import Hypothesis, beam_search
-from workings.decode.sampling import Sampling
+from workings.data.tokenizers.base import Tokenizer, load_tokenizer, train_tokenizer
+from workings.decode import Hypothesis, Sampling, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.captions import CaptionScores, score_captions

@@ -17,10 +17,14 @@ from torch import Tensor
 from workings.data.cache import TokenIds, compute_text_checksum, encode_cached
 from workings.data.corpora import read_corpus
 from workings.data.download import ProgressCallback
-from workings.data.tokenizers.base import EOS_TOKEN, UNK_TOKEN, Tokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, Sampling, generate
+from workings.data.tokenizers.base import (
+    EOS_TOKEN,
+    UNK_TOKEN,
+    Tokenizer,
+    load_tokenizer,
+    train_tokenizer,
+)
+from workings.decode import GREEDY, Sampling, beam_search, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import LanguageModel, RNNState, build_language_model

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from workings.data.batching import IdSequence, pad
 from workings.data.tokenizers.base import Tokenizer
-from workings.decode.beam import Hypothesis, length_limits
-from workings.decode.sampling import Sampling, generate
+from workings.decode import Hypothesis, Sampling, generate, length_limits
 from workings.distributed import ProcessGroup
 from workings.models.seq2seq import PAD, START, ConditionalDecoder, RecurrentDecoder, SourceBatch
 from workings.recipes import CaptionRecipe, TranslationRecipe

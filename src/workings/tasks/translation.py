@@ -27,13 +27,10 @@ from workings.data.parallel import (
     load_pairs,
     load_test_pairs,
 )
-from workings.data.tokenizers.base import Tokenizer
-from workings.data.tokenizers.bpe_dropout import BPEDropout
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
+from workings.data.tokenizers.base import Tokenizer, load_tokenizer, train_tokenizer
+from workings.data.tokenizers.byte_pair import BPEDropout, BytePairTokenizer
 from workings.data.tokenizers.words import WordTokenizer
-from workings.decode.beam import Hypothesis, beam_search
-from workings.decode.sampling import Sampling
+from workings.decode import Hypothesis, Sampling, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.bleu import score_tokenized_bleu, score_translations
@@ -82,7 +79,7 @@ class TokenizerPair:
 
 
 class SearchFunction(Protocol):
-    """The signature of `decode.beam.beam_search`, and of other engines' searches."""
+    """The signature of `decode.beam_search`, and of other engines' searches."""
 
     def __call__(
         self,

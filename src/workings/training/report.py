@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from workings import render
 from workings.config import to_table, to_toml
 from workings.interpret.attention_maps import caption_attention
 from workings.interpret.attribution import explain
@@ -16,6 +15,7 @@ from workings.interpret.results import Attribution
 from workings.io import write_text
 from workings.models.summary import summarize
 from workings.recipes import CaptionerConfig
+from workings.render import html
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -71,7 +71,7 @@ def write_report(folder: Path, task: Task) -> None:
         ),
         environment=format_environment(read_json(folder / "environment.json")),
     )
-    write_text(folder / "report.html", render.html(report))
+    write_text(folder / "report.html", html(report))
     chart = curve_chart(curves, measure_names(curves)[0])
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # PNG needs the extra `pictures`

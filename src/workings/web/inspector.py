@@ -6,7 +6,7 @@ from time import perf_counter
 
 import numpy as np
 
-from workings.decode.sampling import Sampling
+from workings.decode import Sampling
 from workings.errors import UserError
 from workings.interpret.activations import ActivationReader
 from workings.interpret.attention import ablate_heads

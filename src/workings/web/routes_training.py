@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from workings.errors import UserError
 from workings.io import read_bytes
 from workings.plain_text import escape_control, to_one_line
-from workings.recipes.registry import Setting, list_settings
+from workings.recipes.base import Setting, list_settings
 from workings.render.comparison import format_metric
 from workings.render.training_report import MAX_SAMPLES, SPLIT_NAMES, curve_chart
 from workings.training.monitor import LogTail, Record, TrainingStatus

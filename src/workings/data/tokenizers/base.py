@@ -1,18 +1,33 @@
-"""The base class of tokenizers: text to tokens to ids and back, saved as JSON."""
+"""Tokenizers: their base class, and training, saving and loading them by kind."""
 
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from workings.errors import UserError
-from workings.io import write_bytes
+from workings.errors import UserError, did_you_mean, safe_repr, truncate
+from workings.io import read_json_object, write_bytes
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 FORMAT = "workings tokenizer"
 VERSION = 2
+MAX_FILE_BYTES = 256 * 2**20
+
+# Module and class of each kind. The modules import this one, so they are imported when needed.
+TOKENIZERS = {
+    "characters": "characters.CharacterTokenizer",
+    "words": "words.WordTokenizer",
+    "byte-pair": "byte_pair.BytePairTokenizer",
+}
+"""The kinds that can be trained."""
+LOADABLE_TOKENIZERS = TOKENIZERS | {
+    "gpt2": "byte_pair.GPT2Tokenizer",
+    "unigram": "unigram.UnigramTokenizer",
+}
+"""These, and the kinds that come with imported models."""
 
 Span = tuple[int, int]
 
@@ -159,3 +174,80 @@ def select_vocabulary(
     candidates = [(token, count) for token, count in ranked if token not in reserved]
     max_tokens = vocab_size - num_specials
     return [token for token, count in candidates[:max_tokens] if count >= min_count]
+
+
+def train_tokenizer(
+    kind: str,
+    texts: Iterable[str],
+    vocab_size: int = 20_000,
+    min_count: int = 1,
+    *,
+    with_eos: bool = False,
+    pad_to: int | None = None,
+) -> Tokenizer:
+    """Train a tokenizer of this kind on texts.
+
+    >>> train_tokenizer("words", ["We are learning AI", "AI is a CS topic"])
+    WordTokenizer(11 tokens)
+    """
+    if kind not in TOKENIZERS:
+        raise UserError(f"tokenizer = {kind!r}: {did_you_mean(kind, TOKENIZERS)}")
+    tokenizer = _import_class(kind).train(texts, vocab_size, min_count, with_eos=with_eos)
+    return tokenizer if pad_to is None else pad_vocabulary(tokenizer, pad_to)
+
+
+def pad_vocabulary(tokenizer: Tokenizer, size: int) -> Tokenizer:
+    """Return a tokenizer with unused tokens added, so that a model of a given size fits it.
+
+    >>> pad_vocabulary(train_tokenizer("characters", ["abc"]), 8)
+    CharacterTokenizer(8 tokens)
+    """
+    if size < len(tokenizer):
+        raise UserError(f"padded_vocab_size = {size}: the tokenizer has {len(tokenizer)} tokens")
+    table = tokenizer.to_dict()
+    unused = [f"<unused{k}>" for k in range(size - len(tokenizer))]
+    return type(tokenizer).from_dict({**table, "vocabulary": [*table["vocabulary"], *unused]})
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Load a tokenizer that `Tokenizer.save` wrote.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train_tokenizer("characters", ["hello"]).save(f"{folder}/tokenizer.json")
+    ...     load_tokenizer(f"{folder}/tokenizer.json")
+    CharacterTokenizer(7 tokens)
+    """
+    path = Path(path)
+    table = read_json_object(path, MAX_FILE_BYTES)
+    version = table.get("version")
+    if table.get("format") != FORMAT or not isinstance(version, int):
+        raise UserError(f"{path}: not a tokenizer of this program")
+    if version > VERSION:
+        raise UserError(
+            f"{path}: version {safe_repr(version)} is newer than this program's {VERSION}"
+        )
+    kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in LOADABLE_TOKENIZERS:
+        name = kind if isinstance(kind, str) else ""
+        raise UserError(
+            f"{path}: kind = {safe_repr(kind)}: {did_you_mean(name, LOADABLE_TOKENIZERS)}"
+        )
+    vocabulary = table.get("vocabulary")
+    if not isinstance(vocabulary, list) or not all(isinstance(t, str) for t in vocabulary):
+        raise UserError(f"{path}: the vocabulary is not a list of texts")
+    tokenizer_class = _import_class(kind)
+    specials = list(tokenizer_class.default_specials)
+    if table.get("specials") not in (specials, [*specials, EOS_TOKEN]):
+        expected = ", ".join(specials) or "none"
+        raise UserError(f"{path}: expected the specials {expected}, with or without {EOS_TOKEN}")
+    try:
+        return tokenizer_class.from_dict(table)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: a broken tokenizer: {truncate(str(error), 150)}") from None
+
+
+def _import_class(kind: str) -> type[Tokenizer]:
+    module, _, name = LOADABLE_TOKENIZERS[kind].partition(".")
+    tokenizer_class: type[Tokenizer] = getattr(import_module(f"{__package__}.{module}"), name)
+    return tokenizer_class

@@ -161,6 +161,6 @@ def test_missing_file_is_reported(tmp_path: Path) -> None:
 
 def test_too_large_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained("words").save(tmp_path / "t.json")
-    monkeypatch.setattr("workings.data.tokenizers.registry.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("workings.data.tokenizers.base.MAX_FILE_BYTES", 10)
     with pytest.raises(UserError, match=r"larger than .*10 bytes"):
         load_tokenizer(tmp_path / "t.json")
