@@ -371,7 +371,7 @@ def _format_note(verdict: str, exact: str, carried_value: str) -> str:
         return ""
     if verdict == "blank" or exact == carried_value:
         return f"exact: {exact}"
-    return f"exact: {exact}; carried: {carried_value}"
+    return f"exact: {exact}; from the numbers before it: {carried_value}"
 
 
 def _format_claimed(text: str) -> str:

@@ -41,7 +41,7 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
     )
 
 
-def build_hint(problem: Problem, key: str, level: int, decimals: int) -> responses.HintView:
+def build_hint(problem: Problem, key: str, level: int, decimals: int) -> responses.CellWorking:
     """Return a hint for a step: its formula, the computation of a cell, or the cell's number."""
     step = problem.get_step(key)
     row, column = _find_cell_to_hint(problem.check(), key)
@@ -52,7 +52,15 @@ def build_hint(problem: Problem, key: str, level: int, decimals: int) -> respons
     else:
         solution = Solution(problem, decimals)
         hint = build_formula(lambda n: solution.cell(key, row + 1, column + 1, n), decimals)
-    return responses.HintView(row=row, column=column, help=hint)
+    return responses.CellWorking(
+        key=key,
+        row=row,
+        column=column,
+        name=f"{key}[{row + 1},{column + 1}]",
+        working=hint,
+        value="",
+        reads=[],
+    )
 
 
 def _find_cell_to_hint(report: Report, key: str) -> tuple[int, int]:
