@@ -17,6 +17,8 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 
 import torch  # noqa: E402
 
+from workings.threads import THREAD_COUNT_VARIABLES  # noqa: E402
+
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
@@ -26,11 +28,12 @@ DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared"
 
 
 def pytest_runtest_setup() -> None:
-    """Run each test on one thread, even if a verb called by an earlier test chose all cores.
+    """Run each test and its subprocesses on one thread, even if an earlier test called `--threads`.
 
-    Threads of two pytest workers that spin while they wait would take several times as long.
+    Threads of two pytest workers that spin while they wait would take several times as long, and a
+    process that has started OpenMP threads cannot fork.
     """
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ.update(dict.fromkeys(THREAD_COUNT_VARIABLES, "1"))
     torch.set_num_threads(1)
 
 
