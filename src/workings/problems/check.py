@@ -3,7 +3,8 @@
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -14,16 +15,24 @@ from workings.problems.diagnosis import Cause, WrongStep, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, format_decimal
+from workings.problems.numbers import read_number
+from workings.problems.ops import Copy, Env, Normalization, Scaling
 from workings.problems.problem import Claim, Problem
 from workings.problems.solution import (
     Solution,
     describe_part,
+    format_cell_working,
     format_step_title,
     make_given_panels,
     make_panel,
     make_step_formula,
 )
-from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
+from workings.problems.verdicts import (
+    WORST_FIRST,
+    ClaimedMatrix,
+    Verdicts,
+    find_significant_digits,
+)
 from workings.problems.worked_problem import (
     Cell,
     MistakeSummary,
@@ -33,6 +42,10 @@ from workings.problems.worked_problem import (
 )
 
 _MAX_ROUTES = 32  # combinations of repeated claims that are followed
+_MAX_DECIMALS = 15
+_COARSEST_HIDDEN_UNIT = 0.1  # numbers that are not written are hardly rounded to integers
+_ROOT_SCALES = (10, 100, 1_000, 10_000)  # square roots are rounded to one to four decimals
+_SOFTMAX_INPUTS = ("scores", "scaled", "masked")  # where a −∞ leads to a weight of zero
 
 
 @dataclass(frozen=True)
@@ -46,9 +59,25 @@ class WrongCell:
     reprint: int
     cell: tuple[int, int]
     claimed: str
-    expected: float
+    expected: float  # the exact value
     carried_value: float | None  # computed from the claims before it, if those are wrong
     causes: list[Cause]
+
+    @property
+    def judged_value(self) -> float:
+        """The value that the claim was compared with: the carried or else the exact one."""
+        return self.expected if self.carried_value is None else self.carried_value
+
+    def distinguishing_decimals(self, decimals: int) -> int:
+        """Return how many decimals, at least these, show the judged value apart from the claim."""
+        number = read_number(self.claimed, self.key)
+        while (
+            decimals < _MAX_DECIMALS
+            and number
+            and number.value == round(self.judged_value, decimals)
+        ):
+            decimals += 1
+        return decimals
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
@@ -99,17 +128,168 @@ class CheckedStep:
         )
 
 
-def check_problem(problem: Problem) -> "Report":
-    """Check every claimed cell of a problem."""
-    return Report(problem, *_check_claims(problem))
+def check_problem(problem: Problem, decimals: int | None = None) -> "Report":
+    """Check every claimed cell; `decimals` is to how many a sheet asks to round."""
+    return Report(problem, *_check_claims(problem, decimals))
 
 
-def _check_claims(problem: Problem) -> tuple[list[CheckedStep], dict[str, IntervalMatrix]]:
+@dataclass(frozen=True)
+class _Arithmetic:
+    """The claims, and how their numbers were computed as far as they do not show it.
+
+    `claims`: the claimed matrices by the key of their step and their reprint. `hidden_units`: the
+    unit that numbers which are not claimed were rounded to, by the key of their step; empty if they
+    are not rounded. `divisors`: the rounded square roots that scores were divided by, by step.
+    """
+
+    claims: Mapping[tuple[str, int], ClaimedMatrix]
+    hidden_units: Mapping[str, float] = field(default_factory=dict)
+    divisors: Mapping[str, float] = field(default_factory=dict)
+
+    def compute(self, step: Step, env: Env) -> IntervalMatrix:
+        """Compute a step; the ranges include rounded roots and powers."""
+        divisor = self.divisors.get(step.key)
+        op = step.op if divisor is None else replace(step.op, divisor=divisor)  # type: ignore[type-var]
+        unit = self.hidden_units.get(step.key, 0.0)
+        return op.compute_rounded(env, unit) if unit else op.compute(env)
+
+    def hide(self, step: Step, matrix: IntervalMatrix) -> IntervalMatrix:
+        """Return the matrix of a step that is not claimed, with ranges that include rounding."""
+        unit = self.hidden_units.get(step.key, 0.0) if step.is_claimable else 0.0
+        return matrix.round_to(unit)
+
+
+def _check_claims(
+    problem: Problem, decimals: int | None
+) -> tuple[list[CheckedStep], dict[str, IntervalMatrix]]:
+    """Check every claim; if numbers are wrong, allow for rounding that the claims do not show.
+
+    First for square roots that are rounded alike everywhere, then for the numbers between claims.
+    """
+    numbers = [n for c in problem.claims for row in c.numbers for n in row if n is not None]
+    digits = find_significant_digits(numbers)
+    claims = {(c.key, c.reprint): _make_matrix(problem, c, digits) for c in problem.claims}
+    arithmetic = _Arithmetic(claims)
+    best = _check_routes(problem, arithmetic)
+    wrong = [checked.step for checked in best[0] if checked.verdict == "wrong"]
+    if not wrong:
+        return best
+    steps = _list_unclaimed_sources(problem, wrong)
+    hidden_units = _find_hidden_units(problem, claims, decimals, bool(digits))
+    for other in _list_alternatives(problem, arithmetic, steps, hidden_units):
+        result = _check_routes(problem, other)
+        if _is_better(result[0], best[0], by_step=bool(other.divisors)):
+            best = result
+            if not any(checked.verdict == "wrong" for checked in best[0]):
+                break
+    return best
+
+
+def _make_matrix(problem: Problem, claim: Claim, significant_digits: int | None) -> ClaimedMatrix:
+    is_weights = isinstance(problem.get_step(claim.key).op, Normalization)
+    integer_unit = 0.1 if is_weights else 1.0
+    return ClaimedMatrix.from_numbers(claim.numbers, significant_digits, integer_unit)
+
+
+def _list_unclaimed_sources(problem: Problem, steps: Iterable[Step]) -> list[Step]:
+    """Return the steps, and the steps with unclaimed cells that they are computed from."""
+    claimed, keys = _find_complete_claims(problem), {step.key for step in steps}
+    result = []
+    for step in reversed(problem.steps):
+        if step.key in keys:
+            result.append(step)
+            keys.update(key for key in step.op.sources() if key not in claimed)
+    return result[::-1]
+
+
+def _find_complete_claims(problem: Problem) -> set[str]:
+    """Return the keys of the steps of which every cell is claimed."""
+    return {c.key for c in problem.claims if all(None not in row for row in c.numbers)}
+
+
+def _list_alternatives(
+    problem: Problem, arithmetic: _Arithmetic, steps: list[Step], hidden_units: Mapping[str, float]
+) -> Iterator[_Arithmetic]:
+    """Yield other arithmetic that may have led to wrong steps, the more precise first.
+
+    `steps` are the wrong steps and the unclaimed ones before them.
+    """
+    roots = list(_list_rounded_roots(steps))
+    yield from (replace(arithmetic, divisors=divisors) for divisors in roots)
+    claimed = _find_complete_claims(problem)
+    has_hidden = any(step.key not in claimed and step.is_claimable for step in steps)
+    if has_hidden or any(step.op.rounds_inside for step in steps):
+        hidden = replace(arithmetic, hidden_units=hidden_units)
+        yield hidden
+        yield from (replace(hidden, divisors=divisors) for divisors in roots)
+
+
+def _is_better(after: list[CheckedStep], before: list[CheckedStep], *, by_step: bool) -> bool:
+    """Return True if fewer cells are wrong and no others; `by_step`: a step is without any."""
+    if by_step:
+        wrong_after, wrong_before = (
+            {c.step.key for c in steps if c.verdict == "wrong"} for steps in (after, before)
+        )
+        return wrong_after < wrong_before
+    cells_after, cells_before = (
+        np.concatenate([(c.verdicts == "wrong").ravel() for c in steps])
+        for steps in (after, before)
+    )
+    return bool(cells_after.sum() < cells_before.sum() and (cells_before | ~cells_after).all())
+
+
+def _list_rounded_roots(steps: list[Step]) -> Iterator[dict[str, float]]:
+    """Yield the irrational square roots that scores are divided by, rounded to some decimals."""
+    roots = {
+        step.key: step.op.divisor
+        for step in steps
+        if isinstance(step.op, Scaling) and step.op.radicand is not None
+    }
+    seen = [roots]
+    for scale in _ROOT_SCALES:
+        for to_integer in (np.round, np.trunc):
+            rounded = {key: float(to_integer(root * scale) / scale) for key, root in roots.items()}
+            if rounded not in seen:
+                seen.append(rounded)
+                yield rounded
+
+
+def _find_hidden_units(
+    problem: Problem,
+    claims: Mapping[tuple[str, int], ClaimedMatrix],
+    decimals: int | None,
+    has_significant_digits: bool,
+) -> dict[str, float]:
+    """Return the unit that the numbers of each step are rounded to if they are not claimed.
+
+    That is the unit of the claims that are computed from it; of a sheet, at least what it asks for.
+    """
+    least = 0.0 if decimals is None else 10.0**-decimals
+    claimed: dict[str, float] = {}
+    for (key, _), matrix in claims.items():
+        units = matrix.units[matrix.units > 0]
+        # With fixed decimals, a number that has fewer has dropped its zeros.
+        unit = units.max(initial=0.0) if has_significant_digits else units.min(initial=np.inf)
+        if units.size:
+            unit = max(min(float(unit), _COARSEST_HIDDEN_UNIT), least)
+            claimed[key] = max(unit, claimed.get(key, 0.0))
+    hidden = dict.fromkeys((step.key for step in problem.steps), 0.0)
+    for step in reversed(problem.steps):
+        hidden[step.key] = own = claimed.get(step.key, hidden[step.key])
+        for source in step.op.sources():
+            if source in hidden:
+                hidden[source] = max(hidden[source], own)
+    return hidden
+
+
+def _check_routes(
+    problem: Problem, arithmetic: _Arithmetic
+) -> tuple[list[CheckedStep], dict[str, IntervalMatrix]]:
     """Check each claim along every route that may have led to it; the best verdict counts.
 
     A route takes one claim of every step. There are several routes only if a step is repeated.
     """
-    results = [_follow_route(problem, route) for route in _list_routes(problem.claims)]
+    results = [_follow_route(problem, route, arithmetic) for route in _list_routes(problem.claims)]
     first, env = results[0]
     if len(results) == 1:
         return list(first.values()), env
@@ -118,7 +298,7 @@ def _check_claims(problem: Problem) -> tuple[list[CheckedStep], dict[str, Interv
         for claim in problem.claims:
             if claim.key == step.key:
                 candidates = [
-                    _check_claim(problem, step, claim, checked[step.key].carried_matrix)
+                    _check_claim(problem, step, claim, checked[step.key].carried_matrix, arithmetic)
                     for checked, _ in results
                 ]
                 checked_steps.append(_select_best_verdicts(candidates))
@@ -137,24 +317,36 @@ def _list_routes(claims: list[Claim]) -> list[dict[str, Claim]]:
 
 
 def _follow_route(
-    problem: Problem, route: dict[str, Claim]
+    problem: Problem, route: dict[str, Claim], arithmetic: _Arithmetic
 ) -> tuple[dict[str, CheckedStep], dict[str, IntervalMatrix]]:
     """Compute each step from the claims before it; return checked steps and matrices as claimed."""
     env, checked_steps = dict(problem.given), {}
     for step in problem.steps:
-        matrix = env[step.key] = step.op.compute(env)
+        matrix = arithmetic.compute(step, env)
         if step.key in route:
-            checked = _check_claim(problem, step, route[step.key], matrix)
-            exact = problem.exact_matrices[step.key]
-            env[step.key] = checked.claimed_matrix.to_intervals(exact, matrix, checked.verdicts)
+            checked = _check_claim(problem, step, route[step.key], matrix, arithmetic)
+            matrix = checked.claimed_matrix.to_intervals(
+                problem.exact_matrices[step.key],
+                matrix,
+                checked.verdicts,
+                arithmetic.hide(step, matrix),
+                allows_minus_infinity=step.name.rpartition(".")[2] in _SOFTMAX_INPUTS,
+            )
             checked_steps[step.key] = checked
+        else:
+            matrix = arithmetic.hide(step, matrix)
+        env[step.key] = matrix
     return checked_steps, env
 
 
 def _check_claim(
-    problem: Problem, step: Step, claim: Claim, carried_matrix: IntervalMatrix
+    problem: Problem,
+    step: Step,
+    claim: Claim,
+    carried_matrix: IntervalMatrix,
+    arithmetic: _Arithmetic,
 ) -> CheckedStep:
-    claimed = ClaimedMatrix.from_numbers(claim.numbers)
+    claimed = arithmetic.claims[claim.key, claim.reprint]
     verdicts = claimed.assign_verdicts(problem.exact_matrices[step.key], carried_matrix)
     return CheckedStep(step, claim, claimed, carried_matrix, verdicts)
 
@@ -180,24 +372,29 @@ class Report(WorkedResult):
         self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
     @cached_property
+    def wrong_steps(self) -> list[CheckedStep]:
+        """The steps with wrong cells, in order."""
+        return [step for step in self.steps if step.verdict == "wrong"]
+
+    @cached_property
     def wrong_cells(self) -> list[WrongCell]:
         """The first wrong cell of every wrong step, in order, with its causes."""
-        wrong = [step for step in self.steps if step.verdict == "wrong"]
-        return [self.first, *map(self._make_wrong_cell, wrong[1:])] if self.first else []
+        return [self.first, *map(self._make_wrong_cell, self.wrong_steps[1:])] if self.first else []
 
     @cached_property
     def first(self) -> WrongCell | None:
         """The first wrong cell of the problem; None if nothing is wrong."""
-        wrong = (step for step in self.steps if step.verdict == "wrong")
-        return next(map(self._make_wrong_cell, wrong), None)
+        return next(map(self._make_wrong_cell, self.wrong_steps), None)
 
     def __repr__(self) -> str:
         return f"<Report: {self.summarize()}>"
 
     @property
     def verdict(self) -> str:
-        """`wrong` if any cell is wrong, otherwise `right`."""
-        return "wrong" if self.counts["wrong"] else "right"
+        """`wrong` if any cell is wrong, `blank` if none has a number, otherwise `right`."""
+        if self.counts["wrong"]:
+            return "wrong"
+        return "right" if sum(self.counts.values()) > self.counts["blank"] else "blank"
 
     def __getitem__(self, key: str) -> list[list[str]]:
         """Return the verdicts of a step's cells, in the problem's convention."""
@@ -266,14 +463,43 @@ class Report(WorkedResult):
             self.problem.title,
             make_given_panels(self.problem),
             [self._make_panel(checked_step) for checked_step in self.steps],
-            verdict=self.verdict,
-            summary=self._format_counts(),
+            verdict="nothing to check" if self.verdict == "blank" else self.verdict,
+            summary=". ".join((self._format_counts(), *self.notes)),
             mistake=None if self.first is None else self._make_mistake_summary(self.first),
         )
 
     def _format_counts(self) -> str:
-        counts = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
-        return counts or "nothing is claimed"
+        """Format the counts: `1 mistake, 5 numbers follow from it, 57 right`."""
+        num_mistakes, num_wrong = len(self.wrong_steps), self.counts["wrong"]
+        parts = []
+        if num_mistakes:
+            mistakes = _format_count(num_mistakes, "mistake")
+            in_cells = "" if num_wrong == num_mistakes else f" in {num_wrong} numbers"
+            parts.append(mistakes + in_cells)
+        if self.counts["follows"]:
+            follow = _format_count(self.counts["follows"], "number")
+            verb, pronoun = (
+                "s" if self.counts["follows"] == 1 else "",
+                "it" if num_mistakes == 1 else "them",
+            )
+            parts.append(f"{follow} follow{verb} from {pronoun}")
+        parts += [f"{self.counts[v]} {v}" for v in ("right", "rounded", "blank") if self.counts[v]]
+        return ", ".join(parts) or "nothing is claimed"
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Remarks on what cannot be judged: `mixed cannot be judged closer without weights`."""
+        notes = []
+        for checked in self.steps:
+            exact = self.problem.exact_matrices[checked.step.key].mid
+            is_far = (checked.verdicts == "rounded") & ~checked.claimed_matrix.is_near(exact, 1.0)
+            if is_far.any():
+                sources = _list_unclaimed_sources(self.problem, [checked.step])[:-1]
+                names = [step.key for step in sources if not isinstance(step.op, Copy)]
+                if names:
+                    without = ", ".join(names)
+                    notes.append(f"{checked.step.key} cannot be judged closer without {without}")
+        return notes
 
     def _make_panel(self, checked_step: CheckedStep) -> Panel:
         """Return a claimed step to display: numbers as written, verdicts and exact values."""
@@ -311,26 +537,42 @@ class Report(WorkedResult):
     def _make_mistake_summary(self, wrong_cell: WrongCell) -> MistakeSummary:
         row, column = wrong_cell.cell
         title = format_step_title(self.problem.get_step(wrong_cell.key), self.problem)
-        expected = format_decimal(wrong_cell.expected, 6)
+        decimals = wrong_cell.distinguishing_decimals(6)
+        expected = format_decimal(wrong_cell.judged_value, decimals)
         if wrong_cell.carried_value is not None:
-            carried_text = format_decimal(wrong_cell.carried_value, 6)
-            expected += f" ({carried_text} from the numbers before it)"
-
-        def working(n: Notation) -> str:
-            return self.problem.solve().cell(wrong_cell.key, row + 1, column + 1, n)
-
+            exact = format_decimal(wrong_cell.expected, decimals)
+            expected += f" from the numbers before it (exact: {exact})"
         return MistakeSummary(
             location=f"{title}, row {row + 1}, column {column + 1}",
             claimed=wrong_cell.claimed,
             expected=expected,
-            working=working,
+            working=self.working_formula(wrong_cell),
             causes=[(c.name, c.reproduced_share, c.description) for c in wrong_cell.causes],
         )
 
+    def working_formula(self, wrong_cell: WrongCell) -> Formula:
+        """Return a function that formats the arithmetic of the value that a cell is judged against.
+
+        It has so many decimals that the result does not read like the claim.
+        """
+        row, column = wrong_cell.cell
+        is_carried = wrong_cell.carried_value is not None
+        env = self._env if is_carried else self.problem.exact_matrices
+
+        def working(n: Notation) -> str:
+            precise = type(n)(wrong_cell.distinguishing_decimals(n.decimals))
+            return format_cell_working(
+                self.problem, env, wrong_cell.key, row + 1, column + 1, precise
+            )
+
+        return working
+
     def summarize(self) -> str:
         """Return one or two lines: the first wrong cell, its expected value and causes, counts."""
+        if self.verdict == "blank":
+            return "nothing to check: no number is claimed"
         if self.first is None:
-            return f"✓ {self._format_counts()}"
+            return ". ".join((f"✓ {self._format_counts()}", *self.notes))
         first = self._make_mistake_summary(self.first)
         causes = " or ".join(name for name, _, _ in first.causes)
         line = f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"
@@ -355,6 +597,7 @@ class Report(WorkedResult):
                 for checked in self.steps
             ],
             "counts": self.counts,
+            **({"notes": self.notes} if self.notes else {}),
         }
 
     def to_json(self, file: str | None = None) -> str:
@@ -367,11 +610,15 @@ class Report(WorkedResult):
 
 def _format_note(verdict: str, exact: str, carried_value: str) -> str:
     """Format the note of a cell: the exact value and, if it differs, the carried value."""
-    if verdict == "right":
+    if verdict in ("right", "blank"):
         return ""
-    if verdict == "blank" or exact == carried_value:
+    if exact == carried_value:
         return f"exact: {exact}"
-    return f"exact: {exact}; carried: {carried_value}"
+    return f"exact: {exact}; from the numbers before it: {carried_value}"
+
+
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _format_claimed(text: str) -> str:
