@@ -31,8 +31,8 @@ def find_significant_digits(numbers: Iterable[Number]) -> int | None:
     >>> [find_significant_digits(read_number(t, "") for t in row) for row in texts]
     [3, None]
     """
-    written = [n for n in numbers if n.value != 0 and n.places is not None and not n.has_exponent]
-    decimals, integers = [n for n in written if n.places], [n for n in written if not n.places]
+    nonzero = [n for n in numbers if n.value != 0 and n.places is not None and not n.has_exponent]
+    decimals, integers = [n for n in nonzero if n.places], [n for n in nonzero if not n.places]
     digits = [_count_digits(n) for n in decimals]
     most = max(digits or [len(str(int(abs(n.value))).rstrip("0")) for n in integers], default=0)
     if not 2 <= most <= _MAX_SIGNIFICANT_DIGITS:
