@@ -1,25 +1,36 @@
 """Problem sheets solved in numpy, independently of the checker.
 
 A sheet is a problem with its steps as functions of earlier matrices (vectors are rows), and the
-style in which the numbers are written.
+style in which the numbers are written. All steps also accept batches of matrices in front.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import ROUND_DOWN, Decimal
 from math import erf
 from typing import Any
 
 import numpy as np
 
+from styles import Style
+
 Matrix = np.ndarray
 Env = dict[str, Matrix]
 Step = Callable[[Env], Matrix]
-MAX_VALUE = 1e9  # larger numbers are not written by hand
+# Receives the name and the value of an intermediate result that is no step of its own, and returns
+# the value to continue with.
+Note = Callable[[str, Matrix], Matrix]
+_ROUNDOFF = 1e-12  # smaller sums are zero up to floating point
+_MAX_EXPONENT = 20.0  # nobody writes out larger exponentials
+_TOML_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
 def identity(x: Matrix) -> Matrix:
     return x
+
+
+def transpose(x: Matrix) -> Matrix:
+    return x.swapaxes(-1, -2)
 
 
 def sigmoid(x: Matrix) -> Matrix:
@@ -28,16 +39,23 @@ def sigmoid(x: Matrix) -> Matrix:
 
 def softmax(x: Matrix) -> Matrix:
     """Normalize each row; a row of −∞ gets zeros."""
-    largest = x.max(1, keepdims=True)
-    e = np.exp(x - np.where(np.isfinite(largest), largest, 0))
-    total = e.sum(1, keepdims=True)
-    return e / np.where(total == 0, 1, total)
+    largest = x.max(-1, keepdims=True)
+    return over_total(np.exp(x - np.where(np.isfinite(largest), largest, 0)))
+
+
+def over_total(x: Matrix) -> Matrix:
+    total = x.sum(-1, keepdims=True)
+    return x / np.where(total == 0, 1, total)
 
 
 def over_sum(x: Matrix) -> Matrix:
     finite = np.where(np.isneginf(x), 0, x)
-    total = finite.sum(1, keepdims=True)
-    return finite / np.where(np.isneginf(x).all(1, keepdims=True), 1, total)
+    total = finite.sum(-1, keepdims=True)
+    return finite / np.where(np.isneginf(x).all(-1, keepdims=True), 1, total)
+
+
+def relu(x: Matrix) -> Matrix:
+    return np.maximum(x, 0)
 
 
 def gelu(x: Matrix) -> Matrix:
@@ -45,51 +63,73 @@ def gelu(x: Matrix) -> Matrix:
 
 
 NORMALIZERS = {"softmax": softmax, "sigmoid": sigmoid, "sum": over_sum}
-ACTIVATIONS = {
-    "relu": lambda x: np.maximum(x, 0),
-    "gelu": gelu,
-    "tanh": np.tanh,
-    "sigmoid": sigmoid,
-}
+ACTIVATIONS = {"relu": relu, "gelu": gelu, "tanh": np.tanh, "sigmoid": sigmoid}
 GATES = {"i": sigmoid, "f": sigmoid, "g": np.tanh, "o": sigmoid}
 
 
+class ByHand:
+    """A step with intermediate results that a person may round."""
+
+    def __call__(self, env: Env) -> Matrix:
+        return self.by_hand(env, lambda _name, value: value)
+
+    def by_hand(self, env: Env, note: Note) -> Matrix:
+        """Compute the step, with each intermediate result replaced by `note` of it."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Product:
+class Product(ByHand):
     """`then(a b + c d + … + bias)`."""
 
     pairs: tuple[tuple[str, str], ...]
     bias: str | None = None
     then: Callable[[Matrix], Matrix] = identity
 
-    def __call__(self, env: Env) -> Matrix:
+    def by_hand(self, env: Env, note: Note) -> Matrix:
         total = sum(env[a] @ env[b] for a, b in self.pairs)
-        return self.then(total if self.bias is None else total + env[self.bias])
+        total = total if self.bias is None else total + env[self.bias]
+        return total if self.then is identity else self.then(note("sum", total))
 
 
 @dataclass(frozen=True)
-class Style:
-    """How numbers are written: decimals, and which value the next step uses."""
+class Quotient(ByHand):
+    """The scores divided by a number, which may be the root of an integer."""
 
-    decimals: int
-    mode: str  # round, truncate (the next step uses that), or print (it uses the exact value)
-    strip: bool  # drop trailing zeros
+    source: str
+    divisor: float
+    is_root: bool = False
 
-    def write(self, value: float) -> str:
-        """Format a number as on the sheet."""
-        if np.isneginf(value):
-            return "-inf"
-        if not abs(value) < MAX_VALUE:
-            raise ValueError(f"{value} is too large to be written by hand")
-        if self.mode == "truncate":
-            unit = Decimal(1).scaleb(-self.decimals)
-            # Round to twelve decimals first: 2.0999999999999996 is 2.1, not 2.0.
-            text = f"{Decimal(f'{value:.12f}').quantize(unit, ROUND_DOWN):f}"
-        else:
-            text = f"{round(float(value), 12):.{self.decimals}f}"
-        if self.strip and "." in text:
-            text = text.rstrip("0").rstrip(".")
-        return text.removeprefix("-") if float(text) == 0 else text
+    def by_hand(self, env: Env, note: Note) -> Matrix:
+        divisor = np.array([[self.divisor]])
+        return env[self.source] / (note("root", divisor) if self.is_root else divisor)
+
+
+@dataclass(frozen=True)
+class Softmax(ByHand):
+    """The softmax of each row."""
+
+    source: str
+
+    def by_hand(self, env: Env, note: Note) -> Matrix:
+        x = env[self.source]
+        if not (np.isfinite(x).any() and x.max() <= _MAX_EXPONENT):
+            return softmax(x)
+        return over_total(note("exponentials", np.exp(x)))
+
+
+@dataclass(frozen=True)
+class Standardized(ByHand):
+    """The distances from the mean divided by the standard deviation."""
+
+    source: str
+    mean: str
+    variance: str
+    eps: float
+
+    def by_hand(self, env: Env, note: Note) -> Matrix:
+        deviation = note("deviation", np.sqrt(env[self.variance] + self.eps))
+        return (env[self.source] - env[self.mean]) / deviation
 
 
 @dataclass
@@ -98,7 +138,7 @@ class Sheet:
 
     kind: str
     given: Env
-    style: Style
+    style: Style = Style("")
     columns: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
@@ -117,6 +157,11 @@ class Sheet:
         """Return the suffixes of the heads' step keys."""
         return [f".{h}" for h in range(1, self.heads + 1)] if self.heads > 1 else [""]
 
+    @property
+    def claimable(self) -> list[str]:
+        """Return the keys of the steps that can be claimed."""
+        return [key for key in self.steps if key not in self.inner]
+
 
 @dataclass
 class Worked:
@@ -131,22 +176,46 @@ def work(
     replaced: dict[str, Step] | None = None,
     spoil: Callable[[str, list[list[str]]], list[list[str]]] | None = None,
 ) -> Worked:
-    """Solve a sheet, with some steps replaced or some written numbers changed by `spoil`."""
-    env, texts = {**sheet.given, **sheet.constants}, {}
+    """Solve a sheet in its style.
+
+    Steps can be replaced, and `spoil` can change written numbers. Raise ValueError if a number is
+    too large to be written, which includes a division by zero.
+    """
+    env, texts, style = {**sheet.given, **sheet.constants}, {}, sheet.style
+    for index, (key, step) in enumerate(sheet.steps.items()):
+        exact = _compute((replaced or {}).get(key, step), env, style, index)
+        env[key] = exact
+        if key in sheet.inner:
+            continue
+        is_softmax = isinstance(step, Softmax)
+        if key not in sheet.claimed:
+            env[key] = style.read(style.write(exact, index, is_softmax), exact, hidden=True)
+            continue
+        correct = style.write(exact, index, is_softmax)
+        texts[key] = correct if spoil is None else spoil(key, correct)
+        is_changed = np.array(texts[key]) != np.array(correct)
+        env[key] = style.read(texts[key], exact, is_changed=is_changed)
+    return Worked(env, texts)
+
+
+def _compute(step: Step, env: Env, style: Style, index: int) -> Matrix:
+    with np.errstate(all="ignore"):
+        if isinstance(step, ByHand):
+            exact = step.by_hand(env, lambda name, value: style.note(name, value, index))
+        else:
+            exact = step(env)
+    if not isinstance(step, Softmax):  # small weights are no roundoff
+        exact = np.where(np.abs(exact) < _ROUNDOFF, 0.0, exact)
+    return exact
+
+
+def solve(sheet: Sheet) -> Env:
+    """Return all matrices of a sheet, computed exactly."""
+    env = {**sheet.given, **sheet.constants}
     for key, step in sheet.steps.items():
         with np.errstate(all="ignore"):
-            exact = env[key] = (replaced or {}).get(key, step)(env)
-        if key not in sheet.claimed:
-            continue
-        correct = [[sheet.style.write(v) for v in row] for row in exact]
-        texts[key] = correct if spoil is None else spoil(key, correct)
-        claimed_values = np.array([[float(t) for t in row] for row in texts[key]])
-        if sheet.style.mode == "print":  # only changed numbers are used as written
-            is_changed = np.array(texts[key]) != np.array(correct)
-            env[key] = np.where(is_changed, claimed_values, exact)
-        else:
-            env[key] = claimed_values
-    return Worked(env, texts)
+            env[key] = step(env)
+    return env
 
 
 def to_toml(sheet: Sheet, worked: Worked) -> str:
@@ -161,7 +230,7 @@ def to_toml(sheet: Sheet, worked: Worked) -> str:
     lines.append("[given]")
     for name, cells in sheet.given.items():
         oriented = cells.T if sheet.columns else cells
-        is_vector = len(cells) == 1 and name not in ("X", "context", "H")
+        is_vector = len(cells) == 1 and name not in ("X", "context", "H", "Q", "K", "V")
         lines.append(f"{name} = {_toml((cells[0] if is_vector else oriented).tolist())}")
     tables: dict[str, list[str]] = {}
     for key, texts in worked.texts.items():
@@ -182,4 +251,4 @@ def _toml(value: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    return f'"{text}"' if text == "-inf" else text
+    return text if _TOML_NUMBER.fullmatch(text) else f'"{text}"'
