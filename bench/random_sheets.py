@@ -8,19 +8,25 @@ from sheets import (
     ACTIVATIONS,
     GATES,
     NORMALIZERS,
+    Activated,
+    Affine,
+    Angles,
+    Cell,
+    Encoding,
     Env,
+    Masked,
     Matrix,
     Product,
     Quotient,
     Sheet,
     Softmax,
     Standardized,
+    State,
     Step,
     Worked,
-    transpose,
     work,
 )
-from styles import PLAIN_STYLES, Style, draw_style
+from styles import PLAIN_STYLES, draw_style
 
 Rng = np.random.Generator
 
@@ -28,9 +34,9 @@ Rng = np.random.Generator
 class Draw:
     """A source of numbers as in hand-worked problems: small, with at most two decimals."""
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: Rng, decimals: int | None = None) -> None:
         self.rng = rng
-        self.decimals = int(rng.choice([0, 0, 1, 2]))
+        self.decimals = int(rng.choice([0, 0, 1, 2])) if decimals is None else decimals
         self.positive = False
 
     def size(self, low: int = 2, high: int = 4) -> int:
@@ -48,14 +54,14 @@ class Draw:
 
 
 def random_sheet(
-    rng: Rng, style: str | None = None, kind: str | None = None
+    rng: Rng, style: str | None = None, kind: str | None = None, decimals: int | None = None
 ) -> tuple[Sheet, Worked]:
     """Draw a sheet, in half of the cases attention, and solve it correctly.
 
-    Without a `style` it is one of the plain ones.
+    Without a `style` it is one of the plain ones. `decimals` are those of the givens.
     """
     while True:
-        draw = Draw(rng)
+        draw = Draw(rng, decimals)
         name = kind or ("attention" if draw.chance(0.5) else str(rng.choice(list(KINDS))))
         sheet = KINDS[name](draw)
         sheet.columns = draw.chance(0.4)
@@ -184,20 +190,18 @@ def attention_steps(
                 part = width // sheet.heads
                 steps[f"{prefix}{name}.{h + 1}"] = _part(f"{prefix}{name}", h * part, part)
                 sheet.inner.add(f"{prefix}{name}.{h + 1}")
-    mask, scale = True if sheet.mask is None else sheet.mask, sheet.scale or 1.0
+    scale = sheet.scale or 1.0
     is_root = sheet.settings["scale"] == "sqrt(d_k)" and scale != round(scale)
 
     def key(name: str, end: str) -> str:
         return f"{prefix}{name}{end}"
 
     for end in sheet.ends:
-        steps[key("scores", end)] = _scores(key("Q", end), key("K", end))
+        steps[key("scores", end)] = Product(((key("Q", end), f"{key('K', end)}ᵀ"),))
     for end in sheet.ends:
         steps[key("scaled", end)] = Quotient(key("scores", end), scale, is_root)
     for end in sheet.ends:
-        steps[key("masked", end)] = lambda env, e=end: np.where(
-            mask, env[key("scaled", e)], -np.inf
-        )
+        steps[key("masked", end)] = Masked(key("scaled", end), sheet.mask)
     for end in sheet.ends:
         steps[key("weights", end)] = _normalized(key("masked", end), normalizer)
     for end in sheet.ends:
@@ -209,10 +213,6 @@ def attention_steps(
     weight = "W_O" if "W_O" in given else f"I{v}"
     bias = "b_O" if "b_O" in given else None
     steps[f"{prefix}output"] = Product(((f"{prefix}mixed", weight),), bias)
-
-
-def _scores(queries: str, keys: str) -> Step:
-    return lambda env: env[queries] @ transpose(env[keys])
 
 
 def _normalized(source: str, normalizer: str) -> Step:
@@ -230,12 +230,8 @@ def _positions(draw: Draw) -> Sheet:
     base = int(draw.rng.choice([10_000, 100, 10]))
     sheet = Sheet("positions", {})
     sheet.settings = {"count": count, "width": width, "base": base}
-    columns = np.arange(width)
-    angles = np.arange(count)[:, None] / base ** ((columns - columns % 2) / width)
-    sheet.steps["angles"] = lambda _env: angles
-    sheet.steps["encoding"] = lambda env: np.where(
-        columns % 2 == 0, np.sin(env["angles"]), np.cos(env["angles"])
-    )
+    sheet.steps["angles"] = Angles(count, width, base, width)
+    sheet.steps["encoding"] = Encoding()
     return sheet
 
 
@@ -243,14 +239,12 @@ def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: fl
     """Add the steps of a layer norm to a sheet."""
     steps, given = sheet.steps, sheet.given
 
-    def output(env: Env) -> Matrix:
-        return env[f"{prefix}normalised"] * given.get(gamma, 1.0) + given.get(beta, 0.0)
-
     mean, variance = f"{prefix}mean", f"{prefix}variance"
     steps[mean] = lambda env: env[x].mean(-1, keepdims=True)
     steps[variance] = lambda env: ((env[x] - env[mean]) ** 2).mean(-1, keepdims=True)
     steps[f"{prefix}normalised"] = Standardized(x, mean, variance, eps)
-    steps[f"{prefix}output"] = output
+    names = (name if name in given else None for name in (gamma, beta))
+    steps[f"{prefix}output"] = Affine(f"{prefix}normalised", *names)
 
 
 def _varied_matrix(draw: Draw, rows: int, columns: int) -> Matrix:
@@ -273,7 +267,7 @@ def _layer_norm(draw: Draw) -> Sheet:
 
 
 def _recurrent(draw: Draw, kind: str) -> Sheet:
-    times, d, h = draw.size(2, 3), draw.size(2, 3), draw.size(2, 3)
+    times, d, h = draw.size(2, 3), draw.size(2, 3), draw.size(2, 4)
     sheet = Sheet(kind, {"X": draw.matrix(times, d)}, parts="t")
     wide = h if kind == "rnn" else 4 * h
     names = ("W_xh", "W_hh") if kind == "rnn" else ("W_x", "W_h")
@@ -298,7 +292,7 @@ def _rnn(draw: Draw) -> Sheet:
     for t in range(1, len(sheet.given["X"]) + 1):
         before = f"h.{t - 1}" if t > 1 else "h0"
         sheet.steps[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
-        sheet.steps[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
+        sheet.steps[f"h.{t}"] = Activated(f"sum.{t}", np.tanh)
     return sheet
 
 
@@ -316,10 +310,8 @@ def _lstm(draw: Draw) -> Sheet:
             steps[f"{gate}.{t}"] = Product(
                 pairs, f"b{gate}" if "b" in sheet.given else None, squash
             )
-        steps[f"c.{t}"] = lambda env, t=t, c=c: (
-            env[f"f.{t}"] * env[c] + env[f"i.{t}"] * env[f"g.{t}"]
-        )
-        steps[f"h.{t}"] = lambda env, t=t: env[f"o.{t}"] * np.tanh(env[f"c.{t}"])
+        steps[f"c.{t}"] = Cell(f"f.{t}", c, f"i.{t}", f"g.{t}")
+        steps[f"h.{t}"] = State(f"o.{t}", f"c.{t}")
     return sheet
 
 
@@ -331,7 +323,7 @@ def _additive(draw: Draw) -> Sheet:
     given |= {"W_s": draw.matrix(a, k), "W_h": draw.matrix(b, k), "v": draw.matrix(1, k)}
     sheet = Sheet("additive", given)
     sheet.steps["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
-    sheet.steps["scores"] = lambda env: env["v"] @ transpose(env["hidden"])
+    sheet.steps["scores"] = Product((("v", "hiddenᵀ"),))
     sheet.steps["weights"] = Softmax("scores")
     sheet.steps["mixed"] = Product((("weights", "H"),))
     return sheet
@@ -341,7 +333,7 @@ def feed_forward_steps(sheet: Sheet, prefix: str, x: str, activation: str) -> No
     """Add the steps of a feed-forward layer to a sheet."""
     steps, given = sheet.steps, sheet.given
     steps[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
-    steps[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
+    steps[f"{prefix}activated"] = Activated(f"{prefix}hidden", ACTIVATIONS[activation])
     outer = ((f"{prefix}activated", "W_2"),)
     steps[f"{prefix}output"] = Product(outer, "b_2" if "b_2" in given else None)
 

@@ -80,16 +80,30 @@ class ByHand:
 
 @dataclass(frozen=True)
 class Product(ByHand):
-    """`then(a b + c d + … + bias)`."""
+    """`then(a b + c d + … + bias)`.
+
+    The weight `Wᵀ` is the transpose of W, and an empty one leaves a as it is.
+    """
 
     pairs: tuple[tuple[str, str], ...]
     bias: str | None = None
     then: Callable[[Matrix], Matrix] = identity
 
     def by_hand(self, env: Env, note: Note) -> Matrix:
-        total = sum(env[a] @ env[b] for a, b in self.pairs)
+        total = sum(multiply(env, a, b) for a, b in self.pairs)
         total = total if self.bias is None else total + env[self.bias]
         return total if self.then is identity else self.then(note("sum", total))
+
+
+def multiply(env: Env, a: str, b: str) -> Matrix:
+    """Return the product of two matrices by name."""
+    if not b:
+        return get(env, a)
+    return get(env, a) @ get(env, b)
+
+
+def get(env: Env, name: str) -> Matrix:
+    return transpose(env[name[:-1]]) if name.endswith("ᵀ") else env[name]
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,23 @@ class Quotient(ByHand):
     def by_hand(self, env: Env, note: Note) -> Matrix:
         divisor = np.array([[self.divisor]])
         return env[self.source] / (note("root", divisor) if self.is_root else divisor)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The scores with a number, as a rule −∞, where the mask forbids."""
+
+    source: str
+    mask: Matrix | None
+    fill: float = -np.inf
+
+    def __call__(self, env: Env) -> Matrix:
+        scores = env[self.source]
+        if self.mask is None:
+            return scores
+        if scores.shape[-2:] != self.mask.shape:
+            raise ValueError("the mask does not fit")
+        return np.where(self.mask, scores, self.fill)
 
 
 @dataclass(frozen=True)
@@ -126,10 +157,95 @@ class Standardized(ByHand):
     mean: str
     variance: str
     eps: float
+    takes_root: bool = True
 
     def by_hand(self, env: Env, note: Note) -> Matrix:
-        deviation = note("deviation", np.sqrt(env[self.variance] + self.eps))
-        return (env[self.source] - env[self.mean]) / deviation
+        divisor = env[self.variance] + self.eps
+        if self.takes_root:
+            divisor = note("deviation", np.sqrt(divisor))
+        divisor = np.where(divisor > 0, divisor, np.nan)
+        return (env[self.source] - env[self.mean]) / divisor
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Each column times its γ plus its β."""
+
+    source: str
+    gamma: str | None
+    beta: str | None
+
+    def __call__(self, env: Env) -> Matrix:
+        x = env[self.source]
+        x = x if self.gamma is None else x * env[self.gamma]
+        return x if self.beta is None else x + env[self.beta]
+
+
+@dataclass(frozen=True)
+class Activated:
+    """A function of each cell."""
+
+    source: str
+    function: Callable[[Matrix], Matrix]
+
+    def __call__(self, env: Env) -> Matrix:
+        return self.function(env[self.source])
+
+
+@dataclass(frozen=True)
+class Angles:
+    """The angles of sinusoidal positions: position / base^(2i / width), the same for a pair."""
+
+    count: int
+    columns: int
+    base: float
+    width: float
+    first: int = 0
+    by_column: bool = False
+
+    def __call__(self, _env: Env) -> Matrix:
+        columns = np.arange(self.columns)
+        exponents = (columns if self.by_column else columns - columns % 2) / self.width
+        return (self.first + np.arange(self.count))[:, None] / self.base**exponents
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The sine of the even and the cosine of the odd columns."""
+
+    source: str = "angles"
+    is_swapped: bool = False
+    in_degrees: bool = False
+
+    def __call__(self, env: Env) -> Matrix:
+        angles = np.radians(env[self.source]) if self.in_degrees else env[self.source]
+        is_sine = np.arange(angles.shape[-1]) % 2 == self.is_swapped
+        return np.where(is_sine, np.sin(angles), np.cos(angles))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The cell of an LSTM, `forget · old + let · new`."""
+
+    forget: str
+    old: str
+    let: str
+    new: str
+
+    def __call__(self, env: Env) -> Matrix:
+        return env[self.forget] * env[self.old] + env[self.let] * env[self.new]
+
+
+@dataclass(frozen=True)
+class State:
+    """The hidden state of an LSTM, `gate · tanh(cell)`."""
+
+    gate: str
+    cell: str
+    squash: Callable[[Matrix], Matrix] = np.tanh
+
+    def __call__(self, env: Env) -> Matrix:
+        return env[self.gate] * self.squash(env[self.cell])
 
 
 @dataclass
@@ -138,7 +254,7 @@ class Sheet:
 
     kind: str
     given: Env
-    style: Style = Style("")
+    style: Style = field(default_factory=lambda: Style(""))
     columns: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)

@@ -53,7 +53,7 @@ class Style:
         """Return the values that later steps use."""
         if hidden and not self.rounds_unclaimed:
             return exact
-        written = np.array([[_read_number(text) for text in row] for row in texts])
+        written = np.array([[read_number(text) for text in row] for row in texts])
         written = np.where(np.isneginf(exact) & (written <= -10_000), -np.inf, written)
         if self.uses_exact:  # only changed numbers are used as written
             return exact if is_changed is None else np.where(is_changed, written, exact)
@@ -103,7 +103,8 @@ class Style:
         return text.replace(".", ",") if self.notation == "comma" else text
 
 
-def _read_number(text: str) -> float:
+def read_number(text: str) -> float:
+    """Return the value of a number as written."""
     if text == "−∞":
         return -np.inf
     plain = text.replace(",", ".").replace("×10^", "e")
@@ -136,6 +137,7 @@ STYLES: dict[str, StyleMaker] = {
     **{
         f"{k} decimal{'s' if k > 1 else ''}": lambda _rng, k=k: Style("", (k,)) for k in range(1, 6)
     },
+    "all digits": lambda _rng: Style("", (6,), strips_zeros=True),
     "truncated": lambda rng: Style("", _decimals(rng), rounding=ROUND_DOWN),
     "half to even": lambda rng: Style("", _decimals(rng, 1, 3), rounding=ROUND_HALF_EVEN),
     **{f"{k} significant": lambda _rng, k=k: Style("", significant=k) for k in range(2, 6)},
