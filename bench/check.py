@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from pairs import plant_two
+from mistake_pairs import plant_two
 from planting import FORMULA_MISTAKES, NAMES, plant, work_with_mistake
 from random_sheets import KINDS, random_sheet
 from rounding import excess, first_difference, orient
@@ -162,13 +162,19 @@ SLIP_SHEETS: dict[str, dict[str, Any]] = {
 def _first_hard_cell(
     sheet: Sheet, worked: Worked, key: str, exact: dict[str, np.ndarray]
 ) -> tuple[int, int] | None:
-    """Return the first weight that no rounding makes 0 or 1; None if one is in between."""
-    hard = np.array([[float(text) for text in row] for row in worked.texts[key]])
-    distance = np.abs(hard - exact[key])
+    """Return the first weight that no rounding makes 0 or 1; None if one is in between.
+
+    A whole number may stand for one decimal: 0.04 is 0, and 0.2 is not.
+    """
+    distance = excess(sheet, worked, key, exact)
+    if not any("." in text for row in worked.texts[key] for text in row):
+        hard = np.array([[float(text) for text in row] for row in worked.texts[key]])
+        distance = np.abs(hard - exact[key]) * MIN_UNITS / 0.2
     distance = distance.T if sheet.columns else distance
-    if ((distance > 0.04) & (distance < 0.2)).any() or not (distance > 0.2).any():
+    is_wrong = distance > MIN_UNITS
+    if not is_wrong.any() or ((distance > 0.6) & ~is_wrong).any():
         return None
-    row, column = np.argwhere(distance > 0.2)[0].tolist()
+    row, column = np.argwhere(is_wrong)[0].tolist()
     return row, column
 
 

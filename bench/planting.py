@@ -291,37 +291,45 @@ def _heads_interleaved(sheet: Sheet) -> Iterator[Plant]:
         for h, end in enumerate(sheet.ends):
             source = f"{sheet.prefix}{name}"
             slices[f"{source}{end}"] = lambda env, s=source, h=h: env[s][:, h :: sheet.heads]
-    yield slices
     parts = [f"{sheet.prefix}mixed{end}" for end in sheet.ends]
 
     def interleave(env: Env) -> Matrix:
         stacked = np.stack([env[part] for part in parts], -1)
         return stacked.reshape(len(stacked), -1)
 
+    yield slices
     yield {f"{sheet.prefix}mixed": interleave}
+    yield {**slices, f"{sheet.prefix}mixed": interleave}
 
 
 def _projected_before_concatenation(sheet: Sheet) -> Iterator[Plant]:
-    """Multiply each head by its block of W_O, then concatenate."""
+    """Multiply each head by its block or the first block of W_O, or the values by W_O."""
     if sheet.heads == 1 or "W_O" not in sheet.given:
         return
-    weight = sheet.given["W_O"]
+    prefix, weight = sheet.prefix, sheet.given["W_O"]
     rows, columns = (size // sheet.heads for size in weight.shape)
-    if columns * sheet.heads != weight.shape[1]:
+    step = sheet.steps[f"{prefix}output"]
+    if columns * sheet.heads != weight.shape[1] or not isinstance(step, Product):
         return
-    step = sheet.steps[f"{sheet.prefix}output"]
-    assert isinstance(step, Product)
 
-    def output(env: Env) -> Matrix:
-        parts = [
-            env[f"{sheet.prefix}mixed"][:, h * rows : (h + 1) * rows]
-            @ weight[h * rows : (h + 1) * rows, h * columns : (h + 1) * columns]
-            for h in range(sheet.heads)
-        ]
-        total = np.concatenate(parts, -1)
-        return total if step.bias is None else total + env[step.bias]
+    def head_times_block(env: Env, h: int, block: int) -> Matrix:
+        own = weight[block * rows : (block + 1) * rows, block * columns : (block + 1) * columns]
+        return env[f"{prefix}mixed"][:, h * rows : (h + 1) * rows] @ own
 
-    yield {f"{sheet.prefix}output": output}
+    def projected_values(env: Env, h: int) -> Matrix:
+        values = (env[f"{prefix}V"] @ weight)[:, h * columns : (h + 1) * columns]
+        return env[f"{prefix}weights.{h + 1}"] @ values
+
+    def output(head: Callable[[Env, int], Matrix]) -> Plant:
+        def concatenated(env: Env) -> Matrix:
+            total = np.concatenate([head(env, h) for h in range(sheet.heads)], -1)
+            return total if step.bias is None else total + env[step.bias]
+
+        return {f"{prefix}output": concatenated}
+
+    yield output(lambda env, h: head_times_block(env, h, h))
+    yield output(lambda env, h: head_times_block(env, h, 0))
+    yield output(projected_values)
 
 
 FORMULA_MISTAKES: dict[str, VariantLister] = {

@@ -26,7 +26,7 @@ from sheets import (
 
 Plant = dict[str, Step]  # wrong functions by step
 VariantLister = Callable[[Sheet], Iterator[Plant]]
-_BASES = (10_000, 1_000, 100, 10)
+_BASES = (100_000, 10_000, 1_000, 100, 10)
 
 
 def once_and_everywhere(changed: dict[str, Step]) -> Iterator[Plant]:
@@ -102,24 +102,18 @@ def _recurrence_forgotten(sheet: Sheet) -> Iterator[Plant]:
 
 def _state_not_updated(sheet: Sheet) -> Iterator[Plant]:
     """Use the state of the time step before the previous one, or always the first."""
-
-    def old(t: int, state: str) -> str:
-        return f"{state}.{t - 2}" if t > 2 else f"{state}0"
-
     for first in (False, True):
         by_time: dict[int, dict[str, Step]] = {}
         for key, t, k, step in _states(sheet):
             if t > 1:
                 _, weight = step.pairs[k]
-                pairs = (step.pairs[0], ("h0" if first else old(t, "h"), weight))
+                older = "h0" if first or t == 2 else f"h.{t - 2}"
+                pairs = (step.pairs[0], (older, weight))
                 by_time.setdefault(t, {})[key] = replace(step, pairs=pairs)
         if first:
             yield {key: step for changed in by_time.values() for key, step in changed.items()}
         else:
             yield from by_time.values()
-    for key, step in sheet.steps.items():
-        if isinstance(step, Cell) and step.old != "c0":
-            yield {key: replace(step, old=old(int(key[2:]), "c"))}
 
 
 def _gates_swapped(sheet: Sheet) -> Iterator[Plant]:
@@ -153,9 +147,17 @@ def _lstm_state(change: Callable[[str, State], State]) -> VariantLister:
     return list_variants
 
 
-def _with_old_cell(key: str, step: State) -> State:
-    time = int(key.rpartition(".")[2])
-    return replace(step, cell=f"c.{time - 1}" if time > 1 else "c0")
+def _old_cell_used(sheet: Sheet) -> Iterator[Plant]:
+    """Compute the state from the previous cell, or the cell from the one before the previous."""
+
+    def key_before(key: str) -> str:
+        time = int(key.rpartition(".")[2]) - 1
+        return f"c.{time}" if time else "c0"
+
+    yield from _lstm_state(lambda _key, step: replace(step, cell=key_before(step.cell)))(sheet)
+    for key, step in sheet.steps.items():
+        if isinstance(step, Cell) and step.old != "c0":
+            yield {key: replace(step, old=key_before(step.old))}
 
 
 def _norms(sheet: Sheet) -> Iterator[tuple[str, Standardized]]:
@@ -239,8 +241,10 @@ def _other_bases(step: Angles) -> Iterator[dict[str, object]]:
 
 
 def _other_widths(step: Angles) -> Iterator[dict[str, object]]:
-    """Yield twice the width (exponent i / width), half of it (the number of pairs) and 512."""
-    yield from ({"width": width} for width in (2 * step.width, step.width / 2, 512))
+    """Yield twice the width (exponent i / width), half of it (the pairs), and near ones."""
+    width = step.columns
+    others = (2 * width, width // 2, width - 1, width + 1, width - 2, width + 2)
+    yield from ({"width": other} for other in others if other > 0)
 
 
 def _encoding(**changes: bool) -> VariantLister:
@@ -270,7 +274,7 @@ LAYER_MISTAKES: dict[str, VariantLister] = {
     "state-not-updated": _state_not_updated,
     "gates-swapped": _gates_swapped,
     "cell-not-squashed": _lstm_state(lambda _key, step: replace(step, squash=identity)),
-    "old-cell-used": _lstm_state(_with_old_cell),
+    "old-cell-used": _old_cell_used,
     "variance-with-n-1": _in_one_or_all_norms(_variance_with_n_1),
     "normalized-over-batch": _in_one_or_all_norms(_normalized_over_batch),
     "variance-for-deviation": _in_one_or_all_norms(_variance_for_deviation),
@@ -280,7 +284,7 @@ LAYER_MISTAKES: dict[str, VariantLister] = {
     "beta-forgotten": _affine(beta=None),
     "positions-from-1": _angles(lambda _step: iter([{"first": 1}])),
     "sin-and-cos-swapped": _encoding(is_swapped=True),
-    "exponent-by-column": _angles(lambda _step: iter([{"by_column": True}])),
+    "exponent-by-column": _angles(lambda _step: iter([{"by_column": 1}, {"by_column": 2}])),
     "degrees-for-radians": _encoding(in_degrees=True),
     "wrong-base": _angles(_other_bases),
     "wrong-width": _angles(_other_widths),

@@ -26,7 +26,7 @@ from sheets import (
     Worked,
     work,
 )
-from styles import PLAIN_STYLES, draw_style
+from styles import PLAIN_STYLES, draw_style, leave_blanks
 
 Rng = np.random.Generator
 
@@ -70,9 +70,12 @@ def random_sheet(
         if style is not None and not _is_style_visible(sheet):
             continue
         try:
-            return sheet, work(sheet)
+            worked = work(sheet)
         except ValueError:  # for example a variance that was rounded to 0
             continue
+        if sheet.style.blank_share:
+            worked.texts = leave_blanks(worked.texts, sheet.style.blank_share, rng)
+        return sheet, worked
 
 
 def _draw_claimed(draw: Draw, sheet: Sheet) -> list[str]:

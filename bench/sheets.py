@@ -194,18 +194,22 @@ class Activated:
 
 @dataclass(frozen=True)
 class Angles:
-    """The angles of sinusoidal positions: position / base^(2i / width), the same for a pair."""
+    """The angles of sinusoidal positions: position / base^(2i / width), the same for a pair.
+
+    With `by_column` the exponent is that many times the column / width.
+    """
 
     count: int
     columns: int
     base: float
     width: float
     first: int = 0
-    by_column: bool = False
+    by_column: int = 0
 
     def __call__(self, _env: Env) -> Matrix:
         columns = np.arange(self.columns)
-        exponents = (columns if self.by_column else columns - columns % 2) / self.width
+        steps = self.by_column * columns if self.by_column else columns - columns % 2
+        exponents = steps / self.width
         return (self.first + np.arange(self.count))[:, None] / self.base**exponents
 
 
@@ -305,7 +309,8 @@ def work(
             continue
         is_softmax = isinstance(step, Softmax)
         if key not in sheet.claimed:
-            env[key] = style.read(style.write(exact, index, is_softmax), exact, hidden=True)
+            if style.rounds_unclaimed:
+                env[key] = style.read(style.write(exact, index, is_softmax), exact)
             continue
         correct = style.write(exact, index, is_softmax)
         texts[key] = correct if spoil is None else spoil(key, correct)

@@ -12,6 +12,7 @@ from styles import read_number
 Rng = np.random.Generator
 Texts = list[list[str]]
 _MAX_SLIP_UNITS = 60.0
+_MAX_TABLE_FACTOR = 12  # of a multiplication table
 
 
 def spoil_step(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> tuple[Worked, str] | None:
@@ -29,16 +30,23 @@ def spoil_step(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> tuple[Work
         texts = _corrupt_cell(DIGIT_SLIPS[name], before, rng)
     if texts is None or texts == before or _has_decimals(texts) != _has_decimals(before):
         return None
-    return write_wrongly(sheet, correct, target, texts, is_misprint=later), target
+    worked = write_wrongly(sheet, correct, target, texts, is_misprint=later)
+    return None if worked is None else (worked, target)
 
 
 def write_wrongly(
     sheet: Sheet, correct: Worked, key: str, texts: Texts, is_misprint: bool
-) -> Worked:
-    """Return the solution with other numbers in a step; a misprint has no consequences."""
+) -> Worked | None:
+    """Return the solution with other numbers in a step; a misprint has no consequences.
+
+    None if a number that follows is too large to be written.
+    """
     if is_misprint:
         return Worked(correct.env, {**correct.texts, key: texts})
-    return work(sheet, spoil=lambda step, before: texts if step == key else before)
+    try:
+        return work(sheet, spoil=lambda step, before: texts if step == key else before)
+    except ValueError:
+        return None
 
 
 def _has_decimals(texts: Texts) -> bool:
@@ -128,9 +136,9 @@ def _terms(step: Product, env: Env, i: int, j: int) -> Iterator[tuple[float, flo
 
 
 def _wrong_terms(a: float, b: float) -> list[float]:
-    """Return what a·b may be taken for: a + b, another sign, nothing, the next multiple."""
-    wrong = [a + b, -a * b, 0.0]
-    if a == round(a) and b == round(b):
+    """Return what a·b may be taken for: a + b, another sign, nothing, twice, the next multiple."""
+    wrong = [a + b, -a * b, 0.0, 2 * a * b]
+    if all(value == round(value) and 1 < abs(value) <= _MAX_TABLE_FACTOR for value in (a, b)):
         wrong += [a * (b + 1), a * (b - 1), (a + 1) * b, (a - 1) * b]
     return [value for value in wrong if abs(value - a * b) > 1e-9]
 
@@ -232,7 +240,7 @@ def slip_beyond_rounding(
     if changed[i][j] == texts[i][j]:
         return None
     worked = write_wrongly(sheet, correct, key, changed, is_misprint=bool(rng.random() < 0.3))
-    return worked, key, orient(sheet, (i, j))
+    return None if worked is None else (worked, key, orient(sheet, (i, j)))
 
 
 def _unit_beside(texts: Texts, i: int, j: int) -> float:
@@ -252,7 +260,8 @@ def hard_argmax(sheet: Sheet, correct: Worked, exact: Env, rng: Rng) -> tuple[Wo
     hard = (weights == weights.max(1, keepdims=True)) & (weights > 0)
     decimals = rng.choice([0, 0, 1, 2])
     texts = [[f"{float(cell):.{decimals}f}" for cell in row] for row in hard]
-    return write_wrongly(sheet, correct, key, texts, is_misprint=False), key
+    worked = write_wrongly(sheet, correct, key, texts, is_misprint=False)
+    return None if worked is None else (worked, key)
 
 
 DIGIT_SLIPS: dict[str, Callable[[Texts, int, int, Rng], str | None]] = {

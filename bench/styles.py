@@ -33,6 +33,7 @@ class Style:
     note_decimals: int | None = None  # of intermediate results, if others than of the step
     adjusts_weights: bool = False  # so that each row has a sum of 1
     infinity: str = "-inf"
+    blank_share: float = 0.0  # of the numbers, which are not written
 
     def _decimals_of(self, index: int, is_softmax: bool = False) -> int:
         if is_softmax and self.weight_decimals is not None:
@@ -47,12 +48,8 @@ class Style:
             texts = [_adjust_sum(row, decimals) for row in texts]
         return texts
 
-    def read(
-        self, texts: Texts, exact: Matrix, is_changed: Matrix | None = None, hidden: bool = False
-    ) -> Matrix:
+    def read(self, texts: Texts, exact: Matrix, is_changed: Matrix | None = None) -> Matrix:
         """Return the values that later steps use."""
-        if hidden and not self.rounds_unclaimed:
-            return exact
         written = np.array([[read_number(text) for text in row] for row in texts])
         written = np.where(np.isneginf(exact) & (written <= -10_000), -np.inf, written)
         if self.uses_exact:  # only changed numbers are used as written
@@ -168,6 +165,7 @@ STYLES: dict[str, StyleMaker] = {
     ),
     "rounded sums": lambda rng: Style("", _decimals(rng), rounded_notes=frozenset({"sum"})),
     "adjusted weights": lambda rng: Style("", _decimals(rng), adjusts_weights=True),
+    "blank cells": lambda rng: Style("", _decimals(rng), blank_share=rng.uniform(0.1, 0.7)),
     "written infinity": lambda rng: Style(
         "",
         _decimals(rng),
@@ -180,6 +178,14 @@ PLAIN_STYLES = (
     *("truncated", "only display rounded", "only display rounded"),
     *("whole cells", "zeros dropped"),
 )
+
+
+def leave_blanks(texts: dict[str, Texts], share: float, rng: Rng) -> dict[str, Texts]:
+    """Replace some of the numbers with blanks."""
+    return {
+        key: [["?" if rng.random() < share else text for text in row] for row in rows]
+        for key, rows in texts.items()
+    }
 
 
 def draw_style(rng: Rng, name: str) -> Style:
