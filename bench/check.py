@@ -166,10 +166,12 @@ def _first_hard_cell(
 
     A whole number may stand for one decimal: 0.04 is 0, and 0.2 is not.
     """
-    distance = excess(sheet, worked, key, exact)
-    if not any("." in text for row in worked.texts[key] for text in row):
-        hard = np.array([[float(text) for text in row] for row in worked.texts[key]])
-        distance = np.abs(hard - exact[key]) * MIN_UNITS / 0.2
+    texts = worked.texts[key]
+    is_whole = not any("." in text for row in texts for text in row)
+    if is_whole:
+        decimals = [[f"{text}.0" for text in row] for row in texts]
+        worked = Worked(worked.env, {**worked.texts, key: decimals})
+    distance = excess(sheet, worked, key, exact) * (2 if is_whole else 1)
     distance = distance.T if sheet.columns else distance
     is_wrong = distance > MIN_UNITS
     if not is_wrong.any() or ((distance > 0.6) & ~is_wrong).any():

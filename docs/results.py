@@ -234,7 +234,9 @@ def checker() -> str:
     return _table(("on the sheet", "sheets", "measured", "result"), rows)
 
 
-def _share(what: str, measured: str, row: dict[str, Any], count: int | None = None) -> Sequence[str]:
+def _share(
+    what: str, measured: str, row: dict[str, Any], count: int | None = None
+) -> Sequence[str]:
     count = row["named"] if count is None else count
     return what, f"{row['planted']:,}", measured, f"**{100 * count / row['planted']:.2f} %**"
 
