@@ -347,7 +347,10 @@ def _check_claim(
     arithmetic: _Arithmetic,
 ) -> CheckedStep:
     claimed = arithmetic.claims[claim.key, claim.reprint]
-    verdicts = claimed.assign_verdicts(problem.exact_matrices[step.key], carried_matrix)
+    sums_to_one = isinstance(step.op, Normalization) and step.op.normalizer == "softmax"
+    verdicts = claimed.assign_verdicts(
+        problem.exact_matrices[step.key], carried_matrix, sums_to_one=sums_to_one
+    )
     return CheckedStep(step, claim, claimed, carried_matrix, verdicts)
 
 

@@ -44,7 +44,10 @@ def find_significant_digits(numbers: Iterable[Number]) -> int | None:
     if digits.count(most) < _MIN_SHARE_OF_STYLE * len(digits):
         return None
     has_decimals = len(decimals) >= _MIN_NUMBERS_FOR_STYLE and len({n.places for n in decimals}) > 1
-    return most if has_decimals or len(longer) >= _MIN_NUMBERS_FOR_STYLE else None
+    # Numbers without decimals are just those that need none.
+    has_both = bool(decimals) and len(integers) > 1 and len(nonzero) >= 2 * _MIN_NUMBERS_FOR_STYLE
+    has_both &= set(digits) == {most} and all(abs(n.value) >= 10 ** (most - 1) for n in integers)
+    return most if has_decimals or has_both or len(longer) >= _MIN_NUMBERS_FOR_STYLE else None
 
 
 def _count_digits(number: Number) -> int:
@@ -145,8 +148,10 @@ class ClaimedMatrix:
         close = np.abs(self.values - center) <= tolerance * self.units + slack
         return close & np.isfinite(self.values)
 
-    def assign_verdicts(self, exact: IntervalMatrix, carried_matrix: IntervalMatrix) -> Verdicts:
-        """Return the verdict of each cell."""
+    def assign_verdicts(
+        self, exact: IntervalMatrix, carried_matrix: IntervalMatrix, *, sums_to_one: bool = False
+    ) -> Verdicts:
+        """Return the verdict of each cell; `sums_to_one`: the exact rows do."""
         right = self.matches(exact)
         verdicts = np.where(right, "right", "wrong").astype("<U7")
         if not (right | self.is_blank).all():
@@ -154,8 +159,18 @@ class ClaimedMatrix:
             rounded = in_range | (self.is_near(exact.mid, 1.0) & ~self.is_integer)
             verdicts[~right & ~carried_matrix.tainted & rounded] = "rounded"
             verdicts[~right & carried_matrix.tainted & in_range] = "follows"
+            if sums_to_one:
+                verdicts[self._is_adjusted(exact, verdicts == "wrong")] = "rounded"
         verdicts[self.is_blank] = "blank"
         return verdicts
+
+    @np.errstate(invalid="ignore")
+    def _is_adjusted(self, exact: IntervalMatrix, is_wrong: Bools) -> Bools:
+        """Return cells that were changed by a few units so that their row sums to one."""
+        num_columns = self.values.shape[1]
+        is_row_adjusted = np.abs(self.values.sum(1, keepdims=True) - 1) < 1e-9
+        is_row_adjusted &= is_wrong.sum(1, keepdims=True) == 1
+        return is_wrong & is_row_adjusted & self.is_near(exact.mid, num_columns / 2)
 
     @np.errstate(invalid="ignore")
     def to_intervals(
@@ -186,8 +201,11 @@ class ClaimedMatrix:
         return select_cells(is_usable, IntervalMatrix(value, lo, hi, tainted), unclaimed)
 
     def _is_exact(self, exact: IntervalMatrix, carried_matrix: IntervalMatrix) -> Bools:
-        """Return which cells are the exact and the carried value in all digits: not rounded."""
-        noise = (exact.hi - exact.lo) + 1e-12 * np.abs(self.values)
+        """Return which cells are the exact and the carried value in all digits: not rounded.
+
+        A weight of e⁻⁵⁰ that is written as 0.00 counts as exact, too.
+        """
+        noise = (exact.hi - exact.lo) + 1e-12 * np.abs(self.values) + 1e-6 * self.units
         is_exact: Bools = np.ones(self.values.shape, dtype=np.bool_)
         for matrix in (exact, carried_matrix):
             is_exact &= np.abs(self.values - matrix.mid) <= noise
