@@ -20,7 +20,8 @@ import numpy as np
 
 from workings.errors import UserError, did_you_mean
 from workings.plain_text import to_one_line
-from workings.problems.check import CheckedStep, Report, WrongCell, check_problem
+from workings.problems.check import Report, WrongCell, check_problem
+from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.problem_file import parse_problem_toml, read_text_file, set_nested

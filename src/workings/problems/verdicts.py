@@ -168,9 +168,10 @@ class ClaimedMatrix:
     def _is_adjusted(self, exact: IntervalMatrix, is_wrong: Bools) -> Bools:
         """Return cells that were changed by a few units so that their row sums to one."""
         num_columns = self.values.shape[1]
-        is_row_adjusted = np.abs(self.values.sum(1, keepdims=True) - 1) < 1e-9
+        is_row_adjusted: Bools = np.abs(self.values.sum(1, keepdims=True) - 1) < 1e-9
         is_row_adjusted &= is_wrong.sum(1, keepdims=True) == 1
-        return is_wrong & is_row_adjusted & self.is_near(exact.mid, num_columns / 2)
+        is_adjusted: Bools = is_wrong & is_row_adjusted & self.is_near(exact.mid, num_columns / 2)
+        return is_adjusted
 
     @np.errstate(invalid="ignore")
     def to_intervals(

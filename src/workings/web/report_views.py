@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from workings.problems import Problem, Report, Solution
-from workings.problems.check import CheckedStep, WrongCell
+from workings.problems.check import WrongCell
 from workings.problems.derivation import find_error_links
 from workings.problems.diagnosis import Cause
+from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal, typeset
 from workings.problems.solution import format_step_title, make_panel, make_step_formula
 from workings.problems.worked_problem import Panel
