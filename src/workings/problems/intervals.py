@@ -206,9 +206,10 @@ class IntervalMatrix:
             low, high = np.maximum(rounded.lo, 0), rounded.hi
             least = low / (low + high.sum(1, keepdims=True) - high)
             most = high / (high + low.sum(1, keepdims=True) - low)
-            # A row in which every power is rounded to zero has no shares.
-            lo = np.minimum(lo, np.where(np.isfinite(least), least, lo))
-            hi = np.maximum(hi, np.where(np.isfinite(most), most, hi))
+            # No one rounds powers that would have less than two digits left.
+            is_rounded = mid.max(1, keepdims=True) >= 10 * unit
+            lo = np.minimum(lo, np.where(is_rounded & np.isfinite(least), least, lo))
+            hi = np.maximum(hi, np.where(is_rounded & np.isfinite(most), most, hi))
         return RowStochasticMatrix(exact.mid, lo, hi, exact.tainted)
 
     def sigmoid(self) -> "IntervalMatrix":

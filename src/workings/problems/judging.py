@@ -42,6 +42,13 @@ class CheckedStep:
         """The worst verdict of its cells."""
         return next(v for v in WORST_FIRST if (self.verdicts == v).any())
 
+    @property
+    def follows_carried(self) -> bool:
+        """True if every claimed cell is the carried value, up to rounding."""
+        claimed, carried = self.claimed_matrix, self.carried_matrix
+        fits = claimed.matches(carried) | claimed.is_near(carried.mid, 1.0) | claimed.is_blank
+        return bool(fits.all())
+
     def copyable_matrix(self, exact: IntervalMatrix) -> IntervalMatrix:
         """Return the numbers that may have been copied into another step.
 
@@ -147,12 +154,15 @@ def _list_alternatives(
 
 
 def _is_better(after: list[CheckedStep], before: list[CheckedStep], *, by_step: bool) -> bool:
-    """Return True if fewer cells are wrong and no others; `by_step`: a step is without any."""
+    """Return True if fewer cells are wrong and no others.
+
+    `by_step`: a step is without any, and all its numbers are as computed with the rounded roots.
+    """
     if by_step:
-        wrong_after, wrong_before = (
-            {c.step.key for c in steps if c.verdict == "wrong"} for steps in (after, before)
-        )
-        return wrong_after < wrong_before
+        wrong_before = {id(c.claim) for c in before if c.verdict == "wrong"}
+        wrong_after = {id(c.claim) for c in after if c.verdict == "wrong"}
+        explained = [c for c in after if id(c.claim) in wrong_before - wrong_after]
+        return wrong_after < wrong_before and all(c.follows_carried for c in explained)
     cells_after, cells_before = (
         np.concatenate([(c.verdicts == "wrong").ravel() for c in steps])
         for steps in (after, before)
