@@ -1,5 +1,6 @@
 """The command line in a process of its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -238,8 +239,23 @@ def test_verb_that_needs_torch_names_the_extra(arguments):
 
 def test_json_is_ascii(tmp_path):
     file = tmp_path / "file.toml"
-    file.write_text('title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n', encoding="utf-8")
+    file.write_text(
+        'title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n[claim]\nscores = [[1]]\n',
+        encoding="utf-8",
+    )
     assert workings("check", "--json", str(file)).stdout.isascii()
+
+
+@pytest.mark.parametrize("claim", ["", "[claim]", '[claim]\nscores = [["?"]]'])
+def test_nothing_to_check_is_no_clean_bill(tmp_path, claim):
+    file = tmp_path / "file.toml"
+    file.write_text(f"[given]\nX = [[1]]\n{claim}\n", encoding="utf-8")
+    done = workings("check", str(file), code=2)
+    assert "nothing to check" in done.stderr
+    assert "✓" not in done.stdout
+    report = workings("check", "--json", str(file), code=2)
+    assert json.loads(report.stdout)["verdict"] == "blank"
+    assert 'class="is-right"' not in workings("check", "--format", "html", str(file), code=2).stdout
 
 
 @pytest.mark.parametrize("out", ["", ".", "/", ".."])

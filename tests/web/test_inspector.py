@@ -77,9 +77,9 @@ def test_generation_without_attention_has_a_note() -> None:
         captioning_task("recurrent", attention="none"),
     ):
         view = build_inspector(task).inspect(InspectRequest(run="r", text=SOURCE))
-        assert view.generation is not None
+        assert view.output.text is not None
         assert not view.stacks
-        assert [note.split(" (")[0] for note in view.notes] == [
+        assert [note.split(" (")[0] for note in view.output.notes] == [
             f"this {task.noun} has no attention"
         ]
 

@@ -133,6 +133,7 @@ class ReportView:
     title: str
     verdict: str
     counts: dict[str, int]
+    summary: str
     steps: list[CheckedStepView]
     findings: list[FindingView]
     links: list[ErrorLink]

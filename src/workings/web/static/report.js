@@ -282,16 +282,11 @@ class ReportView {
 }
 
 /** @param {Api.Report} report */
-function verdict({ steps, counts, verdict: name }) {
+function verdict({ steps, counts, verdict: name, summary }) {
   if (!steps.length) return [];
-  const isWrong = name === "wrong";
-  const counted = Object.entries(counts).filter(([, count]) => count);
-  const isBlank = counted.every(([mark]) => mark === "blank");
-  const right = isBlank ? "Nothing filled in yet" : counts.blank ? "✓ Right so far" : "✓ Right";
-  return [
-    h("b", { class: isWrong ? "is-wrong" : isBlank ? null : "is-right" }, isWrong ? "✗ Wrong" : right),
-    h("span", { class: "counts" }, counted.map(([mark, count]) => `${count} ${mark}`).join(", ")),
-  ];
+  const texts = { wrong: "✗ Wrong", blank: "Nothing to check yet", right: counts.blank ? "✓ Right so far" : "✓ Right" };
+  const classes = { wrong: "is-wrong", blank: "", right: "is-right" };
+  return [h("b", { class: classes[name] }, texts[name]), h("span", { class: "counts" }, summary)];
 }
 
 /**
@@ -307,9 +302,8 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
   /** @type {[string, Child][]} */
   const facts = [["claimed", finding.claimed]];
   if (!practice) {
-    facts.push(["expected", finding.expected]);
-    if (finding.follow_through !== null)
-      facts.push(["follow-through", `${finding.follow_through}: correct for the numbers claimed before it`]);
+    if (finding.follow_through === null) facts.push(["expected", finding.expected]);
+    else facts.push(["expected", `${finding.follow_through} from the numbers before it`], ["exact", finding.expected]);
     facts.push(["working", formulaBox(finding.working)]);
   }
   const causes = finding.causes.map((cause) =>

@@ -128,8 +128,9 @@ declare namespace Api {
 
   interface Report {
     title: string;
-    verdict: string;
+    verdict: "right" | "wrong" | "blank";
     counts: Record<string, number>;
+    summary: string;
     steps: CheckedStep[];
     findings: Finding[];
     links: ErrorLink[];
