@@ -75,7 +75,8 @@ def capture_explanation(browser: Any, emoji: Path) -> None:
 def save(screenshot: bytes, name: str) -> None:
     """Write a screenshot for the docs with a reduced palette."""
     picture = Image.open(io.BytesIO(screenshot)).convert("RGB")
-    reduced = picture.quantize(NUM_COLORS, dither=Image.Dither.NONE)
+    method = Image.Quantize.MAXCOVERAGE  # the default merges colors that few pixels have
+    reduced = picture.quantize(NUM_COLORS, method=method, dither=Image.Dither.NONE)
     reduced.save(SCREENS / f"{name}.png", optimize=True)
 
 
