@@ -153,7 +153,8 @@ def check_slips(name: str, count: int, seed: int) -> Row:
 
 
 SLIP_SHEETS: dict[str, dict[str, Any]] = {
-    "any number": {},
+    "any number": {"is_complete": True},
+    "after skipped steps": {"is_complete": False},
     "after exact numbers": {"style": "all digits", "kind": "attention", "decimals": 1},
     "hard argmax": {},
 }
@@ -383,7 +384,12 @@ SECTIONS: dict[str, Section] = {
     "honest": Section(check_honest, dict.fromkeys(STYLES, -(-20_000 // len(STYLES))), ("wrong",)),
     "slips": Section(
         check_slips,
-        {"any number": 4_000, "after exact numbers": 1_000, "hard argmax": 1_000},
+        {
+            "any number": 3_000,
+            "after skipped steps": 1_000,
+            "after exact numbers": 1_000,
+            "hard argmax": 1_000,
+        },
         ("within_rounding", "wrong", "found"),
     ),
     "mistakes": Section(

@@ -12,6 +12,7 @@ from styles import read_number
 Rng = np.random.Generator
 Texts = list[list[str]]
 _MAX_SLIP_UNITS = 60.0
+_MARGIN = 1.0  # of the range of rounding
 _MAX_TABLE_FACTOR = 12  # of a multiplication table
 
 
@@ -234,6 +235,9 @@ def slip_beyond_rounding(
     low, high = min(low, exact[key][i, j]), max(high, exact[key][i, j])
     unit = _unit_beside(texts, i, j)
     size = unit * min_units * float((_MAX_SLIP_UNITS / min_units) ** rng.random())
+    if len(sheet.claimed) < len(sheet.claimable):
+        # Bounds that hold for every rounding of several unwritten steps are wider than the range.
+        size += _MARGIN * (high - low)
     value = high + size if rng.random() < 0.5 else low - size
     changed = [list(row) for row in texts]
     changed[i][j] = f"{value:.{max(round(-np.log10(unit)), 0)}f}"

@@ -104,8 +104,8 @@ class Style:
 
 def read_number(text: str) -> float:
     """Return the value of a number as written."""
-    if text == "−∞":
-        return -np.inf
+    if text in ("−∞", "?"):
+        return -np.inf if text == "−∞" else np.nan
     plain = text.replace(",", ".").replace("×10^", "e")
     return float(Fraction(plain)) if "/" in plain else float(plain)
 
