@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sheets import ByHand, Env, Matrix, Sheet, Worked
+from sheets import Env, Matrix, NotedStep, Sheet, Worked
 from styles import read_number
 
 _EXACT = 1e-14  # relative: closer values are equal
@@ -134,7 +134,7 @@ class _Evaluation:
                 return np.maximum(moved, 0) if name == "exponentials" else moved
 
             with np.errstate(all="ignore"):
-                result = step.by_hand(env, note) if isinstance(step, ByHand) else step(env)
+                result = step.compute(env, note) if isinstance(step, NotedStep) else step(env)
             if key != self.order[-1] and key not in self.sheet.inner:
                 self.noted.setdefault((key, ""), result)
                 result = result + moves.get((key, ""), 0.0)
