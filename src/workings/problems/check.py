@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workings.problems.diagnosis import Cause, WrongStep, find_causes
-from workings.problems.intervals import IntervalMatrix
+from workings.problems.diagnosis import Cause, find_causes
+from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.problem import Claim, Problem
@@ -31,6 +31,7 @@ from workings.problems.worked_problem import (
     WorkedProblem,
     WorkedResult,
 )
+from workings.problems.wrong_step import WrongStep
 
 _MAX_ROUTES = 32  # combinations of repeated claims that are followed
 
@@ -86,17 +87,14 @@ class CheckedStep:
         """The worst verdict of its cells."""
         return next(v for v in WORST_FIRST if (self.verdicts == v).any())
 
-    def copyable_matrix(self, exact: IntervalMatrix) -> IntervalMatrix:
-        """Return the numbers that may have been copied into another step.
+    @property
+    def copyable_values(self) -> Floats:
+        """The numbers that may have been copied into another step, NaN elsewhere.
 
-        A cell that follows from a wrong number cannot have been copied before that number was
-        written; it is replaced with the exact value and marked as tainted.
+        A wrong number is no source, and one that follows from it was written after it.
         """
-        follows = self.verdicts == "follows"
-        return replace(
-            IntervalMatrix.exact(np.where(follows, exact.mid, self.claimed_matrix.values)),
-            tainted=follows,
-        )
+        is_copyable = (self.verdicts == "right") | (self.verdicts == "rounded")
+        return np.where(is_copyable, self.claimed_matrix.values, np.nan)
 
 
 def check_problem(problem: Problem) -> "Report":
@@ -239,16 +237,16 @@ class Report(WorkedResult):
         order = {step.key: k for k, step in enumerate(self.problem.steps)}
         nearest = sorted(self.steps, key=lambda other: abs(order[other.step.key] - order[own_key]))
         other_claims = {
-            other.step.key: other.copyable_matrix(self.problem.exact_matrices[other.step.key])
-            for other in nearest
-            if other.step.key != own_key
+            other.step.key: other.copyable_values for other in nearest if other.step.key != own_key
         }
-        number = checked_step.claim.numbers[first_cell[0]][first_cell[1]]
         return WrongStep(
             problem=self.problem,
             step=checked_step.step,
             first_cell=first_cell,
-            first_text="?" if number is None else _format_claimed(number.text),
+            texts=[
+                ["?" if number is None else _format_claimed(number.text) for number in row]
+                for row in checked_step.claim.numbers
+            ],
             claimed_matrix=checked_step.claimed_matrix,
             verdicts=checked_step.verdicts,
             carried_matrix=checked_step.carried_matrix,

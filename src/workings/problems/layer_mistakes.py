@@ -22,12 +22,6 @@ from workings.problems.problem import Problem
 MistakeOption: TypeAlias = tuple[str, Op, str]  # name, wrong operation, description
 
 _FUNCTION_NAMES = {"relu": "the ReLU", "gelu": "the GELU", "tanh": "tanh", "sigmoid": "the sigmoid"}
-_EXCHANGED_FUNCTIONS = {
-    "tanh": ("sigmoid", "relu"),
-    "sigmoid": ("tanh", "relu"),
-    "relu": ("tanh", "sigmoid", "gelu"),
-    "gelu": ("relu", "tanh", "sigmoid"),
-}
 _MAX_OLDER_STATES = 4  # earlier states that are tried in the place of the previous one
 # Wrong orders of the gates: which are used as the forget, the input and the output gate.
 _GATE_ORDERS = (
@@ -125,8 +119,9 @@ def _describe_state(key: str, step: Step) -> str:
 
 
 def _list_other_functions(function: str) -> Iterator[tuple[str, str]]:
-    for other in _EXCHANGED_FUNCTIONS[function]:
-        yield other, f"used {_FUNCTION_NAMES[other]}, not {_FUNCTION_NAMES[function]}"
+    for other, name in _FUNCTION_NAMES.items():
+        if other != function:
+            yield other, f"used {name}, not {_FUNCTION_NAMES[function]}"
 
 
 def _list_order_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOption]:
