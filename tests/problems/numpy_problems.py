@@ -476,9 +476,7 @@ def plant_lstm_functions(example: Example, forgotten: bool) -> Iterator[Plant]:
 
 def plant_rnn_functions(example: Example, forgotten: bool) -> Iterator[Plant]:
     for function in [lambda x: x] if forgotten else [sigmoid, relu]:
-        changed = {
-            f"h.{t}": lambda e, t=t, f=function: f(e[f"sum.{t}"]) for t in times(example)
-        }
+        changed = {f"h.{t}": lambda e, t=t, f=function: f(e[f"sum.{t}"]) for t in times(example)}
         yield from once_and_everywhere(changed)
 
 
@@ -503,9 +501,7 @@ def plant_cells(example: Example) -> Iterator[Plant]:
 
 def plant_block_norms(name: str, example: Example) -> Iterator[Plant]:
     for which in (1, 2):
-        yield from plant_norm(
-            example, name, f"norm_{which}.", f"add_{which}", f"_{which}"
-        )
+        yield from plant_norm(example, name, f"norm_{which}.", f"add_{which}", f"_{which}")
 
 
 NORM_MISTAKES = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workings.problems.diagnosis import Cause, find_causes
+from workings.problems.diagnosis import UNKNOWN, Cause, find_causes
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, format_decimal
@@ -25,6 +25,7 @@ from workings.problems.solution import (
 )
 from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
 from workings.problems.worked_problem import (
+    CauseSummary,
     Cell,
     MistakeSummary,
     Panel,
@@ -65,10 +66,7 @@ class WrongCell:
         }
         if self.carried_value is not None:
             data["carried"] = _to_json_number(self.carried_value)
-        data["causes"] = [
-            {"name": c.name, "reproduces": c.reproduced_share, "says": c.description}
-            for c in self.causes
-        ]
+        data["causes"] = [_describe_cause(cause) for cause in self.causes]
         return data
 
 
@@ -266,7 +264,7 @@ class Report(WorkedResult):
             [self._make_panel(checked_step) for checked_step in self.steps],
             verdict=self.verdict,
             summary=self._format_counts(),
-            mistake=None if self.first is None else self._make_mistake_summary(self.first),
+            mistakes=list(map(self._make_mistake_summary, self.wrong_cells)),
         )
 
     def _format_counts(self) -> str:
@@ -322,17 +320,30 @@ class Report(WorkedResult):
             claimed=wrong_cell.claimed,
             expected=expected,
             working=working,
-            causes=[(c.name, c.reproduced_share, c.description) for c in wrong_cell.causes],
+            causes=[
+                CauseSummary(
+                    c.name,
+                    "" if c.name == UNKNOWN else c.reproduced_share,
+                    c.description,
+                    c.partner,
+                )
+                for c in wrong_cell.causes
+            ],
         )
 
     def summarize(self) -> str:
-        """Return one or two lines: the first wrong cell, its expected value and causes, counts."""
+        """Return the first wrong cell with its causes, those of other steps, and counts."""
         if self.first is None:
             return f"✓ {self._format_counts()}"
-        first = self._make_mistake_summary(self.first)
-        causes = " or ".join(name for name, _, _ in first.causes)
-        line = f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"
-        return f"{line}\n  {self._format_counts()}"
+        first, *others = map(self._make_mistake_summary, self.wrong_cells)
+        return "\n  ".join(
+            [
+                f"✗ {first.location}: {first.claimed}, but it is {first.expected}:"
+                f" {first.format_causes()}",
+                *(mistake.format_as_further(k) for k, mistake in enumerate(others, start=2)),
+                self._format_counts(),
+            ]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
@@ -342,6 +353,7 @@ class Report(WorkedResult):
             "title": self.problem.title,
             "verdict": self.verdict,
             "first": first and first.to_dict(),
+            "mistakes": [wrong_cell.to_dict() for wrong_cell in self.wrong_cells],
             "steps": [
                 {
                     "step": checked.step.name,
@@ -375,6 +387,17 @@ def _format_note(verdict: str, exact: str, carried_value: str) -> str:
 def _format_claimed(text: str) -> str:
     """Format a claimed number for prose: − and ∞ instead of - and inf."""
     return ("−" + text[1:] if text.startswith("-") else text).replace("inf", "∞")
+
+
+def _describe_cause(cause: Cause) -> dict[str, Any]:
+    """Return the fields of a cause in the JSON report."""
+    data: dict[str, Any] = {"name": cause.name}
+    if cause.partner is not None:
+        data["with"] = cause.partner
+    data |= {"reproduces": cause.reproduced_share, "says": cause.description}
+    if cause.unexplained_cells:
+        data["unexplained"] = [list(cell) for cell in cause.unexplained_cells]
+    return data
 
 
 def _to_json_number(value: float) -> float | str:

@@ -13,6 +13,7 @@ from workings.problems.ops import Env, Linear, Op, Scaling
 from workings.problems.points import PointMatrix
 from workings.problems.slips import describe_right, find_slips, find_term_slips, format_working
 from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
+from workings.problems.worked_problem import NO_KNOWN_CAUSE
 from workings.problems.wrong_step import Explanation, WrongStep
 
 UNKNOWN = "unknown"
@@ -32,9 +33,9 @@ _CONFLICT = object()  # two changes of the same thing
 class Cause:
     """A mistake that leads to the claim; it explains `num_explained` of `num_wrong` cells.
 
-    `partner` is the other mistake if two were made together. `unexplained_cells` are slips on top
-    of a mistake in the formula. `result` is the step as computed with the mistake; None for a slip
-    in writing. Cells and result have vectors as rows.
+    `partner` is the other mistake if two were made together. `unexplained_cells` are the other
+    wrong cells, counted from 0 in the problem's convention. `result` is the step as computed with
+    the mistake, vectors as rows; None for a slip in writing.
     """
 
     name: str
@@ -67,11 +68,11 @@ def find_causes(wrong_step: WrongStep) -> list[Cause]:
     if complete or pairs:
         return [*pairs, *(_select_best(wrong_step, complete) if complete else [])]
     if mistakes:
-        return [_add_slips(wrong_step, cause) for cause in _select_best(wrong_step, mistakes)]
+        return [_add_slips(cause) for cause in _select_best(wrong_step, mistakes)]
     for candidates in (slips, list(find_term_slips(wrong_step))):
         if candidates := _select_likely_slips(wrong_step, candidates):
             return _select_best(wrong_step, candidates)
-    description = f"no known mistake explains this: {describe_right(wrong_step)}"
+    description = f"{NO_KNOWN_CAUSE}: {describe_right(wrong_step)}"
     return [Cause(UNKNOWN, 0, wrong_step.num_wrong, description)]
 
 
@@ -97,25 +98,26 @@ def _select_best(wrong_step: WrongStep, explanations: list[Explanation]) -> list
     for explanation in explanations:
         count = int(explanation.explained_cells.sum())
         if explanation.name not in best or best[explanation.name].num_explained < count:
-            unexplained = np.argwhere(wrong_step.is_wrong & ~explanation.explained_cells)
+            unexplained = np.argwhere(wrong_step.is_wrong & ~explanation.explained_cells).tolist()
             best[explanation.name] = Cause(
                 explanation.name,
                 count,
                 wrong_step.num_wrong,
                 explanation.description,
-                unexplained_cells=tuple((int(i), int(j)) for i, j in unexplained),
+                unexplained_cells=tuple(wrong_step.orient_cell(i, j) for i, j in unexplained),
                 result=explanation.result,
             )
     most = max(cause.num_explained for cause in best.values())
     return [cause for cause in best.values() if cause.num_explained == most]
 
 
-def _add_slips(wrong_step: WrongStep, cause: Cause) -> Cause:
+def _add_slips(cause: Cause) -> Cause:
     """Describe the cells that a mistake in the formula does not explain."""
-    first, *rest = map(wrong_step.describe_cell, cause.unexplained_cells)
-    slips = f"two more slips at {first} and at {rest[0]}" if rest else f"one more slip at {first}"
+    places = [f"row {row + 1}, column {column + 1}" for row, column in cause.unexplained_cells]
+    slips = "one more slip" if len(places) == 1 else "two more slips"
     share = f"in {cause.num_explained} of {cause.num_wrong} cells"
-    return replace(cause, description=f"{cause.description} {share}, and {slips}")
+    slips = f"{slips} at {' and at '.join(places)}"
+    return replace(cause, description=f"{cause.description}, {share}, and {slips}")
 
 
 class _Trials:

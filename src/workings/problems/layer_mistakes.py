@@ -114,8 +114,8 @@ def _describe_state(key: str, step: Step) -> str:
     """Describe an older state so that the same mistake at several times is described equally."""
     name, _, time = key.partition(".")
     if not time:
-        return f"{key} instead of the previous {name}"
-    return f"{name} of {(step.part_index or 0) - int(time)} steps before, not the previous one"
+        return f"the initial {key}"
+    return f"the {name} of {(step.part_index or 0) - int(time)} steps before"
 
 
 def _list_other_functions(function: str) -> Iterator[tuple[str, str]]:
@@ -174,7 +174,9 @@ def _list_cell_mistakes(step: Step, op: SumOfProducts) -> Iterator[MistakeOption
     for other, description in _list_other_functions(op.function):
         yield "wrong-activation", replace(op, function=other), description
     before = f"c.{time - 1}" if time > 1 else "c0"
-    for older in dict.fromkeys((before, *_list_older_states(before))):
+    description = "used the previous c, not the new one"
+    yield "old-cell-used", replace(op, pairs=((gate, before),)), description
+    for older in _list_older_states(before):
         description = f"used {_describe_state(older, step)}"
         yield "old-cell-used", replace(op, pairs=((gate, older),)), description
 

@@ -97,7 +97,6 @@ class WrongStep:
         share = np.maximum((2 * distance + 1) * self.value_chance[cells], distance / error)
         return float(np.minimum(share, 1.0).prod())
 
-    def describe_cell(self, cell: tuple[int, int]) -> str:
-        """Describe the place of a cell in the problem's convention, counted from 1."""
-        row, column = cell[::-1] if self.problem.column_vectors else cell
-        return f"row {row + 1}, column {column + 1}"
+    def orient_cell(self, i: int, j: int) -> tuple[int, int]:
+        """Return the row and column of a cell in the problem's convention."""
+        return (j, i) if self.problem.column_vectors else (i, j)

@@ -311,12 +311,14 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
       facts.push(["carried", `${finding.follow_through}, computed from the claimed numbers before`]);
     facts.push(["working", formulaBox(finding.working)]);
   }
+  // A cause that is not known has no share; in practice its description would give the answer away.
+  const unknown = practice ? ": no known mistake explains this" : "";
   const causes = finding.causes.map((cause) =>
     h(
       "li",
       {},
       h("code", {}, cause.name),
-      ` (explains ${cause.explained_share})`,
+      cause.explained_share ? ` (explains ${cause.explained_share})` : unknown,
       !practice && [
         ": ",
         cause.description,
