@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 # The modules with shapes in their signatures; the types of all others are checked by mypy.
 CHECKED_MODULES = ["workings.attention", "workings.layers", "workings.trace"]
 install_import_hook(CHECKED_MODULES, "beartype.beartype")
-SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models", "decode")
+SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 

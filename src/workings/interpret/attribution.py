@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from workings.data import pad
+from workings.data.batching import pad
 from workings.errors import UserError, did_you_mean
 from workings.interpret.attention import collect
 from workings.interpret.results import Attribution, TokenAttributions

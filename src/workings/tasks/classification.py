@@ -13,23 +13,18 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workings.data import (
-    Example,
-    Splits,
+from workings.data.batching import IdSequence, make_batches, pad
+from workings.data.datasets import list_datasets, load_dataset
+from workings.data.download import ProgressCallback
+from workings.data.readers import Example, ItemsUntilError, read_examples
+from workings.data.splits import Splits, find_text_overlap
+from workings.data.tokenizers.base import (
+    PAD_TOKEN,
+    Span,
     Tokenizer,
-    find_text_overlap,
-    list_datasets,
-    load_dataset,
     load_tokenizer,
-    make_batches,
-    pad,
-    read_examples,
     train_tokenizer,
 )
-from workings.data.batching import IdSequence
-from workings.data.download import ProgressCallback
-from workings.data.readers import ItemsUntilError
-from workings.data.tokenizers.base import PAD_TOKEN, Span
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.io import existing_path
