@@ -198,7 +198,7 @@ def test_weight_is_listed_with_the_largest_scores_of_its_row():
     assert total.numbers[1] == pytest.approx(powers.sum())
     assert cell.value == pytest.approx(powers[weakest] / powers.sum())
     key = TEXT[weakest].replace(" ", "␣")
-    assert cell.description == f"attention weight of 8 “o” on {weakest + 1} “{key}”"
+    assert cell.description == f"attention weight from 8 “o” to {weakest + 1} “{key}”"
     masked_cell = head.cell("weights", 2, 9)
     assert masked_cell.value == 0
     assert masked_cell.model_values[0].difference == 0

@@ -40,7 +40,7 @@ CELL_DESCRIPTIONS = {
     "Q": "column {column} of the query of {row}",
     "K": "column {column} of the key of {row}",
     "V": "column {column} of the value of {row}",
-    "weights": "attention weight of {row} on {column}",
+    "weights": "attention weight from {row} to {column}",
     "mixed": "column {column} of the weighted values of {row}",
 }
 SCORE_DESCRIPTION = "the query of {row} with the key of {column}"

@@ -35,7 +35,7 @@ def extract_position_vectors(model: nn.Module) -> PositionVectors | None:
         if isinstance(module, SinusoidalPositions):
             vectors = to_numpy(module.rows(0, MAX_POSITIONS))
             description = (
-                "sinusoidal: sines and cosines, slower from one pair of columns to the next"
+                "sinusoidal: sines and cosines, of falling frequency from pair to pair of columns"
             )
             return PositionVectors(description, vectors, vectors @ vectors.T)
         if isinstance(module, RotaryPositions):

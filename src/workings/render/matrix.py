@@ -28,7 +28,7 @@ MARK_SYMBOLS = {"wrong": "✗", "follows": "↳", "rounded": "≈", "blank": "?"
 
 MARK_MEANINGS = {
     "wrong": "wrong",
-    "follows": "follows from a wrong number before it",
+    "follows": "follows from an earlier mistake",
     "rounded": "off by no more than rounding",
     "blank": "left blank",
 }

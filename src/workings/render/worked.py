@@ -108,7 +108,7 @@ class _TextDocument:
             claimed, expected = to_one_line(mistake.claimed), to_one_line(mistake.expected)
             location = to_one_line(mistake.location)
             verdict += f": {location}: claimed {claimed}, expected {expected}"
-        style = "wrong" if problem.verdict == "wrong" else "right verdict"
+        style = {"wrong": "wrong", "right": "right verdict"}.get(problem.verdict, "strong")
         return lines + [
             self.styler(line, style) for line in wrap_to_columns(verdict, self.width, "  ")
         ]

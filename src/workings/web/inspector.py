@@ -19,11 +19,11 @@ from workings.tasks.base import Task
 from workings.trace import Trace
 from workings.web import heatmaps, requests, responses
 from workings.web.inspect_views import (
-    build_bar,
     build_bars,
     build_derivation,
-    build_generation,
     build_head_table,
+    build_outcome,
+    build_output,
     build_stack_view,
     build_strip,
     format_percent,
@@ -65,14 +65,12 @@ class Inspector:
             tokens=list(output.response.tokens),
             bars=bars,
             num_omitted=num_omitted,
-            generation=build_generation(output, baseline),
-            caption_attention=output.caption_attention,
+            output=build_output(output),
+            baseline=None if baseline is None else build_output(baseline),
             stacks=[build_stack_view(stack, request.ablated_heads) for stack in output.stacks],
             cell_groups=list_cell_groups(task, len(output.response.tokens)),
             has_positions=extract_position_vectors(task.model) is not None,
-            notes=list(output.notes),
-            light=heatmaps.build_palette("light"),
-            dark=heatmaps.build_palette("dark"),
+            colors=heatmaps.level_colors(),
         )
 
     def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
@@ -106,7 +104,9 @@ class Inspector:
             head_maps = stack.to_head_maps([request.layer], [request.head])
         return page(AttentionMaps(title, rows, columns, head_maps, is_alignment=is_alignment))
 
-    def derive_cell(self, request: requests.DerivationRequest) -> responses.DerivationView:
+    def derive_cell(
+        self, request: requests.DerivationRequest
+    ) -> tuple[responses.DerivationView, requests.ProblemTable | None]:
         """Return the derivation of a weight, and the head as a problem if it is small enough."""
         task, output = self._load_task(request), self._get_output(request)
         with self._ablate(task, request):
@@ -121,7 +121,7 @@ class Inspector:
         head = trace.to_problem()
         cell = head.cell("weights", request.row + 1, request.column + 1)
         table = build_head_table(head) or build_head_table(trace.to_problem(projected=True))
-        return build_derivation(cell, table)
+        return build_derivation(cell), table
 
     def complete(
         self, request: requests.CompletionRequest, deadline: Deadline
@@ -141,7 +141,10 @@ class Inspector:
                         text=generated.text,
                         token=show_whitespace(generated.token),
                         probability_text=format_percent(generated.probability),
-                        bars=[build_bar(show_whitespace(t), p) for t, p in generated.alternatives],
+                        bars=[
+                            build_outcome(show_whitespace(name), p)
+                            for name, p in generated.alternatives
+                        ],
                     )
                 )
                 if deadline.is_over:
@@ -153,20 +156,17 @@ class Inspector:
             tokens=tokens, stop_reason=stop_reason, milliseconds=1000 * (perf_counter() - start)
         )
 
-    def explain(self, request: requests.InspectRequest) -> responses.AttributionView:
+    def explain(self, request: requests.InspectRequest) -> list[responses.TokenStrip]:
         """Attribute the prediction of a classifier to the tokens of the text."""
         task = self._load_task(request)
         with self._ablate(task, request):
             attribution = explain(task, request.text)
         tokens = [show_whitespace(request.text[a:b]) for a, b in attribution.spans]
-        return responses.AttributionView(
-            label=attribution.label,
-            contrast_label=attribution.runner_up,
-            strips=[
-                build_strip(a.method, a.description, tokens, a.values, a.is_signed)
-                for a in attribution.token_attributions
-            ],
-        )
+        key = f"; orange: for {attribution.label}, blue: for {attribution.runner_up}"
+        return [
+            build_strip(a.method, a.description + key * a.is_signed, tokens, a.values, a.is_signed)
+            for a in attribution.token_attributions
+        ]
 
     def read_cell(self, request: requests.CellsRequest) -> responses.CellActivationsView:
         """Return the activations of a cell on a text, and the cells of its group that vary most."""
@@ -187,7 +187,6 @@ class Inspector:
         cell = int(most_varied[0]) if request.cell is None else request.cell
         tokens = [show_whitespace(request.text[a:b]) for a, b in spans]
         return responses.CellActivationsView(
-            group=group.name,
             size=group.size,
             cell=cell,
             strip=build_strip(
@@ -199,32 +198,23 @@ class Inspector:
             others=most_varied.tolist(),
         )
 
-    def describe_positions(self, request: requests.RunRequest) -> responses.PositionsView:
+    def describe_positions(self, request: requests.RunRequest) -> list[responses.Heatmap]:
         """Return the position vectors of a model and their dot products as heatmaps."""
         encoding = extract_position_vectors(self._registry.load_task(request.run).model)
         if encoding is None:
             raise UserError("this model has no position encoding: it reads tokens in sequence")
         positions = [str(k + 1) for k in range(len(encoding.vectors))]
         columns = [str(k + 1) for k in range(encoding.vectors.shape[1])]
-        return responses.PositionsView(
-            description=encoding.description,
-            maps=[
-                heatmaps.build_signed_heatmap(
-                    "vectors",
-                    "one row per position",
-                    positions,
-                    columns,
-                    encoding.vectors.astype(np.float64),
-                ),
-                heatmaps.build_signed_heatmap(
-                    "products",
-                    "position by position",
-                    positions,
-                    positions,
-                    encoding.dot_products.astype(np.float64),
-                ),
-            ],
+        maps = (
+            ("vectors", encoding.description, columns, encoding.vectors),
+            ("products", "dot products of the vectors", positions, encoding.dot_products),
         )
+        return [
+            heatmaps.build_signed_heatmap(
+                name, description, positions, columns, numbers.astype(np.float64)
+            )
+            for name, description, columns, numbers in maps
+        ]
 
     def _load_task(self, request: requests.InspectRequest) -> Task:
         return self._registry.load_task(request.run)

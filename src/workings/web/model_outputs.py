@@ -126,7 +126,7 @@ def _collect_attention(
 
 
 def _select_multi_head(attention: AttentionStacks) -> list[AttentionStack]:
-    """Return the stacks with heads to look at; a recurrent decoder has none."""
+    """Return the stacks with heads; the attention of a recurrent decoder has none."""
     return [stack for stack in attention if stack.is_multi_head]
 
 
