@@ -5,53 +5,32 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
+MIN_NAMED = {"mistakes": 0.9, "mistake_and_slip": 0.85, "two_mistakes": 0.75}
+MAX_MISNAMED = 0.1
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    out = tmp_path_factory.mktemp("bench") / "check.json"
+def test_a_quick_run_judges_and_names_what_is_planted(tmp_path: Path) -> None:
+    out = tmp_path / "check.json"
     command = [sys.executable, str(ROOT / "bench" / "check.py"), "--quick", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert out.exists(), done.stderr
-    return json.loads(out.read_text(encoding="utf-8"))
+    result = json.loads(out.read_text(encoding="utf-8"))
+    totals = {name: rows.pop() for name, rows in result.items() if isinstance(rows, list) and rows}
+    totals.pop("missed_limits", None)
 
-
-def test_no_honest_solution_is_called_wrong(quick: dict[str, Any]) -> None:
-    *styles, total = quick["honest"]
-    assert len(styles) >= 19
-    assert total["planted"] >= 200
-    assert [row["name"] for row in styles if row["wrong"]] == []
-
-
-def test_slips_are_found(quick: dict[str, Any]) -> None:
-    assert [row["name"] for row in quick["slips"] if row["found"] < row["planted"]] == []
-
-
-def test_every_name_is_planted_and_most_are_reported(quick: dict[str, Any]) -> None:
-    *mistakes, total = quick["mistakes"]
-    assert {row["name"] for row in mistakes} == _documented_names()
-    assert all(row["planted"] for row in mistakes)
-    assert total["found"] >= 0.95 * total["planted"]
-    assert total["named"] >= 0.9 * total["planted"]
-
-
-@pytest.mark.parametrize(("section", "share"), [("mistake_and_slip", 0.85), ("two_mistakes", 0.75)])
-def test_mistakes_are_named_beside_others(
-    quick: dict[str, Any], section: str, share: float
-) -> None:
-    *rows, total = quick[section]
-    assert all(row["planted"] for row in rows)
-    assert total["named"] >= share * total["planted"]
-
-
-def test_mistakes_without_a_name_get_none(quick: dict[str, Any]) -> None:
-    total = quick["uncatalogued"][-1]
-    assert total["named"] <= 0.1 * total["planted"]
+    assert len(result["honest"]) >= 19  # styles of rounding
+    assert [row["name"] for row in result["honest"] if row["wrong"]] == []
+    assert [row["name"] for row in result["slips"] if row["found"] < row["planted"]] == []
+    assert {row["name"] for row in result["mistakes"]} == _documented_names()
+    for name in totals:
+        assert all(row["planted"] for row in result[name]), name
+    assert totals["mistakes"]["found"] >= 0.95 * totals["mistakes"]["planted"]
+    for name, share in MIN_NAMED.items():
+        assert totals[name]["named"] >= share * totals[name]["planted"], name
+    nameless = totals["uncatalogued"]
+    assert nameless["named"] <= MAX_MISNAMED * nameless["planted"]
 
 
 def _documented_names() -> set[str]:
