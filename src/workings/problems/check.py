@@ -5,25 +5,29 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from workings.problems.diagnosis import UNKNOWN, Cause, find_causes
-from workings.problems.intervals import Floats, IntervalMatrix
-from workings.problems.kinds import Step
+from workings.problems.intervals import IntervalMatrix
+from workings.problems.judging import CheckedStep, check_claims, list_unclaimed_sources
 from workings.problems.notation import Formula, Notation, format_decimal
-from workings.problems.problem import Claim, Problem
+from workings.problems.numbers import read_number
+from workings.problems.ops import Copy
+from workings.problems.problem import Problem
 from workings.problems.solution import (
     Solution,
     describe_part,
+    format_cell_working,
     format_step_title,
     make_given_panels,
     make_panel,
     make_step_formula,
 )
-from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
+from workings.problems.verdicts import (
+    Verdicts,
+)
 from workings.problems.worked_problem import (
     CauseSummary,
     Cell,
@@ -34,7 +38,7 @@ from workings.problems.worked_problem import (
 )
 from workings.problems.wrong_step import WrongStep
 
-_MAX_ROUTES = 32  # combinations of repeated claims that are followed
+_MAX_DECIMALS = 15
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,25 @@ class WrongCell:
     reprint: int
     cell: tuple[int, int]
     claimed: str
-    expected: float
+    expected: float  # the exact value
     carried_value: float | None  # computed from the claims before it, if those are wrong
     causes: list[Cause]
+
+    @property
+    def judged_value(self) -> float:
+        """The value that the claim was compared with: the carried or else the exact one."""
+        return self.expected if self.carried_value is None else self.carried_value
+
+    def distinguishing_decimals(self, decimals: int) -> int:
+        """Return how many decimals, at least these, show the judged value apart from the claim."""
+        number = read_number(self.claimed, self.key)
+        while (
+            decimals < _MAX_DECIMALS
+            and number
+            and number.value == round(self.judged_value, decimals)
+        ):
+            decimals += 1
+        return decimals
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
@@ -70,99 +90,9 @@ class WrongCell:
         return data
 
 
-@dataclass(frozen=True)
-class CheckedStep:
-    """A claimed step with its verdicts, vectors as rows."""
-
-    step: Step
-    claim: Claim
-    claimed_matrix: ClaimedMatrix
-    carried_matrix: IntervalMatrix
-    verdicts: Verdicts
-
-    @property
-    def verdict(self) -> str:
-        """The worst verdict of its cells."""
-        return next(v for v in WORST_FIRST if (self.verdicts == v).any())
-
-    @property
-    def copyable_values(self) -> Floats:
-        """The numbers that may have been copied into another step, NaN elsewhere.
-
-        A wrong number is no source, and one that follows from it was written after it.
-        """
-        is_copyable = (self.verdicts == "right") | (self.verdicts == "rounded")
-        return np.where(is_copyable, self.claimed_matrix.values, np.nan)
-
-
-def check_problem(problem: Problem) -> "Report":
-    """Check every claimed cell of a problem."""
-    return Report(problem, *_check_claims(problem))
-
-
-def _check_claims(problem: Problem) -> tuple[list[CheckedStep], dict[str, IntervalMatrix]]:
-    """Check each claim along every route that may have led to it; the best verdict counts.
-
-    A route takes one claim of every step. There are several routes only if a step is repeated.
-    """
-    results = [_follow_route(problem, route) for route in _list_routes(problem.claims)]
-    first, env = results[0]
-    if len(results) == 1:
-        return list(first.values()), env
-    checked_steps = []
-    for step in problem.steps:
-        for claim in problem.claims:
-            if claim.key == step.key:
-                candidates = [
-                    _check_claim(problem, step, claim, checked[step.key].carried_matrix)
-                    for checked, _ in results
-                ]
-                checked_steps.append(_select_best_verdicts(candidates))
-    return checked_steps, env
-
-
-def _list_routes(claims: list[Claim]) -> list[dict[str, Claim]]:
-    """Return the combinations of repeated claims: all of them, or the k-th of each if too many."""
-    repeats: dict[str, list[Claim]] = {}
-    for claim in claims:
-        repeats.setdefault(claim.key, []).append(claim)
-    if math.prod(map(len, repeats.values())) > _MAX_ROUTES:
-        count = max(map(len, repeats.values()))
-        return [{key: r[min(k, len(r) - 1)] for key, r in repeats.items()} for k in range(count)]
-    return [dict(zip(repeats, route, strict=True)) for route in product(*repeats.values())]
-
-
-def _follow_route(
-    problem: Problem, route: dict[str, Claim]
-) -> tuple[dict[str, CheckedStep], dict[str, IntervalMatrix]]:
-    """Compute each step from the claims before it; return checked steps and matrices as claimed."""
-    env, checked_steps = dict(problem.given), {}
-    for step in problem.steps:
-        matrix = env[step.key] = step.op.compute(env)
-        if step.key in route:
-            checked = _check_claim(problem, step, route[step.key], matrix)
-            exact = problem.exact_matrices[step.key]
-            env[step.key] = checked.claimed_matrix.to_intervals(exact, matrix, checked.verdicts)
-            checked_steps[step.key] = checked
-    return checked_steps, env
-
-
-def _check_claim(
-    problem: Problem, step: Step, claim: Claim, carried_matrix: IntervalMatrix
-) -> CheckedStep:
-    claimed = ClaimedMatrix.from_numbers(claim.numbers)
-    verdicts = claimed.assign_verdicts(problem.exact_matrices[step.key], carried_matrix)
-    return CheckedStep(step, claim, claimed, carried_matrix, verdicts)
-
-
-def _select_best_verdicts(candidates: list[CheckedStep]) -> CheckedStep:
-    """Return the best verdict of each cell; the rest is from the route with the best sum."""
-    ranks = np.array(
-        [[[WORST_FIRST.index(v) for v in row] for row in c.verdicts] for c in candidates]
-    )
-    verdicts = np.array(WORST_FIRST)[ranks.max(0)]
-    best = int(ranks.sum((1, 2)).argmax())
-    return replace(candidates[best], verdicts=verdicts)
+def check_problem(problem: Problem, decimals: int | None = None) -> "Report":
+    """Check every claimed cell; `decimals` is to how many a sheet asks to round."""
+    return Report(problem, *check_claims(problem, decimals))
 
 
 class Report(WorkedResult):
@@ -176,24 +106,29 @@ class Report(WorkedResult):
         self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
     @cached_property
+    def wrong_steps(self) -> list[CheckedStep]:
+        """The steps with wrong cells, in order."""
+        return [step for step in self.steps if step.verdict == "wrong"]
+
+    @cached_property
     def wrong_cells(self) -> list[WrongCell]:
         """The first wrong cell of every wrong step, in order, with its causes."""
-        wrong = [step for step in self.steps if step.verdict == "wrong"]
-        return [self.first, *map(self._make_wrong_cell, wrong[1:])] if self.first else []
+        return [self.first, *map(self._make_wrong_cell, self.wrong_steps[1:])] if self.first else []
 
     @cached_property
     def first(self) -> WrongCell | None:
         """The first wrong cell of the problem; None if nothing is wrong."""
-        wrong = (step for step in self.steps if step.verdict == "wrong")
-        return next(map(self._make_wrong_cell, wrong), None)
+        return next(map(self._make_wrong_cell, self.wrong_steps), None)
 
     def __repr__(self) -> str:
         return f"<Report: {self.summarize()}>"
 
     @property
     def verdict(self) -> str:
-        """`wrong` if any cell is wrong, otherwise `right`."""
-        return "wrong" if self.counts["wrong"] else "right"
+        """`wrong` if any cell is wrong, `blank` if none has a number, otherwise `right`."""
+        if self.counts["wrong"]:
+            return "wrong"
+        return "right" if sum(self.counts.values()) > self.counts["blank"] else "blank"
 
     def __getitem__(self, key: str) -> list[list[str]]:
         """Return the verdicts of a step's cells, in the problem's convention."""
@@ -262,14 +197,43 @@ class Report(WorkedResult):
             self.problem.title,
             make_given_panels(self.problem),
             [self._make_panel(checked_step) for checked_step in self.steps],
-            verdict=self.verdict,
-            summary=self._format_counts(),
+            verdict="nothing to check" if self.verdict == "blank" else self.verdict,
+            summary=". ".join((self._format_counts(), *self.notes)),
             mistakes=list(map(self._make_mistake_summary, self.wrong_cells)),
         )
 
     def _format_counts(self) -> str:
-        counts = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
-        return counts or "nothing is claimed"
+        """Format the counts: `1 mistake, 5 numbers follow from it, 57 right`."""
+        num_mistakes, num_wrong = len(self.wrong_steps), self.counts["wrong"]
+        parts = []
+        if num_mistakes:
+            mistakes = _format_count(num_mistakes, "mistake")
+            in_cells = "" if num_wrong == num_mistakes else f" in {num_wrong} numbers"
+            parts.append(mistakes + in_cells)
+        if self.counts["follows"]:
+            follow = _format_count(self.counts["follows"], "number")
+            verb, pronoun = (
+                "s" if self.counts["follows"] == 1 else "",
+                "it" if num_mistakes == 1 else "them",
+            )
+            parts.append(f"{follow} follow{verb} from {pronoun}")
+        parts += [f"{self.counts[v]} {v}" for v in ("right", "rounded", "blank") if self.counts[v]]
+        return ", ".join(parts) or "nothing is claimed"
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Remarks on what cannot be judged: `mixed cannot be judged closer without weights`."""
+        notes = []
+        for checked in self.steps:
+            exact = self.problem.exact_matrices[checked.step.key].mid
+            is_far = (checked.verdicts == "rounded") & ~checked.claimed_matrix.is_near(exact, 1.0)
+            if is_far.any():
+                sources = list_unclaimed_sources(self.problem, [checked.step])[:-1]
+                names = [step.key for step in sources if not isinstance(step.op, Copy)]
+                if names:
+                    without = ", ".join(names)
+                    notes.append(f"{checked.step.key} cannot be judged closer without {without}")
+        return notes
 
     def _make_panel(self, checked_step: CheckedStep) -> Panel:
         """Return a claimed step to display: numbers as written, verdicts and exact values."""
@@ -307,19 +271,16 @@ class Report(WorkedResult):
     def _make_mistake_summary(self, wrong_cell: WrongCell) -> MistakeSummary:
         row, column = wrong_cell.cell
         title = format_step_title(self.problem.get_step(wrong_cell.key), self.problem)
-        expected = format_decimal(wrong_cell.expected, 6)
+        decimals = wrong_cell.distinguishing_decimals(6)
+        expected = format_decimal(wrong_cell.judged_value, decimals)
         if wrong_cell.carried_value is not None:
-            carried_text = format_decimal(wrong_cell.carried_value, 6)
-            expected += f" ({carried_text} from the numbers before it)"
-
-        def working(n: Notation) -> str:
-            return self.problem.solve().cell(wrong_cell.key, row + 1, column + 1, n)
-
+            exact = format_decimal(wrong_cell.expected, decimals)
+            expected += f" from the numbers before it (exact: {exact})"
         return MistakeSummary(
             location=f"{title}, row {row + 1}, column {column + 1}",
             claimed=wrong_cell.claimed,
             expected=expected,
-            working=working,
+            working=self.working_formula(wrong_cell),
             causes=[
                 CauseSummary(
                     c.name,
@@ -331,10 +292,29 @@ class Report(WorkedResult):
             ],
         )
 
+    def working_formula(self, wrong_cell: WrongCell) -> Formula:
+        """Return a function that formats the arithmetic of the value that a cell is judged against.
+
+        It has so many decimals that the result does not read like the claim.
+        """
+        row, column = wrong_cell.cell
+        is_carried = wrong_cell.carried_value is not None
+        env = self._env if is_carried else self.problem.exact_matrices
+
+        def working(n: Notation) -> str:
+            precise = type(n)(wrong_cell.distinguishing_decimals(n.decimals))
+            return format_cell_working(
+                self.problem, env, wrong_cell.key, row + 1, column + 1, precise
+            )
+
+        return working
+
     def summarize(self) -> str:
         """Return the first wrong cell with its causes, those of other steps, and counts."""
+        if self.verdict == "blank":
+            return "nothing to check: no number is claimed"
         if self.first is None:
-            return f"✓ {self._format_counts()}"
+            return ". ".join((f"✓ {self._format_counts()}", *self.notes))
         first, *others = map(self._make_mistake_summary, self.wrong_cells)
         return "\n  ".join(
             [
@@ -365,6 +345,7 @@ class Report(WorkedResult):
                 for checked in self.steps
             ],
             "counts": self.counts,
+            **({"notes": self.notes} if self.notes else {}),
         }
 
     def to_json(self, file: str | None = None) -> str:
@@ -377,11 +358,15 @@ class Report(WorkedResult):
 
 def _format_note(verdict: str, exact: str, carried_value: str) -> str:
     """Format the note of a cell: the exact value and, if it differs, the carried value."""
-    if verdict == "right":
+    if verdict in ("right", "blank"):
         return ""
-    if verdict == "blank" or exact == carried_value:
+    if exact == carried_value:
         return f"exact: {exact}"
-    return f"exact: {exact}; carried: {carried_value}"
+    return f"exact: {exact}; from the numbers before it: {carried_value}"
+
+
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _format_claimed(text: str) -> str:

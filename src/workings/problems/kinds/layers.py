@@ -1,7 +1,7 @@
 """Problems on position encodings, layer norm, feed-forward, additive attention and blocks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -184,9 +184,18 @@ class Standardization(Op):
     divides_by_variance: bool = False
 
     def compute(self, env: Env) -> IntervalMatrix:
+        return (env[self.x] - env[self.mean]) / self._compute_deviation(env)
+
+    def compute_rounded(self, env: Env, unit: float) -> IntervalMatrix:
+        deviation = self._compute_deviation(env)
+        rounded = deviation.round_to(unit)
+        # A deviation that would be rounded to zero is not rounded: it is divided by.
+        lo = np.where(rounded.lo > 0, rounded.lo, deviation.lo)
+        return (env[self.x] - env[self.mean]) / replace(rounded, lo=lo)
+
+    def _compute_deviation(self, env: Env) -> IntervalMatrix:
         variance = env[self.variance] + IntervalMatrix.exact(self.eps)
-        deviation = variance if self.divides_by_variance else take_root(variance)
-        return (env[self.x] - env[self.mean]) / deviation
+        return variance if self.divides_by_variance else take_root(variance)
 
     def _format_quotient(self, n: Notation, difference: str, variance: str) -> str:
         radicand = n.total([variance, n.number(self.eps)]) if self.eps else variance
