@@ -310,12 +310,11 @@ class Report(WorkedResult):
         return working
 
     def summarize(self) -> str:
-        """Return the first wrong cell with its causes, those of other steps, counts and notes."""
+        """Return the first wrong cell with its causes, those of other steps, and counts."""
         if self.verdict == "blank":
             return "nothing to check: no number is claimed"
-        counts = ". ".join((self._format_counts(), *self.notes))
         if self.first is None:
-            return f"✓ {counts}"
+            return ". ".join((f"✓ {self._format_counts()}", *self.notes))
         first, *others = map(self._make_mistake_summary, self.wrong_cells)
         return "\n  ".join(
             [

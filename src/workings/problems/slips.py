@@ -157,8 +157,10 @@ def _is_zero_for_infinity(wrong_step: WrongStep) -> Bools:
 def _find_copied_steps(wrong_step: WrongStep) -> Iterator[Explanation]:
     """Test whether the numbers are those of another claimed step: all, a row or a single one."""
     sources = _list_copy_sources(wrong_step)
+    order = {step.key: k for k, step in enumerate(wrong_step.problem.steps)}
     for key, other in sources.items():
-        for explanation in _compare_with_step(wrong_step, key, other):
+        is_later = order[key] > order[wrong_step.step.key]
+        for explanation in _compare_with_step(wrong_step, key, other, is_later):
             if explanation.chance <= _MAX_COPY_CHANCE / len(sources):
                 yield explanation
 
@@ -171,17 +173,22 @@ def _list_copy_sources(wrong_step: WrongStep) -> dict[str, Floats]:
         key: values
         for key, values in wrong_step.other_claims.items()
         if (values.shape[0] == own.shape[0] or values.shape[1] == own.shape[1])
-        and not (values.shape == own.shape and np.allclose(exact[key].mid, own, atol=1e-9))
+        and not (values.shape == own.shape and _is_equal(exact[key].mid, own))
     }
 
 
-def _compare_with_step(wrong_step: WrongStep, key: str, other: Floats) -> Iterator[Explanation]:
+@np.errstate(invalid="ignore")
+def _is_equal(a: Floats, b: Floats) -> bool:
+    return bool(((np.abs(a - b) <= 1e-9 * (1 + np.abs(b))) | (a == b)).all())
+
+
+def _compare_with_step(
+    wrong_step: WrongStep, key: str, other: Floats, is_later: bool
+) -> Iterator[Explanation]:
     """Yield the copies from one other step: all of it, a row or column, single numbers."""
-    steps = [step.key for step in wrong_step.problem.steps]
-    is_later = steps.index(key) > steps.index(wrong_step.step.key)
     wrong, claimed = wrong_step.is_wrong, wrong_step.claimed_matrix
     fits = np.zeros(wrong.shape, dtype=np.bool_)
-    if other.shape == wrong.shape:
+    if other.shape == wrong.shape and _has_first_number(wrong_step, other[wrong_step.first_cell]):
         fits = claimed.matches(IntervalMatrix.exact(other))
     # A later step is computed from this one, so only several numbers can be a misprint of it.
     if (fits | claimed.is_blank).all() and not (is_later and wrong_step.num_wrong == 1):
@@ -196,6 +203,16 @@ def _compare_with_step(wrong_step: WrongStep, key: str, other: Floats) -> Iterat
         if explained[wrong_step.first_cell]:
             description = f"{wrong_step.first_text} is the number at the same place of {key}"
             yield _make_copy(wrong_step, explained, description)
+
+
+def _has_first_number(wrong_step: WrongStep, numbers: Floats | float) -> Bools:
+    """Return which numbers may be those of the first wrong cell, before a closer look."""
+    value = wrong_step.claimed_matrix.values[wrong_step.first_cell]
+    unit = wrong_step.claimed_matrix.units[wrong_step.first_cell]
+    with np.errstate(invalid="ignore"):  # −∞ minus −∞
+        is_near = np.abs(numbers - value) <= unit + 1e-9 * abs(value)
+    is_possible: Bools = is_near | (numbers == value)
+    return is_possible
 
 
 def _make_copy(
@@ -222,15 +239,16 @@ def _find_copied_lines(
 ) -> Iterator[Explanation]:
     """Test whether the row (transposed: column) of the first wrong cell is one of another step."""
     wrong = wrong_step.is_wrong.T if transposed else wrong_step.is_wrong
-    line, width = wrong_step.first_cell[1 if transposed else 0], wrong.shape[1]
-    if other.shape[1] != width or width == 1:
+    line, column = wrong_step.first_cell[::-1] if transposed else wrong_step.first_cell
+    if other.shape[1] != wrong.shape[1] or wrong.shape[1] == 1:
+        return
+    candidates = np.flatnonzero(_has_first_number(wrong_step, other[:, column])).tolist()
+    count = int(wrong[line].sum())
+    if count == 1:  # another row may match by chance: only the same row of an earlier step counts
+        candidates = [line] if line in candidates and not is_later else []
+    if not candidates:
         return
     claimed = wrong_step.claimed_matrix.slice_line(line, transposed)
-    count = int(wrong[line].sum())
-    if is_later and count == 1:
-        return
-    # With a single wrong number, another row may match by chance: only the same row counts.
-    candidates = range(len(other)) if count > 1 else range(line, min(line + 1, len(other)))
     for k in candidates:
         if (claimed.matches(IntervalMatrix.exact(other[k])) | claimed.is_blank).all():
             explained = np.zeros(wrong.shape, dtype=np.bool_)
@@ -239,7 +257,7 @@ def _find_copied_lines(
             axis = "row" if transposed == wrong_step.problem.column_vectors else "column"
             description = f"this {axis} is {axis} {k + 1} of {key}"
             explained = explained.T if transposed else explained
-            yield _make_copy(wrong_step, explained, description, len(candidates))
+            yield _make_copy(wrong_step, explained, description, len(other) if count > 1 else 1)
 
 
 def find_term_slips(wrong_step: WrongStep) -> Iterator[Explanation]:
