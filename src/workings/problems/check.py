@@ -321,7 +321,7 @@ class Report(WorkedResult):
                 f"✗ {first.location}: {first.claimed}, but it is {first.expected}:"
                 f" {first.format_causes()}",
                 *(mistake.format_as_further(k) for k, mistake in enumerate(others, start=2)),
-                counts,
+                ". ".join((self._format_counts(), *self.notes)),
             ]
         )
 
