@@ -49,10 +49,11 @@ _POSITION_OPTION = re.compile(r"\s*\[[a-z]?\]")  # \begin{array}[t], \begin{bmat
 _LENGTH = r"\[\s*-?[\d.]*\s*(?:pt|em|ex|mm|cm|in|\\[a-z]+)\s*\]"
 ROW_END = rf"\\\\\*?(?:[ \t]*{_LENGTH})?|\\(?:cr|tabularnewline)(?![A-Za-z])"
 _CELL_BREAK = re.compile(rf"(?P<row>{ROW_END})|(?P<cell>&)|(?P<brace>[{{}}])|\\.", re.DOTALL)
-_TRANSPOSE = re.compile(
+TRANSPOSE = (
     r"\^\s*(?:\{\s*)?(?:\\(?:mathsf|mathrm|mathbf|text)\s*\{?\s*)?"
     r"(?:T|⊤|\\top|\\intercal)(?![A-Za-z])[\s}]*|\.T\b|ᵀ"
 )
+_TRANSPOSE = re.compile(TRANSPOSE)
 _MEMBERSHIP = re.compile(r"\\in(?![A-Za-z])|∈")  # ∈ ℝ²ˣ³ repeats the shape
 _DECORATION = re.compile(
     r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])\s*\\?[\[\](){}|.]?"

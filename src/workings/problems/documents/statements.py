@@ -2,6 +2,11 @@ r"""Find statements like `Q = X W_Q = [matrix][matrix] = [matrix]` in a document
 
 A document is LaTeX, Markdown, program output or a mixture. It is read once from left to right:
 matrices are cut out first, the rest is split at equals signs and at the ends of statements.
+
+A name between a matrix and an equals sign starts a new statement, whatever separates them: in
+`A = [matrix] B = [matrix]` a space is enough. Only an operator before it makes it a factor:
+`Z = [matrix] · V = [matrix]`. A name after a mere space may be a factor, too; such a statement is
+marked `follows_matrix`, for the reader that knows the other matrices to decide.
 """
 
 import re
@@ -20,7 +25,9 @@ _CONSTRUCTOR = re.compile(r"[A-Za-z_][\w.]{0,40}\(\s{0,20}$")
 _DELIMITER = re.compile(
     rf"(?P<end>\$\$|(?<!\\)\\[\[\]]|{latex.ROW_END}|\\(?:begin|end)\{{[a-z]+\*?\}}"
     r"|\n[ \t]*\n|\n(?=[ \t]*[^\s=&\\\[][^\n=\[]{0,80}=))"
-    r"|(?P<equals>:?(?<![<>!=])=(?!=)|\\(?:approx|simeq|equiv|coloneqq)(?![A-Za-z])|≈)"
+    r"|(?P<equals>\\(?:stackrel|overset)[ \t]*\{[^{}=]{0,40}\}[ \t]*\{(?:=|\\approx)[ \t]*\}"
+    r"|:?(?<![<>!=])=(?!=)|\\(?:approx|simeq|equiv|cong|doteq|triangleq|coloneqq)(?![A-Za-z])"
+    r"|[≈≔≃≅≡≜])"
 )
 # >>> Q with its value on the next line; dots begin the further lines of an input.
 _PROMPT = re.compile(
@@ -28,7 +35,41 @@ _PROMPT = re.compile(
 )
 _CONTINUATION = re.compile(r"^\.\.\. ", re.MULTILINE)
 _PRINT_LABEL = re.compile(r"\n[^\n:=\[\]]{1,60}:\s*$")  # the label of print("Q:", Q)
-_SEPARATOR = re.compile(r"\\q?quad(?![A-Za-z])|[,;\n$&]|\\text|\\ |\band\b")
+# Words between two statements, or after a statement, that say nothing about its matrix.
+_CONNECTIVES = frozenset(
+    "and also with where while whereas so then thus hence therefore now next finally first second"
+    " third which that this these those it they we one you is are was were be gives give given"
+    " giving get gets got obtain obtains yields yield leads lead produces becomes become follows"
+    " follow compute computes computing calculate have has having as in on at for from to of or"
+    " the an our their its both all each every here there let us take takes using use used uses"
+    " well because since if when after before again result results resulting rounded approximately"
+    " approx exactly about namely respectively likewise similarly corresponding matrix matrices row"
+    " rows column columns token tokens word words per"
+    " und sowie mit dann wobei damit et avec donc puis où con".split()
+)
+# Ends a definition; the text after it belongs to the next name.
+_SEPARATOR = re.compile(
+    r"\\(?:q?quad|hspace\*?|hskip|hfil{1,3}|hrulefill|dotfill|enspace|enskip|h?phantom|m?kern|mskip"
+    r"|text(?:rm|it|bf|sf|tt|normal)?|m?box|intertext|tag|label|par|newline|item|pause|bullet|mid"
+    r"|middle|colon|to|implies|iff|mapsto|(?:L|l)?(?:ong)?(?:R|r)ightarrow|Leftrightarrow|wedge"
+    r"|land)(?![A-Za-z])"
+    r"|(?<!\\)[,;:|]|[\n\t$&│¦•‣◦→⇒⟹⟶\u2001-\u2003\u3000]|\.(?=\s)|<[^<>\n]{1,60}>"
+)
+_WORD = re.compile(r"(?<![\\\w{^_])[^\W\d_]+(?![\w^_{'])")
+# Between two matrices: they are not factors of a product. A line may break inside a product.
+_NO_PRODUCT = re.compile(
+    r"\\(?:q?quad|hspace\*?|hfil{1,3}|text(?:rm|it|bf|sf|tt)?|m?box|intertext)(?![A-Za-z])"
+    r"|(?<!\\)[,;:|]|[$│¦•→⇒⟹\t]|<[^<>\n]{1,60}>"
+)
+_CLOSING = re.compile(  # closes the brackets around a matrix, transposes it, or is a thin space
+    r"(?:\s|~|\\[,;:! ]|\{\}|\\(?:right|[bB]igg?r?)(?![A-Za-z])\s*\\?[\])}|.]?|\\[\])}|]|[\])}`*]|"
+    rf"{latex.TRANSPOSE})+"
+)
+_OPERATOR = re.compile(
+    r"[-+−–/*×·⋅∗@∘⊙^_]|\\(?:cdot|times|ast|odot|circ|div|t?frac|otimes|oplus|pm|star|bullet)"
+    r"(?![A-Za-z])"
+)
+_MATH_END = re.compile(r"\$|(?<!\\)\\[\])]|\\end\b")
 _TIMES = re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·*@]")
 _NUMBER = re.compile(r"[+−-]?(?:\d+[.,/]?\d*|\.\d+)(?:e[+-]?\d+)?")
 _CELL_END = re.compile(r"[\s&,;|\[\]]+|\\\\")
@@ -55,7 +96,9 @@ class Segment:
     def get_surrounding_text(self) -> str:
         """Return the text before and after the matrices, without brackets and annotations."""
         before, _ = latex.strip_decoration(self.texts[0])
-        after, _ = latex.strip_decoration(_ANNOTATION.sub("", " ".join(self.texts[-1].split())))
+        text = _MATH_END.split(self.texts[-1])[0]  # what follows a formula is prose
+        text = _ANNOTATION.sub("", " ".join(text.split()))
+        after, _ = latex.strip_decoration(_WORD.sub(_drop_connective, text))
         return " ".join(part for part in (before, after) if part)
 
     def get_factors(self) -> list[str]:
@@ -69,11 +112,16 @@ class Segment:
 
 @dataclass
 class Statement:
-    """A chain `left = segment = segment …`, and its position in the text."""
+    """A chain `left = segment = segment …`, and its position in the text.
+
+    `follows_matrix`: only a space separates its name from the matrix of the statement before, of
+    which it may be a factor.
+    """
 
     left: str
     segments: list[Segment]
     position: int
+    follows_matrix: bool = False
 
 
 def find_statements(text: str) -> list[Statement]:
@@ -109,6 +157,7 @@ class _StatementScanner:
         self.statements: list[Statement] = []
         self._chain = [Segment()]
         self._position = 0
+        self._follows_matrix = False
 
     def read_text(self, text: str, position: int) -> None:
         """Add text without matrices; split it at equals signs and ends of statements."""
@@ -130,6 +179,12 @@ class _StatementScanner:
             self.end_statement()
             segment = self._chain[-1]
             segment.texts[0] = label.group()
+        elif segment.matrices and (mark := _find_end_of_product(segment.texts[-1])) is not None:
+            between = segment.texts[-1]  # X = [matrix], then prose and a matrix without a name
+            segment.texts[-1] = between[:mark]
+            self.end_statement()
+            segment = self._chain[-1]
+            segment.texts[0] = between[mark:]
         if len(self._chain) == 1 and not segment.matrices:
             name, colon, rest = segment.texts[0].rpartition(":")
             if colon and not latex.strip_decoration(rest)[0]:  # X: [[1, 0], [0, 2]]
@@ -141,11 +196,12 @@ class _StatementScanner:
 
     def _add_equals(self, position: int) -> None:
         segment = self._chain[-1]
-        tail = segment.texts[-1]
-        if segment.matrices and _SEPARATOR.search(tail) and latex.strip_decoration(tail)[0]:
-            segment.texts[-1] = ""  # X = [matrix], W_Q = …: two statements
+        own, name, is_separate = _split_off_name(segment) if segment.matrices else ("", "", False)
+        if name:  # X = [matrix], W_Q = …: two statements
+            segment.texts[-1] = own
             self.end_statement()
-            self._chain[-1].texts[0] = tail
+            self._chain[-1].texts[0] = name
+            self._follows_matrix = not is_separate
         if len(self._chain) == 1:
             self._position = position
         self._chain.append(Segment())
@@ -153,15 +209,52 @@ class _StatementScanner:
     def end_statement(self) -> None:
         """Store the current statement, or append it to the one that it continues."""
         first, *rest = self._chain
+        follows_matrix, self._follows_matrix = self._follows_matrix, False
         self._chain = [Segment()]
         if not rest and self.statements and len(first.get_factors()) > 1:
             self.statements[-1].segments.append(first)  # $$Q = X W_Q$$, then $$[A] × [B]$$
         if not rest or first.matrices:
             return
         if latex.strip_decoration(first.texts[0])[0]:
-            self.statements.append(Statement(first.texts[0], rest, self._position))
+            self.statements.append(
+                Statement(first.texts[0], rest, self._position, follows_matrix)
+            )
         elif self.statements:  # a line that begins with = continues the chain
             self.statements[-1].segments += rest
+
+
+def _split_off_name(segment: Segment) -> tuple[str, str, bool]:
+    """Split the text after the last matrix of a segment at the name of the next statement.
+
+    Return the part that belongs to the matrix, the name and whether more than a space separates
+    them. The name is empty if the text continues the formula: [matrix] V, [matrix]^T, [matrix] / 2.
+    """
+    text = segment.texts[-1]
+    marks = [m for m in (_SEPARATOR.search(text), _find_connective(text)) if m is not None]
+    if marks:
+        start = min(mark.start() for mark in marks)
+        has_name = bool(latex.strip_decoration(text[start:])[0])
+        return (text[:start], text[start:], True) if has_name else (text, "", False)
+    closing = _CLOSING.match(text)
+    start = closing.end() if closing else 0
+    is_formula = _OPERATOR.match(text, start) or latex.strip_decoration(segment.texts[0])[0]
+    if is_formula or not latex.strip_decoration(text[start:])[0]:
+        return text, "", False
+    return text[:start], text[start:], False
+
+
+def _find_end_of_product(between: str) -> int | None:
+    """Return where a product ends in the text between two matrices; None if they are factors."""
+    marks = [m for m in (_NO_PRODUCT.search(between), _find_connective(between)) if m is not None]
+    return min((mark.start() for mark in marks), default=None)
+
+
+def _find_connective(text: str) -> re.Match[str] | None:
+    return next((m for m in _WORD.finditer(text) if m.group().lower() in _CONNECTIVES), None)
+
+
+def _drop_connective(word: re.Match[str]) -> str:
+    return "" if word.group().lower() in _CONNECTIVES else word.group()
 
 
 def _find_matrices(text: str) -> list[tuple[int, int]]:
