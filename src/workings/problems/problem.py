@@ -40,6 +40,16 @@ class Claim:
     reprint: int = 0
 
 
+@dataclass(frozen=True)
+class GivenReprint:
+    """A given matrix that is printed more than once: its first print and the k-th reprint."""
+
+    key: str
+    numbers: list[list[Number | None]]
+    reprint: int
+    first: list[list[Number | None]]
+
+
 class Problem:
     """A problem from a file (`load`), from TOML or other text, or from matrices as keywords.
 
@@ -61,6 +71,7 @@ class Problem:
     sizes: Sizes
     steps: list[Step]
     claims: list[Claim]
+    given_reprints: list[GivenReprint]
 
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
@@ -115,6 +126,7 @@ class Problem:
             first_row = reader.read_first_row(claimed["angles", 0], self.column_vectors)
             self.sizes.sizes["angles"] = len(first_row)
         self.steps = self.kind.build(self.sizes, self.setting)
+        self.given_reprints = list(self._read_given_reprints(reader, claimed))
         self.claims = list(self._read_claims(reader, claimed))
 
     def _infer_sizes(self) -> Sizes:
@@ -158,6 +170,19 @@ class Problem:
             if state in self.kind.matrices and state not in self.given:
                 constants[state] = IntervalMatrix.exact(np.zeros((1, self.sizes["h"])))
         return constants
+
+    def _read_given_reprints(
+        self, reader: ProblemReader, claimed: dict[tuple[str, int], Any]
+    ) -> Iterator[GivenReprint]:
+        """Remove the givens from the reprints of claims, and yield them."""
+        steps = {step.key for step in self.steps}
+        for key, reprint in list(claimed):
+            if reprint and key in self.kind.matrices and key in self.given and key not in steps:
+                value, shape = claimed.pop((key, reprint)), self.given[key].shape
+                where = f"claim.again.{reprint}.{key}"
+                first = reader.read_given(key, shape, self.column_vectors)
+                numbers = reader.read_matrix(where, value, shape, self.column_vectors)
+                yield GivenReprint(key, numbers, reprint, first)
 
     def _read_claims(
         self, reader: ProblemReader, claimed: dict[tuple[str, int], Any]

@@ -120,6 +120,12 @@ class ProblemReader:
                 )
         return given
 
+    def read_given(
+        self, name: str, shape: tuple[int, int], column_vectors: bool
+    ) -> list[list[Number | None]]:
+        """Read a given matrix as it is written, vectors as rows."""
+        return self.read_matrix(f"given.{name}", self._given[name], shape, column_vectors)
+
     def read_setting(self, kind: Kind, column_vectors: bool, sizes: Sizes) -> Setting:
         """Read the settings, with defaults for those that are absent."""
         values: dict[str, Any] = {}

@@ -315,7 +315,7 @@ def test_heads_column_vectors_and_other_kinds() -> None:
         ("Q = [[1]]\nK = [[1]]", "given.V is missing"),
         (X + "Wieghts = [[1, 0], [0, 1]]", "did you mean 'weights'?"),
         (X + "P_3 = [[1, 2]]", "'P_3' is not a matrix of the problem"),
-        (X + "X = [[1, 0], [0, 3]]", "X is given twice, with different numbers"),
+        (X + "X = [[5, 0], [7, 3]]", "X is given twice, with different numbers"),
         (X + "M = [[1, 0], [1, 1]]\nM = [[1, 1], [1, 1]]", "mask is given twice"),
         ("X = [[1, ?]]", "given.X: every cell must be a finite number"),
         (X + "Q = [[1, 0], [0]]", "Q: row 2 has 1 numbers, row 1 has 2"),

@@ -96,7 +96,7 @@ class Segment:
     def get_surrounding_text(self) -> str:
         """Return the text before and after the matrices, without brackets and annotations."""
         before, _ = latex.strip_decoration(self.texts[0])
-        text = _MATH_END.split(self.texts[-1])[0]  # what follows a formula is prose
+        text = _MATH_END.split(self.texts[-1].replace("\\ ", " "))[0]  # after a formula is prose
         text = _ANNOTATION.sub("", " ".join(text.split()))
         after, _ = latex.strip_decoration(_WORD.sub(_drop_connective, text))
         return " ".join(part for part in (before, after) if part)
@@ -104,8 +104,10 @@ class Segment:
     def get_factors(self) -> list[str]:
         """Return the matrices if the segment is their product, otherwise []."""
         rest = [latex.strip_decoration(_TIMES.sub("", text))[0] for text in self.texts]
-        if any(rest):
-            return []
+        return [] if any(rest) else self.get_transposed_matrices()
+
+    def get_transposed_matrices(self) -> list[str]:
+        """Return the matrices; those that are transposed in the text end with ^T."""
         transposed = [latex.strip_decoration(text)[1] for text in self.texts[1:]]
         return [m + ("^T" if t else "") for m, t in zip(self.matrices, transposed, strict=True)]
 
