@@ -176,6 +176,7 @@ class Report(WorkedResult):
         self, problem: Problem, steps: list[CheckedStep], env: dict[str, IntervalMatrix]
     ) -> None:
         self.problem, self.steps, self._env = problem, steps, env
+        self.assumption = ""  # a convention that the problem leaves open
         counter = Counter(str(v) for step in steps for v in step.verdicts.flat)
         self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 

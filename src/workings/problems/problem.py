@@ -72,6 +72,10 @@ class Problem:
     steps: list[Step]
     claims: list[Claim]
     given_reprints: list[GivenReprint]
+    table: Mapping[str, Any]  # as it was read
+    undeclared: frozenset[str]  # settings that the table leaves open
+    assumption: str = ""  # what a document leaves open and its numbers show
+    unjudged: tuple[str, ...] = ()  # printed steps that are computed from an unknown matrix
 
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
@@ -111,7 +115,9 @@ class Problem:
 
     def _read(self, table: Mapping[str, Any]) -> None:
         reader = ProblemReader(table)
+        self.table = table
         self.kind = reader.read_kind()
+        self.undeclared = reader.find_undeclared(self.kind)
         self.title = reader.read_text("title", default="")
         vectors = reader.read_choice("vectors", ("rows", "columns"), default="rows")
         self.column_vectors = vectors == "columns"
@@ -247,7 +253,7 @@ class Problem:
         return Solution(self, decimals)
 
     def check(self) -> "Report":
-        """Check every claimed cell."""
-        from workings.problems.check import check_problem
+        """Check every claimed cell, under the conventions that undeclared settings show."""
+        from workings.problems.alternatives import check_readings
 
-        return check_problem(self)
+        return check_readings(self)

@@ -20,6 +20,7 @@ from workings.problems.ops import ACTIVATIONS
 MAX_PROBLEM_BYTES = 2_000_000  # a page of matrices has about 2,000
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time step
 _TOP_LEVEL_KEYS = ("title", "kind", "vectors", "tokens", "context_tokens", "given", "claim")
+_CONVENTIONS = ("vectors", "scale", "mask", "normalizer")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
     "activation": tuple(name for name in ACTIVATIONS if name != "none"),
@@ -150,6 +151,11 @@ class ProblemReader:
             if key in kind.settings and key not in values:
                 raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
         return Setting(**values)
+
+    def find_undeclared(self, kind: Kind) -> frozenset[str]:
+        """Return the conventions that the file leaves to their defaults."""
+        names = [name for name in _CONVENTIONS if name == "vectors" or name in kind.settings]
+        return frozenset(name for name in names if self._find_setting(name)[1] is None)
 
     def _find_setting(self, key: str) -> tuple[str, Any]:
         """Return the path and value of a setting, in [given] or at the top level."""

@@ -73,7 +73,7 @@ class MatrixCollector:
         self._products: dict[str, tuple[str, ...]] = {}  # role -> factors: Q -> (X, W_Q)
 
     def _parse_formulas(self, statement: Statement) -> list[list[str]]:
-        roles = self._resolver.get_roles()
+        roles = self._resolver.roles
         return [parse_formula(text, roles) for text in list_formulas(statement)]
 
     def infer_settings(self) -> FormulaSettings:
@@ -100,7 +100,7 @@ class MatrixCollector:
 
     def _parse_lefts(self) -> list[list[str]]:
         """Return the left sides that are formulas themselves: QK^T = …"""
-        roles = self._resolver.get_roles()
+        roles = self._resolver.roles
         lefts = (s.left[-300:].rpartition(":")[2] for s in self._statements)
         return [parse_formula(left, roles) for left in lefts]
 
@@ -186,7 +186,7 @@ class MatrixCollector:
     def _reject_unread_value(self, statement: Statement) -> None:
         """Reject 2 [matrix] as a value, rather than skip it; X [matrix] is a formula."""
         name = self._resolver.extract_name(statement.left)
-        roles = self._resolver.get_roles()
+        roles = self._resolver.roles
         for segment in statement.segments:
             text = segment.get_surrounding_text()
             is_formula = mentions_matrix(parse_formula(text[:400], roles))

@@ -59,6 +59,7 @@ class RoleResolver:
         # Normalized name -> (index of the statement, role) in order: S may become S / √d_k.
         self._history: dict[str, list[tuple[int, str]]] = {}
         self._unused_inputs: set[str] = set()  # E and P of X = E + P
+        self.roles: dict[str, str] = {}  # the first role of every learned name
 
     @property
     def is_attention(self) -> bool:
@@ -69,29 +70,23 @@ class RoleResolver:
         """Read the formulas of a document: which step each name is."""
         if not self.is_attention:
             return
+        roles: dict[str, str] = {}
         for _ in range(2):  # the second time with names that are defined after their first use
-            previous, self._history = self._history, {}
+            self._history = {}
             for index, statement in enumerate(statements):
                 name = normalize_name(self.extract_name(statement.left))
-                for text in list_formulas(statement):
-                    known = {n: roles[0][1] for n, roles in previous.items()}
-                    roles = known | self._get_roles(index)
-                    step = infer_step(parse_formula(text, roles))
-                    if step is not None and name and self._is_ambiguous(name):
-                        self._history.setdefault(name, []).append((index, step))
-                        break
+                if not name or not self._is_ambiguous(name):
+                    continue
+                formulas = (parse_formula(text, roles) for text in list_formulas(statement))
+                step = next(filter(None, map(infer_step, formulas)), None)
+                if step is not None:
+                    self._history.setdefault(name, []).append((index, step))
+                    roles[name] = step
+            roles = self._find_first_roles()
         self._learn_usage(statements)
+        self.roles = self._find_first_roles()
 
-    def _get_roles(self, index: int) -> dict[str, str]:
-        """Return the roles of the learned names before a statement."""
-        return {
-            name: [role for k, role in roles if k < index][-1]
-            for name, roles in self._history.items()
-            if roles[0][0] < index
-        }
-
-    def get_roles(self) -> dict[str, str]:
-        """Return the first role of every learned name."""
+    def _find_first_roles(self) -> dict[str, str]:
         return {name: roles[0][1] for name, roles in self._history.items()}
 
     def _is_ambiguous(self, name: str) -> bool:
@@ -106,7 +101,7 @@ class RoleResolver:
         names = {normalize_name(self.extract_name(statement.left)) for statement in statements}
         open_names = [n for n in names if n and n not in self._history and self._is_ambiguous(n)]
         # An open name stands in formulas as itself, with a mark.
-        roles = self.get_roles() | {name: f"?{name}" for name in open_names}
+        roles = self._find_first_roles() | {name: f"?{name}" for name in open_names}
         inputs: dict[str, set[str]] = {"Q": set(), "K": set(), "V": set()}
         learned: dict[str, str] = {}
         for statement in statements:
@@ -155,7 +150,7 @@ class RoleResolver:
     def resolve(self, statement: Statement, index: int) -> tuple[str, bool] | None:
         """Return the role and whether the matrix is printed transposed; None: unknown name."""
         left = statement.left[-300:].rpartition(":")[2]  # without prose like "Step 2/4:"
-        formula = parse_formula(left, self._get_roles(index)) if self.is_attention else []
+        formula = parse_formula(left, self.roles) if self.is_attention else []
         if parse_product(formula) or is_computation(formula):
             step = infer_step(formula)
             if step is not None:

@@ -1,0 +1,297 @@
+"""Check claims under the conventions that a problem leaves open.
+
+A problem that does not declare its scale, say, is checked with the default. If numbers are wrong,
+the other usual conventions are tried: no scale, √d_model, a causal mask, vectors as columns, a
+sigmoid. One that explains all wrong numbers of a step, and makes no other number wrong, is not a
+mistake: the report says under which assumption the numbers are right. A declared setting is never
+overridden.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from workings.errors import UserError
+from workings.problems.check import CheckedStep, Report, check_problem
+from workings.problems.intervals import Bools
+from workings.problems.kinds import Setting
+from workings.problems.kinds.attention import resolve_scale
+from workings.problems.problem import Problem
+from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD, ClaimedMatrix
+
+_MIN_CELLS = 2  # wrong numbers that a convention must explain: one may agree by chance
+_MAX_ASSUMPTIONS = 3
+_MAX_MASK_CELLS = 16  # of a mask that is written out
+_MAX_PADDING = 3  # columns that are tried if no weights are printed
+_NO_KEYS: Mapping[str, str] = {}
+_AFTER_SCORES = ("scaled", "masked", "weights", "mixed", "output")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A problem under one convention that it leaves open.
+
+    `setting` is what the convention decides. `min_steps`: so many wrong steps it must explain.
+    `original_keys`: the keys of claims that are read as another step.
+    """
+
+    setting: str
+    description: str
+    problem: Problem
+    min_steps: int = 1
+    original_keys: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_readings(problem: Problem) -> Report:
+    """Check a problem; where it leaves conventions open, with those that its numbers follow."""
+    report = check_problem(problem)
+    assumptions = [problem.assumption] if problem.assumption else []
+    decided: set[str] = set()
+    while report.counts["wrong"] and len(assumptions) < _MAX_ASSUMPTIONS:
+        explained = [
+            (reading, other)
+            for reading in _list_readings(report)
+            if reading.setting not in decided
+            and (other := _check(reading.problem)) is not None
+            and _explains(reading, report, other)
+        ]
+        if not explained:
+            break
+        fewest = min(other.counts["wrong"] for _, other in explained)
+        best = [(r, other) for r, other in explained if other.counts["wrong"] == fewest]
+        assumptions.append(" or ".join(reading.description for reading, _ in best))
+        decided.update(reading.setting for reading, _ in best)
+        report = best[0][1]
+    report.assumption = "; and ".join(assumptions)
+    return report
+
+
+def _check(problem: Problem) -> Report | None:
+    """Check a reading; None if it cannot be computed, such as a sum of zero."""
+    try:
+        return check_problem(problem)
+    except UserError:
+        return None
+
+
+def _explains(reading: Reading, before: Report, after: Report) -> bool:
+    """Return True if every wrong number of some steps is explained, and no other became wrong."""
+    wrong_before = _find_cells(before, "wrong")
+    wrong_after = _find_cells(after, "wrong", reading.original_keys)
+    num_steps = len(wrong_before) - len(wrong_after)
+    if not set(wrong_after) < set(wrong_before) or num_steps < reading.min_steps:
+        return False
+    if any(wrong_after[claim].sum() > wrong_before[claim].sum() for claim in wrong_after):
+        return False
+    right = _find_cells(after, "right", reading.original_keys)
+    explained = sum(
+        int((wrong & right.get(claim, False)).sum())
+        for claim, wrong in wrong_before.items()
+        if claim not in wrong_after
+    )
+    return explained >= _MIN_CELLS or reading.problem.unjudged != before.problem.unjudged
+
+
+def _find_cells(
+    report: Report, verdict: str, keys: Mapping[str, str] = _NO_KEYS
+) -> dict[tuple[str, int], Bools]:
+    """Return the cells with a verdict by claim, in the problem's convention."""
+    return {
+        (keys.get(c.step.key, c.step.key), c.claim.reprint): report.problem.orient(
+            c.verdicts == verdict
+        )
+        for c in report.steps
+        if (c.verdicts == verdict).any()
+    }
+
+
+def _list_readings(report: Report) -> Iterator[Reading]:
+    """Yield the conventions that may explain the first wrong step of a report."""
+    problem = report.problem
+    wrong = [checked.step for checked in report.steps if checked.verdict == "wrong"]
+    name = wrong[0].name.rpartition(".")[2]
+    is_attention = "scale" in problem.kind.settings
+    if "vectors" in problem.undeclared:
+        yield from _list_vector_readings(problem)
+    if is_attention and name == "scores" and "scale" in problem.undeclared:
+        yield from _read_scores_as_scaled(problem)
+    if is_attention and name in _AFTER_SCORES:
+        if "scale" in problem.undeclared:
+            yield from _list_scales(problem)
+        if "mask" in problem.undeclared and problem.setting.mask is None:
+            yield from _list_masks(problem)
+        if "normalizer" in problem.undeclared:
+            yield from _list_normalizers(problem)
+    if name == "output" and problem.kind.name == "attention":
+        yield from _read_output_as_projected(problem, report)
+
+
+def _replace_setting(problem: Problem, **values: Any) -> Problem:
+    """Return the problem with other settings; the claims stay as they are."""
+    return _rebuild(problem, replace(problem.setting, **values))
+
+
+def _rebuild(problem: Problem, setting: Setting) -> Problem:
+    other = copy.copy(problem)
+    other.setting = setting
+    other.steps = problem.kind.build(problem.sizes, setting)
+    other.__dict__.pop("exact_matrices", None)
+    return other
+
+
+def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
+    """Yield vectors in the other convention, and weights that multiply as x Wᵀ."""
+    vectors, what = ("rows", "row") if problem.column_vectors else ("columns", "column")
+    try:
+        other = Problem(**{**problem.table, "vectors": vectors})
+    except UserError:  # the shapes do not fit
+        pass
+    else:
+        other.undeclared = problem.undeclared
+        description = f'each token is a {what}: declare vectors = "{vectors}"'
+        yield Reading("vectors", description, other)
+    weights = {n: m for n, m in problem.given.items() if n.startswith("W_")}
+    if len(weights) > 1 and all(m.shape[0] == m.shape[1] for m in weights.values()):
+        other = _rebuild(problem, problem.setting)
+        other.given = {**problem.given, **{name: m.T for name, m in weights.items()}}
+        names = ", ".join(weights)
+        description = f"the weights multiply as x Wᵀ: write {names} transposed"
+        yield Reading("vectors", description, other, min_steps=2)
+
+
+def _list_scales(problem: Problem) -> Iterator[Reading]:
+    """Yield the other usual divisors of the scores."""
+    sizes, heads = problem.sizes, problem.setting.heads
+    if "k" not in sizes.sizes:
+        return
+    d_k = sizes["k"] // heads
+    widths = {sizes.sizes.get("d", sizes["k"]), sizes["k"]} - {d_k}
+    options: list[tuple[str | float, str, str]] = [
+        ("none", "the scores are not scaled", '"none"'),
+        ("sqrt(d_k)", f"the scores are divided by √d_k = √{d_k}", '"sqrt(d_k)"'),
+        (float(d_k), f"the scores are divided by d_k = {d_k}", f"{d_k}"),
+        *(
+            (math.sqrt(w), f"the scores are divided by √d_model = √{w}", f"{math.sqrt(w)!r}")
+            for w in sorted(widths)
+        ),
+    ]
+    divisors = [resolve_scale(sizes, problem.setting)[0] or 1.0]
+    for scale, description, declaration in options:
+        divisor = resolve_scale(sizes, replace(problem.setting, scale=scale))[0] or 1.0
+        if all(not math.isclose(divisor, other) for other in divisors):
+            divisors.append(divisor)
+            other = _replace_setting(problem, scale=scale)
+            yield Reading("scale", f"{description}: declare scale = {declaration}", other)
+
+
+def _read_scores_as_scaled(problem: Problem) -> Iterator[Reading]:
+    """Yield the reading that the printed scores are divided already."""
+    keys = {claim.key for claim in problem.claims}
+    renamed = {
+        step.key: step.key.replace("scores", "scaled")
+        for step in problem.steps
+        if step.name.rpartition(".")[2] == "scores"
+    }
+    divisor, radicand = resolve_scale(problem.sizes, problem.setting)
+    if divisor is None or keys & set(renamed.values()):
+        return
+    other = _rebuild(problem, problem.setting)
+    other.claims = [replace(c, key=renamed.get(c.key, c.key)) for c in problem.claims]
+    by = f"√{radicand:g}" if radicand is not None else f"{divisor:g}"
+    description = f"scores are divided by {by}: claim them as scaled"
+    original_keys = {new: old for old, new in renamed.items()}
+    yield Reading("scores", description, other, original_keys=original_keys)
+
+
+def _list_masks(problem: Problem) -> Iterator[Reading]:
+    """Yield a causal mask, hidden columns (padding) and both, where the printed zeros allow it."""
+    shape = (problem.sizes["n"], problem.sizes["m"])
+    visible = _find_printed_cells(problem)
+    causal: Bools = np.tril(np.ones(shape, dtype=np.bool_), shape[1] - shape[0])
+    seen: list[Bools] = []
+    for hidden in _list_hidden_columns(visible, shape[1]):
+        columns = np.isin(np.arange(shape[1]), hidden)
+        for is_causal in (True, False):
+            mask = (causal if is_causal else np.ones_like(causal)) & ~columns
+            is_new = not any((mask == other).all() for other in seen)
+            if is_new and not mask.all() and not (visible is not None and (visible & ~mask).any()):
+                seen.append(mask)
+                description = _describe_mask(problem, mask, is_causal, hidden)
+                other = _replace_setting(problem, mask=mask, causal=is_causal and not hidden)
+                yield Reading("mask", description, other)
+
+
+def _find_printed_cells(problem: Problem) -> Bools | None:
+    """Return which cells of the scores or weights are certainly visible; None if none is printed.
+
+    That is where a weight is not 0 and a score not −∞.
+    """
+    visible: Bools | None = None
+    for claim in problem.claims:
+        name = problem.get_step(claim.key).name.rpartition(".")[2]
+        if name not in ("scaled", "masked", "weights"):
+            continue
+        values = ClaimedMatrix.from_numbers(claim.numbers).values
+        is_printed = ~np.isnan(values)
+        is_hidden = values == 0 if name == "weights" else values <= MINUS_INFINITY_THRESHOLD
+        if name == "weights" or is_hidden.any():
+            printed = is_printed & ~is_hidden
+            visible = printed if visible is None else visible | printed
+    return visible
+
+
+def _list_hidden_columns(visible: Bools | None, count: int) -> list[list[int]]:
+    """Return the sets of columns that padding may hide: none, or those without a printed cell."""
+    if visible is None:
+        return [[], *(list(range(count - k, count)) for k in range(1, min(_MAX_PADDING, count - 1) + 1))]
+    hidden = [k for k in range(count) if not visible[:, k].any()]
+    return [[], hidden] if hidden and len(hidden) < count else [[]]
+
+
+def _describe_mask(problem: Problem, mask: Bools, is_causal: bool, hidden: list[int]) -> str:
+    columns = ", ".join(str(k + 1) for k in hidden)
+    keys = f"{'keys' if len(hidden) > 1 else 'key'} {columns}"
+    if not hidden:
+        return 'the mask is causal: declare mask = "causal"'
+    what = f"the mask is causal and hides {keys}" if is_causal else f"the mask hides {keys}"
+    rows = problem.orient(mask).astype(int).tolist()
+    declaration = f"mask = {rows}" if mask.size <= _MAX_MASK_CELLS else "it as a 0/1 matrix"
+    return f"{what}: declare {declaration}"
+
+
+def _list_normalizers(problem: Problem) -> Iterator[Reading]:
+    """Yield the other normalizers."""
+    for name, description in (
+        ("softmax", "the weights are a softmax"),
+        ("sigmoid", "the weights are a sigmoid"),
+        ("sum", "the scores are divided by their sum"),
+    ):
+        if name != problem.setting.normalizer:
+            other = _replace_setting(problem, normalizer=name)
+            yield Reading("normalizer", f'{description}: declare normalizer = "{name}"', other)
+
+
+def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Reading]:
+    """Yield the reading that the output is a product with a W_O that is not given."""
+    steps = {(c.step.key, c.claim.reprint): c for c in report.steps}
+    mixed, output = steps.get(("mixed", 0)), steps.get(("output", 0))
+    if {"W_O", "b_O"} & set(problem.given) or mixed is None or output is None:
+        return
+    is_known = mixed.verdict in ("right", "rounded") and not mixed.claimed_matrix.is_blank.any()
+    if is_known and (output.verdicts == "wrong").all() and _is_projection(mixed, output):
+        other = _rebuild(problem, problem.setting)
+        other.claims = [claim for claim in problem.claims if claim.key != "output"]
+        other.unjudged = (*problem.unjudged, "output")
+        yield Reading("W_O", "output = mixed W_O with a W_O that is not given: give W_O", other)
+
+
+def _is_projection(mixed: CheckedStep, output: CheckedStep) -> bool:
+    """Return True if some W_O leads from the claimed mixed vectors to the claimed output."""
+    x, y = mixed.claimed_matrix, output.claimed_matrix
+    weights = np.linalg.lstsq(x.values, y.values, rcond=None)[0]
+    tolerance = y.units + x.units @ np.abs(weights) + 1e-9 * (1 + np.abs(y.values))
+    return bool((np.abs(x.values @ weights - y.values) <= tolerance).all())
