@@ -11,6 +11,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD, ClaimedMatrix
 
 _MIN_CELLS = 2  # wrong numbers that a convention must explain: one may agree by chance
 _MAX_ASSUMPTIONS = 3
+_MAX_PAIRS = 40
 _MAX_MASK_CELLS = 16  # of a mask that is written out
 _MAX_PADDING = 3  # columns that are tried if no weights are printed
 _NO_KEYS: Mapping[str, str] = {}
@@ -35,39 +37,54 @@ _AFTER_SCORES = ("scaled", "masked", "weights", "mixed", "output")
 class Reading:
     """A problem under one convention that it leaves open.
 
-    `setting` is what the convention decides. `min_steps`: so many wrong steps it must explain.
+    `min_steps` and `min_cells`: so many wrong steps and numbers it must explain.
     `original_keys`: the keys of claims that are read as another step.
     """
 
-    setting: str
     description: str
     problem: Problem
     min_steps: int = 1
-    original_keys: Mapping[str, str] = field(default_factory=dict)
+    min_cells: int = _MIN_CELLS
+    original_keys: dict[str, str] = field(default_factory=dict)
 
 
 def check_readings(problem: Problem) -> Report:
     """Check a problem; where it leaves conventions open, with those that its numbers follow."""
     report = check_problem(problem)
     assumptions = [problem.assumption] if problem.assumption else []
-    decided: set[str] = set()
     while report.counts["wrong"] and len(assumptions) < _MAX_ASSUMPTIONS:
-        explained = [
-            (reading, other)
-            for reading in _list_readings(report)
-            if reading.setting not in decided
-            and (other := _check(reading.problem)) is not None
-            and _explains(reading, report, other)
-        ]
-        if not explained:
+        readings = list(_list_readings(report))
+        best = _select_readings(report, readings)
+        if not best:  # none explains a step alone; two may
+            pairs = (pair for one in readings for pair in _list_pairs(one))
+            best = _select_readings(report, list(islice(pairs, _MAX_PAIRS)))[:1]
+        if not best:
             break
-        fewest = min(other.counts["wrong"] for _, other in explained)
-        best = [(r, other) for r, other in explained if other.counts["wrong"] == fewest]
         assumptions.append(" or ".join(reading.description for reading, _ in best))
-        decided.update(reading.setting for reading, _ in best)
         report = best[0][1]
     report.assumption = "; and ".join(assumptions)
     return report
+
+
+def _select_readings(report: Report, readings: list[Reading]) -> list[tuple[Reading, Report]]:
+    """Return the readings that explain the most wrong numbers, with their reports."""
+    explained = [
+        (reading, other)
+        for reading in readings
+        if (other := _check(reading.problem)) is not None and _explains(reading, report, other)
+    ]
+    fewest = min((other.counts["wrong"] for _, other in explained), default=0)
+    return [(reading, other) for reading, other in explained if other.counts["wrong"] == fewest]
+
+
+def _list_pairs(one: Reading) -> Iterator[Reading]:
+    """Yield a reading together with each convention that it still leaves open."""
+    report = _check(one.problem)
+    if report is None or not report.counts["wrong"] or one.min_steps > 1:
+        return
+    for other in _list_readings(report):
+        description = f"{one.description}; and {other.description}"
+        yield replace(other, description=description, original_keys=one.original_keys | other.original_keys)
 
 
 def _check(problem: Problem) -> Report | None:
@@ -93,7 +110,7 @@ def _explains(reading: Reading, before: Report, after: Report) -> bool:
         for claim, wrong in wrong_before.items()
         if claim not in wrong_after
     )
-    return explained >= _MIN_CELLS or reading.problem.unjudged != before.problem.unjudged
+    return explained >= reading.min_cells or reading.problem.unjudged != before.problem.unjudged
 
 
 def _find_cells(
@@ -130,15 +147,16 @@ def _list_readings(report: Report) -> Iterator[Reading]:
         yield from _read_output_as_projected(problem, report)
 
 
-def _replace_setting(problem: Problem, **values: Any) -> Problem:
-    """Return the problem with other settings; the claims stay as they are."""
-    return _rebuild(problem, replace(problem.setting, **values))
+def _replace_setting(problem: Problem, name: str, **values: Any) -> Problem:
+    """Return the problem with another setting; the claims stay as they are."""
+    return _rebuild(problem, name, replace(problem.setting, **values))
 
 
-def _rebuild(problem: Problem, setting: Setting) -> Problem:
+def _rebuild(problem: Problem, decided: str, setting: Setting) -> Problem:
     other = copy.copy(problem)
     other.setting = setting
     other.steps = problem.kind.build(problem.sizes, setting)
+    other.undeclared = problem.undeclared - {decided}
     other.__dict__.pop("exact_matrices", None)
     return other
 
@@ -151,16 +169,16 @@ def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
     except UserError:  # the shapes do not fit
         pass
     else:
-        other.undeclared = problem.undeclared
+        other.undeclared = problem.undeclared - {"vectors"}
         description = f'each token is a {what}: declare vectors = "{vectors}"'
-        yield Reading("vectors", description, other)
+        yield Reading(description, other)
     weights = {n: m for n, m in problem.given.items() if n.startswith("W_")}
     if len(weights) > 1 and all(m.shape[0] == m.shape[1] for m in weights.values()):
-        other = _rebuild(problem, problem.setting)
+        other = _rebuild(problem, "vectors", problem.setting)
         other.given = {**problem.given, **{name: m.T for name, m in weights.items()}}
         names = ", ".join(weights)
         description = f"the weights multiply as x Wᵀ: write {names} transposed"
-        yield Reading("vectors", description, other, min_steps=2)
+        yield Reading(description, other, min_steps=2)
 
 
 def _list_scales(problem: Problem) -> Iterator[Reading]:
@@ -184,8 +202,8 @@ def _list_scales(problem: Problem) -> Iterator[Reading]:
         divisor = resolve_scale(sizes, replace(problem.setting, scale=scale))[0] or 1.0
         if all(not math.isclose(divisor, other) for other in divisors):
             divisors.append(divisor)
-            other = _replace_setting(problem, scale=scale)
-            yield Reading("scale", f"{description}: declare scale = {declaration}", other)
+            other = _replace_setting(problem, "scale", scale=scale)
+            yield Reading(f"{description}: declare scale = {declaration}", other)
 
 
 def _read_scores_as_scaled(problem: Problem) -> Iterator[Reading]:
@@ -199,12 +217,12 @@ def _read_scores_as_scaled(problem: Problem) -> Iterator[Reading]:
     divisor, radicand = resolve_scale(problem.sizes, problem.setting)
     if divisor is None or keys & set(renamed.values()):
         return
-    other = _rebuild(problem, problem.setting)
+    other = _rebuild(problem, "", problem.setting)  # the scale itself is still open
     other.claims = [replace(c, key=renamed.get(c.key, c.key)) for c in problem.claims]
     by = f"√{radicand:g}" if radicand is not None else f"{divisor:g}"
     description = f"scores are divided by {by}: claim them as scaled"
     original_keys = {new: old for old, new in renamed.items()}
-    yield Reading("scores", description, other, original_keys=original_keys)
+    yield Reading(description, other, original_keys=original_keys)
 
 
 def _list_masks(problem: Problem) -> Iterator[Reading]:
@@ -221,8 +239,10 @@ def _list_masks(problem: Problem) -> Iterator[Reading]:
             if is_new and not mask.all() and not (visible is not None and (visible & ~mask).any()):
                 seen.append(mask)
                 description = _describe_mask(problem, mask, is_causal, hidden)
-                other = _replace_setting(problem, mask=mask, causal=is_causal and not hidden)
-                yield Reading("mask", description, other)
+                is_plain = is_causal and not hidden
+                other = _replace_setting(problem, "mask", mask=mask, causal=is_plain)
+                min_cells = 1 if problem.has_unknown_mask else _MIN_CELLS
+                yield Reading(description, other, min_cells=min_cells)
 
 
 def _find_printed_cells(problem: Problem) -> Bools | None:
@@ -271,8 +291,8 @@ def _list_normalizers(problem: Problem) -> Iterator[Reading]:
         ("sum", "the scores are divided by their sum"),
     ):
         if name != problem.setting.normalizer:
-            other = _replace_setting(problem, normalizer=name)
-            yield Reading("normalizer", f'{description}: declare normalizer = "{name}"', other)
+            other = _replace_setting(problem, "normalizer", normalizer=name)
+            yield Reading(f'{description}: declare normalizer = "{name}"', other)
 
 
 def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Reading]:
@@ -283,10 +303,10 @@ def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Read
         return
     is_known = mixed.verdict in ("right", "rounded") and not mixed.claimed_matrix.is_blank.any()
     if is_known and (output.verdicts == "wrong").all() and _is_projection(mixed, output):
-        other = _rebuild(problem, problem.setting)
+        other = _rebuild(problem, "W_O", problem.setting)
         other.claims = [claim for claim in problem.claims if claim.key != "output"]
-        other.unjudged = (*problem.unjudged, "output")
-        yield Reading("W_O", "output = mixed W_O with a W_O that is not given: give W_O", other)
+        other.unjudged = {**problem.unjudged, "output": "W_O is not given"}
+        yield Reading("output = mixed W_O with a W_O that is not given: give W_O", other)
 
 
 def _is_projection(mixed: CheckedStep, output: CheckedStep) -> bool:

@@ -15,6 +15,7 @@ from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.problem import Claim, Problem
+from workings.problems.reprints import ReprintedCell, find_reprinted_cells
 from workings.problems.solution import (
     Solution,
     describe_part,
@@ -32,6 +33,7 @@ from workings.problems.worked_problem import (
     WorkedResult,
 )
 
+_MAX_SHOWN_REPRINTS = 6
 _MAX_ROUTES = 32  # combinations of repeated claims that are followed
 
 
@@ -197,8 +199,23 @@ class Report(WorkedResult):
 
     @property
     def verdict(self) -> str:
-        """`wrong` if any cell is wrong, otherwise `right`."""
-        return "wrong" if self.counts["wrong"] else "right"
+        """`wrong` if any cell is wrong or reprinted differently, otherwise `right`."""
+        return "wrong" if self.counts["wrong"] or self.reprinted_cells else "right"
+
+    @cached_property
+    def reprinted_cells(self) -> list[ReprintedCell]:
+        """The numbers that the source prints once more, differently."""
+        return find_reprinted_cells(self.problem)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the verdicts of the cells do not say: reprints, and steps that are not judged."""
+        shown = self.reprinted_cells[:_MAX_SHOWN_REPRINTS]
+        notes = [f"reprinted differently: {cell.describe()}" for cell in shown]
+        if len(self.reprinted_cells) > len(shown):
+            notes.append(f"… and {len(self.reprinted_cells) - len(shown)} more reprinted numbers")
+        reasons = self.problem.unjudged.items()
+        return notes + [f"{key} is not judged: {reason}" for key, reason in reasons]
 
     def __getitem__(self, key: str) -> list[list[str]]:
         """Return the verdicts of a step's cells, in the problem's convention."""
@@ -270,6 +287,8 @@ class Report(WorkedResult):
             verdict=self.verdict,
             summary=self._format_counts(),
             mistake=None if self.first is None else self._make_mistake_summary(self.first),
+            assumption=self.assumption,
+            notes=tuple(self.notes),
         )
 
     def _format_counts(self) -> str:
@@ -329,22 +348,30 @@ class Report(WorkedResult):
         )
 
     def summarize(self) -> str:
-        """Return one or two lines: the first wrong cell, its expected value and causes, counts."""
-        if self.first is None:
-            return f"✓ {self._format_counts()}"
-        first = self._make_mistake_summary(self.first)
-        causes = " or ".join(name for name, _, _ in first.causes)
-        line = f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"
-        return f"{line}\n  {self._format_counts()}"
+        """Return a few lines: the first wrong cell, its expected value and causes, counts, notes."""
+        lines = [f"{'✗' if self.verdict == 'wrong' else '✓'} {self._format_counts()}"]
+        if self.first is not None:
+            first = self._make_mistake_summary(self.first)
+            causes = " or ".join(name for name, _, _ in first.causes)
+            lines = [f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"]
+            lines.append(self._format_counts())
+        if self.assumption and self.verdict == "right":
+            lines = [f"✓ right, if {self.assumption}", self._format_counts()]
+        elif self.assumption:
+            lines.append(f"if {self.assumption}")
+        return "\n  ".join([*lines, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
-        first = self.first
+        first = self.first.to_dict() if self.first else None
+        if first is None and self.reprinted_cells:
+            first = self.reprinted_cells[0].to_wrong_cell()
         return {
             "version": 1,
             "title": self.problem.title,
             "verdict": self.verdict,
-            "first": first and first.to_dict(),
+            **({"if": self.assumption} if self.assumption else {}),
+            "first": first,
             "steps": [
                 {
                     "step": checked.step.name,
@@ -356,7 +383,14 @@ class Report(WorkedResult):
                 for checked in self.steps
             ],
             "counts": self.counts,
+            **self._list_notes(),
         }
+
+    def _list_notes(self) -> dict[str, Any]:
+        """Return the fields for reprints and for steps that are not judged, if there are any."""
+        cells = self.reprinted_cells
+        notes: dict[str, Any] = {"reprints": [cell.to_dict() for cell in cells]} if cells else {}
+        return notes | ({"not_judged": [*self.problem.unjudged]} if self.problem.unjudged else {})
 
     def to_json(self, file: str | None = None) -> str:
         """Return the report as one line of JSON; `file` adds the name of the file."""

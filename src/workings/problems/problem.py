@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,7 +76,8 @@ class Problem:
     table: Mapping[str, Any]  # as it was read
     undeclared: frozenset[str]  # settings that the table leaves open
     assumption: str = ""  # what a document leaves open and its numbers show
-    unjudged: tuple[str, ...] = ()  # printed steps that are computed from an unknown matrix
+    has_unknown_mask: bool = False  # the formulas of a document add a mask that it does not give
+    unjudged: Mapping[str, str] = MappingProxyType({})  # steps of an unknown matrix, and why
 
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
@@ -228,6 +230,15 @@ class Problem:
                     + (" (is X constant there? give an eps)" if is_norm else "")
                 )
         return env
+
+    def widen_given(self, name: str) -> None:
+        """Let a given be off by a unit in the last place: it is the rounded print of a step."""
+        matrix = self.given[name]
+        numbers = ProblemReader(self.table).read_given(name, matrix.shape, self.column_vectors)
+        unit = np.array([[0 if n is None or not n.places else 10.0**-n.places for n in row] for row in numbers])
+        wide = IntervalMatrix(matrix.mid, matrix.mid - unit, matrix.mid + unit, matrix.tainted)
+        self.given |= {name: wide, f"given.{name}": wide}
+        del self.exact_matrices
 
     def orient(self, matrix: Floats | Bools) -> Any:
         """Transpose a matrix from vectors as rows to the problem's convention, or back."""

@@ -21,6 +21,7 @@ class ReprintedCell:
     reprint: int
     cell: tuple[int, int]
     first_text: str
+    first_value: float
     text: str
 
     def describe(self) -> str:
@@ -37,6 +38,19 @@ class ReprintedCell:
             "cell": list(self.cell),
             "printed": self.first_text,
             "reprinted": self.text,
+        }
+
+    def to_wrong_cell(self) -> dict[str, Any]:
+        """Return the fields of a wrong cell, for a report in which nothing else is wrong."""
+        cause = {"name": "reprinted-differently", "reproduces": "1/1", "says": self.describe()}
+        return {
+            "step": self.key,
+            "head": None,
+            "again": self.reprint,
+            "cell": list(self.cell),
+            "claimed": self.text,
+            "expected": self.first_value,
+            "causes": [cause],
         }
 
 
@@ -66,9 +80,11 @@ def _compare(
     if problem.column_vectors:
         first, other = transpose_rows(first), transpose_rows(other)
     for i, (row, other_row) in enumerate(zip(first, other, strict=True)):
-        for j, (number, again_number) in enumerate(zip(row, other_row, strict=True)):
-            if number and again_number and _differ(number, again_number, tolerance):
-                yield ReprintedCell(key, reprint, (i, j), number.text, again_number.text)
+        for j, (number, other_number) in enumerate(zip(row, other_row, strict=True)):
+            if number and other_number and _differ(number, other_number, tolerance):
+                yield ReprintedCell(
+                    key, reprint, (i, j), number.text, number.value, other_number.text
+                )
 
 
 def count_differences(first: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> int:

@@ -56,7 +56,11 @@ class MistakeSummary:
 
 @dataclass(frozen=True)
 class WorkedProblem(Renderable):
-    """The givens and steps of a solution or report, with the verdict of a report."""
+    """The givens and steps of a solution or report, with the verdict of a report.
+
+    `assumption` is the condition of the verdict, `notes` what it does not cover: reprints, steps
+    that are not judged.
+    """
 
     title: str
     givens: list[Panel]
@@ -65,6 +69,8 @@ class WorkedProblem(Renderable):
     summary: str = ""
     mistake: MistakeSummary | None = None
     decimals: int = 3
+    assumption: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class WorkedResult(Renderable, ABC):

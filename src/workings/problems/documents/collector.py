@@ -80,9 +80,14 @@ class MatrixCollector:
         """Return what the formulas show about vectors, scale, normalizer and mask."""
         if not self._resolver.is_attention:
             return FormulaSettings()
-        formulas = [f for parsed in self._formulas for f in parsed] + self._parse_lefts()
+        steps = [(infer_step(formula), formula) for formula in self._parse_lefts()]
+        for index, (statement, parsed) in enumerate(
+            zip(self._statements, self._formulas, strict=True)
+        ):
+            resolution = self._resolver.resolve(statement, index) or (None, False)
+            steps += [(infer_step(formula) or resolution[0], formula) for formula in parsed]
+        formulas = [formula for _, formula in steps]
         products = [product for product in map(parse_product, formulas) if product]
-        steps = [(infer_step(formula), formula) for formula in formulas]
         divisors = [
             find_divisor(formula)
             for step, formula in steps
@@ -392,6 +397,7 @@ def _parse_parts(parts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Rows]]
 
 
 def _is_softmax_of_scores(formula: list[str]) -> bool:
-    """Return True for softmax(S) and softmax(QK^T), without a division or mask in between."""
-    inside = [s.removesuffix("ᵀ") for s in formula if s not in ("(", ")", "V")]
-    return inside[:1] == ["softmax"] and inside[1:] in (["scores"], ["Q", "K"], ["K", "Q"])
+    """Return True for softmax(S), softmax(QK^T) and softmax(S + M), which do not divide."""
+    inside = [s.removesuffix("ᵀ") for s in formula if s not in ("(", ")", "V", "+", "mask")]
+    is_call = inside[:1] in (["softmax"], ["sigmoid"])
+    return is_call and inside[1:] in (["scores"], ["Q", "K"], ["K", "Q"])

@@ -5,6 +5,7 @@ name. The letters of a document take precedence over the usual ones: after `P = 
 scores.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -161,7 +162,8 @@ def infer_step(formula: list[str]) -> str | None:
         return "output"
     if symbols & NORMALIZERS:
         return "mixed" if "V" in symbols else "weights"
-    if {"V", "weights"} <= symbols:
+    factors = split_factors(formula)
+    if {"V", "weights"} <= symbols or (factors and "V" in factors):  # also with another letter
         return "mixed"
     has_scores = "scores" in symbols and symbols & {"/", "mask"}
     if {"Q", "K"} <= symbols or has_scores or {"scaled", "mask"} <= symbols:
@@ -204,6 +206,11 @@ class Divisor:
     is_root: bool
     is_d_k: bool
     number: float | None
+
+    @property
+    def value(self) -> float | None:
+        """The number to divide by, if it is written."""
+        return self.number and (math.sqrt(self.number) if self.is_root else self.number)
 
     def is_default(self, d_k: int) -> bool:
         """Return True if it is √d_k, written with the symbol or the number."""

@@ -14,6 +14,7 @@ from workings.problems.documents.formulas import (
     ATTENTION_ROLES,
     NORMALIZERS,
     PROJECTIONS,
+    find_divisor,
     infer_step,
     is_computation,
     is_prose,
@@ -104,10 +105,12 @@ class RoleResolver:
         roles = self._find_first_roles() | {name: f"?{name}" for name in open_names}
         inputs: dict[str, set[str]] = {"Q": set(), "K": set(), "V": set()}
         learned: dict[str, str] = {}
+        divided: set[str] = set()
         for statement in statements:
             left = normalize_name(self.extract_name(statement.left))
             for text in list_formulas(statement):
                 formula = parse_formula(text, roles)
+                divided |= {left} if find_divisor(formula) is not None else set()
                 if self._look_up(left) == "X" and "+" in formula:
                     self._unused_inputs.update(s[1:] for s in formula if s.startswith("?"))
                 for name, role in _list_uses(formula):
@@ -116,6 +119,7 @@ class RoleResolver:
                     elif name.startswith("?"):
                         learned.setdefault(name[1:], role)
         for name, role in learned.items():
+            role = "scaled" if role == "scores" and name in divided else role
             if self._look_up(name) != role and name not in self._unused_inputs:
                 self._history[name] = [(-1, role)]
         self._learn_inputs(inputs)
@@ -165,7 +169,9 @@ class RoleResolver:
             role = next((role for k, role in reversed(roles) if k <= index), roles[0][1])
             return role, is_transposed
         known = self._look_up(name)
-        return None if known is None else (known, is_transposed)
+        if known is None or (known == "context" and _is_computed(statement)):
+            return None
+        return known, is_transposed
 
     def resolve_name(self, name: str) -> str | None:
         """Return the role of a bare name, numbered or not: W_Q for `W_Q^1`."""
@@ -208,6 +214,11 @@ def list_formulas(statement: Statement) -> list[str]:
     """Return the segments of a statement that are formulas: short, without matrices or prose."""
     texts = [segment.texts[0] for segment in statement.segments if not segment.matrices]
     return [text for text in texts if len(text) < _MAX_FORMULA_CHARS and not is_prose(text)]
+
+
+def _is_computed(statement: Statement) -> bool:
+    """Return True if a formula computes a matrix, rather than naming it twice: C = X = […]."""
+    return any(len(parse_formula(text)) > 1 for text in list_formulas(statement))
 
 
 def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:

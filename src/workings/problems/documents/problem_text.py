@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
-from workings.problems.documents.collector import FormulaSettings, MatrixCollector
+from workings.problems.documents.collector import MatrixCollector
 from workings.problems.documents.formulas import PROJECTIONS, normalize_name
 from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows
 from workings.problems.documents.names import RoleResolver
@@ -70,7 +70,8 @@ def parse_problem_text(text: str, **settings: Any) -> Problem:
         for statement in find_statements(text)
         if normalize_name(resolver.extract_name(statement.left)) not in skipped
     ]
-    return _TextProblem(resolver, MatrixCollector(resolver, statements), settings).read(ignored)
+    collector = MatrixCollector(resolver, statements)
+    return _TextProblem(resolver, collector, settings, ignored).read()
 
 
 def load_problem_text(path: str | Path, **settings: Any) -> Problem:
@@ -102,34 +103,99 @@ class _TextProblem:
     """A problem from the collected matrices of a text and its settings."""
 
     def __init__(
-        self, resolver: RoleResolver, collector: MatrixCollector, settings: Mapping[str, Any]
+        self,
+        resolver: RoleResolver,
+        collector: MatrixCollector,
+        settings: Mapping[str, Any],
+        ignored: list[str],
     ) -> None:
         self._resolver, self._collector, self._settings = resolver, collector, settings
+        self._ignored, self._given = ignored, _get_subtable(settings, "given")
         self._formulas = collector.infer_settings()
 
-    def read(self, ignored: list[str]) -> Problem:
-        """Return the problem; where formulas leave the vectors open, as rows if the shapes fit."""
+    def read(self) -> Problem:
+        """Return the problem; where nothing says if vectors are rows, as the shapes fit."""
         if "vectors" in self._settings or self._formulas.vectors is not None:
-            return self._read_with(self._formulas.vectors or "rows", ignored)
+            return self._read_with(self._formulas.vectors or "rows")
         try:
-            return self._read_with("rows", ignored)
+            return self._read_with("rows")
         except UserError as error:
             try:
-                return self._read_with("columns", ignored)
+                problem = self._read_with("columns")
             except UserError:
                 raise error from None
+            if problem.check().counts["wrong"]:
+                hint = '(or declare vectors = "columns", which the shapes fit)'
+                raise UserError(f"{error} {hint}") from None
+            problem.assumption = 'each token is a column: declare vectors = "columns"'
+            return problem
 
-    def _read_with(self, vectors: str, ignored: list[str]) -> Problem:
-        settings = {"vectors": vectors, **self._settings} if vectors != "rows" else self._settings
+    def _read_with(self, vectors: str) -> Problem:
+        settings = ({} if vectors == "rows" else {"vectors": vectors}) | self._settings
         is_column = settings.get("vectors") == "columns"
         self._collector.collect(is_column, "mask" in self._settings)
-        problem = Problem(**self._to_table(settings))
+        unknown = self._find_unknown_weights()
+        table, formulas = self._to_table(settings, unknown), self._formulas
+        problem = Problem(**table)
+        undeclared, shown = problem.undeclared, dict[str, Any]()  # shown by formulas only
+        if formulas.normalizer == "softmax":
+            undeclared -= {"normalizer"}
+        elif formulas.normalizer is not None:
+            shown["normalizer"] = formulas.normalizer
+        if formulas.is_unscaled and "scaled" not in self._collector.values:
+            shown["scale"] = "none"
+        elif formulas.divisor is not None:
+            if formulas.divisor.is_default(problem.sizes["k"] // problem.setting.heads):
+                undeclared -= {"scale"}
+            elif formulas.divisor.value:
+                shown["scale"] = formulas.divisor.value
+        if shown.keys() & undeclared:
+            problem = Problem(**{**shown, **table})
+        problem.undeclared = undeclared - ({"vectors"} if formulas.vectors else set())
+        problem.has_unknown_mask = formulas.has_mask and "mask" in undeclared
+        problem.unjudged = unknown
+        for role in unknown:
+            if role in problem.given and "X" in problem.given:
+                problem.widen_given(role)
         return problem
 
-    def _to_table(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _find_unknown_weights(self) -> dict[str, str]:
+        """Return the printed steps whose weights are not known, and the reason.
+
+        A weight that is ignored is not the identity; neither is one that is not printed, if the
+        step differs from its input.
+        """
+        values, unknown = self._collector.values, dict[str, str]()
+        if not self._resolver.is_attention:
+            return unknown
+        resolve = self._resolver.resolve_name
+        ignored = {role: name for name in self._ignored if (role := resolve(name))}
+        for step in (*PROJECTIONS, "output"):
+            weight, bias = (f"{letter}_{step[:1].upper()}" for letter in "Wb")
+            names = [ignored[n] for n in (weight, bias) if n in ignored and n not in values]
+            if names:
+                unknown[step] = f"{names[0]} is ignored"
+            elif step in PROJECTIONS and not {weight, bias} & (values.keys() | self._given.keys()):
+                source = values.get("context", values.get("X")) if step != "Q" else values.get("X")
+                if source and step in values and not _is_copy(values[step], source):
+                    unknown[step] = f"{weight} is not given"
+        return unknown
+
+    def _find_unjudged_steps(self, unknown: Mapping[str, str]) -> set[str]:
+        """Return the steps that cannot be computed, since a matrix before them is not known."""
+        for step in ("Q", "K"):
+            if step in unknown and step not in self._collector.values:
+                raise UserError(f"{unknown[step]}: print {step}, or nothing after it can be judged")
+        is_unknown = "V" in unknown and "V" not in self._collector.values
+        return {"mixed", "output"} if is_unknown else {"output"} & unknown.keys()
+
+    def _to_table(
+        self, settings: Mapping[str, Any], unknown: Mapping[str, str]
+    ) -> dict[str, Any]:
         """Return the table of the corresponding problem file."""
         kind, values = self._resolver.kind, self._collector.values
-        table, given, claims = dict(settings), _get_subtable(settings, "given"), []
+        table, given, claims = dict(settings), dict(self._given), []
+        unjudged = self._find_unjudged_steps(unknown)
         if not values and not given:
             raise UserError(
                 "no matrix found: expected X = …, W_Q = … and claims such as scores = …"
@@ -139,6 +205,9 @@ class _TextProblem:
             first, *others = versions.values()
             is_mask = role == "mask" and is_attention
             is_claim = is_attention and role in PROJECTIONS and "X" in values
+            is_claim = is_claim and role not in unknown
+            if role.rpartition(".")[2] in unjudged:
+                continue
             if not is_mask and (is_claim or role not in kind.matrices):
                 claims.append((role, [first, *others]))
                 continue
@@ -161,6 +230,11 @@ class _TextProblem:
             raise UserError(f"X is missing: found {', '.join(values)}, but no X = …")
         claim = {**_nest_claims(claims), **_get_subtable(settings, "claim")}
         return {**table, "given": given, "claim": claim}
+
+
+def _is_copy(versions: Mapping[Any, Rows], source: Mapping[Any, Rows]) -> bool:
+    """Return True if a matrix is printed with the numbers of another."""
+    return is_reprint(next(iter(source.values())), next(iter(versions.values())))
 
 
 def _get_subtable(settings: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _DELIMITER = re.compile(
     rf"(?P<end>\$\$|(?<!\\)\\[\[\]]|{latex.ROW_END}|\\(?:begin|end)\{{[a-z]+\*?\}}"
     r"|\n[ \t]*\n|\n(?=[ \t]*[^\s=&\\\[][^\n=\[]{0,80}=))"
     r"|(?P<equals>\\(?:stackrel|overset)[ \t]*\{[^{}=]{0,40}\}[ \t]*\{(?:=|\\approx)[ \t]*\}"
-    r"|:?(?<![<>!=])=(?!=)|\\(?:approx|simeq|equiv|cong|doteq|triangleq|coloneqq)(?![A-Za-z])"
+    r"|:?(?<![<>!=])=(?![=>])|\\(?:approx|simeq|equiv|cong|doteq|triangleq|coloneqq)(?![A-Za-z])"
     r"|[≈≔≃≅≡≜])"
 )
 # >>> Q with its value on the next line; dots begin the further lines of an input.
@@ -53,7 +53,7 @@ _SEPARATOR = re.compile(
     r"|text(?:rm|it|bf|sf|tt|normal)?|m?box|intertext|tag|label|par|newline|item|pause|bullet|mid"
     r"|middle|colon|to|implies|iff|mapsto|(?:L|l)?(?:ong)?(?:R|r)ightarrow|Leftrightarrow|wedge"
     r"|land)(?![A-Za-z])"
-    r"|(?<!\\)[,;:|]|[\n\t$&│¦•‣◦→⇒⟹⟶\u2001-\u2003\u3000]|\.(?=\s)|<[^<>\n]{1,60}>"
+    r"|(?<!\\)[,;:|]|[\n\t$&│¦•‣◦→⇒⟹⟶\u2001-\u2003\u3000]|\.(?=\s)|[-=]+>|<[^<>\n]{1,60}>"
 )
 _WORD = re.compile(r"(?<![\\\w{^_])[^\W\d_]+(?![\w^_{'])")
 # Between two matrices: they are not factors of a product. A line may break inside a product.
