@@ -26,6 +26,7 @@ from workings.problems.problem_file import (
     prefix_errors,
     read_text_file,
 )
+from workings.problems.verdicts import ClaimedMatrix
 
 if TYPE_CHECKING:
     from workings.problems.check import Report
@@ -235,10 +236,11 @@ class Problem:
         """Let a given be off by a unit in the last place: it is the rounded print of a step."""
         matrix = self.given[name]
         numbers = ProblemReader(self.table).read_given(name, matrix.shape, self.column_vectors)
-        unit = np.array([[0 if n is None or not n.places else 10.0**-n.places for n in row] for row in numbers])
+        claimed = ClaimedMatrix.from_numbers(numbers)
+        unit = np.where(claimed.is_integer, 0.0, claimed.units)
         wide = IntervalMatrix(matrix.mid, matrix.mid - unit, matrix.mid + unit, matrix.tainted)
         self.given |= {name: wide, f"given.{name}": wide}
-        del self.exact_matrices
+        self.__dict__.pop("exact_matrices", None)  # computed from the given
 
     def orient(self, matrix: Floats | Bools) -> Any:
         """Transpose a matrix from vectors as rows to the problem's convention, or back."""

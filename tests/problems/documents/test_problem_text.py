@@ -323,7 +323,7 @@ def test_heads_column_vectors_and_other_kinds() -> None:
         (X + "Q = [[[1, 0], [0, 2]]]", "Q: more than two dimensions"),
         (X + "Q = [[1, 0], [0, 2]] * 3", "Q: unexpected '3' beside the matrix"),
         (X + r"$W_Q = \frac12 \begin{bmatrix} 1 \\ 2 \end{bmatrix}$", r"'\\frac12' beside"),
-        (X + "Q = [[1, 0]]", "claim.Q is 1×2; it must be 2×2"),
+        (X + "W_Q = [[1, 0], [0, 1]]\nQ = [[1, 0]]", "claim.Q is 1×2; it must be 2×2"),
         (X + "W_Q = [[1, 0]]", "W_Q has 1 rows, but X has 2 columns"),
         ("X = [[1, nan]]", "X: row 1: 'nan'"),
         ("X = [[1, -inf]]", "given.X: every cell must be a finite number"),

@@ -139,9 +139,11 @@ class MatrixCollector:
             if not products and not has_matrix:
                 continue
             resolution = self._resolver.resolve(statement, index)
+            if statement.is_sentence and not self._is_whole_matrix(statement):
+                continue  # the first row of Q is [1, 2]
             if resolution is None:
                 name = self._resolver.extract_name(statement.left)
-                if name and self._find_value(statement) is not None:
+                if name and not statement.is_sentence and self._find_value(statement) is not None:
                     raise self._resolver.make_unknown_name_error(statement.left)
                 continue
             if has_matrix:
@@ -150,6 +152,11 @@ class MatrixCollector:
             if products and role in PROJECTIONS:
                 self._products.setdefault(role, products[0])
             yield _NamedStatement(role, is_transposed, statement, formulas)
+
+    def _is_whole_matrix(self, statement: Statement) -> bool:
+        """Return True if a sentence states a matrix, rather than one of its rows."""
+        rows = self._find_value(statement)
+        return rows is not None and len(rows) > 1
 
     def _add_prints(self, item: _NamedStatement) -> None:
         """Add the value of a statement, also to the other names of W_Q = W_K = [matrix]."""

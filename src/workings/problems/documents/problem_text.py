@@ -34,12 +34,13 @@ from workings.problems.numbers import read_number
 from workings.problems.problem import Problem
 from workings.problems.problem_file import (
     ProblemReader,
+    format_claim_path,
     parse_problem_toml,
     prefix_errors,
     read_text_file,
     set_nested,
 )
-from workings.problems.reprints import is_reprint
+from workings.problems.reprints import count_differences, is_reprint
 
 _COMMENT = re.compile(
     r"<!--|(?<!\\)(?<!\d)(?<!\d )%[^\n]*|^[ \t]*#+[ \t]*workings:[^\n]*", re.MULTILINE
@@ -114,6 +115,32 @@ class _TextProblem:
         self._formulas = collector.infer_settings()
 
     def read(self) -> Problem:
+        """Return the problem."""
+        problem = self._read_as_shapes_fit()
+        self._reject_several_examples(problem)
+        return problem
+
+    def _reject_several_examples(self, problem: Problem) -> None:
+        """Reject a step that is printed twice with quite different numbers, if one is wrong.
+
+        The text then has two examples, and one of them would be checked with the other's numbers.
+        """
+        values = self._collector.values
+        repeated = []
+        for claim in problem.claims:
+            prints = values.get(format_claim_path(problem.kind, claim.key), {})
+            if claim.reprint and not all(is_reprint(*pair) for pair in _pair_with_first(prints)):
+                repeated.append(claim.key)
+        if not repeated:
+            return
+        for checked in problem.check().steps:
+            if checked.step.key in repeated and checked.verdict == "wrong":
+                raise UserError(
+                    f"{checked.step.key} is printed twice, with different numbers: expected a"
+                    " single problem"
+                )
+
+    def _read_as_shapes_fit(self) -> Problem:
         """Return the problem; where nothing says if vectors are rows, as the shapes fit."""
         if "vectors" in self._settings or self._formulas.vectors is not None:
             return self._read_with(self._formulas.vectors or "rows")
@@ -166,6 +193,7 @@ class _TextProblem:
         step differs from its input.
         """
         values, unknown = self._collector.values, dict[str, str]()
+        pairs: dict[str, tuple[Rows, Rows]] = {}  # input and step without a printed weight
         if not self._resolver.is_attention:
             return unknown
         resolve = self._resolver.resolve_name
@@ -176,9 +204,14 @@ class _TextProblem:
             if names:
                 unknown[step] = f"{names[0]} is ignored"
             elif step in PROJECTIONS and not {weight, bias} & (values.keys() | self._given.keys()):
-                source = values.get("context", values.get("X")) if step != "Q" else values.get("X")
-                if source and step in values and not _is_copy(values[step], source):
-                    unknown[step] = f"{weight} is not given"
+                source = values.get("X") if step == "Q" else values.get("context", values.get("X"))
+                if source and step in values:
+                    pairs[step] = (_get_first(source), _get_first(values[step]))
+        # A step that is almost its input is a copy with a slip, unless others are no copies.
+        has_weights = unknown or not all(is_reprint(*pair) for pair in pairs.values())
+        for step, pair in pairs.items():
+            if has_weights and not (is_reprint(*pair) and not count_differences(*pair)):
+                unknown[step] = f"W_{step} is not given"
         return unknown
 
     def _find_unjudged_steps(self, unknown: Mapping[str, str]) -> set[str]:
@@ -232,9 +265,13 @@ class _TextProblem:
         return {**table, "given": given, "claim": claim}
 
 
-def _is_copy(versions: Mapping[Any, Rows], source: Mapping[Any, Rows]) -> bool:
-    """Return True if a matrix is printed with the numbers of another."""
-    return is_reprint(next(iter(source.values())), next(iter(versions.values())))
+def _pair_with_first(prints: Mapping[Any, Rows]) -> list[tuple[Rows, Rows]]:
+    rows = list(prints.values())
+    return [(rows[0], other) for other in rows[1:]]
+
+
+def _get_first(prints: Mapping[Any, Rows]) -> Rows:
+    return next(iter(prints.values()))
 
 
 def _get_subtable(settings: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -12,11 +12,11 @@ marked `follows_matrix`, for the reader that knows the other matrices to decide.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from workings.errors import UserError
 from workings.problems.documents import latex
-from workings.problems.documents.matrices import BRACKET_PIECES, Rows, parse_matrix
+from workings.problems.documents.blocks import CELL_END, NUMBER, find_blocks
+from workings.problems.documents.matrices import Rows, parse_matrix
 
 _CONSTRUCTOR_NAMES = frozenset(
     {"array", "asarray", "tensor", "Tensor", "matrix", "Matrix", "Array"}
@@ -27,7 +27,7 @@ _DELIMITER = re.compile(
     r"|\n[ \t]*\n|\n(?=[ \t]*[^\s=&\\\[][^\n=\[]{0,80}=))"
     r"|(?P<equals>\\(?:stackrel|overset)[ \t]*\{[^{}=]{0,40}\}[ \t]*\{(?:=|\\approx)[ \t]*\}"
     r"|:?(?<![<>!=])=(?![=>])|\\(?:approx|simeq|equiv|cong|doteq|triangleq|coloneqq)(?![A-Za-z])"
-    r"|[≈≔≃≅≡≜])"
+    r"|\\(?:gets|leftarrow)(?![A-Za-z])|[≈≔≃≅≡≜←])"
 )
 # >>> Q with its value on the next line; dots begin the further lines of an input.
 _PROMPT = re.compile(
@@ -55,6 +55,8 @@ _SEPARATOR = re.compile(
     r"|land)(?![A-Za-z])"
     r"|(?<!\\)[,;:|]|[\n\t$&│¦•‣◦→⇒⟹⟶\u2001-\u2003\u3000]|\.(?=\s)|[-=]+>|<[^<>\n]{1,60}>"
 )
+# The scores are [[1, 0], [0, 2]]
+_VERB = re.compile(r"(?<=[\w$*`])\s+(?:is|are|equals?|becomes?)(?:\s+(?:now|then|thus|approximately))?[\s:$]*$")
 _WORD = re.compile(r"(?<![\\\w{^_])[^\W\d_]+(?![\w^_{'])")
 # Between two matrices: they are not factors of a product. A line may break inside a product.
 _NO_PRODUCT = re.compile(
@@ -71,8 +73,6 @@ _OPERATOR = re.compile(
 )
 _MATH_END = re.compile(r"\$|(?<!\\)\\[\])]|\\end\b")
 _TIMES = re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|[×·*@]")
-_NUMBER = re.compile(r"[+−-]?(?:\d+[.,/]?\d*|\.\d+)(?:e[+-]?\d+)?")
-_CELL_END = re.compile(r"[\s&,;|\[\]]+|\\\\")
 _ANNOTATION = re.compile(  # \text{…} and \cancel{…}, a size after the matrix
     r"\\(?:text(?:rm|it|bf)?|b?x?cancel) ?\{(?:[^{}]|\{[^{}]*\})*\}|\\(?:blacksquare|qed)\b"
     r"|_?[({]\d+ ?(?:\\times|×|x) ?\d+[)}]"
@@ -117,19 +117,21 @@ class Statement:
     """A chain `left = segment = segment …`, and its position in the text.
 
     `follows_matrix`: only a space separates its name from the matrix of the statement before, of
-    which it may be a factor.
+    which it may be a factor. `is_sentence`: it is prose, `the scores are [matrix]`.
     """
 
     left: str
     segments: list[Segment]
     position: int
     follows_matrix: bool = False
+    is_sentence: bool = False
 
 
 def find_statements(text: str) -> list[Statement]:
     """Return all statements of a document in order."""
     text = _PROMPT.sub(r"\1 =\n", _CONTINUATION.sub("    ", text))
-    blocks, text = _extract_blocks(text)
+    blocks = find_blocks(text)
+    text = _blank_out(text, list(dict.fromkeys((block.start, block.end) for block in blocks)))
     scanner = _StatementScanner()
     position = 0
     for start, end in _find_matrices(text):
@@ -138,7 +140,8 @@ def find_statements(text: str) -> list[Statement]:
         position = end
     scanner.read_text(text[position:], position)
     scanner.end_statement()
-    return sorted(blocks + scanner.statements, key=lambda statement: statement.position)
+    statements = [Statement(b.name, [Segment(["", ""], [b.matrix])], b.start) for b in blocks]
+    return sorted(statements + scanner.statements, key=lambda statement: statement.position)
 
 
 def parse_numbers(matrix: str, where: str) -> Rows | None:
@@ -146,7 +149,7 @@ def parse_numbers(matrix: str, where: str) -> Rows | None:
     try:
         rows = parse_matrix(matrix, where)
     except UserError:
-        if any(_NUMBER.fullmatch(piece) for piece in _CELL_END.split(matrix)):
+        if any(NUMBER.fullmatch(piece) for piece in CELL_END.split(matrix)):
             raise
         return None
     return rows if any(cell != "?" for row in rows for cell in row) else None
@@ -159,7 +162,7 @@ class _StatementScanner:
         self.statements: list[Statement] = []
         self._chain = [Segment()]
         self._position = 0
-        self._follows_matrix = False
+        self._follows_matrix = self._is_sentence = False
 
     def read_text(self, text: str, position: int) -> None:
         """Add text without matrices; split it at equals signs and ends of statements."""
@@ -189,8 +192,10 @@ class _StatementScanner:
             segment.texts[0] = between[mark:]
         if len(self._chain) == 1 and not segment.matrices:
             name, colon, rest = segment.texts[0].rpartition(":")
-            if colon and not latex.strip_decoration(rest)[0]:  # X: [[1, 0], [0, 2]]
-                segment.texts[0] = name
+            verb = _VERB.search(segment.texts[0])
+            if verb or (colon and not latex.strip_decoration(rest)[0]):  # X: [[1, 0], [0, 2]]
+                segment.texts[0] = segment.texts[0][: verb.start()] if verb else name
+                self._is_sentence = verb is not None
                 segment = Segment()
                 self._chain.append(segment)
         segment.matrices.append(matrix)
@@ -211,7 +216,8 @@ class _StatementScanner:
     def end_statement(self) -> None:
         """Store the current statement, or append it to the one that it continues."""
         first, *rest = self._chain
-        follows_matrix, self._follows_matrix = self._follows_matrix, False
+        follows_matrix, is_sentence = self._follows_matrix, self._is_sentence
+        self._follows_matrix = self._is_sentence = False
         self._chain = [Segment()]
         if not rest and self.statements and len(first.get_factors()) > 1:
             self.statements[-1].segments.append(first)  # $$Q = X W_Q$$, then $$[A] × [B]$$
@@ -219,7 +225,7 @@ class _StatementScanner:
             return
         if latex.strip_decoration(first.texts[0])[0]:
             self.statements.append(
-                Statement(first.texts[0], rest, self._position, follows_matrix)
+                Statement(first.texts[0], rest, self._position, follows_matrix, is_sentence)
             )
         elif self.statements:  # a line that begins with = continues the chain
             self.statements[-1].segments += rest
@@ -291,7 +297,7 @@ def _find_lists(text: str) -> Iterator[tuple[int, int]]:
     for start, end, depth in lists:
         if depth <= 3 and not _is_index(text[max(0, start - 30) : start]):
             inside = latex.to_plain_text(text[start + 1 : end - 1])
-            if any(_NUMBER.fullmatch(piece) for piece in _CELL_END.split(inside)):
+            if any(NUMBER.fullmatch(piece) for piece in CELL_END.split(inside)):
                 call = _CONSTRUCTOR.search(text, max(0, start - 60), start)
                 if call and call[0].rstrip().rstrip("(").split(".")[-1] in _CONSTRUCTOR_NAMES:
                     yield call.start(), closed.get(call.start() + call[0].index("("), end)
@@ -310,67 +316,3 @@ def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
         pieces += [text[position:start], " " * (end - start)]
         position = end
     return "".join([*pieces, text[position:]])
-
-
-def _extract_blocks(text: str) -> tuple[list[Statement], str]:
-    """Find tables under a line `NAME:` and drawn matrices; return them and the text without."""
-    lines = text.splitlines(keepends=True)
-    starts = [0, *accumulate(map(len, lines))]
-    statements: list[Statement] = []
-    spans: list[tuple[int, int]] = []
-    i = 0
-    while i < len(lines):
-        left, first, stop = (
-            _find_drawing(lines, i) if _has_bracket_piece(lines[i]) else _find_table(lines, i)
-        )
-        if left:
-            matrix = "".join(lines[first:stop])
-            statements.append(Statement(left, [Segment(["", ""], [matrix])], starts[i]))
-            spans.append((starts[i], starts[stop]))
-        i = stop
-    return statements, _blank_out(text, spans)
-
-
-def _has_bracket_piece(line: str) -> bool:
-    return not set(BRACKET_PIECES).isdisjoint(line)
-
-
-def _find_drawing(lines: list[str], start: int) -> tuple[str, int, int]:
-    """Return the name of a drawn matrix, beside or above it, and its first and last line."""
-    stop = start
-    while stop < len(lines) and _has_bracket_piece(lines[stop]):
-        stop += 1
-    left = " ".join(re.split(f"[{BRACKET_PIECES}]", line)[0] for line in lines[start:stop]).strip()
-    if not left and start and lines[start - 1].rstrip().endswith((":", "=")):
-        left = lines[start - 1].strip()
-    return left.rstrip(" :="), start, stop
-
-
-def _find_table(lines: list[str], index: int) -> tuple[str, int, int]:
-    """Find a table under `NAME:` or `## NAME`; return the name, its first and last line."""
-    left = lines[index].strip().rstrip("*_ ")
-    first = index + 1
-    while first < len(lines) and first < index + 3 and not lines[first].strip():
-        first += 1
-    stop = first
-    has_bars = first < len(lines) and lines[first].lstrip().startswith("|")
-    if not (left.endswith((":", "=")) or (left.startswith(("#", "*")) and has_bars)):
-        return "", first, index + 1
-    while stop < len(lines) and _is_table_line(lines[stop], is_first=stop == first):
-        stop += 1
-    cells = [cell for cell in _CELL_END.split(" ".join(lines[first:stop])) if cell.strip("-:+=")]
-    numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in cells)
-    if numbers and (has_bars or numbers * 2 >= len(cells)):
-        return left.rstrip(":= "), first, stop
-    return "", first, max(stop, index + 1)
-
-
-def _is_table_line(line: str, is_first: bool) -> bool:
-    line = line.strip()
-    if not line or "=" in line or line.startswith(("[", "\\", "$", "array", "tensor", "(")):
-        return False
-    return (
-        line.startswith("|")
-        or any(c.isdigit() or c in "?-" for c in line)
-        or (is_first and any(c in ",;\t" for c in line))
-    )
