@@ -106,9 +106,10 @@ def _explains(reading: Reading, before: Report, after: Report) -> bool:
         return False
     right = _find_cells(after, "right", reading.original_keys)
     explained = sum(
-        int((wrong & right.get(claim, False)).sum())
-        for claim, wrong in wrong_before.items()
-        if claim not in wrong_after
+        int((cells & right[claim]).sum())
+        for verdict in ("wrong", "follows")
+        for claim, cells in _find_cells(before, verdict).items()
+        if claim in right
     )
     return explained >= reading.min_cells or reading.problem.unjudged != before.problem.unjudged
 

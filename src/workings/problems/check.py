@@ -402,9 +402,9 @@ class Report(WorkedResult):
 
 def _format_note(verdict: str, exact: str, carried_value: str) -> str:
     """Format the note of a cell: the exact value and, if it differs, the carried value."""
-    if verdict == "right":
+    if verdict in ("right", "blank"):
         return ""
-    if verdict == "blank" or exact == carried_value:
+    if exact == carried_value:
         return f"exact: {exact}"
     return f"exact: {exact}; carried: {carried_value}"
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from workings.errors import UserError, did_you_mean
 from workings.plain_text import to_one_line
-from workings.problems.check import CheckedStep, Report, WrongCell
+from workings.problems.check import CheckedStep, Report, WrongCell, check_problem
 from workings.problems.notation import format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.problem_file import parse_problem_toml, read_text_file, set_nested
@@ -235,7 +235,7 @@ def _read_problem(folder: Path, entry: Any, decimals: int, has_mistakes: bool) -
         content = read_problem_table(folder / file)
         table = {key: value for key, value in content.items() if key != "claim"}
         steps = [step.key for step in Problem(**table).asked_steps]
-        planted_report = Problem(**content).check() if has_mistakes else None
+        planted_report = check_problem(Problem(**content)) if has_mistakes else None
     except UserError as error:
         raise UserError(f"{folder / file}: {error}") from None
     if planted_report is not None and planted_report.first is None:
@@ -341,7 +341,7 @@ def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Repo
     coarse: list[str] = []
     while True:  # terminates: each iteration changes cells that are not changed again
         problem = Problem(**{**sheet_problem.table, "claim": nest_claims(problem, texts)})
-        report = problem.check()
+        report = check_problem(problem)
         changed = [
             _blank_coarse_cells(problem, checked_step, texts, sheet_problem.decimals, coarse)
             for checked_step in report.steps
