@@ -18,7 +18,7 @@ import numpy as np
 
 from workings.errors import UserError
 from workings.problems.check import CheckedStep, Report, check_problem
-from workings.problems.intervals import Bools
+from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import Setting
 from workings.problems.kinds.attention import resolve_scale
 from workings.problems.problem import Problem
@@ -128,23 +128,23 @@ def _find_cells(
 
 
 def _list_readings(report: Report) -> Iterator[Reading]:
-    """Yield the conventions that may explain the first wrong step of a report."""
+    """Yield the conventions that may explain the wrong steps of a report."""
     problem = report.problem
-    wrong = [checked.step for checked in report.steps if checked.verdict == "wrong"]
-    name = wrong[0].name.rpartition(".")[2]
+    wrong = {c.step.name.rpartition(".")[2] for c in report.steps if c.verdict == "wrong"}
     is_attention = "scale" in problem.kind.settings
+    yield from _list_reprinted_givens(problem)
     if "vectors" in problem.undeclared:
         yield from _list_vector_readings(problem)
-    if is_attention and name == "scores" and "scale" in problem.undeclared:
+    if is_attention and "scores" in wrong and "scale" in problem.undeclared:
         yield from _read_scores_as_scaled(problem)
-    if is_attention and name in _AFTER_SCORES:
+    if is_attention and not wrong.isdisjoint(_AFTER_SCORES):
         if "scale" in problem.undeclared:
             yield from _list_scales(problem)
         if "mask" in problem.undeclared and problem.setting.mask is None:
             yield from _list_masks(problem)
         if "normalizer" in problem.undeclared:
             yield from _list_normalizers(problem)
-    if name == "output" and problem.kind.name == "attention":
+    if "output" in wrong and problem.kind.name == "attention":
         yield from _read_output_as_projected(problem, report)
 
 
@@ -162,6 +162,17 @@ def _rebuild(problem: Problem, decided: str, setting: Setting) -> Problem:
     return other
 
 
+def _list_reprinted_givens(problem: Problem) -> Iterator[Reading]:
+    """Yield givens as they are printed the second time, from which steps may be computed."""
+    for reprint in problem.given_reprints:
+        numbers = [[math.nan if n is None else n.value for n in row] for row in reprint.numbers]
+        other = _rebuild(problem, "", problem.setting)
+        other.given = {**problem.given, reprint.key: IntervalMatrix.exact(numbers)}
+        other.given_reprints = [r for r in problem.given_reprints if r != reprint]
+        if np.isfinite(numbers).all():
+            yield Reading(f"{reprint.key} is as reprinted", other, min_cells=1)
+
+
 def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
     """Yield vectors in the other convention, and weights that multiply as x Wᵀ."""
     vectors, what = ("rows", "row") if problem.column_vectors else ("columns", "column")
@@ -171,6 +182,7 @@ def _list_vector_readings(problem: Problem) -> Iterator[Reading]:
         pass
     else:
         other.undeclared = problem.undeclared - {"vectors"}
+        other.unjudged = problem.unjudged
         description = f'each token is a {what}: declare vectors = "{vectors}"'
         yield Reading(description, other)
     weights = {n: m for n, m in problem.given.items() if n.startswith("W_")}

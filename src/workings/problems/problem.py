@@ -26,7 +26,6 @@ from workings.problems.problem_file import (
     prefix_errors,
     read_text_file,
 )
-from workings.problems.verdicts import ClaimedMatrix
 
 if TYPE_CHECKING:
     from workings.problems.check import Report
@@ -125,6 +124,7 @@ class Problem:
         vectors = reader.read_choice("vectors", ("rows", "columns"), default="rows")
         self.column_vectors = vectors == "columns"
         self.given = reader.read_matrices(self.kind, self.column_vectors)
+        self.given |= reader.read_rounded(self.given, self.column_vectors)
         self.sizes = self._infer_sizes()
         self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
         self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
@@ -231,16 +231,6 @@ class Problem:
                     + (" (is X constant there? give an eps)" if is_norm else "")
                 )
         return env
-
-    def widen_given(self, name: str) -> None:
-        """Let a given be off by a unit in the last place: it is the rounded print of a step."""
-        matrix = self.given[name]
-        numbers = ProblemReader(self.table).read_given(name, matrix.shape, self.column_vectors)
-        claimed = ClaimedMatrix.from_numbers(numbers)
-        unit = np.where(claimed.is_integer, 0.0, claimed.units)
-        wide = IntervalMatrix(matrix.mid, matrix.mid - unit, matrix.mid + unit, matrix.tainted)
-        self.given |= {name: wide, f"given.{name}": wide}
-        self.__dict__.pop("exact_matrices", None)  # computed from the given
 
     def orient(self, matrix: Floats | Bools) -> Any:
         """Transpose a matrix from vectors as rows to the problem's convention, or back."""

@@ -1,7 +1,8 @@
 """Collect the matrices of a document by their role: values, factors of products, reprints."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from workings.errors import UserError, safe_repr
@@ -328,11 +329,11 @@ class MatrixCollector:
                     parts = self._parse_softmax(segment, has_mask) if is_mixture else {}
                 reprints += self._align_with_formula(item, segment)
                 reprints += self._find_mixed_values(item, segment)
-                for role, rows in _parse_parts(parts.items()):
-                    if role in self.values:
-                        reprints.append((role, rows))
+                for name, matrix in parts.items():
+                    if name.removesuffix("ᵀ") in self.values:
+                        reprints += _parse_reprints([(name, matrix)])
                     else:
-                        implied.setdefault(role, rows)
+                        implied.update(_parse_part(name, matrix, implied))
         for role, rows in implied.items():
             self._add_value(role, rows)
         for role, rows in reprints:
@@ -348,7 +349,7 @@ class MatrixCollector:
         for formula in item.formulas:
             symbols = [symbol for symbol in formula if is_role(symbol)]
             if len(symbols) == len(segment.matrices):
-                yield from _parse_parts(zip(symbols, segment.get_transposed_matrices(), strict=True))
+                yield from _parse_reprints(zip(symbols, segment.get_transposed_matrices(), strict=True))
                 return
 
     def _find_mixed_values(
@@ -358,7 +359,7 @@ class MatrixCollector:
         texts = [parse_formula(text[:300]) for text in segment.texts[-2:]]
         is_call = mentions_matrix(parse_formula(segment.texts[0][:300]))
         if item.role == "mixed" and is_call and texts == [[")"], []]:
-            yield from _parse_parts([("V", segment.get_transposed_matrices()[-1])])
+            yield from _parse_reprints([("V", segment.get_transposed_matrices()[-1])])
 
     def _parse_softmax(self, segment: Segment, has_mask: bool) -> dict[str, str]:
         """Return the matrices of softmax([scores]) [V] or softmax([scores] + [mask]) [V]."""
@@ -394,13 +395,18 @@ def _have_same_shape(one: Rows, other: Rows) -> bool:
     return (len(one), len(one[0])) == (len(other), len(other[0]))
 
 
-def _parse_parts(parts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Rows]]:
-    """Yield the role and rows of the matrices that have numbers; Kᵀ is transposed back."""
+def _parse_part(name: str, matrix: str, known: Collection[str] = ()) -> dict[str, Rows]:
+    """Return the role and rows of a matrix with numbers; Kᵀ is transposed back."""
+    role = name.removesuffix("ᵀ")
+    rows = None if role in known else parse_numbers(matrix, role)
+    return {} if rows is None else {role: _orient(rows, name != role)}
+
+
+def _parse_reprints(parts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Rows]]:
+    """Yield the role and rows of matrices that may be reprints; others are skipped."""
     for name, matrix in parts:
-        role = name.removesuffix("ᵀ")
-        rows = parse_numbers(matrix, role)
-        if rows is not None:
-            yield role, _orient(rows, name != role)
+        with suppress(UserError):  # only the first print must be readable
+            yield from _parse_part(name, matrix).items()
 
 
 def _is_softmax_of_scores(formula: list[str]) -> bool:

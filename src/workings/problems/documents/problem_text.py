@@ -181,9 +181,6 @@ class _TextProblem:
         problem.undeclared = undeclared - ({"vectors"} if formulas.vectors else set())
         problem.has_unknown_mask = formulas.has_mask and "mask" in undeclared
         problem.unjudged = unknown
-        for role in unknown:
-            if role in problem.given and "X" in problem.given:
-                problem.widen_given(role)
         return problem
 
     def _find_unknown_weights(self) -> dict[str, str]:
@@ -261,6 +258,8 @@ class _TextProblem:
             and (has_weights or not given.keys() & {*PROJECTIONS})
         ):
             raise UserError(f"X is missing: found {', '.join(values)}, but no X = …")
+        printed = [role for role in PROJECTIONS if role in unknown and {role, "X"} <= given.keys()]
+        table |= {"rounded": printed} if printed else {}
         claim = {**_nest_claims(claims), **_get_subtable(settings, "claim")}
         return {**table, "given": given, "claim": claim}
 
