@@ -84,7 +84,9 @@ def _list_pairs(one: Reading) -> Iterator[Reading]:
         return
     for other in _list_readings(report):
         description = f"{one.description}; and {other.description}"
-        yield replace(other, description=description, original_keys=one.original_keys | other.original_keys)
+        yield replace(
+            other, description=description, original_keys=one.original_keys | other.original_keys
+        )
 
 
 def _check(problem: Problem) -> Report | None:
@@ -280,7 +282,10 @@ def _find_printed_cells(problem: Problem) -> Bools | None:
 def _list_hidden_columns(visible: Bools | None, count: int) -> list[list[int]]:
     """Return the sets of columns that padding may hide: none, or those without a printed cell."""
     if visible is None:
-        return [[], *(list(range(count - k, count)) for k in range(1, min(_MAX_PADDING, count - 1) + 1))]
+        return [
+            [],
+            *(list(range(count - k, count)) for k in range(1, min(_MAX_PADDING, count - 1) + 1)),
+        ]
     hidden = [k for k in range(count) if not visible[:, k].any()]
     return [[], hidden] if hidden and len(hidden) < count else [[]]
 

@@ -209,11 +209,11 @@ class Report(WorkedResult):
 
     @property
     def notes(self) -> list[str]:
-        """What the verdicts of the cells do not say: reprints, and steps that are not judged."""
-        shown = self.reprinted_cells[:_MAX_SHOWN_REPRINTS]
-        notes = [f"reprinted differently: {cell.describe()}" for cell in shown]
-        if len(self.reprinted_cells) > len(shown):
-            notes.append(f"… and {len(self.reprinted_cells) - len(shown)} more reprinted numbers")
+        """Sentences that the verdicts of the cells lack: on reprints and on unjudged steps."""
+        cells = self.reprinted_cells
+        notes = [f"reprinted differently: {c.describe()}" for c in cells[:_MAX_SHOWN_REPRINTS]]
+        if len(cells) > _MAX_SHOWN_REPRINTS:
+            notes.append(f"… and {len(cells) - _MAX_SHOWN_REPRINTS} more reprinted numbers")
         reasons = self.problem.unjudged.items()
         return notes + [f"{key} is not judged: {reason}" for key, reason in reasons]
 
@@ -348,7 +348,7 @@ class Report(WorkedResult):
         )
 
     def summarize(self) -> str:
-        """Return a few lines: the first wrong cell, its expected value and causes, counts, notes."""
+        """Return a few lines: the first wrong cell, expected value and causes, counts, notes."""
         lines = [f"{'✗' if self.verdict == 'wrong' else '✓'} {self._format_counts()}"]
         if self.first is not None:
             first = self._make_mistake_summary(self.first)

@@ -5,7 +5,7 @@ vectors is transposed when it is read, and its results are transposed back.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -42,13 +42,10 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class GivenReprint:
-    """A given matrix that is printed more than once: its first print and the k-th reprint."""
+class GivenReprint(Claim):
+    """A given matrix that is printed more than once: the k-th reprint and its first print."""
 
-    key: str
-    numbers: list[list[Number | None]]
-    reprint: int
-    first: list[list[Number | None]]
+    first: list[list[Number | None]] = field(default_factory=list)
 
 
 class Problem:

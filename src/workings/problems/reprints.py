@@ -57,8 +57,8 @@ class ReprintedCell:
 def find_reprinted_cells(problem: Problem) -> list[ReprintedCell]:
     """Return the numbers that are reprinted differently: of givens, then of claimed steps.
 
-    A step may be rounded anew, so a unit of its last digit is no difference. If more than a third
-    of its numbers differ, it is not a reprint but another matrix with the same name.
+    A step may be rounded once more, so a unit of its last digit is no difference. If more than a
+    third of its numbers differ, it is not a reprint but another matrix with the same name.
     """
     cells = [
         cell
@@ -117,9 +117,7 @@ def _is_reprint(first: Numbers, other: Numbers, tolerance: float) -> bool:
 
 
 def _count(first: Numbers, other: Numbers, tolerance: float) -> int:
-    pairs = (
-        pair for rows in zip(first, other, strict=True) for pair in zip(*rows, strict=True)
-    )
+    pairs = (pair for rows in zip(first, other, strict=True) for pair in zip(*rows, strict=True))
     return sum(a is not None and b is not None and _differ(a, b, tolerance) for a, b in pairs)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from workings.problems import Problem, Solution
 from workings.problems.derivation import list_shown_matrices
 from workings.problems.intervals import Floats
-from workings.problems.kinds import Step
+from workings.problems.kinds import Setting, Step
 from workings.problems.notation import Notation, format_decimal, typeset
 from workings.problems.numbers import transpose_rows
 from workings.problems.solution import GIVEN_DECIMALS, format_cell_name
@@ -121,7 +121,8 @@ def build_problem_table(problem: Problem) -> responses.ProblemTable:
     return responses.ProblemTable(
         title=problem.title,
         kind=problem.kind.name,
-        vectors="columns" if problem.column_vectors else "rows",
+        vectors=_get_vectors(problem),
+        rounded=[*problem.table.get("rounded", [])],
         tokens=problem.tokens,
         context_tokens=problem.context_tokens,
         settings=_collect_settings(problem),
@@ -130,9 +131,16 @@ def build_problem_table(problem: Problem) -> responses.ProblemTable:
             responses.ClaimView(
                 key=claim.key, reprint=claim.reprint, cells=_transpose_claim(problem, claim.numbers)
             )
-            for claim in problem.claims
+            for claim in (*problem.claims, *problem.given_reprints)
         ],
     )
+
+
+def _get_vectors(problem: Problem) -> str:
+    """Return rows or columns; "" if the problem does not declare its rows."""
+    if problem.column_vectors:
+        return "columns"
+    return "" if "vectors" in problem.undeclared else "rows"
 
 
 def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
@@ -199,6 +207,8 @@ def _collect_settings(problem: Problem) -> dict[str, Any]:
     setting, settings = problem.setting, dict[str, Any]()
     for name in problem.kind.settings:
         value = getattr(setting, name)
+        if name in problem.undeclared and value == getattr(Setting(), name):
+            continue
         if name == "mask" and setting.causal:
             value = "causal"
         elif name == "mask":

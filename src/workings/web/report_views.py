@@ -29,6 +29,8 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
     return responses.ReportView(
         title=problem.title,
         verdict=report.verdict,
+        assumption=report.assumption,
+        notes=report.notes,
         counts=report.counts,
         steps=[
             _build_step(problem, checked, panel, decimals)

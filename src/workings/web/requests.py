@@ -43,11 +43,15 @@ class ClaimInput(RequestModel):
 
 
 class ProblemInput(RequestModel):
-    """A problem with the fields of its file; claims are a list by step keys like `scores.2`."""
+    """A problem with the fields of its file; claims are a list by step keys like `scores.2`.
+
+    Without a declared convention, `vectors` is empty, and a setting is left out.
+    """
 
     title: Annotated[str, Field(max_length=2_000)] = ""
     kind: Name = "attention"
-    vectors: Literal["rows", "columns"] = "rows"
+    vectors: Literal["rows", "columns", ""] = "rows"
+    rounded: list[Name] = Field(default=[], max_length=40)
     tokens: TokenTexts | None = None
     context_tokens: TokenTexts | None = None
     settings: dict[Name, Name | int | Finite | RowsInput] = Field(default={}, max_length=20)
@@ -136,7 +140,10 @@ class SheetRequest(RequestModel):
 def _parse_problem(table: str) -> Problem:
     """Return the problem; cached, because the page requests one cell of it after the other."""
     body = ProblemInput.model_validate_json(table)
-    fields: dict[str, Any] = {"title": body.title, "kind": body.kind, "vectors": body.vectors}
+    fields: dict[str, Any] = {"title": body.title, "kind": body.kind}
+    for name in ("vectors", "rounded"):
+        if getattr(body, name):
+            fields[name] = getattr(body, name)
     for name, value in body.settings.items():
         if name in _PROBLEM_FIELDS:
             raise UserError(f"settings.{name}: {name} is a field of the table, not a setting")

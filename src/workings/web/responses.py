@@ -129,10 +129,15 @@ class FindingView:
 
 @dataclass
 class ReportView:
-    """A checked solution; `open_steps` are not claimed yet."""
+    """A checked solution; `open_steps` are not claimed yet.
+
+    `assumption` is the condition of the verdict, `notes` what it does not cover.
+    """
 
     title: str
     verdict: str
+    assumption: str
+    notes: list[str]
     counts: dict[str, int]
     steps: list[CheckedStepView]
     findings: list[FindingView]
@@ -152,11 +157,12 @@ class ClaimView:
 
 @dataclass
 class ProblemTable:
-    """A problem as the page edits it."""
+    """A problem as the page edits it; conventions that it does not declare are left out."""
 
     title: str
     kind: str
     vectors: str
+    rounded: list[str]
     tokens: list[str] | None
     context_tokens: list[str] | None
     settings: dict[str, str | int | float | list[list[str]]]

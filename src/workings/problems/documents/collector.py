@@ -161,9 +161,10 @@ class MatrixCollector:
 
     def _add_prints(self, item: _NamedStatement) -> None:
         """Add the value of a statement, also to the other names of W_Q = W_K = [matrix]."""
-        value, *others = self._list_prints(item.statement) or [None]
-        if value is None:
+        prints = self._list_prints(item.statement)
+        if not prints:
             return
+        value, *others = prints
         self._add_value(item.role, _orient(value, item.is_transposed))
         for rows in others:  # before the last equals sign
             self._add_reprint(item.role, _orient(rows, item.is_transposed))
@@ -240,8 +241,10 @@ class MatrixCollector:
         known = self._find_separate_values(statements)
         merged: list[Statement] = []
         for index, statement in enumerate(statements):
-            if statement.follows_matrix and merged and self._is_factor(
-                merged[-1], statement, index, known
+            if (
+                statement.follows_matrix
+                and merged
+                and self._is_factor(merged[-1], statement, index, known)
             ):
                 before = merged[-1].segments
                 texts = [*before[-1].texts[:-1], f"{before[-1].texts[-1]} {statement.left}"]
@@ -258,7 +261,10 @@ class MatrixCollector:
             is_followed = any(s.follows_matrix for s in statements[index + 1 : index + 2])
             if statement.follows_matrix or is_followed:
                 continue
-            resolution, value = self._resolver.resolve(statement, index), self._find_value(statement)
+            resolution, value = (
+                self._resolver.resolve(statement, index),
+                self._find_value(statement),
+            )
             if resolution is not None and value is not None:
                 known.setdefault(resolution[0], _orient(value, resolution[1]))
         return known
@@ -276,7 +282,7 @@ class MatrixCollector:
         matrix = before.segments[-1].get_single_matrix()
         if resolution is None or left is None or matrix is None:
             return False
-        product = _PRODUCTS.get(left[0], ())
+        product: tuple[str, ...] = _PRODUCTS.get(left[0], ())
         if resolution[0] not in {name.removesuffix("ᵀ") for name in product[1:]}:
             return False
         name = self._resolver.extract_name(before.left)
@@ -349,7 +355,9 @@ class MatrixCollector:
         for formula in item.formulas:
             symbols = [symbol for symbol in formula if is_role(symbol)]
             if len(symbols) == len(segment.matrices):
-                yield from _parse_reprints(zip(symbols, segment.get_transposed_matrices(), strict=True))
+                yield from _parse_reprints(
+                    zip(symbols, segment.get_transposed_matrices(), strict=True)
+                )
                 return
 
     def _find_mixed_values(

@@ -48,12 +48,13 @@ _TRANSPOSE = re.compile(r"(?:\^T|\.T|ᵀ)$")
 _TIMES = frozenset("×·*@")
 _WORD = re.compile(r"(?<![\\\w^_.])[A-Za-z]{3,}(?![\w^_'])")
 # Words of formulas and of program code that are no prose.
-_FUNCTION_WORDS = frozenset(
-    "softmax sigmoid sqrt exp concat concatenate cat torch numpy math matmul dot dim axis mask"
-    " transpose functional head heads attention multihead mha rowsoftmax norm layernorm relu tanh"
-    " inf sum masked where tril triu ones".split()
-)
-_D_K_NAMES = frozenset("d dk dkey dhead dh dq".split())
+_CODE_WORDS = """
+softmax sigmoid sqrt exp concat concatenate cat torch numpy math matmul dot dim axis mask transpose
+functional head heads attention multihead mha rowsoftmax norm layernorm relu tanh inf sum masked
+where tril triu ones
+"""
+_FUNCTION_WORDS = frozenset(_CODE_WORDS.split())
+_D_K_NAMES = frozenset({"d", "dk", "dkey", "dhead", "dh", "dq"})
 
 
 @lru_cache(4096)
@@ -193,9 +194,9 @@ def infer_vectors(products: Iterable[tuple[str, ...]]) -> str | None:
             rows[False].add(first in ("Q", "weights"))
         elif product == ("Qᵀ", "K"):
             rows[False].add(False)
-    for found in (rows[True], rows[False]):
-        if len(found) == 1:
-            return "rows" if found.pop() else "columns"
+    for orders in (rows[True], rows[False]):
+        if len(orders) == 1:
+            return "rows" if orders.pop() else "columns"
     return None
 
 

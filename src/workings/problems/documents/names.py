@@ -7,6 +7,7 @@ the name, or else the formulas that the name is used in.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from workings.errors import UserError, did_you_mean, safe_repr
 from workings.plain_text import to_one_line
@@ -93,9 +94,7 @@ class RoleResolver:
     def _is_ambiguous(self, name: str) -> bool:
         """Return True if a formula may decide what a normalized name is."""
         role = self._look_up(name)
-        return role is None or (
-            role in _AMBIGUOUS_ROLES and name.lower() not in _UNAMBIGUOUS_NAMES
-        )
+        return role is None or (role in _AMBIGUOUS_ROLES and name.lower() not in _UNAMBIGUOUS_NAMES)
 
     def _learn_usage(self, statements: Sequence[Statement]) -> None:
         """Learn names without a formula of their own from those in which they are used."""
@@ -231,7 +230,7 @@ def _list_uses(formula: list[str]) -> Iterator[tuple[str, str]]:
                 yield name, other[2:]
             elif other in ("V", "W_O"):
                 yield name, "weights" if other == "V" else "mixed"
-    for before, symbol in zip(formula, formula[1:], strict=False):
+    for before, symbol in pairwise(formula):
         is_argument = before in ("(", *NORMALIZERS) and not NORMALIZERS.isdisjoint(formula)
         if is_argument and symbol.startswith("?"):
             yield symbol.removesuffix("ᵀ"), "scores"

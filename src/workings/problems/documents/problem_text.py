@@ -46,6 +46,7 @@ _COMMENT = re.compile(
     r"<!--|(?<!\\)(?<!\d)(?<!\d )%[^\n]*|^[ \t]*#+[ \t]*workings:[^\n]*", re.MULTILINE
 )
 
+
 def parse_problem_text(text: str, **settings: Any) -> Problem:
     r"""Read a problem from the text of a document; `settings` are those of a problem file.
 
@@ -158,26 +159,27 @@ class _TextProblem:
             return problem
 
     def _read_with(self, vectors: str) -> Problem:
-        settings = ({} if vectors == "rows" else {"vectors": vectors}) | self._settings
+        settings = {**({} if vectors == "rows" else {"vectors": vectors}), **self._settings}
         is_column = settings.get("vectors") == "columns"
         self._collector.collect(is_column, "mask" in self._settings)
         unknown = self._find_unknown_weights()
         table, formulas = self._to_table(settings, unknown), self._formulas
         problem = Problem(**table)
-        undeclared, shown = problem.undeclared, dict[str, Any]()  # shown by formulas only
+        undeclared = problem.undeclared
+        by_formula: dict[str, Any] = {}  # settings that only formulas show
         if formulas.normalizer == "softmax":
             undeclared -= {"normalizer"}
         elif formulas.normalizer is not None:
-            shown["normalizer"] = formulas.normalizer
+            by_formula["normalizer"] = formulas.normalizer
         if formulas.is_unscaled and "scaled" not in self._collector.values:
-            shown["scale"] = "none"
+            by_formula["scale"] = "none"
         elif formulas.divisor is not None:
             if formulas.divisor.is_default(problem.sizes["k"] // problem.setting.heads):
                 undeclared -= {"scale"}
             elif formulas.divisor.value:
-                shown["scale"] = formulas.divisor.value
-        if shown.keys() & undeclared:
-            problem = Problem(**{**shown, **table})
+                by_formula["scale"] = formulas.divisor.value
+        if by_formula.keys() & undeclared:
+            problem = Problem(**{**by_formula, **table})
         problem.undeclared = undeclared - ({"vectors"} if formulas.vectors else set())
         problem.has_unknown_mask = formulas.has_mask and "mask" in undeclared
         problem.unjudged = unknown
@@ -219,12 +221,11 @@ class _TextProblem:
         is_unknown = "V" in unknown and "V" not in self._collector.values
         return {"mixed", "output"} if is_unknown else {"output"} & unknown.keys()
 
-    def _to_table(
-        self, settings: Mapping[str, Any], unknown: Mapping[str, str]
-    ) -> dict[str, Any]:
+    def _to_table(self, settings: Mapping[str, Any], unknown: Mapping[str, str]) -> dict[str, Any]:
         """Return the table of the corresponding problem file."""
         kind, values = self._resolver.kind, self._collector.values
-        table, given, claims = dict(settings), dict(self._given), []
+        table, given = dict(settings), dict(self._given)
+        claims: list[tuple[str, list[Rows | None]]] = []
         unjudged = self._find_unjudged_steps(unknown)
         if not values and not given:
             raise UserError(
@@ -252,11 +253,7 @@ class _TextProblem:
                 given.setdefault(role, first)
                 claims.append((role, [None, *others]))
         has_weights = any(name.startswith(("W_", "b_")) for name in given)
-        if (
-            is_attention
-            and "X" not in given
-            and (has_weights or not given.keys() & {*PROJECTIONS})
-        ):
+        if is_attention and "X" not in given and (has_weights or not given.keys() & {*PROJECTIONS}):
             raise UserError(f"X is missing: found {', '.join(values)}, but no X = …")
         printed = [role for role in PROJECTIONS if role in unknown and {role, "X"} <= given.keys()]
         table |= {"rounded": printed} if printed else {}

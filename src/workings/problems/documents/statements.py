@@ -36,27 +36,29 @@ _PROMPT = re.compile(
 _CONTINUATION = re.compile(r"^\.\.\. ", re.MULTILINE)
 _PRINT_LABEL = re.compile(r"\n[^\n:=\[\]]{1,60}:\s*$")  # the label of print("Q:", Q)
 # Words between two statements, or after a statement, that say nothing about its matrix.
-_CONNECTIVES = frozenset(
-    "and also with where while whereas so then thus hence therefore now next finally first second"
-    " third which that this these those it they we one you is are was were be gives give given"
-    " giving get gets got obtain obtains yields yield leads lead produces becomes become follows"
-    " follow compute computes computing calculate have has having as in on at for from to of or"
-    " the an our their its both all each every here there let us take takes using use used uses"
-    " well because since if when after before again result results resulting rounded approximately"
-    " approx exactly about namely respectively likewise similarly corresponding matrix matrices row"
-    " rows column columns token tokens word words per"
-    " und sowie mit dann wobei damit et avec donc puis où con".split()
-)
+_CONNECTIVE_WORDS = """
+and also with where while whereas so then thus hence therefore now next finally first second third
+which that this these those it they we one you is are was were be gives give given giving get gets
+got obtain obtains yields yield leads lead produces becomes become follows follow compute computes
+computing calculate have has having as in on at for from to of or the an our their its both all each
+every here there let us take takes using use used uses well because since if when after before again
+result results resulting rounded approximately approx exactly about namely respectively likewise
+similarly corresponding matrix matrices row rows column columns token tokens word words per
+und sowie mit dann wobei damit et avec donc puis où con
+"""
+_CONNECTIVES = frozenset(_CONNECTIVE_WORDS.split())
 # Ends a definition; the text after it belongs to the next name.
 _SEPARATOR = re.compile(
     r"\\(?:q?quad|hspace\*?|hskip|hfil{1,3}|hrulefill|dotfill|enspace|enskip|h?phantom|m?kern|mskip"
     r"|text(?:rm|it|bf|sf|tt|normal)?|m?box|intertext|tag|label|par|newline|item|pause|bullet|mid"
     r"|middle|colon|to|implies|iff|mapsto|(?:L|l)?(?:ong)?(?:R|r)ightarrow|Leftrightarrow|wedge"
     r"|land)(?![A-Za-z])"
-    r"|(?<!\\)[,;:|]|[\n\t$&│¦•‣◦→⇒⟹⟶\u2001-\u2003\u3000]|\.(?=\s)|[-=]+>|<[^<>\n]{1,60}>"
+    r"|(?<!\\)[,;:|]|[\n\t$&│¦•‣◦→⇒⟹⟶\u2001-\u2003\u3000]|\.(?=\s)|[-=]{1,3}>|<[^<>\n]{1,60}>"
 )
 # The scores are [[1, 0], [0, 2]]
-_VERB = re.compile(r"(?<=[\w$*`])\s+(?:is|are|equals?|becomes?)(?:\s+(?:now|then|thus|approximately))?[\s:$]*$")
+_VERB = re.compile(
+    r"(?<=[\w$*`])\s+(?:is|are|equals?|becomes?)(?:\s+(?:now|then|thus|approximately))?[\s:$]*$"
+)
 _WORD = re.compile(r"(?<![\\\w{^_])[^\W\d_]+(?![\w^_{'])")
 # Between two matrices: they are not factors of a product. A line may break inside a product.
 _NO_PRODUCT = re.compile(

@@ -102,7 +102,7 @@ class ReportView {
   #draw() {
     const report = this.#model.get("data");
     if (!report) return;
-    this.#verdict.replaceChildren(...verdict(report));
+    this.#verdict.replaceChildren(...verdict(report), ...conditions(report));
     this.#drawFindings(report);
     this.#inspector.clear();
     this.#drawGiven(report.given);
@@ -291,6 +291,15 @@ function verdict({ steps, counts, verdict: name }) {
     h("b", { class: isWrong ? "is-wrong" : "is-right" }, text),
     h("span", { class: "counts" }, counted.map(([mark, count]) => `${count} ${mark}`).join(", ")),
   ];
+}
+
+/**
+ * Return the condition of the verdict, and what it does not cover.
+ * @param {Api.Report} report
+ */
+function conditions({ assumption, notes }) {
+  const texts = [...(assumption ? [`if ${assumption}`] : []), ...notes];
+  return texts.map((text) => h("p", { class: "condition" }, text));
 }
 
 /**

@@ -75,10 +75,12 @@ declare namespace Api {
     cells: Cells;
   }
 
+  /** Without a declared convention, `vectors` is empty, and a setting is left out. */
   interface Table {
     title: string;
     kind: string;
     vectors: string;
+    rounded: string[];
     tokens: string[] | null;
     context_tokens: string[] | null;
     settings: Record<string, string | number | Cells>;
@@ -128,6 +130,8 @@ declare namespace Api {
   interface Report {
     title: string;
     verdict: string;
+    assumption: string;
+    notes: string[];
     counts: Record<string, number>;
     steps: CheckedStep[];
     findings: Finding[];
