@@ -68,7 +68,7 @@ def _find_matrix_cells(cells: list[str], header: list[str]) -> Iterator[tuple[st
             is_name = bool(before) and not _MATRIX_CELL.fullmatch(before)
             name = before if is_name else header[k] if k < len(header) else ""
             if name and name != cell:
-                yield name, cell
+                yield name, cell.strip("`$ ")
 
 
 def _has_bracket_piece(line: str) -> bool:

@@ -140,7 +140,7 @@ class RoleResolver:
 
     def extract_name(self, left: str) -> str:
         r"""Return the name from the left of an equals sign: Q for `\text{Step 1: } Q`."""
-        last = re.split(r"\n|\t|\\q?quad(?![A-Za-z])", left[-300:].strip())[-1]
+        last = re.split(r"\n|\t|\\q?quad(?![A-Za-z])|<[^<>]{1,60}>", left[-300:].strip())[-1]
         plain = to_plain_text(last).strip(_MARKUP)
         text = re.sub(r"(?<=\w) ?\([^()]*\)$", "", plain)  # Attention(Q, K, V)
         words = re.split(r"[:;,|]", text)[-1].strip(_MARKUP).split()

@@ -138,7 +138,7 @@ def find_statements(text: str) -> list[Statement]:
     position = 0
     for start, end in _find_matrices(text):
         scanner.read_text(text[position:start], position)
-        scanner.add_matrix(text[start:end])
+        scanner.add_matrix(text[start:end], start)
         position = end
     scanner.read_text(text[position:], position)
     scanner.end_statement()
@@ -178,7 +178,7 @@ class _StatementScanner:
                 self.end_statement()
         self._chain[-1].texts[-1] += text[start:]
 
-    def add_matrix(self, matrix: str) -> None:
+    def add_matrix(self, matrix: str, position: int) -> None:
         """Add a matrix to the current segment; a label before it begins a new statement."""
         segment = self._chain[-1]
         if segment.matrices and (label := _PRINT_LABEL.search(segment.texts[-1])):  # the next print
@@ -197,7 +197,7 @@ class _StatementScanner:
             verb = _VERB.search(segment.texts[0])
             if verb or (colon and not latex.strip_decoration(rest)[0]):  # X: [[1, 0], [0, 2]]
                 segment.texts[0] = segment.texts[0][: verb.start()] if verb else name
-                self._is_sentence = verb is not None
+                self._is_sentence, self._position = verb is not None, position
                 segment = Segment()
                 self._chain.append(segment)
         segment.matrices.append(matrix)
@@ -308,7 +308,7 @@ def _find_lists(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_index(before: str) -> bool:
     r"""Return True if a bracket after this text is an index, x[0], and not \times [0]."""
-    return bool(re.search(r"[\w)]$", before)) and not re.search(r"\\[A-Za-z]+$", before)
+    return bool(re.search(r"[\w)]\Z", before)) and not re.search(r"\\[A-Za-z]+\Z", before)
 
 
 def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
