@@ -170,7 +170,6 @@ def _list_reprinted_givens(problem: Problem) -> Iterator[Reading]:
         numbers = [[math.nan if n is None else n.value for n in row] for row in reprint.numbers]
         other = _rebuild(problem, "", problem.setting)
         other.given = {**problem.given, reprint.key: IntervalMatrix.exact(numbers)}
-        other.given_reprints = [r for r in problem.given_reprints if r != reprint]
         if np.isfinite(numbers).all():
             yield Reading(f"{reprint.key} is as reprinted", other, min_cells=1)
 

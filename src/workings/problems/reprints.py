@@ -122,19 +122,23 @@ def _count(first: Numbers, other: Numbers, tolerance: float) -> int:
 
 
 def _differ(first: Number, other: Number, tolerance: float) -> bool:
-    """Return True if neither print is a rounding of the other, within `tolerance` units."""
+    """Return True if neither print is a rounding of the other.
+
+    `tolerance`: so many units of its last digit a step may be off; 0 for a given, whose integers
+    are exact.
+    """
     a, b = first.value, other.value
     if a == b or max(a, b) <= MINUS_INFINITY_THRESHOLD:
         return False
     if first.places is None or other.places is None:  # a fraction or −∞ is exact
         places = [p for p in (first.places, other.places) if p is not None]
         return not places or abs(a - b) > 0.5 * 10.0 ** -places[0] * _SLACK
-    if first.places == other.places:
-        is_decimal = first.places > 0
-        return not is_decimal or abs(a - b) > tolerance * 10.0**-first.places * _SLACK
-    coarse, fine = (a, b) if first.places < other.places else (b, a)
     unit = 10.0 ** -min(first.places, other.places)
-    if abs(a - b) <= max(0.5, tolerance) * unit * _SLACK:
-        return False
+    if not (first.places and other.places):
+        are_integers = first.places == other.places
+        return are_integers or not tolerance or abs(a - b) > 0.5
+    if first.places == other.places:
+        return abs(a - b) > tolerance * unit * _SLACK
+    coarse, fine = (a, b) if first.places < other.places else (b, a)
     is_truncated = abs(coarse) <= abs(fine) and abs(a - b) < unit
-    return not is_truncated
+    return not is_truncated and abs(a - b) > max(0.5, tolerance) * unit * _SLACK

@@ -352,8 +352,12 @@ class MatrixCollector:
         """Yield the matrices of a segment by the symbols of a formula with as many of them."""
         if len(segment.matrices) < 2:
             return
+        roles = self._resolver.roles
         for formula in item.formulas:
             symbols = [symbol for symbol in formula if is_role(symbol)]
+            for symbol in parse_formula(" ".join(segment.texts)[:300], roles):
+                if symbol in symbols:  # not replaced by a matrix
+                    symbols.remove(symbol)
             if len(symbols) == len(segment.matrices):
                 yield from _parse_reprints(
                     zip(symbols, segment.get_transposed_matrices(), strict=True)

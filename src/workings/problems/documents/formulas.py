@@ -51,7 +51,7 @@ _WORD = re.compile(r"(?<![\\\w^_.])[A-Za-z]{3,}(?![\w^_'])")
 _CODE_WORDS = """
 softmax sigmoid sqrt exp concat concatenate cat torch numpy math matmul dot dim axis mask transpose
 functional head heads attention multihead mha rowsoftmax norm layernorm relu tanh inf sum masked
-where tril triu ones
+where tril triu ones tilde hat bar
 """
 _FUNCTION_WORDS = frozenset(_CODE_WORDS.split())
 _D_K_NAMES = frozenset({"d", "dk", "dkey", "dhead", "dh", "dq"})
