@@ -206,11 +206,14 @@ class _TextProblem:
                 source = values.get("X") if step == "Q" else values.get("context", values.get("X"))
                 if source and step in values:
                     pairs[step] = (_get_first(source), _get_first(values[step]))
-        # A step that is almost its input is a copy with a slip, unless others are no copies.
-        has_weights = unknown or not all(is_reprint(*pair) for pair in pairs.values())
-        for step, pair in pairs.items():
-            if has_weights and not (is_reprint(*pair) and not count_differences(*pair)):
-                unknown[step] = f"W_{step} is not given"
+        # One step that is almost its input is a copy with a slip.
+        others = [
+            step
+            for step, pair in pairs.items()
+            if not is_reprint(*pair) or count_differences(*pair)
+        ]
+        if unknown or len(others) > 1 or not all(is_reprint(*pairs[step]) for step in others):
+            unknown |= {step: f"W_{step} is not given" for step in others}
         return unknown
 
     def _find_unjudged_steps(self, unknown: Mapping[str, str]) -> set[str]:
