@@ -9,13 +9,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from workings.data.batching import pad
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 from workings.interop.ctranslate2 import AcceleratedBeamSearch
 from workings.interop.marian import write_marian
 from workings.layers.transformer import LayerNorm
 from workings.models.translation import PAD, START, SentenceBatch, Translator
 from workings.tasks.translation import Translation
-from workings.training.runs import load_as
+from workings.training.runs import load
 
 Ids = Sequence[int]
 Search = Callable[[SentenceBatch], list[list[int]]]
@@ -31,7 +31,7 @@ def sources(task: Translation, count: int) -> list[list[int]]:
 
 def make_searcher(name: str, run: Path, count: int) -> Callable[[], list[list[int]]]:
     """Return a function that translates a run's test set."""
-    task = load_as(Translation, run)
+    task = load(run, Translation)
     inputs = sources(task, count)
     max_length = 2 * max(map(len, inputs)) + 10
     search = SEARCHES[name](task.model, run, max_length)

@@ -32,7 +32,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from workings.threads import set_num_threads
+from workings.cli import set_num_threads
 
 # Before torch is imported, as in the command line.
 NUM_THREADS = set_num_threads() if __name__ == "__main__" else 1

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from processes import run_in_turn, serve
 from report import ratio, save_parts
-from workings.decode.sampling import generate
+from workings.decode import generate
 from workings.models.language import LanguageModel, build_language_model
 
 ROOT = Path(__file__).parents[1]

@@ -1,16 +1,20 @@
 """Plant a mistake of any name in a sheet: a wrong formula in plain numpy, or a slip in writing."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise, permutations
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import permutations
 
 import numpy as np
 
+from planting_layers import LAYER_MISTAKES, Plant, VariantLister, once_and_everywhere
 from sheets import (
     Env,
+    Masked,
     Matrix,
     Product,
+    Quotient,
     Sheet,
+    Softmax,
     Step,
     Worked,
     over_sum,
@@ -18,12 +22,10 @@ from sheets import (
     softmax,
     work,
 )
+from slips import SLIPS, spoil_step
 
 Rng = np.random.Generator
-Plant = dict[str, Step]  # wrong functions by step
-VariantLister = Callable[[Sheet], Iterator[Plant]]
 HeadMatrices = Callable[[str], Matrix]  # the matrix of a head by the name of its step
-Texts = list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -36,22 +38,54 @@ class Planted:
 
 def plant(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
     """Solve a sheet with a mistake in it; None if the mistake is not possible."""
-    try:
-        if name in SLIPS:
-            return _plant_slip(sheet, name, correct, rng)
-        return _plant_formula_mistake(sheet, name, correct, rng)
-    except ValueError:  # shapes that do not fit, the root of a negative number
-        return None
-
-
-def _plant_formula_mistake(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
+    if name in SLIPS:
+        spoiled = spoil_step(sheet, name, correct, rng)
+        return None if spoiled is None else Planted(spoiled[0], frozenset({spoiled[1]}))
     variants = list(FORMULA_MISTAKES[name](sheet))
     if not variants:
         return None
     variant = variants[rng.integers(len(variants))]
-    worked = work(sheet, variant)
+    worked = work_with_mistake(sheet, variant, correct)
+    return None if worked is None else Planted(worked, frozenset(variant))
+
+
+def work_with_mistake(
+    sheet: Sheet,
+    variant: Plant,
+    correct: Worked,
+    spoil: Callable[[str, list[list[str]]], list[list[str]]] | None = None,
+) -> Worked | None:
+    """Solve a sheet with wrong steps; None if their shapes do not fit."""
+    try:
+        worked = work(sheet, variant, spoil)
+    except ValueError:  # shapes that do not fit, a number that is too large
+        return None
     fits = all(worked.env[key].shape == correct.env[key].shape for key in sheet.claimed)
-    return Planted(worked, frozenset(variant)) if fits else None
+    return worked if fits else None
+
+
+def merge(sheet: Sheet, a: Plant, b: Plant) -> Plant | None:
+    """Return both mistakes at once; None if they exclude each other in a step."""
+    merged = {**a, **b}
+    for key in a.keys() & b.keys():
+        step = _merge_steps(sheet.steps[key], a[key], b[key])
+        if step is None:
+            return None
+        merged[key] = step
+    return merged
+
+
+def _merge_steps(base: Step, a: Step, b: Step) -> Step | None:
+    """Apply two changes of different fields of a step."""
+    if not (is_dataclass(base) and type(base) is type(a) is type(b)):
+        return None
+    changes = {}
+    for field in fields(base):
+        own, in_a, in_b = (getattr(step, field.name) for step in (base, a, b))
+        if in_a is not own and in_b is not own:
+            return None
+        changes[field.name] = in_a if in_a is not own else in_b
+    return replace(base, **changes)
 
 
 def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
@@ -63,57 +97,32 @@ def _products(sheet: Sheet) -> Iterator[tuple[str, int, Product]]:
                     yield key, k, step
 
 
-def _once_and_everywhere(changed: dict[str, Step]) -> Iterator[Plant]:
-    """Yield the mistake in each single step and in all of them (each head, each time step)."""
-    if len(changed) > 1:
-        yield changed
-    for key, step in changed.items():
-        yield {key: step}
-
-
-def _with_weight(product: Product, k: int, wrong: Callable[[Env, str, str], Matrix]) -> Step:
-    """Return the product with one of its terms computed wrongly."""
-
-    def step(env: Env) -> Matrix:
-        terms = [
-            wrong(env, a, b) if i == k else env[a] @ env[b]
-            for i, (a, b) in enumerate(product.pairs)
-        ]
-        total = sum(terms)
-        return product.then(total if product.bias is None else total + env[product.bias])
-
-    return step
-
-
-def _by_weight(sheet: Sheet, wrong: Callable[[Env, str, str], Matrix]) -> Iterator[Plant]:
+def _by_weight(sheet: Sheet, wrong: Callable[[str, str], tuple[str, str]]) -> Iterator[Plant]:
     """Yield a mistake with a weight, once or wherever the weight is used."""
     uses: dict[str, dict[str, Step]] = {}
     for key, k, product in _products(sheet):
-        uses.setdefault(product.pairs[k][1], {})[key] = _with_weight(product, k, wrong)
+        pairs = list(product.pairs)
+        pairs[k] = wrong(*pairs[k])
+        uses.setdefault(product.pairs[k][1], {})[key] = replace(product, pairs=tuple(pairs))
     for changed in uses.values():
-        yield from _once_and_everywhere(changed)
+        yield from once_and_everywhere(changed)
 
 
 def _weight_transposed(sheet: Sheet) -> Iterator[Plant]:
-    yield from _by_weight(sheet, lambda env, x, w: env[x] @ env[w].T)
+    yield from _by_weight(sheet, lambda x, w: (x, f"{w}ᵀ"))
 
 
 def _wrong_weight(sheet: Sheet) -> Iterator[Plant]:
     weights = {product.pairs[k][1] for _, k, product in _products(sheet)}
     for other in sorted(weights | ({"W_O"} & set(sheet.given))):
-        yield from _by_weight(sheet, lambda env, x, _w, o=other: env[x] @ env[o])
+        yield from _by_weight(sheet, lambda x, _w, o=other: (x, o))
 
 
 def _not_projected(sheet: Sheet) -> Iterator[Plant]:
-    def take_input(env: Env, x: str, w: str) -> Matrix:
-        if env[x].shape[1] != env[w].shape[1]:
-            raise ValueError("the widths differ")
-        return env[x]
-
-    yield from _by_weight(sheet, take_input)
+    yield from _by_weight(sheet, lambda x, _w: (x, ""))
     for key, _, product in _products(sheet):
         if len(product.pairs) == 1 and product.bias is not None:  # without the bias, too
-            yield {key: lambda env, pair=product.pairs[0]: take_input(env, *pair)}
+            yield {key: replace(product, pairs=((product.pairs[0][0], ""),), bias=None)}
 
 
 def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
@@ -126,28 +135,40 @@ def _context_mixed_up(sheet: Sheet) -> Iterator[Plant]:
             source, weight = step.pairs[0]
             changed[key] = replace(step, pairs=((swap[source], weight),))
     yield {"Q": changed["Q"]}
-    yield from _once_and_everywhere({key: changed[key] for key in ("K", "V")})
+    yield from once_and_everywhere({key: changed[key] for key in ("K", "V")})
 
 
-def _per_head(sheet: Sheet, step: str, wrong: Callable[[HeadMatrices], Matrix]) -> Iterator[Plant]:
-    """Yield a wrong step of attention, in one head or in all."""
+def _per_head(
+    sheet: Sheet, name: str, change: Callable[[Callable[[str], str], Step], Step]
+) -> Iterator[Plant]:
+    """Yield a wrong step of attention, in one head or in all.
+
+    `change` receives a function that returns the keys of the same head, and the right step.
+    """
     if sheet.kind not in ("attention", "block"):
         return
 
     def make_step(end: str) -> Step:
-        return lambda env: wrong(lambda name: env[f"{sheet.prefix}{name}{end}"])
+        def key(other: str) -> str:
+            return f"{sheet.prefix}{other}{end}"
 
-    yield from _once_and_everywhere(
-        {f"{sheet.prefix}{step}{end}": make_step(end) for end in sheet.ends}
+        return change(key, sheet.steps[key(name)])
+
+    yield from once_and_everywhere(
+        {f"{sheet.prefix}{name}{end}": make_step(end) for end in sheet.ends}
     )
 
 
-def _keys_not_transposed(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "scores", lambda head: head("Q") @ head("K"))
+def _products_with(step: str, a: str, b: str) -> VariantLister:
+    """Return the variants that multiply other matrices of the head."""
 
+    def change(key: Callable[[str], str], _step: Step) -> Step:
+        left, right = (
+            f"{key(name.rstrip('ᵀ'))}{'ᵀ' if name.endswith('ᵀ') else ''}" for name in (a, b)
+        )
+        return Product(((left, right),))
 
-def _swapped(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "scores", lambda head: head("K") @ head("Q").T)
+    return lambda sheet: _per_head(sheet, step, change)
 
 
 def _scaled(by: Callable[[Sheet], float]) -> VariantLister:
@@ -155,44 +176,51 @@ def _scaled(by: Callable[[Sheet], float]) -> VariantLister:
 
     def list_variants(sheet: Sheet) -> Iterator[Plant]:
         if sheet.scale is not None:
-            yield from _per_head(sheet, "scaled", lambda head: head("scores") / by(sheet))
+            yield from _per_head(
+                sheet, "scaled", lambda key, _step: Quotient(key("scores"), by(sheet))
+            )
 
     return list_variants
 
 
-def _masked(wrong: Callable[[Matrix, Matrix], Matrix]) -> VariantLister:
+def _scaled_by_d_model(sheet: Sheet) -> Iterator[Plant]:
+    if "X" in sheet.given:
+        yield from _scaled(lambda s: float(np.sqrt(s.given["X"].shape[1])))(sheet)
+
+
+def _masked(wrong: Callable[[Matrix], Matrix | None], fill: float = -np.inf) -> VariantLister:
     def list_variants(sheet: Sheet) -> Iterator[Plant]:
         mask = sheet.mask
         if mask is not None:
-            yield from _per_head(sheet, "masked", lambda head: wrong(head("scaled"), mask))
+            yield from _per_head(
+                sheet, "masked", lambda key, _step: Masked(key("scaled"), wrong(mask), fill)
+            )
 
     return list_variants
 
 
-def _apply_mask(scores: Matrix, mask: Matrix) -> Matrix:
-    if scores.shape != mask.shape:
-        raise ValueError("the mask does not fit")
-    return np.where(mask, scores, -np.inf)
-
-
-def _mask_with_self(scores: Matrix, mask: Matrix) -> Matrix:
-    if mask.shape[0] != mask.shape[1]:
-        raise ValueError("the mask is not square")
-    return np.where(mask & ~np.eye(len(mask), dtype=bool), scores, -np.inf)
+def _mask_hides_self(sheet: Sheet) -> Iterator[Plant]:
+    mask = sheet.mask
+    if mask is not None and mask.shape[0] == mask.shape[1]:
+        yield from _masked(lambda mask: mask & ~np.eye(len(mask), dtype=bool))(sheet)
 
 
 def _masked_after(sheet: Sheet) -> Iterator[Plant]:
     mask = sheet.mask
     if mask is not None and sheet.settings["normalizer"] == "softmax":
-        yield from _per_head(sheet, "weights", lambda head: softmax(head("scaled")) * mask)
+        yield from _per_head(
+            sheet, "weights", lambda key, _step: lambda env: softmax(env[key("scaled")]) * mask
+        )
 
 
 def _weights(wrong: Callable[[Matrix], Matrix]) -> VariantLister:
     def list_variants(sheet: Sheet) -> Iterator[Plant]:
-        if sheet.kind == "additive":
-            yield {"weights": lambda env: wrong(env["scores"])}
-        elif sheet.settings.get("normalizer") == "softmax":
-            yield from _per_head(sheet, "weights", lambda head: wrong(head("masked")))
+        changed: dict[str, Step] = {}
+        for key, step in sheet.steps.items():
+            if isinstance(step, Softmax):
+                changed[key] = lambda env, source=step.source: wrong(env[source])
+        if changed:
+            yield from once_and_everywhere(changed)
 
     return list_variants
 
@@ -201,16 +229,12 @@ def _scaled_after(sheet: Sheet) -> Iterator[Plant]:
     scale, mask = sheet.scale, True if sheet.mask is None else sheet.mask
     if scale is not None and sheet.settings["normalizer"] == "softmax":
         yield from _per_head(
-            sheet, "weights", lambda head: softmax(np.where(mask, head("scores"), -np.inf)) / scale
+            sheet,
+            "weights",
+            lambda key, _step: (
+                lambda env: softmax(np.where(mask, env[key("scores")], -np.inf)) / scale
+            ),
         )
-
-
-def _weights_transposed(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "mixed", lambda head: head("weights").T @ head("V"))
-
-
-def _keys_as_values(sheet: Sheet) -> Iterator[Plant]:
-    yield from _per_head(sheet, "mixed", lambda head: head("weights") @ head("K"))
 
 
 def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
@@ -229,31 +253,83 @@ def _values_not_projected(sheet: Sheet) -> Iterator[Plant]:
 
         return step
 
-    yield from _once_and_everywhere(
+    yield from once_and_everywhere(
         {f"{key}{end}": mixed(end, part * h) for h, end in enumerate(sheet.ends)}
     )
 
 
-def _output(wrong: Callable[[Env, Product], Matrix]) -> VariantLister:
+def _output(**changes: object) -> VariantLister:
+    """Return the variants with another output projection."""
+
     def list_variants(sheet: Sheet) -> Iterator[Plant]:
-        if "W_O" in sheet.given:
-            key = f"{sheet.prefix}output"
-            step = sheet.steps[key]
-            yield {key: lambda env: wrong(env, step)}
+        key = f"{sheet.prefix}output"
+        step = sheet.steps.get(key)
+        if "W_O" in sheet.given and isinstance(step, Product):
+            pairs = ((step.pairs[0][0], str(changes["weight"])),)
+            yield {key: replace(step, pairs=pairs)}
+            if step.bias is not None and "bias" in changes:
+                yield {key: replace(step, pairs=pairs, bias=None)}
 
     return list_variants
-
-
-def _transposed_output(env: Env, step: Product) -> Matrix:
-    total = env[step.pairs[0][0]] @ env["W_O"].T
-    return total if step.bias is None else total + env[step.bias]
 
 
 def _heads_in_wrong_order(sheet: Sheet) -> Iterator[Plant]:
     for order in permutations(sheet.ends):
         if order != tuple(sheet.ends):
             parts = [f"{sheet.prefix}mixed{end}" for end in order]
-            yield {f"{sheet.prefix}mixed": lambda env, p=parts: np.hstack([env[k] for k in p])}
+            yield {
+                f"{sheet.prefix}mixed": lambda env, p=parts: np.concatenate([env[k] for k in p], -1)
+            }
+
+
+def _heads_interleaved(sheet: Sheet) -> Iterator[Plant]:
+    """Split Q, K, V by taking every other column, or concatenate column by column."""
+    if sheet.heads == 1:
+        return
+    slices: dict[str, Step] = {}
+    for name in ("Q", "K", "V"):
+        for h, end in enumerate(sheet.ends):
+            source = f"{sheet.prefix}{name}"
+            slices[f"{source}{end}"] = lambda env, s=source, h=h: env[s][:, h :: sheet.heads]
+    parts = [f"{sheet.prefix}mixed{end}" for end in sheet.ends]
+
+    def interleave(env: Env) -> Matrix:
+        stacked = np.stack([env[part] for part in parts], -1)
+        return stacked.reshape(len(stacked), -1)
+
+    yield slices
+    yield {f"{sheet.prefix}mixed": interleave}
+    yield {**slices, f"{sheet.prefix}mixed": interleave}
+
+
+def _projected_before_concatenation(sheet: Sheet) -> Iterator[Plant]:
+    """Multiply each head by its block or the first block of W_O, or the values by W_O."""
+    if sheet.heads == 1 or "W_O" not in sheet.given:
+        return
+    prefix, weight = sheet.prefix, sheet.given["W_O"]
+    rows, columns = (size // sheet.heads for size in weight.shape)
+    step = sheet.steps[f"{prefix}output"]
+    if columns * sheet.heads != weight.shape[1] or not isinstance(step, Product):
+        return
+
+    def head_times_block(env: Env, h: int, block: int) -> Matrix:
+        own = weight[block * rows : (block + 1) * rows, block * columns : (block + 1) * columns]
+        return env[f"{prefix}mixed"][:, h * rows : (h + 1) * rows] @ own
+
+    def projected_values(env: Env, h: int) -> Matrix:
+        values = (env[f"{prefix}V"] @ weight)[:, h * columns : (h + 1) * columns]
+        return env[f"{prefix}weights.{h + 1}"] @ values
+
+    def output(head: Callable[[Env, int], Matrix]) -> Plant:
+        def concatenated(env: Env) -> Matrix:
+            total = np.concatenate([head(env, h) for h in range(sheet.heads)], -1)
+            return total if step.bias is None else total + env[step.bias]
+
+        return {f"{prefix}output": concatenated}
+
+    yield output(lambda env, h: head_times_block(env, h, h))
+    yield output(lambda env, h: head_times_block(env, h, 0))
+    yield output(projected_values)
 
 
 FORMULA_MISTAKES: dict[str, VariantLister] = {
@@ -261,144 +337,30 @@ FORMULA_MISTAKES: dict[str, VariantLister] = {
     "wrong-weight": _wrong_weight,
     "not-projected": _not_projected,
     "context-mixed-up": _context_mixed_up,
-    "keys-not-transposed": _keys_not_transposed,
-    "queries-and-keys-swapped": _swapped,
+    "keys-not-transposed": _products_with("scores", "Q", "K"),
+    "queries-and-keys-swapped": _products_with("scores", "K", "Qᵀ"),
     "not-scaled": _scaled(lambda _sheet: 1.0),
     "scaled-by-d_k": _scaled(lambda sheet: sheet.d_k),
-    "scaled-by-sqrt-d_model": _scaled(lambda sheet: float(np.sqrt(sheet.given["X"].shape[1]))),
+    "scaled-by-sqrt-d_model": _scaled_by_d_model,
     "multiplied-by-scale": _scaled(lambda sheet: 1 / (sheet.scale or 1.0)),
-    "mask-forgotten": _masked(lambda scores, _mask: scores),
-    "mask-transposed": _masked(lambda scores, mask: _apply_mask(scores, mask.T)),
-    "mask-hides-self": _masked(_mask_with_self),
-    "masked-with-zeros": _masked(lambda scores, mask: np.where(mask, scores, 0.0)),
+    "mask-forgotten": _masked(lambda _mask: None),
+    "mask-transposed": _masked(lambda mask: mask.T),
+    "mask-hides-self": _mask_hides_self,
+    "masked-with-zeros": _masked(lambda mask: mask, fill=0.0),
     "masked-after-softmax": _masked_after,
     "wrong-softmax-axis": _weights(lambda x: softmax(x.T).T),
     "sigmoid-for-softmax": _weights(sigmoid),
     "sum-for-softmax": _weights(over_sum),
     "exp-not-normalised": _weights(np.exp),
     "scaled-after-softmax": _scaled_after,
-    "weights-transposed": _weights_transposed,
-    "keys-used-as-values": _keys_as_values,
+    "weights-transposed": _products_with("mixed", "weightsᵀ", "V"),
+    "keys-used-as-values": _products_with("mixed", "weights", "K"),
     "values-not-projected": _values_not_projected,
-    "output-projection-forgotten": _output(lambda env, step: env[step.pairs[0][0]]),
-    "output-projection-transposed": _output(_transposed_output),
+    "output-projection-forgotten": _output(weight="", bias=None),
+    "output-projection-transposed": _output(weight="W_Oᵀ"),
     "heads-in-wrong-order": _heads_in_wrong_order,
+    "heads-interleaved": _heads_interleaved,
+    "projected-before-concatenation": _projected_before_concatenation,
+    **LAYER_MISTAKES,
 }
-
-
-def _plant_slip(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> Planted | None:
-    """Corrupt the written numbers of one step and continue with them."""
-    target = sheet.claimed[rng.integers(len(sheet.claimed))]
-    later = False
-    if name == "copied-from-another-step":
-        # A copy from a later step is a misprint: that step was computed before the copy.
-        later, index = bool(rng.random() < 0.5), sheet.claimed.index(target)
-        keys = sheet.claimed[index + 1 :] if later else sheet.claimed[:index]
-        texts = _copy_from_another_step(
-            [correct.texts[key] for key in keys], correct.texts[target], rng
-        )
-    else:
-        texts = _corrupt_cell(SLIPS[name], correct.texts[target], rng)
-    before = correct.texts[target]
-    if texts is None or texts == before or _has_decimals(texts) != _has_decimals(before):
-        return None
-    if later:
-        return Planted(Worked(correct.env, {**correct.texts, target: texts}), frozenset({target}))
-    worked = work(sheet, spoil=lambda key, before: texts if key == target else before)
-    return Planted(worked, frozenset({target}))
-
-
-def _has_decimals(texts: Texts) -> bool:
-    """Return True if any number has decimals, which changes the precision of integers."""
-    return any("." in text for row in texts for text in row)
-
-
-def _corrupt_cell(
-    change: Callable[[Texts, int, int, Rng], str | None], before: Texts, rng: Rng
-) -> Texts | None:
-    texts = [list(row) for row in before]
-    i, j = rng.integers(len(texts)), rng.integers(len(texts[0]))
-    changed = None if texts[i][j] == "-inf" else change(texts, i, j, rng)
-    if changed is None:
-        return None
-    texts[i][j] = changed
-    return texts
-
-
-def _flip_sign(texts: Texts, i: int, j: int, rng: Rng) -> str | None:  # noqa: ARG001
-    text = texts[i][j]
-    if float(text) == 0:
-        return None
-    return text[1:] if text.startswith("-") else f"-{text}"
-
-
-def _swap_digits(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
-    text = texts[i][j]
-    positions = [k for k, c in enumerate(text) if c.isdigit()]
-    pairs = [(a, b) for a, b in pairwise(positions) if text[a] != text[b]]
-    if not pairs:
-        return None
-    a, b = pairs[rng.integers(len(pairs))]
-    swapped = text[:a] + text[b] + text[a + 1 : b] + text[a] + text[b + 1 :]
-    integer_part = swapped.lstrip("-").split(".")[0]
-    return None if len(integer_part) > 1 and integer_part.startswith("0") else swapped
-
-
-def _move_point(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
-    sign, text = ("-", texts[i][j][1:]) if texts[i][j].startswith("-") else ("", texts[i][j])
-    if float(text) == 0:
-        return None
-    integer_part, _, decimals = text.partition(".")
-    digits = integer_part + decimals
-    point = len(integer_part) + int(rng.choice([-1, 1, -2, 2]))
-    if point <= 0:
-        digits, point = "0" * (1 - point) + digits, 1
-    digits = digits.ljust(point, "0")
-    integer_part = digits[:point].lstrip("0") or "0"
-    return f"{sign}{integer_part}.{digits[point:]}" if digits[point:] else f"{sign}{integer_part}"
-
-
-def _copy_neighbor(texts: Texts, i: int, j: int, rng: Rng) -> str | None:
-    adjacent = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
-    inside = [(r, c) for r, c in adjacent if 0 <= r < len(texts) and 0 <= c < len(texts[0])]
-    r, c = inside[rng.integers(len(inside))]
-    return texts[r][c]
-
-
-def _add_error(texts: Texts, i: int, j: int, rng: Rng) -> str:
-    """Change one digit of the result."""
-    text = texts[i][j]
-    decimals = len(text.partition(".")[2])
-    size = max(len(text.lstrip("-").partition(".")[0]), 1)
-    error = rng.integers(1, 10) * 10.0 ** rng.integers(-decimals, size)
-    return f"{float(text) + rng.choice([-1, 1]) * error:.{decimals}f}"
-
-
-def _copy_from_another_step(others: list[Texts], before: Texts, rng: Rng) -> Texts | None:
-    """Copy a cell, a row or all of another step."""
-    texts = [list(row) for row in before]
-    others = [other for other in others if len(other[0]) == len(texts[0])]
-    if not others:
-        return None
-    other = others[rng.integers(len(others))]
-    unit = rng.choice(["cell", "row", "matrix"]) if len(other) == len(texts) else "row"
-    i, j = rng.integers(min(len(texts), len(other))), rng.integers(len(texts[0]))
-    if unit == "matrix":
-        texts = [list(row) for row in other]
-    elif unit == "row":
-        texts[i] = list(other[i])
-    else:
-        texts[i][j] = other[i][j]
-    return texts
-
-
-SLIPS: dict[str, Callable[[Texts, int, int, Rng], str | None]] = {
-    "arithmetic-slip": _add_error,
-    "sign-lost": _flip_sign,
-    "digits-swapped": _swap_digits,
-    "decimal-point-moved": _move_point,
-    "copied-from-neighbour": _copy_neighbor,
-    "copied-from-another-step": _copy_neighbor,  # not called: see _plant_slip
-}
-
 NAMES = (*FORMULA_MISTAKES, *SLIPS)

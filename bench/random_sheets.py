@@ -8,14 +8,25 @@ from sheets import (
     ACTIVATIONS,
     GATES,
     NORMALIZERS,
+    Activated,
+    Affine,
+    Angles,
+    Cell,
+    Encoding,
     Env,
+    Masked,
     Matrix,
     Product,
+    Quotient,
     Sheet,
-    Style,
+    Softmax,
+    Standardized,
+    State,
+    Step,
     Worked,
     work,
 )
+from styles import PLAIN_STYLES, draw_style, leave_blanks
 
 Rng = np.random.Generator
 
@@ -23,9 +34,9 @@ Rng = np.random.Generator
 class Draw:
     """A source of numbers as in hand-worked problems: small, with at most two decimals."""
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: Rng, decimals: int | None = None) -> None:
         self.rng = rng
-        self.decimals = int(rng.choice([0, 0, 1, 2]))
+        self.decimals = int(rng.choice([0, 0, 1, 2])) if decimals is None else decimals
         self.positive = False
 
     def size(self, low: int = 2, high: int = 4) -> int:
@@ -41,29 +52,67 @@ class Draw:
             cells = np.round(self.rng.uniform(-1.5, 1.5, (rows, columns)), self.decimals)
         return np.abs(cells) + 10.0**-self.decimals if self.positive else cells + 0.0
 
-    def style(self) -> Style:
-        decimals = int(self.rng.choice([0, 1, 2, 2, 3, 3]))
-        modes = ["round", "print", "truncate"] if decimals else ["round", "print"]
-        return Style(decimals, str(self.rng.choice(modes)), self.chance(0.3))
 
+def random_sheet(
+    rng: Rng, style: str | None = None, kind: str | None = None, decimals: int | None = None
+) -> tuple[Sheet, Worked]:
+    """Draw a sheet, in half of the cases attention, and solve it correctly.
 
-def random_sheet(rng: Rng) -> tuple[Sheet, Worked]:
-    """Draw a sheet, in half of the cases attention, and solve it correctly."""
+    Without a `style` it is one of the plain ones. `decimals` are those of the givens.
+    """
     while True:
-        draw = Draw(rng)
-        sheet = KINDS["attention" if draw.chance(0.5) else str(rng.choice(list(KINDS)))](draw)
+        draw = Draw(rng, decimals)
+        name = kind or ("attention" if draw.chance(0.5) else str(rng.choice(list(KINDS))))
+        sheet = KINDS[name](draw)
         sheet.columns = draw.chance(0.4)
-        claimable = [key for key in sheet.steps if key not in sheet.inner]
-        sheet.claimed = claimable
-        if draw.chance(0.4):
-            is_claimed = rng.random(len(claimable)) < rng.uniform(0.2, 0.9)
-            sheet.claimed = [
-                k for k, c in zip(claimable, is_claimed, strict=True) if c
-            ] or claimable[-1:]
+        sheet.style = draw_style(rng, style or str(rng.choice(PLAIN_STYLES)))
+        sheet.claimed = _draw_claimed(draw, sheet)
+        if style is not None and not _is_style_visible(sheet):
+            continue
         try:
-            return sheet, work(sheet)
+            worked = work(sheet)
         except ValueError:  # for example a variance that was rounded to 0
             continue
+        if sheet.style.blank_share:
+            worked.texts = leave_blanks(worked.texts, sheet.style.blank_share, rng)
+        return sheet, worked
+
+
+def _draw_claimed(draw: Draw, sheet: Sheet) -> list[str]:
+    """Draw the steps that are written: all, some or the last."""
+    keys, style = sheet.claimable, sheet.style.name
+    if style == "only the result":
+        return keys[-1:]
+    if style == "mixed alone":
+        return [key for key in keys if key == f"{sheet.prefix}mixed"]
+    if style != "skipped steps" and (style == "mixed decimals" or not draw.chance(0.4)):
+        return keys
+    is_claimed = draw.rng.random(len(keys)) < draw.rng.uniform(0.2, 0.9)
+    return [key for key, c in zip(keys, is_claimed, strict=True) if c] or keys[-1:]
+
+
+def _is_style_visible(sheet: Sheet) -> bool:
+    """Return True if the sheet has what its style is about: a root, a mask, a softmax."""
+    steps, notes = sheet.steps.values(), sheet.style.rounded_notes
+    has_softmax = any(isinstance(step, Softmax) for step in steps)
+    match sheet.style.name:
+        case "rounded root" | "coarse root":
+            return any(isinstance(step, Quotient) and step.is_root for step in steps)
+        case "rounded exponentials" | "adjusted weights":
+            return has_softmax
+        case "rounded deviation":
+            return any(isinstance(step, Standardized) for step in steps)
+        case "rounded sums":
+            return sheet.kind in ("lstm", "additive")
+        case "written infinity":
+            return sheet.mask is not None and any("masked" in key for key in sheet.claimed)
+        case "whole numbers":
+            return sheet.kind == "feed_forward" or (sheet.kind == "attention" and has_softmax)
+        case "mixed alone":
+            return sheet.kind == "attention"
+        case "skipped steps":
+            return len(sheet.claimed) < len(sheet.claimable)
+    return not notes
 
 
 def _attention(draw: Draw) -> Sheet:
@@ -78,15 +127,18 @@ def _attention(draw: Draw) -> Sheet:
         given["context"] = draw.matrix(m, e)
     square = d % heads == 0 and draw.chance(0.5)
     k, v = (d if square else heads * draw.size(1, 4 // heads) for _ in range(2))
-    _projections(draw, given, (d, e), (k, v), heads)
-    sheet = Sheet("attention", given, draw.style(), heads=heads)
+    if "context" not in given and draw.chance(0.1):
+        given = {"Q": draw.matrix(n, k), "K": draw.matrix(m, k), "V": draw.matrix(m, v)}
+    else:
+        _projections(draw, given, (d, e), (k, v), heads)
+    sheet = Sheet("attention", given, heads=heads)
     if draw.chance(0.6):
         o = v if draw.chance(0.6) else draw.size()
         given["W_O"] = draw.matrix(v, o)
         if draw.chance(0.3):
             given["b_O"] = draw.matrix(1, o)
     _settings(draw, sheet, (n, m), k, normalizer)
-    attention_steps(sheet, "", "X", (k, v), NORMALIZERS[normalizer])
+    attention_steps(sheet, "", "X", (k, v), normalizer)
     return sheet
 
 
@@ -122,11 +174,7 @@ def _settings(draw: Draw, sheet: Sheet, shape: tuple[int, int], k: int, normaliz
 
 
 def attention_steps(
-    sheet: Sheet,
-    prefix: str,
-    x: str,
-    widths: tuple[int, int],
-    normalize: Callable[[Matrix], Matrix],
+    sheet: Sheet, prefix: str, x: str, widths: tuple[int, int], normalizer: str
 ) -> None:
     """Add the steps of attention to a sheet."""
     k, v = widths
@@ -134,6 +182,8 @@ def attention_steps(
     key_source = "context" if "context" in given else x
     sheet.constants |= {f"I{width}": np.eye(width) for width in (k, v)}
     for name, source, width in (("Q", x, k), ("K", key_source, k), ("V", key_source, v)):
+        if name in given:
+            continue
         weight = f"W_{name}" if f"W_{name}" in given else f"I{width}"
         bias = f"b_{name}" if f"b_{name}" in given else None
         steps[f"{prefix}{name}"] = Product(((source, weight),), bias)
@@ -143,45 +193,48 @@ def attention_steps(
                 part = width // sheet.heads
                 steps[f"{prefix}{name}.{h + 1}"] = _part(f"{prefix}{name}", h * part, part)
                 sheet.inner.add(f"{prefix}{name}.{h + 1}")
-    mask, scale = True if sheet.mask is None else sheet.mask, sheet.scale or 1.0
+    scale = sheet.scale or 1.0
+    is_root = sheet.settings["scale"] == "sqrt(d_k)" and scale != round(scale)
 
     def key(name: str, end: str) -> str:
         return f"{prefix}{name}{end}"
 
     for end in sheet.ends:
-        steps[key("scores", end)] = lambda env, e=end: env[key("Q", e)] @ env[key("K", e)].T
+        steps[key("scores", end)] = Product(((key("Q", end), f"{key('K', end)}ᵀ"),))
     for end in sheet.ends:
-        steps[key("scaled", end)] = lambda env, e=end: env[key("scores", e)] / scale
+        steps[key("scaled", end)] = Quotient(key("scores", end), scale, is_root)
     for end in sheet.ends:
-        steps[key("masked", end)] = lambda env, e=end: np.where(
-            mask, env[key("scaled", e)], -np.inf
-        )
+        steps[key("masked", end)] = Masked(key("scaled", end), sheet.mask)
     for end in sheet.ends:
-        steps[key("weights", end)] = lambda env, e=end: normalize(env[key("masked", e)])
+        steps[key("weights", end)] = _normalized(key("masked", end), normalizer)
     for end in sheet.ends:
         steps[key("mixed", end)] = Product(((key("weights", end), key("V", end)),))
     if sheet.heads > 1:
-        steps[f"{prefix}mixed"] = lambda env: np.hstack([env[key("mixed", e)] for e in sheet.ends])
+        steps[f"{prefix}mixed"] = lambda env: np.concatenate(
+            [env[key("mixed", e)] for e in sheet.ends], -1
+        )
     weight = "W_O" if "W_O" in given else f"I{v}"
     bias = "b_O" if "b_O" in given else None
     steps[f"{prefix}output"] = Product(((f"{prefix}mixed", weight),), bias)
 
 
-def _part(key: str, start: int, width: int) -> Callable[[Env], Matrix]:
-    return lambda env: env[key][:, start : start + width]
+def _normalized(source: str, normalizer: str) -> Step:
+    if normalizer == "softmax":
+        return Softmax(source)
+    return lambda env: NORMALIZERS[normalizer](env[source])
+
+
+def _part(key: str, start: int, width: int) -> Step:
+    return lambda env: env[key][..., start : start + width]
 
 
 def _positions(draw: Draw) -> Sheet:
     count, width = draw.size(), draw.size(2, 6)
     base = int(draw.rng.choice([10_000, 100, 10]))
-    sheet = Sheet("positions", {}, draw.style())
+    sheet = Sheet("positions", {})
     sheet.settings = {"count": count, "width": width, "base": base}
-    columns = np.arange(width)
-    angles = np.arange(count)[:, None] / base ** ((columns - columns % 2) / width)
-    sheet.steps["angles"] = lambda _env: angles
-    sheet.steps["encoding"] = lambda env: np.where(
-        columns % 2 == 0, np.sin(env["angles"]), np.cos(env["angles"])
-    )
+    sheet.steps["angles"] = Angles(count, width, base, width)
+    sheet.steps["encoding"] = Encoding()
     return sheet
 
 
@@ -189,17 +242,12 @@ def norm_steps(sheet: Sheet, prefix: str, x: str, gamma: str, beta: str, eps: fl
     """Add the steps of a layer norm to a sheet."""
     steps, given = sheet.steps, sheet.given
 
-    def output(env: Env) -> Matrix:
-        return env[f"{prefix}normalised"] * given.get(gamma, 1.0) + given.get(beta, 0.0)
-
-    steps[f"{prefix}mean"] = lambda env: env[x].mean(1, keepdims=True)
-    steps[f"{prefix}variance"] = lambda env: ((env[x] - env[f"{prefix}mean"]) ** 2).mean(
-        1, keepdims=True
-    )
-    steps[f"{prefix}normalised"] = lambda env: (
-        (env[x] - env[f"{prefix}mean"]) / np.sqrt(env[f"{prefix}variance"] + eps)
-    )
-    steps[f"{prefix}output"] = output
+    mean, variance = f"{prefix}mean", f"{prefix}variance"
+    steps[mean] = lambda env: env[x].mean(-1, keepdims=True)
+    steps[variance] = lambda env: ((env[x] - env[mean]) ** 2).mean(-1, keepdims=True)
+    steps[f"{prefix}normalised"] = Standardized(x, mean, variance, eps)
+    names = (name if name in given else None for name in (gamma, beta))
+    steps[f"{prefix}output"] = Affine(f"{prefix}normalised", *names)
 
 
 def _varied_matrix(draw: Draw, rows: int, columns: int) -> Matrix:
@@ -211,7 +259,7 @@ def _varied_matrix(draw: Draw, rows: int, columns: int) -> Matrix:
 
 def _layer_norm(draw: Draw) -> Sheet:
     n, d = draw.size(), draw.size()
-    sheet = Sheet("layer_norm", {"X": _varied_matrix(draw, n, d)}, draw.style())
+    sheet = Sheet("layer_norm", {"X": _varied_matrix(draw, n, d)})
     for name in ("gamma", "beta"):
         if draw.chance(0.6):
             sheet.given[name] = draw.matrix(1, d)
@@ -222,8 +270,8 @@ def _layer_norm(draw: Draw) -> Sheet:
 
 
 def _recurrent(draw: Draw, kind: str) -> Sheet:
-    times, d, h = draw.size(2, 3), draw.size(2, 3), draw.size(2, 3)
-    sheet = Sheet(kind, {"X": draw.matrix(times, d)}, draw.style(), parts="t")
+    times, d, h = draw.size(2, 3), draw.size(2, 3), draw.size(2, 4)
+    sheet = Sheet(kind, {"X": draw.matrix(times, d)}, parts="t")
     wide = h if kind == "rnn" else 4 * h
     names = ("W_xh", "W_hh") if kind == "rnn" else ("W_x", "W_h")
     sheet.given |= {names[0]: draw.matrix(d, wide), names[1]: draw.matrix(h, wide)}
@@ -247,7 +295,7 @@ def _rnn(draw: Draw) -> Sheet:
     for t in range(1, len(sheet.given["X"]) + 1):
         before = f"h.{t - 1}" if t > 1 else "h0"
         sheet.steps[f"sum.{t}"] = Product(((f"x.{t}", "W_xh"), (before, "W_hh")), bias)
-        sheet.steps[f"h.{t}"] = lambda env, t=t: np.tanh(env[f"sum.{t}"])
+        sheet.steps[f"h.{t}"] = Activated(f"sum.{t}", np.tanh)
     return sheet
 
 
@@ -265,10 +313,8 @@ def _lstm(draw: Draw) -> Sheet:
             steps[f"{gate}.{t}"] = Product(
                 pairs, f"b{gate}" if "b" in sheet.given else None, squash
             )
-        steps[f"c.{t}"] = lambda env, t=t, c=c: (
-            env[f"f.{t}"] * env[c] + env[f"i.{t}"] * env[f"g.{t}"]
-        )
-        steps[f"h.{t}"] = lambda env, t=t: env[f"o.{t}"] * np.tanh(env[f"c.{t}"])
+        steps[f"c.{t}"] = Cell(f"f.{t}", c, f"i.{t}", f"g.{t}")
+        steps[f"h.{t}"] = State(f"o.{t}", f"c.{t}")
     return sheet
 
 
@@ -278,10 +324,10 @@ def _additive(draw: Draw) -> Sheet:
     k = b if draw.chance(0.4) else k
     given = {"s": draw.matrix(1, a), "H": draw.matrix(n, b)}
     given |= {"W_s": draw.matrix(a, k), "W_h": draw.matrix(b, k), "v": draw.matrix(1, k)}
-    sheet = Sheet("additive", given, draw.style())
+    sheet = Sheet("additive", given)
     sheet.steps["hidden"] = Product((("s", "W_s"), ("H", "W_h")), then=np.tanh)
-    sheet.steps["scores"] = lambda env: env["v"] @ env["hidden"].T
-    sheet.steps["weights"] = lambda env: NORMALIZERS["softmax"](env["scores"])
+    sheet.steps["scores"] = Product((("v", "hiddenᵀ"),))
+    sheet.steps["weights"] = Softmax("scores")
     sheet.steps["mixed"] = Product((("weights", "H"),))
     return sheet
 
@@ -290,7 +336,7 @@ def feed_forward_steps(sheet: Sheet, prefix: str, x: str, activation: str) -> No
     """Add the steps of a feed-forward layer to a sheet."""
     steps, given = sheet.steps, sheet.given
     steps[f"{prefix}hidden"] = Product(((x, "W_1"),), "b_1" if "b_1" in given else None)
-    steps[f"{prefix}activated"] = lambda env: ACTIVATIONS[activation](env[f"{prefix}hidden"])
+    steps[f"{prefix}activated"] = Activated(f"{prefix}hidden", ACTIVATIONS[activation])
     outer = ((f"{prefix}activated", "W_2"),)
     steps[f"{prefix}output"] = Product(outer, "b_2" if "b_2" in given else None)
 
@@ -305,7 +351,7 @@ def _feed_forward_givens(draw: Draw, given: Env, d: int, o: int) -> None:
 
 def _feed_forward(draw: Draw) -> Sheet:
     n, d = draw.size(), draw.size()
-    sheet = Sheet("feed_forward", {"X": draw.matrix(n, d)}, draw.style())
+    sheet = Sheet("feed_forward", {"X": draw.matrix(n, d)})
     _feed_forward_givens(draw, sheet.given, d, d if draw.chance(0.5) else draw.size())
     activation = str(draw.rng.choice(list(ACTIVATIONS)))
     sheet.settings["activation"] = activation
@@ -316,7 +362,7 @@ def _feed_forward(draw: Draw) -> Sheet:
 def _block(draw: Draw) -> Sheet:
     heads = int(draw.rng.choice([1, 2]))
     n, d = draw.size(2, 3), 2 * heads if draw.chance(0.7) else 4
-    sheet = Sheet("block", {"X": _varied_matrix(draw, n, d)}, draw.style(), heads=heads)
+    sheet = Sheet("block", {"X": _varied_matrix(draw, n, d)}, heads=heads)
     given = sheet.given
     _projections(draw, given, (d, d), (d, d), heads)
     given["W_O"] = draw.matrix(d, d)
@@ -338,9 +384,7 @@ def _block(draw: Draw) -> Sheet:
 
     if pre:
         norm(1, "X")
-    attention_steps(
-        sheet, "attention.", "norm_1.output" if pre else "X", (d, d), NORMALIZERS["softmax"]
-    )
+    attention_steps(sheet, "attention.", "norm_1.output" if pre else "X", (d, d), "softmax")
     add(1, "X", "attention.output")
     norm(2 if pre else 1, "add_1")
     inner = "norm_2.output" if pre else "norm_1.output"

@@ -1,10 +1,22 @@
-"""What rounding can explain, by brute force: vary the written numbers by their last digit."""
+"""What rounding can explain, by brute force: move every number by what its digits leave open.
 
+A written number may be off by one unit of its last digit, unless it is exactly what the numbers
+before it lead to. Results that are not written were rounded to the decimals of the number in
+question: the unclaimed steps, roots, exponentials, the sums inside an activation.
+"""
+
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sheets import Env, Matrix, Sheet, Worked
+from sheets import ByHand, Env, Matrix, Sheet, Worked
+from styles import read_number
+
+_EXACT = 1e-11  # relative: closer values are equal
+_NUMBER = re.compile(r"-?\d+(?:[.,](\d+))?(?:(?:e|×10\^)(-?\d+))?")
+Source = tuple[str, str]  # a step, and the name of an intermediate result or ""
 
 
 class _RecordingEnv(dict[str, Matrix]):
@@ -32,78 +44,170 @@ def first_difference(
     return None
 
 
+def orient(sheet: Sheet, cell: tuple[int, int]) -> tuple[int, int]:
+    """Convert a cell from the convention of the file to vectors as rows, or back."""
+    return (cell[1], cell[0]) if sheet.columns else cell
+
+
+def excess(sheet: Sheet, planted: Worked, key: str, exact: Env) -> Matrix:
+    """Return how far each written number of a step is from what rounding can explain, in units.
+
+    One unit is for the rounding of the number itself. A missing or wrong −∞ is infinitely far.
+    """
+    values = _read(planted.texts[key])
+    unit = units(planted.texts[key], exact[key], sheet)
+    low, high = reachable_range(sheet, planted, key, exact)
+    low, high = np.minimum(low, exact[key]), np.maximum(high, exact[key])
+    with np.errstate(all="ignore"):
+        distance = np.maximum(np.maximum(low - values, values - high), 0)
+        result = distance / np.maximum(unit, _EXACT * np.maximum(np.abs(values), 1))
+    is_infinite = np.isneginf(exact[key])
+    result = np.where(is_infinite, np.where(values <= -10_000, 0, np.inf), result)
+    return np.where(np.isinf(values) & ~is_infinite, np.inf, result)
+
+
 def exceeds_rounding(
-    sheet: Sheet, planted: Worked, key: str, cell: tuple[int, int], exact: Env
+    sheet: Sheet, planted: Worked, key: str, cell: tuple[int, int], exact: Env, units: float = 1.0
 ) -> bool:
-    """Return True if no rounding or truncation of earlier numbers leads to this number."""
-    i, j = cell[::-1] if sheet.columns else cell
-    value = float(planted.texts[key][i][j])
-    unit = units(planted.texts[key], exact[key])[i, j]
-    low, high = _reachable_range(sheet, planted, key, (i, j), exact)
-    expected = exact[key][i, j]
-    if np.isinf(value) or np.isinf(expected):
-        return value != expected
-    slack = unit + 1e-9 * max(1.0, abs(value))
-    return not (min(low, expected) - slack <= value <= max(high, expected) + slack)
+    """Return True if a cell (of the file) is more than some units beyond any honest rounding."""
+    return bool(excess(sheet, planted, key, exact)[orient(sheet, cell)] > units)
 
 
-def units(texts: list[list[str]], exact: Matrix) -> Matrix:
+def units(texts: list[list[str]], exact: Matrix, sheet: Sheet | None = None) -> Matrix:
     """Return one unit of the last digit for each cell; for whole numbers, the rounding error."""
-    decimals = [len(t.partition(".")[2]) for row in texts for t in row if "." in t]
+    shown = [_decimals(text) for row in texts for text in row]
+    decimals = [k for k in shown if k]
 
     def unit(text: str, value: float) -> float:
-        if text == "-inf":
+        places = _decimals(text)
+        if places is None:
             return 0.0
-        if "." in text:
-            return 10.0 ** -len(text.partition(".")[2])
+        if places or "e" in text or "×" in text:
+            return 10.0**-places
         if decimals:
             return 10.0 ** -min(decimals)
         return 0.0 if np.isneginf(value) else min(abs(float(text) - value), 0.5)
 
-    return np.array(
+    result = np.array(
         [[unit(t, v) for t, v in zip(*row, strict=True)] for row in zip(texts, exact, strict=True)]
+    )
+    significant = None if sheet is None else sheet.style.significant
+    if significant is not None:  # 1230 of three digits
+        values = np.abs(_read(texts))
+        with np.errstate(all="ignore"):
+            power = np.floor(np.log10(values)) - significant + 1
+            digits = np.where(np.isfinite(power), 10.0**power, 0)
+        result = np.maximum(result, digits)
+    return result
+
+
+def _decimals(text: str) -> int | None:
+    """Return how many decimals a number is written with; None if it is exact."""
+    match = _NUMBER.fullmatch(text)
+    return match and len(match[1] or "") - int(match[2] or 0)
+
+
+def _read(texts: list[list[str]]) -> Matrix:
+    return np.array([[read_number(t) for t in row] for row in texts])
+
+
+@dataclass
+class _Evaluation:
+    """Computes a step from the written numbers, each moved by some amount."""
+
+    sheet: Sheet
+    order: list[str]  # the steps to compute, the last is the one in question
+    claims: Env
+    noted: dict[Source, tuple[int, ...]] = field(default_factory=dict)  # shapes
+
+    def __call__(self, moves: dict[Source, Matrix]) -> Matrix:
+        env = {**self.sheet.given, **self.sheet.constants}
+        for key in self.order:
+            if key in self.claims and key != self.order[-1]:
+                env[key] = self.claims[key] + moves.get((key, ""), 0.0)
+                continue
+            step = self.sheet.steps[key]
+
+            def note(name: str, value: Matrix, key: str = key) -> Matrix:
+                self.noted.setdefault((key, name), value.shape[-2:])
+                moved = value + moves.get((key, name), 0.0)
+                return np.maximum(moved, 0) if name == "exponentials" else moved
+
+            with np.errstate(all="ignore"):
+                result = step.by_hand(env, note) if isinstance(step, ByHand) else step(env)
+            if key != self.order[-1] and key not in self.sheet.inner:
+                self.noted.setdefault((key, ""), result.shape[-2:])
+                result = result + moves.get((key, ""), 0.0)
+            env[key] = result
+        return env[self.order[-1]]
+
+
+def reachable_range(sheet: Sheet, planted: Worked, key: str, exact: Env) -> tuple[Matrix, Matrix]:
+    """Return the smallest and largest values of a step that rounding of earlier results leads to.
+
+    The direction for each number is found by moving it alone; then both ends are computed. A cell
+    that may be divided by zero has no bounds.
+    """
+    claims = {
+        k: np.where(np.isneginf(exact[k]), -np.inf, _read(texts))
+        for k, texts in planted.texts.items()
+    }
+    evaluate = _Evaluation(sheet, list(needed_steps(sheet, key, set(claims))), claims)
+    middle = evaluate({})
+    own_unit = float(units(planted.texts[key], exact[key], sheet).max())
+    bounds = {source: np.full(shape, own_unit) for source, shape in evaluate.noted.items()}
+    for source in bounds:
+        if source[1]:
+            bounds[source] = bounds[source] / 2
+    carried = _carry(sheet, claims)
+    for k in evaluate.order[:-1]:
+        if k in claims:
+            is_exact = _equal(claims[k], exact[k]) & _equal(claims[k], carried[k])
+            bounds[k, ""] = np.where(is_exact, 0.0, units(planted.texts[k], exact[k], sheet))
+    cells = [(s, c) for s, bound in bounds.items() for c in np.argwhere(bound > 0).tolist()]
+    if not cells:
+        return middle, middle
+    probes = {s: np.zeros((len(cells), *bound.shape)) for s, bound in bounds.items()}
+    for index, (source, (i, j)) in enumerate(cells):
+        probes[source][index, i, j] = bounds[source][i, j]
+    with np.errstate(all="ignore"):  # [number, row, column]
+        down = {s: -probe for s, probe in probes.items()}
+        rises = evaluate(probes) >= evaluate(down)
+    rows, columns = middle.shape
+    own = np.arange(rows * columns)
+    signs = np.where(np.broadcast_to(rises, (len(cells), rows, columns)), 1.0, -1.0)
+    top = {s: np.zeros((rows * columns, *bound.shape)) for s, bound in bounds.items()}
+    for index, (source, (i, j)) in enumerate(cells):
+        top[source][:, i, j] = bounds[source][i, j] * signs[index].ravel()
+    ends = [middle]
+    for side in (1, -1):
+        values = evaluate({source: side * moves for source, moves in top.items()})
+        values = np.broadcast_to(values, (rows * columns, rows, columns))
+        ends.append(values[own, own // columns, own % columns].reshape(rows, columns))
+    is_unbounded = np.isnan(ends).any(0)
+    return (
+        np.where(is_unbounded, -np.inf, np.min(ends, 0)),
+        np.where(is_unbounded, np.inf, np.max(ends, 0)),
     )
 
 
-def _reachable_range(
-    sheet: Sheet, planted: Worked, key: str, cell: tuple[int, int], exact: Env
-) -> tuple[float, float]:
-    """Return the smallest and largest value of a cell if earlier numbers are off by one unit.
-
-    The direction for each number is found by moving it alone; then both ends are computed.
-    """
-    claimed_values = {
-        k: np.array([[float(t) for t in row] for row in texts])
-        for k, texts in planted.texts.items()
-    }
-    order = list(_needed(sheet, key, set(claimed_values)))
-    base = {**sheet.given, **sheet.constants}
-    inputs = {k: claimed_values[k] for k in order if k in claimed_values and k != key}
-
-    def value(changed: Env) -> float:
-        env = {**base, **changed}
-        for step in order:
-            if step not in changed:
-                with np.errstate(all="ignore"):
-                    env[step] = sheet.steps[step](env)
-        return float(env[key][cell])
-
-    middle = value(inputs)
-    up: Env = {k: v.copy() for k, v in inputs.items()}
-    down: Env = {k: v.copy() for k, v in inputs.items()}
-    for name, cells in inputs.items():
-        unit = units(planted.texts[name], exact[name])
-        for index in zip(*np.nonzero(unit * np.isfinite(cells)), strict=True):
-            moved = cells.copy()
-            moved[index] += unit[index] / 8
-            rises = value({**inputs, name: moved}) >= middle
-            up[name][index] += unit[index] if rises else -unit[index]
-            down[name][index] -= unit[index] if rises else -unit[index]
-    ends = [end for end in (middle, value(up), value(down)) if np.isfinite(end)] or [np.nan]
-    return min(ends), max(ends)
+def _carry(sheet: Sheet, claims: Env) -> Env:
+    """Return what the claims before each step lead to."""
+    env, carried = {**sheet.given, **sheet.constants}, {}
+    for key, step in sheet.steps.items():
+        with np.errstate(all="ignore"):
+            carried[key] = step(env)
+        env[key] = claims.get(key, carried[key])
+    return carried
 
 
-def _needed(sheet: Sheet, key: str, claimed: set[str]) -> Iterator[str]:
+def _equal(a: Matrix, b: Matrix) -> Matrix:
+    with np.errstate(invalid="ignore"):
+        close = np.abs(a - b) <= _EXACT * np.maximum(np.abs(a), 1e-3)
+    return close | (a == b)
+
+
+def needed_steps(sheet: Sheet, key: str, claimed: set[str]) -> Iterator[str]:
     """Yield the steps that a step depends on, back to the written ones, in order."""
     env = {**sheet.given, **sheet.constants}
     sources: dict[str, set[str]] = {}

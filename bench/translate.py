@@ -39,7 +39,7 @@ from processes import clock, run_in_turn, serve
 from report import ratio, save_parts
 from workings.models.translation import SentenceBatch, Translator, build_translator
 from workings.tasks.translation import Translation
-from workings.training.runs import load_as
+from workings.training.runs import load
 
 VOCABULARY, WIDTH, HIDDEN, LAYERS, HEADS = 9000, 128, 256, 4, 4
 PAD, START, STOP = 0, 1, 3
@@ -232,7 +232,7 @@ def decode_part(rounds: int, run: Path, count: int) -> list[dict[str, Any]]:
         if find_spec(PACKAGES[name])
     }
     times, outputs = run_in_turn(commands, rounds)
-    task = load_as(Translation, run)
+    task = load(run, Translation)
     inputs = sources(task, count)
     rows = []
     for name, measured in times.items():

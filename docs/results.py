@@ -201,6 +201,46 @@ def distributed() -> str:
     return _table((*head, "× one process"), rows, left=2)
 
 
+def checker() -> str:
+    """Return how often the checker is right, by what was written on the sheet."""
+    result = json.loads((RESULTS / "check.json").read_text())
+    honest, slips, mistakes, nameless, with_slip, pairs = (
+        {row["name"]: row for row in result[section]}
+        for section in (
+            *("honest", "slips", "mistakes"),
+            *("uncatalogued", "mistake_and_slip", "two_mistakes"),
+        )
+    )
+    total = slips["all"]
+    rows = [
+        (
+            f"correct solutions, in {len(honest) - 1} styles of rounding",
+            f"{honest['all']['planted']:,}",
+            "called wrong or refused",
+            f"**{honest['all']['wrong']:,}**",
+        ),
+        _share("slips that rounding cannot explain", "found", total, total["wrong"]),
+        _share("", "first wrong cell", total, total["found"]),
+        _share(
+            f"mistakes of the catalogue, {len(mistakes) - 1} names",
+            *("named", mistakes["all"], mistakes["all"]["named"]),
+        ),
+        _share("wrong formulas without a name", "given one", nameless["all"]),
+        _share("a mistake and a slip in one step", "mistake named", with_slip["all"]),
+        _share("two mistakes in one step", "both named", pairs["all"]),
+        (f"{result['files']:,} files in one call", "", "seconds", f"**{result['files_seconds']}**"),
+        ("one file", "", "seconds", f"**{result['file_seconds']:.2f}**"),
+    ]
+    return _table(("on the sheet", "sheets", "measured", "result"), rows)
+
+
+def _share(
+    what: str, measured: str, row: dict[str, Any], count: int | None = None
+) -> Sequence[str]:
+    count = row["named"] if count is None else count
+    return what, f"{row['planted']:,}", measured, f"**{100 * count / row['planted']:.2f} %**"
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     line = "|---" * left + "|---:" * (len(head) - left) + "|"
     lines = (f"| {' | '.join(row)} |" for row in (head, *rows))
@@ -215,6 +255,7 @@ TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "translators": (translators, ("docs/translate.md", "docs/recipes.md")),
     "captioners": (captioners, ("docs/caption.md", "docs/recipes.md")),
     "distributed": (distributed, ("docs/cluster.md",)),
+    "checker": (checker, ("docs/problem-format.md",)),
 }
 
 

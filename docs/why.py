@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from workings.experiments import QUESTIONS, ask
-from workings.experiments.finding import Finding
+from workings.experiments.base import Finding
 
 HERE = Path(__file__).parent
 PAGE = HERE / "why.md"

@@ -9,6 +9,7 @@ reads a finding once more.
 
 import argparse
 import faulthandler
+import math
 import os
 import random
 import subprocess
@@ -71,8 +72,10 @@ def mutate(rng: random.Random, seeds: list[bytes], words: list[bytes]) -> bytes:
     return bytes(data[:MAX_INPUT_BYTES])
 
 
-def fuzz(name: str, seconds: float, seed: int = 0) -> tuple[int, int]:
-    """Read mutated files for some seconds; return how many, and how many were accepted."""
+def fuzz(
+    name: str, seed: int = 0, *, seconds: float = math.inf, max_files: float = math.inf
+) -> tuple[int, int]:
+    """Read mutated files up to a time or a number; return how many, and how many were accepted."""
     from readers import read_or_refuse
 
     reader = readers()[name]
@@ -82,7 +85,7 @@ def fuzz(name: str, seconds: float, seed: int = 0) -> tuple[int, int]:
         read_or_refuse(reader, data)
     count = accepted = 0
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while count < max_files and time.monotonic() < deadline:
         data = mutate(rng, seeds, words)
         count += 1
         faulthandler.dump_traceback_later(3 * MAX_SECONDS, exit=True)
@@ -184,7 +187,7 @@ def main() -> int:
         readers()[options.reader].seeds()
         limit_memory()
         try:
-            count, accepted = fuzz(options.reader, options.seconds, options.seed)
+            count, accepted = fuzz(options.reader, options.seed, seconds=options.seconds)
         except BaseException:
             traceback.print_exc()
             return 1

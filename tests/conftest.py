@@ -1,7 +1,6 @@
-"""Check tensor shapes in signatures during tests, and share fixtures."""
+"""Check tensor shapes in signatures where layers and models are tested, and share fixtures."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import jaxtyping
@@ -12,10 +11,12 @@ from jaxtyping import install_import_hook
 # The modules with shapes in their signatures; the types of all others are checked by mypy.
 CHECKED_MODULES = ["workings.attention", "workings.layers", "workings.trace"]
 install_import_hook(CHECKED_MODULES, "beartype.beartype")
+SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models", "decode")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 
 import torch  # noqa: E402
+from workings.cli import THREAD_COUNT_VARIABLES  # noqa: E402
 
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
@@ -25,13 +26,20 @@ pytest_plugins = ["trained_runs"]  # runs that test files share
 DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
-def pytest_runtest_setup() -> None:
-    """Run each test on one thread, even if a verb called by an earlier test chose all cores.
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Set the number of threads and the shape checks of a test.
 
-    Threads of two pytest workers that spin while they wait would take several times as long.
+    Each test and its subprocesses run on one thread, even if an earlier test called `--threads`.
+    Threads of two pytest workers that spin while they wait would take several times as long, and a
+    process that has started OpenMP threads cannot fork.
+
+    Shape checks are a quarter of the time of a training. `make test` has them where layers and
+    models are tested, `make test-all` everywhere.
     """
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ.update(dict.fromkeys(THREAD_COUNT_VARIABLES, "1"))
     torch.set_num_threads(1)
+    is_checked = item.path.parent.name in SHAPE_CHECKED_FOLDERS or not item.config.option.markexpr
+    jaxtyping.config.update("jaxtyping_disable", not is_checked)
 
 
 @pytest.fixture(scope="session")
@@ -43,8 +51,6 @@ def data() -> Path:
 
 
 @pytest.fixture
-def without_shape_checks() -> Iterator[None]:
-    """Switch off shape checks, as outside of tests."""
+def without_shape_checks() -> None:
+    """Switch off shape checks, as outside of tests; the next test sets them again."""
     jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)

@@ -9,7 +9,7 @@ import pytest
 import workings
 
 names = (m.name for m in pkgutil.walk_packages(workings.__path__, "workings."))
-MODULES = [name for name in names if name != "workings.__main__"]
+MODULES = ["workings", *(name for name in names if name != "workings.__main__")]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,19 +1,26 @@
-"""Helpers for modules: building, evaluation mode, hooks and tied weights."""
+"""Helpers for modules: building, the meta device, evaluation mode, hooks and tied weights."""
+
+import subprocess
+import sys
 
 import pytest
 import torch
 from torch import nn
 
 from workings.errors import UserError
+from workings.models.language import build_language_model
 from workings.modules import (
     build_model,
     device_of,
     eval_mode,
     has_hooks,
     load_unique_state_dict,
+    meta_device,
     tied_names,
     unique_state_dict,
 )
+
+MODEL_TABLE = {"d_model": 32, "layers": 2, "heads": 4, "positions": "learned"}
 
 
 class Tied(nn.Module):
@@ -75,3 +82,26 @@ def test_tied_weights_are_in_the_state_once_and_loaded_everywhere() -> None:
         load_unique_state_dict(other, {"embedding.weight": state["embedding.weight"]})
     with pytest.raises(RuntimeError, match=r"Missing key.*embedding\.weight"):
         load_unique_state_dict(other, {"head.bias": state["head.bias"]})
+
+
+def test_meta_device_gives_shapes_without_values() -> None:
+    with meta_device():
+        model = build_language_model(MODEL_TABLE, 60)
+    assert all(weight.is_meta for weight in model.state_dict().values())
+    expected = build_language_model(MODEL_TABLE, 60).state_dict()
+    assert {n: w.shape for n, w in model.state_dict().items()} == {
+        n: w.shape for n, w in expected.items()
+    }
+
+
+def test_meta_device_does_not_import_sympy() -> None:
+    code = f"""
+import sys
+from workings.models.language import build_language_model
+from workings.modules import meta_device
+with meta_device():
+    build_language_model({MODEL_TABLE}, 60)
+print("sympy" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

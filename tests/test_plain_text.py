@@ -1,4 +1,4 @@
-"""Plain text: control characters are escaped, and widths are counted in columns."""
+"""Plain text: control characters are escaped, widths are counted in columns; styles and panels."""
 
 import unicodedata
 
@@ -7,12 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workings.plain_text import (
+    AnsiStyler,
     display_width,
     escape_control,
+    half_blocks,
+    has_true_color,
+    join_panels,
+    output_columns,
     pad_left,
     pad_right,
     to_one_line,
     truncate_to_columns,
+    visible_width,
     wrap_to_columns,
 )
 
@@ -71,3 +77,39 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, columns: int) -> None:
 
 def test_no_break_space_joins_words() -> None:
     assert wrap_to_columns("a b\u00a0c", 4) == ["a", "b c"]
+
+
+# -- drawing on a terminal -------------------------------------------------------------------------
+
+
+def test_width_is_given_or_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert [output_columns(width) for width in (100, None, 3)] == [100, 40, 24]
+
+
+def test_styles_are_added_only_in_color() -> None:
+    assert AnsiStyler(color=True)("cat", "strong") == "\x1b[1mcat\x1b[0m"
+    assert AnsiStyler(color=True)("cat", "no such style") == "cat"
+    assert AnsiStyler(color=True)("  ", "strong") == "  "
+    assert AnsiStyler(color=False)("cat", "strong") == "cat"
+
+
+def test_true_color_is_asked_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    assert has_true_color()
+    monkeypatch.delenv("COLORTERM")
+    assert not has_true_color()
+
+
+def test_half_blocks_draw_two_rows_per_line() -> None:
+    assert half_blocks([["5;1"], ["5;2"], ["5;3"]]) == [
+        "\x1b[38;5;1;48;5;2m▀\x1b[0m",
+        "\x1b[38;5;3;49m▀\x1b[0m",
+    ]
+
+
+def test_panels_are_joined_by_visible_width() -> None:
+    styled = AnsiStyler(color=True)("ab", "dim")
+    lines = join_panels([[styled, "c"], ["d"]], 4, ["row"], margin=5)
+    assert lines == [f"row  {styled}    d", "     c"]
+    assert visible_width(lines[0]) == 12

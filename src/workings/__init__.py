@@ -5,15 +5,16 @@
 array([[1., 0.],
        [0., 4.]])
 
-Train a model of your own on data in memory, trace it, or train a recipe by name:
+Train a model on data in memory, and trace it:
 
+>>> import torch
 >>> from workings import Trace, models, train
 >>> model = models.TransformerLM(vocab_size=50, d_model=16, layers=1, heads=2)
 >>> task = train(model, "hello world, " * 100, epochs=1)
 >>> with Trace() as trace:
-...     text = task.complete("hello", 4)
->>> trace["blocks.0.attention.weights"].shape[1]
-2
+...     logits = model(torch.tensor([[5, 6, 7]]))
+>>> trace["blocks.0.attention.weights"].shape  # [batch, heads, queries, keys]
+torch.Size([1, 2, 3, 3])
 """
 
 from typing import TYPE_CHECKING

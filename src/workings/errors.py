@@ -91,14 +91,3 @@ def safe_repr(value: object, max_chars: int = 60) -> str:
         return truncate(repr(value), max_chars)
     except (ValueError, RecursionError):  # Python refuses to write an int of thousands of digits
         return "a value too large to show"
-
-
-def expect_width(actual: int, expected: int, name: str = "vectors") -> None:
-    """Raise a UserError if vectors do not have the width that a layer was built for.
-
-    >>> expect_width(3, 4, "queries")
-    Traceback (most recent call last):
-    workings.errors.UserError: expected queries of width 4, got 3
-    """
-    if actual != expected:
-        raise UserError(f"expected {name} of width {expected}, got {actual}")

@@ -1,12 +1,17 @@
-"""Helpers for any `nn.Module`: building it, its device, evaluation mode, hooks and tied weights."""
+"""Helpers for any `nn.Module`.
+
+Building it, with or without memory for its weights; checks of widths; device, evaluation mode,
+hooks and tied weights.
+"""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from workings.errors import UserError, truncate
 
@@ -38,6 +43,42 @@ class Rebuildable(nn.Module):
         arguments = dict(list(bound.arguments.items())[1:])
         object.__setattr__(model, "init_arguments", arguments)
         return model
+
+
+class _SkipNormalInit(TorchFunctionMode):
+    """A mode in which `normal_` does nothing.
+
+    For a meta tensor it has no effect, but torch would import sympy first: more than a second.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is torch.nn.init.normal_:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def meta_device() -> Iterator[None]:
+    """Create tensors and modules on the meta device: with shapes, but without values."""
+    with torch.device("meta"), _SkipNormalInit():
+        yield
+
+
+def expect_width(actual: int, expected: int, name: str = "vectors") -> None:
+    """Raise a UserError if vectors do not have the width that a layer was built for.
+
+    >>> expect_width(3, 4, "queries")
+    Traceback (most recent call last):
+    workings.errors.UserError: expected queries of width 4, got 3
+    """
+    if actual != expected:
+        raise UserError(f"expected {name} of width {expected}, got {actual}")
 
 
 def device_of(model: nn.Module) -> torch.device:

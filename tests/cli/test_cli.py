@@ -1,6 +1,8 @@
 """The command line in a process of its own."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workings import __version__
-from workings.cli import VERBS
+from workings.cli import VERBS, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,6 +42,23 @@ def test_help_and_version_import_neither_torch_nor_numpy(arguments):
     assert "workings.cli" in imported
     assert not {"torch", "numpy", "rich"} & imported
     assert done.stdout.strip()
+
+
+def test_verb_imports_no_other_verb():
+    program = (
+        "import sys\nfrom workings.cli import VERBS, main\n"
+        "main(['solve', 'lectures/L2-self.toml'])\n"
+        "sys.stderr.write(' '.join(v for v in VERBS if f'workings.cli.{v}' in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stderr == "solve"
+
+
+def test_help_lists_every_verb():
+    output = workings("--help").stdout
+    assert tuple(re.findall(r"^ {4}(\w+)", output, flags=re.MULTILINE)) == VERBS
 
 
 def test_version():
@@ -137,14 +156,16 @@ def test_key_of_recipe_before_or_after_recipe(flag, message):
 
 
 @pytest.mark.parametrize("verb", ["train", "compare"])
-def test_value_of_recipe_key_with_spaces(verb):
+def test_value_of_recipe_key_with_spaces(verb, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
     changes = (
         ("--data.set", "no such.csv", "--train.epochs=0"),
         ("--data.set=a b.csv", "--train.epochs", "0"),
     )
     for options in changes:
         for order in ((*options, "recipes/emoji.toml"), ("recipes/emoji.toml", *options)):
-            assert "epochs = 0" in workings(verb, *order, code=2).stderr
+            assert main([verb, *order]) == 2
+            assert "epochs = 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["train", "summary"])
@@ -218,8 +239,23 @@ def test_verb_that_needs_torch_names_the_extra(arguments):
 
 def test_json_is_ascii(tmp_path):
     file = tmp_path / "file.toml"
-    file.write_text('title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n', encoding="utf-8")
+    file.write_text(
+        'title = "\\u009b31m\\u202e"\n[given]\nX = [[1]]\n[claim]\nscores = [[1]]\n',
+        encoding="utf-8",
+    )
     assert workings("check", "--json", str(file)).stdout.isascii()
+
+
+@pytest.mark.parametrize("claim", ["", "[claim]", '[claim]\nscores = [["?"]]'])
+def test_nothing_to_check_is_no_clean_bill(tmp_path, claim):
+    file = tmp_path / "file.toml"
+    file.write_text(f"[given]\nX = [[1]]\n{claim}\n", encoding="utf-8")
+    done = workings("check", str(file), code=2)
+    assert "nothing to check" in done.stderr
+    assert "✓" not in done.stdout
+    report = workings("check", "--json", str(file), code=2)
+    assert json.loads(report.stdout)["verdict"] == "blank"
+    assert 'class="is-right"' not in workings("check", "--format", "html", str(file), code=2).stdout
 
 
 @pytest.mark.parametrize("out", ["", ".", "/", ".."])

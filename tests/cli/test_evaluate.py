@@ -6,7 +6,7 @@ import shutil
 import toys
 
 from workings.cli import main
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 
 
 def test_another_search(pairs_run, tmp_path, capsys, monkeypatch):
@@ -38,7 +38,7 @@ def test_the_same_search_gives_the_same_metrics(pairs_run, capsys):
 
 def test_classifiers_do_not_search(texts_run, capsys):
     assert main(["evaluate", str(texts_run), "--beams", "2"]) == 2
-    assert "--beams is for translators and captioners" in capsys.readouterr().err
+    assert "beams: beam search is for translators and captioners" in capsys.readouterr().err
 
 
 def test_images_in_another_folder_than_their_captions(squares_run, squares, tmp_path, capsys):
@@ -50,7 +50,13 @@ def test_images_in_another_folder_than_their_captions(squares_run, squares, tmp_
     assert main([*command, "--images", str(squares.parent), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["test_pictures"] == 10
     assert main(["evaluate", str(squares_run), "--images", str(squares.parent)]) == 2
-    assert "and --data" in capsys.readouterr().err
+    assert "--images needs --data" in capsys.readouterr().err
+
+
+def test_only_captioners_read_images(texts_run, squares, capsys):
+    command = ["evaluate", str(texts_run), "--data", "emoji", "--images", str(squares.parent)]
+    assert main(command) == 2
+    assert "a classifier reads no images: expected a captioner" in capsys.readouterr().err
 
 
 def test_a_copied_run_is_evaluated(texts_run, tmp_path, capsys):

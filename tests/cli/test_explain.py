@@ -128,9 +128,3 @@ def test_ngrams_have_no_embeddings(run, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert "an n-gram model has no token embeddings" in line
     assert f"workings explain {run} TEXT" in line
-
-
-def test_classifier_cannot_be_exported(run, tmp_path, capsys):
-    assert main(["export", run, "--to", "gpt2", "--out", str(tmp_path / "out")]) == 2
-    assert "only language models and translators" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -101,6 +101,13 @@ def test_invalid_argument_is_one_line_error(
     assert not (tmp_path / "new").exists()
 
 
+def test_classifiers_are_not_exported(texts_run, tmp_path, capsys):
+    arguments = ["export", str(texts_run), "--to", "gpt2", "--out", str(tmp_path / "out")]
+    assert main(arguments) == 2
+    assert "a classifier cannot be exported" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_missing_package_names_the_extra(run, capsys, tmp_path, monkeypatch):
     for name in ("ctranslate2", "ctranslate2.specs"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -98,7 +98,7 @@ def test_head_and_cell(folder, tmp_path, capsys):
     assert run("head", gpt, "he said", "--layer", "2", "--cell", "weights,5,2") == 0
     output = capsys.readouterr().out
     assert "Layer 2, head 1 of the decoder: he said" in output
-    assert "weights[5,2]: attention weight of 5 “a” on 2 “e”" in output
+    assert "weights[5,2]: attention weight from 5 “a” to 2 “e”" in output
     assert "the model, traced" in output
     assert run("head", gpt, "he said", "--head", "2", "--cell", "mixed,5,2", "--top", "1") == 0
     output = capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 import toys
 
 from workings.cli import main
-from workings.tasks.seq2seq import Generation
+from workings.tasks.base import Generation
 from workings.tasks.translation import Translation
 from workings.training.runs import train_recipe
 

@@ -26,7 +26,7 @@ from workings.data.parallel import (
     load_emoji_names,
     load_test_pairs,
 )
-from workings.data.parallel_splits import pair_keys
+from workings.data.sentence_pairs import pair_keys
 from workings.errors import UserError
 
 

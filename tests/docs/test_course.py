@@ -19,8 +19,7 @@ from markdown_it import MarkdownIt
 
 from workings import Problem, attend
 from workings.cli import main
-from workings.decode.beam import beam_search
-from workings.decode.sampling import Sampling, filter_probabilities
+from workings.decode import Sampling, beam_search, filter_probabilities
 from workings.layers.positions import sinusoids
 from workings.layers.recurrent import RNN
 

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from commands import ROOT, expand_patterns, parse_command, split
 from documents import DOCUMENTS, inline_commands, read_blocks
+from workings.experiments.toy_training import train_model
 
 from workings.cli import VERBS, _build_parser, main
 from workings.data import captions, corpora, datasets, parallel
 from workings.data.splits import Splits
+from workings.experiments import core
 from workings.recipes import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for a cluster
@@ -126,6 +128,16 @@ def small_datasets(run_cache, few_names, monkeypatch):
         monkeypatch.setitem(captions.SCENES_PER_SPLIT, part, 16)
 
 
+@pytest.fixture
+def short_experiments(monkeypatch):
+    """Answer questions after a few steps of training; the tests of the experiments check them."""
+
+    def train_shortly(*arguments, steps, **options):
+        return train_model(*arguments, steps=min(steps, 20), **options)
+
+    monkeypatch.setattr(core, "train_model", train_shortly)
+
+
 def _shorten(splits):
     sizes = {"train": 200}
     return {part: pairs[: sizes.get(part, 24)] for part, pairs in splits.items()}
@@ -164,7 +176,7 @@ def session(tmp_path, monkeypatch, capsys, train):
 
 
 @by_name
-@pytest.mark.usefixtures("small_datasets")
+@pytest.mark.usefixtures("small_datasets", "short_experiments")
 def test_document_runs(document, session):
     session.short = True
     session.run(document)

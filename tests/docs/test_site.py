@@ -12,7 +12,7 @@ import reference
 import workings
 from workings.attention import attend
 from workings.config import describe
-from workings.recipes.registry import RECIPES
+from workings.recipes import RECIPES
 
 
 class LinkParser(HTMLParser):

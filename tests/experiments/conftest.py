@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from workings.experiments import QUESTIONS, norm, parallel, size
-from workings.experiments.toy_training import train_model
+from workings.experiments.base import train_model
 
 SHORT_STEPS = 20  # enough for every average over the last steps of a run
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from workings.experiments.base import isolated_rng
 from workings.experiments.gradient import (
     LARGE_INPUT,
     RADII,
@@ -8,7 +9,6 @@ from workings.experiments.gradient import (
     measure,
     measure_through_time,
 )
-from workings.experiments.toy_training import isolated_rng
 
 
 @pytest.fixture(scope="module")

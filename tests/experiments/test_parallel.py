@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from workings.experiments.curves import fit_power_law
+from workings.experiments.base import fit_power_law
 from workings.experiments.parallel import (
     LENGTHS,
     PARAGRAPH_LENGTH,

@@ -13,7 +13,7 @@ from workings.config import build, describe, load_table, to_table, to_toml
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
 from workings.errors import UserError
 from workings.models.classifiers import build_classifier
-from workings.models.meta import meta_device
+from workings.modules import meta_device
 from workings.recipes import CLASSIFIER_KINDS, ClassificationRecipe
 from workings.storage import CorruptFileError, read_json, write_json
 from workings.training.checkpoints import raise_mismatch_as_corrupt

@@ -9,21 +9,21 @@ from tokenizers import Tokenizer as Engine
 
 from workings.cli import main
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
+from workings.data.tokenizers.base import TokenizerPair
 from workings.data.tokenizers.unigram import UnigramTokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, generate
+from workings.decode import GREEDY, beam_search, generate
 from workings.errors import UserError
 from workings.interop.conversion import export_language_model, export_translator, import_model
 from workings.interop.gpt2 import read_gpt2_tokenizer, write_gpt2
 from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
 from workings.interop.marian import read_marian, write_marian
-from workings.interpret.attention_maps import compute_alignment
+from workings.interpret.attention import compute_alignment
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
 from workings.modules import unique_state_dict
 from workings.storage import read_tensors
-from workings.tasks.translation import TokenizerPair, Translation
-from workings.training.runs import load, load_as
+from workings.tasks.translation import Translation
+from workings.training.runs import load
 
 GPT2 = {"d_model": 32, "layers": 2, "heads": 4, "positions": "learned", "max_positions": 24}
 MARIAN = {"d_model": 16, "d_ff": 24, "layers": 2, "heads": 2, "norm": "post"}
@@ -129,7 +129,7 @@ def test_ctranslate2_reads_an_exported_language_model(kind, tmp_path):
 def test_imported_marian_translates(opus, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["import", str(opus), "--out", str(run)]) == 0
-    task = load_as(Translation, run)
+    task = load(run, Translation)
     assert isinstance(task.tokenizers.source, UnigramTokenizer)
     assert task.tokenizers.encode_source(">>fr<< the cats!") == [11, 5, 7, 9, 2, 3]
     assert (task.recipe.data.source, task.recipe.data.target) == ("en", "fr")
@@ -159,7 +159,7 @@ def test_exported_marian_is_imported_unchanged(is_shared, tmp_path):
     folder = tmp_path / "exported"
     assert export_translator(model, tokenizers, "marian", folder, ("en", "de")) == []
     assert main(["import", str(folder), "--out", str(tmp_path / "run")]) == 0
-    imported = load_as(Translation, tmp_path / "run")
+    imported = load(tmp_path / "run", Translation)
     assert imported.tokenizers == tokenizers
     assert (imported.recipe.data.source, imported.recipe.data.target) == ("en", "de")
     weights = imported.model.state_dict()

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workings.data import WordTokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, Sampling, generate
+from workings.data.tokenizers.base import TokenizerPair
+from workings.decode import GREEDY, Sampling, beam_search, generate
 from workings.errors import UserError
 from workings.interop import ctranslate2
 from workings.interop.ctranslate2 import (
@@ -21,7 +21,7 @@ from workings.interop.ctranslate2 import (
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
 from workings.recipes import SearchConfig
-from workings.tasks.translation import TokenizerPair, translate
+from workings.tasks.translation import translate
 from workings.trace import Trace
 
 pytest.importorskip("ctranslate2")

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from workings.data import load_tokenizer
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
-from workings.decode.sampling import generate
+from workings.decode import generate
 from workings.errors import UserError
 from workings.interop.gpt2 import read_gpt2, read_gpt2_tokenizer, write_gpt2
 from workings.interop.huggingface import write_tokenizer

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from sentencepiece_files import encode_message, make_sentencepiece_model
 
 from workings.data.tokenizers.unigram import UnigramTokenizer
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 from workings.errors import UserError
 from workings.interop.conversion import import_model
 from workings.interop.huggingface import read_config

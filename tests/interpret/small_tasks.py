@@ -6,6 +6,7 @@ import torch
 
 from workings.config import build
 from workings.data import CharacterTokenizer, WordTokenizer
+from workings.data.tokenizers.base import TokenizerPair
 from workings.models.captioning import build_captioner
 from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
@@ -14,12 +15,14 @@ from workings.recipes import (
     CaptionRecipe,
     ClassificationRecipe,
     LanguageRecipe,
+    TrainConfig,
     TranslationRecipe,
 )
 from workings.tasks.captioning import Captioning
 from workings.tasks.classification import Classification
+from workings.tasks.custom import CustomTask
 from workings.tasks.language_modeling import LanguageModeling
-from workings.tasks.translation import TokenizerPair, Translation
+from workings.tasks.translation import Translation
 
 RECURRENT = {"kind": "recurrent", "d_model": 4, "hidden_size": 4}
 
@@ -94,4 +97,17 @@ def captioning_task(kind="transformer", **table):
     torch.manual_seed(0)
     return Captioning(
         recipe, tokenizer, perturb(build_captioner(recipe.model, len(tokenizer))).eval()
+    )
+
+
+def custom_task():
+    """A module that only its author can build, as `workings.train` makes a task of it."""
+    return CustomTask(
+        torch.nn.Linear(2, 1),
+        [(torch.ones(2), torch.ones(1))] * 10,
+        lambda model, batch: (model(batch[0]) - batch[1]).square().mean(),
+        lambda rows: tuple(torch.stack(column) for column in zip(*rows, strict=True)),
+        config=TrainConfig(batch_size=5),
+        validation=0.2,
+        seed=0,
     )

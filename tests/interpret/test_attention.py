@@ -1,6 +1,8 @@
-"""One traced pass: all weights, the number of passes, ablation, and inputs that are refused."""
+"""One traced pass: all weights, the number of passes, ablation, maps, and inputs refused."""
 
+import math
 import re
+from array import array
 
 import numpy as np
 import pytest
@@ -10,30 +12,35 @@ from small_tasks import (
     captioning_task,
     classification_task,
     count_passes,
+    custom_task,
     language_task,
+    recurrent_language_task,
     translation_task,
 )
 
 from workings.cli import main
-from workings.data import CharacterTokenizer
+from workings.data import BytePairTokenizer, CharacterTokenizer
 from workings.errors import UserError
 from workings.interpret.attention import (
-    MAX_TOKENS,
-    NoAttentionError,
+    ALIGNMENT,
     ablate_heads,
+    alignment_stack,
+    caption_attention,
     collect,
-    find_attention_layers,
+    compute_alignment,
+    compute_attention_maps,
 )
 from workings.interpret.results import HeadIndex
-from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
 from workings.models.seq2seq import START
-from workings.models.translation import build_translator
+from workings.tasks.attention import MAX_TOKENS, NoAttentionError
 from workings.tasks.captioning import collate_pictures
 
 TEXT, SOURCE, TARGET = "to be, or not", "the cat sat", "le chat"
 CHARACTERS = CharacterTokenizer.train([TEXT])
 WORDS = ["the", "cat", "sat", "le", "chat"]
+MAP_TEXT = "if (x == 1): <b>"
+MAP_CHARACTERS = CharacterTokenizer.train([MAP_TEXT])
 TRANSFORMER = {"kind": "transformer", "d_model": 8, "d_ff": 8, "layers": 2, "heads": 2}
 IMAGE = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)
 
@@ -138,11 +145,11 @@ def test_long_text_is_refused_or_truncated():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda: collect(object(), TEXT), "classifier, language model, translator or captioner"),
+        (lambda: collect(custom_task(), TEXT), "a custom model has no attention: expected a class"),
         (lambda: collect(language_task(CHARACTERS), ""), "an empty text"),
         (lambda: collect(language_task(CHARACTERS), TEXT, "x"), "only translators and captioners"),
         (lambda: collect(language_task(CHARACTERS), IMAGE), "an image needs a captioner"),
-        (lambda: collect(translation_task(WORDS), IMAGE), "needs a text"),
+        (lambda: collect(translation_task(WORDS), IMAGE), "an image needs a captioner"),
         (lambda: collect(translation_task(WORDS), "cat " * 600), "600 tokens"),
         (lambda: collect(translation_task(WORDS), SOURCE, "le " * 600), "a target of 600 tokens"),
         (lambda: collect(captioning_task(), "a red square"), "a captioner needs an image"),
@@ -181,7 +188,6 @@ def test_collect_runs_encoder_and_decoder_once(monkeypatch):
 def test_commands_run_the_model_as_few_times_as_possible(monkeypatch, capsys):
     task = translation_task(WORDS)
     monkeypatch.setattr("workings.training.runs.load", lambda *_: task)
-    monkeypatch.setattr("workings.training.runs.load_as", lambda *_: task)
     counts = count_passes(monkeypatch, task.model, "encode", "forward_features")
     task.translate_one(SOURCE)
     assert counts == {"encode": 1}  # a search encodes once and then decodes step by step
@@ -243,18 +249,6 @@ def test_weights_of_an_ablated_head_are_unchanged():
     assert not np.allclose(intact.logits, ablated.logits)
 
 
-def test_layers_by_part(model):
-    assert find_attention_layers(model) == {"decoder": ["blocks.0.attention", "blocks.1.attention"]}
-    assert list(find_attention_layers(build_classifier(TRANSFORMER, 20, 3))) == ["encoder"]
-    translator = build_translator({**TRANSFORMER, "layers": 1}, 20, 20)
-    assert find_attention_layers(translator) == {
-        "encoder": ["encoder.0.attention"],
-        "decoder": ["decoder.0.attention"],
-        "cross": ["decoder.0.cross_attention"],
-    }
-    assert find_attention_layers(build_language_model({"kind": "recurrent"}, 20)) == {}
-
-
 @pytest.mark.parametrize(
     ("head", "message"),
     [
@@ -277,3 +271,129 @@ def test_stack_has_one_name_per_head():
         UserError, match=re.escape("layer 3, head 1: there are 2 layers of 4 heads")
     ):
         stack.head_weights(3, 1)
+
+
+# -- maps ----------------------------------------------------------------------------------------
+
+
+def to_tensor(head_map):
+    return torch.tensor([list(row) for row in head_map.weights])
+
+
+@torch.no_grad()
+def test_rows_sum_to_one_and_match_the_softmax():
+    task = language_task(MAP_CHARACTERS, positions="sinusoidal")
+    maps = compute_attention_maps(task, MAP_TEXT)
+    assert [m.name for m in maps.maps][3:5] == ["layer 1, head 4", "layer 2, head 1"]
+    assert maps.rows == maps.columns == list(MAP_TEXT)
+    for head_map in maps.maps:
+        weights = to_tensor(head_map)
+        torch.testing.assert_close(weights.sum(1), torch.ones(len(MAP_TEXT)))
+        assert (weights.triu(1) == 0).all()
+    model = task.model.eval()
+    block = model.blocks[0]
+    x = model.positions(model.embedding(torch.tensor([MAP_CHARACTERS.encode(MAP_TEXT)])))
+    q, k, _ = block.attention.qkv(block.attention_residual.norm(x)).chunk(3, -1)
+    for head in range(4):
+        columns = slice(4 * head, 4 * head + 4)
+        scores = q[0, :, columns] @ k[0, :, columns].T / math.sqrt(4)
+        is_future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        expected = torch.softmax(scores.masked_fill(is_future, -math.inf), -1)
+        torch.testing.assert_close(to_tensor(maps.maps[head]), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_layers_and_heads_are_counted_from_1():
+    task = language_task(MAP_CHARACTERS)
+    maps = compute_attention_maps(task, MAP_TEXT, layers=[2], heads=[1, 4])
+    assert [m.name for m in maps.maps] == ["layer 2, head 1", "layer 2, head 4"]
+    assert [(m.index.layer, m.index.head) for m in maps.maps] == [(2, 1), (2, 4)]
+    with pytest.raises(UserError, match="layer 3: this model has 2"):
+        compute_attention_maps(task, MAP_TEXT, layers=[3])
+    with pytest.raises(UserError, match="head 0: this model has 4"):
+        compute_attention_maps(task, MAP_TEXT, heads=[0])
+
+
+def test_maps_of_a_classifier():
+    task = classification_task(["the", "film", "was", "not", "bad"], layers=1)
+    maps = compute_attention_maps(task, "The film, not bad")
+    assert list(maps.rows) == ["The", "film", ",", "not", "bad"]
+    assert len(maps.maps) == 2
+    assert sum(maps.maps[0].weights[0]) == pytest.approx(1, abs=1e-5)
+    assert maps.maps[0].weights[0][4] > 0  # a classifier has no causal mask
+
+
+def test_models_without_maps_are_refused():
+    with pytest.raises(UserError, match="no attention"):
+        compute_attention_maps(recurrent_language_task(MAP_TEXT), MAP_TEXT)
+    with pytest.raises(UserError, match="an empty text"):
+        compute_attention_maps(language_task(MAP_CHARACTERS), "")
+    with pytest.raises(UserError, match=r"for a translator: workings translate RUN … --show"):
+        compute_attention_maps(translation_task(WORDS), SOURCE)
+    with pytest.raises(UserError, match=r"for a captioner: workings caption RUN … --show"):
+        compute_attention_maps(captioning_task(), SOURCE)
+    with pytest.raises(UserError, match="a custom model has no attention"):
+        compute_attention_maps(custom_task(), MAP_TEXT)
+
+
+def test_long_text_is_truncated_and_rendered():
+    maps = compute_attention_maps(language_task(MAP_CHARACTERS, layers=1, heads=2), MAP_TEXT * 40)
+    assert len(maps.rows) == 512
+    assert maps.truncated_characters == len(MAP_TEXT) * 40 - 512
+    assert isinstance(maps.maps[0].weights[0], array)
+    page = maps.html()
+    assert len(page) < 2_000_000
+    assert "img-src data:" in page
+    assert f"the last {maps.truncated_characters:,} characters" in page
+    assert maps.picture().png()[:4] == b"\x89PNG"
+    for color in (False, True):
+        assert max(map(len, maps.text(width=100).splitlines())) <= 100
+        assert "layer 1, head 2" in maps.text(width=100, color=color)
+
+
+def test_learned_positions_limit_the_text():
+    task = language_task(MAP_CHARACTERS, positions="learned", max_positions=8)
+    maps = compute_attention_maps(task, MAP_TEXT)
+    assert len(maps.rows) == 8
+    assert maps.truncated_characters == len(MAP_TEXT) - 8
+
+
+def test_byte_pairs_of_one_character_have_its_text():
+    tokenizer = BytePairTokenizer.train([MAP_TEXT * 20], vocab_size=262)
+    maps = compute_attention_maps(language_task(tokenizer), MAP_TEXT + "🙂")
+    assert "".join(dict.fromkeys(maps.rows[-4:])) == "🙂"
+    assert maps.truncated_characters == 0
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_alignment_is_the_mean_of_all_cross_attention_heads(kind):
+    task = translation_task(WORDS, kind=kind)
+    stacks = collect(task, "the cat sat", "le chat")
+    maps = compute_alignment(task, "the cat sat", "le chat")
+    heads = np.concatenate(stacks["cross"].weights)
+    np.testing.assert_allclose(to_tensor(maps.maps[0]), heads.mean(0), atol=1e-6)
+    assert maps.maps[0].name == ("mean of 6 heads" if kind == "transformer" else "attention")
+    assert (maps.rows, maps.columns) == (["le", "chat", "</s>"], ["the", "cat", "sat", "</s>"])
+    assert maps.is_alignment
+    stack = alignment_stack(stacks["cross"])
+    assert (stack.part, stack.head_name(1, 1)) == (ALIGNMENT, maps.maps[0].name)
+    np.testing.assert_allclose(stack.weights[0][0], to_tensor(maps.maps[0]), atol=1e-6)
+    if kind == "transformer":
+        chosen = compute_alignment(task, "the cat sat", "le chat", layers=[2], heads=[3])
+        assert [m.name for m in chosen.maps] == ["layer 2, head 3"]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_caption_attention_has_one_grid_per_word(kind):
+    task, image = captioning_task(kind), np.zeros((16, 16, 3), np.uint8)
+    caption = next(task.caption([image]))[0]
+    result = caption_attention(task, image, caption, "black")
+    assert result.weights.shape == (len(result.words), 4, 4)
+    np.testing.assert_allclose(result.weights.sum((1, 2)), 1, atol=1e-5)
+
+
+def test_caption_without_attention_has_no_weights():
+    task, image = captioning_task("recurrent", attention="none"), np.zeros((16, 16, 3), np.uint8)
+    caption = next(task.caption([image]))[0]
+    assert caption_attention(task, image, caption, "black").weights is None
+    with pytest.raises(UserError, match="this captioner has no attention"):
+        caption_attention(task, image, caption, "black", layers=[1])

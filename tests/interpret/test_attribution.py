@@ -8,7 +8,7 @@ import torch
 from workings.config import build
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer
 from workings.errors import UserError
-from workings.interpret.attention_maps import compute_attention_maps
+from workings.interpret.attention import compute_attention_maps
 from workings.interpret.attribution import METHODS, explain
 from workings.models.classifiers import build_classifier
 from workings.recipes import ClassificationRecipe

@@ -9,6 +9,7 @@ from numpy_heads import STEPS, assert_head_equals, capture_inputs, compute_head
 from small_tasks import (
     captioning_task,
     classification_task,
+    custom_task,
     language_task,
     recurrent_language_task,
     translation_task,
@@ -197,7 +198,7 @@ def test_weight_is_listed_with_the_largest_scores_of_its_row():
     assert total.numbers[1] == pytest.approx(powers.sum())
     assert cell.value == pytest.approx(powers[weakest] / powers.sum())
     key = TEXT[weakest].replace(" ", "␣")
-    assert cell.description == f"attention weight of 8 “o” on {weakest + 1} “{key}”"
+    assert cell.description == f"attention weight from 8 “o” to {weakest + 1} “{key}”"
     masked_cell = head.cell("weights", 2, 9)
     assert masked_cell.value == 0
     assert masked_cell.model_values[0].difference == 0
@@ -258,7 +259,7 @@ def test_invalid_requests_are_refused():
         "an empty text:": lambda: read_head(translator, " ", 1, 1),
         "a target of 600 tokens": lambda: read_head(translator, SOURCE, 1, 1, target="le " * 600),
         "600 tokens": lambda: read_head(translator, "cat " * 600, 1, 1),
-        "translator or captioner": lambda: read_head(object(), TEXT, 1, 1),
+        "a custom model has no attention": lambda: read_head(custom_task(), TEXT, 1, 1),
     }
     for message, request in requests.items():
         with pytest.raises(UserError, match=message) as error:

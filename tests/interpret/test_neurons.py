@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.metrics import roc_auc_score
 
 from workings.config import build
 from workings.data import BytePairTokenizer, CharacterTokenizer
@@ -231,6 +230,8 @@ def test_model_on_a_text_without_the_property():
 
 @pytest.mark.parametrize("kind", ["smooth", "rounded", "relu"])
 def test_auc_matches_scikit_learn(kind):
+    from sklearn.metrics import roc_auc_score  # here, because the import takes a second
+
     random = np.random.default_rng(0)
     activations = random.standard_normal((700, 70))
     kinds = {

@@ -1,14 +1,12 @@
-"""Subword tokens joined to words."""
+"""Attention weights of subword tokens joined to words."""
 
 import numpy as np
 import pytest
 
-from workings.data.tokenizers.registry import train_tokenizer
+from workings.data.tokenizers.base import train_tokenizer
 from workings.interpret.subwords import (
     average_rows_by_word,
-    decode_pieces,
     join_pieces,
-    split_pieces,
     sum_columns_by_word,
 )
 
@@ -23,20 +21,9 @@ from workings.interpret.subwords import (
         ("plain", ["plain"]),
     ],
 )
-def test_character_of_several_tokens_is_one_character(text, words):
+def test_pieces_of_bytes_are_joined_to_words(text, words):
     tokenizer = train_tokenizer("byte-pair", ["a cafe x"] * 3, 300, 1, with_eos=True)
-    pieces = decode_pieces(tokenizer, tokenizer.encode(text))
-    assert join_pieces(pieces) == words
-    assert pieces == split_pieces(text, tokenizer.find_spans(text))
-    assert len(tokenizer.find_spans(text)) == len(tokenizer.encode(text))
-
-
-def test_incomplete_last_character_keeps_all_tokens():
-    tokenizer = train_tokenizer("byte-pair", ["a cafe x"] * 3, 300, 1, with_eos=True)
-    incomplete = tokenizer.encode("a é")[:-1]
-    pieces = decode_pieces(tokenizer, incomplete)
-    assert len(pieces) == len(incomplete)
-    assert "".join(pieces) == tokenizer.decode(incomplete) == "a \ufffd"
+    assert join_pieces(tokenizer.split_pieces(text)) == words
 
 
 def test_rows_are_averaged_and_columns_added():

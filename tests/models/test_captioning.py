@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 from workings.models.captioning import (
     FeatureBatchNorm,
     ImageBatch,

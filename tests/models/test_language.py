@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workings.decode.sampling import Sampling, generate
+from workings.decode import Sampling, generate
 from workings.errors import UserError
 from workings.models.language import build_language_model
 from workings.trace import Trace

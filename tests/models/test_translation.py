@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workings.decode.beam import beam_search
+from workings.decode import beam_search
 from workings.errors import UserError
 from workings.models.translation import START, SentenceBatch, build_translator
 from workings.trace import Trace

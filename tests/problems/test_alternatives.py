@@ -42,7 +42,10 @@ def check(given: dict[str, Any], claim: dict[str, Any], **settings: Any) -> Repo
     ("setting", "assumption"),
     [
         ({"mask": "causal"}, 'the mask is causal: declare mask = "causal"'),
-        ({"mask": PADDING}, "the mask hides key 3: declare mask = [[1, 1, 0], [1, 1, 0], [1, 1, 0]]"),
+        (
+            {"mask": PADDING},
+            "the mask hides key 3: declare mask = [[1, 1, 0], [1, 1, 0], [1, 1, 0]]",
+        ),
         ({"scale": "none"}, 'the scores are not scaled: declare scale = "none"'),
         ({"scale": 3}, "the scores are divided by d_k = 3: declare scale = 3"),
         ({"scale": 2.0}, "the scores are divided by √d_model = √4: declare scale = 2.0"),

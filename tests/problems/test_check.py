@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workings import Problem
+from workings.problems.notation import TextNotation
 from workings.problems.numbers import transpose_rows
 from workings.problems.sheets.rounded_solution import nest_claims
 
@@ -384,3 +385,22 @@ def test_carried_errors_in_lecture_notes() -> None:
     assert cross.first is not None
     assert cross.first.reprint == 1
     assert cross.counts["follows"] == 0  # mixed does not use the wrong V
+
+
+def test_summary_counts_mistakes_and_what_follows() -> None:
+    claim = {"Q": [[2], [3]], "scores": [[2, 6], [3, 9]], "weights": [["?", "?"], ["?", "?"]]}
+    report = Problem(X=[[1], [3]], scale="none", claim=claim).check()
+    last = report.summarize().splitlines()[-1].strip()
+    assert last == "1 mistake, 2 numbers follow from it, 3 right, 4 blank"
+
+
+def test_working_is_that_of_the_value_judged_against_and_tells_it_from_the_claim() -> None:
+    claim = {"Q": [[2], [3]], "scores": [[7, "?"], ["?", "?"]]}
+    report = Problem(X=[[1], [3]], scale="none", claim=claim).check()
+    assert report.working_formula(report.wrong_cells[1])(TextNotation(3)).endswith("2·1 = 2")
+    claim = {"mixed": [["0.3330000"]]}
+    given = {"Q": [[0]], "K": [[0]], "V": [["0.3333333"]]}
+    report = Problem(**given, claim=claim).check()
+    working = report.working_formula(report.wrong_cells[0])(TextNotation(3))
+    assert working.endswith("= 0.3333")
+    assert report.first.distinguishing_decimals(6) == 6

@@ -307,3 +307,16 @@ def test_large_negative_number_counts_as_minus_infinity(
     write_answer(answers, "kim", {"masked": masked})
     line, *_ = read_csv(grade(folder, answers))
     assert (line["masked"], line["note"]) == ("1", "")
+
+
+def test_hidden_self_is_named_and_later_numbers_follow(
+    folder: Path, answers: Path, sheet: Sheet
+) -> None:
+    """A −∞ on the diagonal is judged as `workings check` judges it: the weights follow from it."""
+    masked = get_key(sheet)["masked"]
+    for k, row in enumerate(masked):
+        row[k] = "-inf"
+    weights = [["0.000", "0.000"], ["1.000", "0.000"]]
+    write_answer(answers, "lea", {"masked": masked, "weights": weights})
+    line, *_ = read_csv(grade(folder, answers))
+    assert (line["likely causes"], line["weights"], line["note"]) == ("mask-hides-self", "1", "")

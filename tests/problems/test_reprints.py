@@ -1,6 +1,7 @@
 """Reprints: every print of a matrix is compared with its first print."""
 
 import json
+import re
 
 import pytest
 
@@ -81,9 +82,9 @@ def test_step_may_be_rounded_once_more() -> None:
     ],
 )
 def test_invalid_reprints(again: dict[str, list[list[int]]], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=re.escape(message)):
         Problem(**GIVEN, claim={"again": [again]})
-    with pytest.raises(UserError, match="claim.W_Q: no such step"):
+    with pytest.raises(UserError, match=r"claim\.W_Q: no such step"):
         Problem(**GIVEN, claim={"W_Q": GIVEN["W_Q"]})
 
 
@@ -105,8 +106,14 @@ def find_reprints(text: str) -> list[str]:
         (f"Q = X W_Q = [[1, 0], [5, 2]] {W_Q} = [[1, 1], [0, 2]]", "X, row 2, column 1"),
         ("E = Q K^T = [[1, 1], [0, 2]] [[1, 7], [0, 2]] = [[1, 4], [0, 4]]", "K, row 2, column 1"),
         ("E = [[1, 1], [0, 2]] [[1, 7], [0, 2]] = [[1, 4], [0, 4]]", "K, row 2, column 1"),
-        ("E = Q K^T = [[1, 1], [0, 2]] [[1, 0], [7, 2]]^T = [[1, 4], [0, 4]]", "K, row 2, column 1"),
-        ("Z = softmax(Q K^T) V = softmax([[1, 1], [0, 3]] [[1, 2], [0, 2]]) V", "Q, row 2, column 2"),
+        (
+            "E = Q K^T = [[1, 1], [0, 2]] [[1, 0], [7, 2]]^T = [[1, 4], [0, 4]]",
+            "K, row 2, column 1",
+        ),
+        (
+            "Z = softmax(Q K^T) V = softmax([[1, 1], [0, 3]] [[1, 2], [0, 2]]) V",
+            "Q, row 2, column 2",
+        ),
         ("W_K = [[1, 0], [1, -1]]", "W_K, row 2, column 2"),
         (f"W_K = [[1, 9], [1, 1]] = {W_K}", "W_K, row 1, column 2"),
         ("K^T = [[1, 2], [0, 3]]", "K, row 2, column 2"),
@@ -124,7 +131,7 @@ def test_reprints_in_a_document(text: str, place: str) -> None:
         f"Q = X W_Q = {X} {W_Q} = [[1, 1], [0, 2]]",
         "E = Q K^T = [[1, 1], [0, 2]] [[1, 2], [0, 2]] = [[1, 4], [0, 4]]",
         "E = Q K^T = [[1.0, 1.0], [0.0, 2.0]] [[1, 0], [2, 2]]^T = [[1, 4], [0, 4]]",
-        "E = [[1, 1], [0, 2]] [[1, 0], [2, 2]] = [[1, 4], [0, 4]]",  # without the sign of transposing
+        "E = [[1, 1], [0, 2]] [[1, 0], [2, 2]] = [[1, 4], [0, 4]]",  # without the sign ᵀ
         "Q = [[3, 4], [5, 6]] [[7, 8], [9, 1]] = [[1, 1], [0, 2]]",  # other matrices altogether
     ],
 )

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workings import Problem
+from workings.problems.numbers import read_number
 
 
 def check_means(rows: list[list[Any]], *claims: Any) -> list[str]:
@@ -316,6 +317,8 @@ def test_correct_solution_is_never_wrong(
     given = {name: np.round(rng.normal(size=(d, k)), 1) for name in ("W_Q", "W_K", "W_V")}
     x = np.round(rng.normal(size=(n, d)), 1)
     claim: dict[str, list[list[str]]] = {}
+    if decimals == 0:  # weights rounded to integers are no rounding
+        unclaimed = {*unclaimed, "weights"}
 
     def write(step: str, matrix: np.ndarray) -> np.ndarray:
         if step in unclaimed:
@@ -333,3 +336,91 @@ def test_correct_solution_is_never_wrong(
     write("mixed", weights @ values)
     report = Problem(X=x, **given, mask=mask, claim=claim).check()
     assert report.verdict == "right", report.to_json()
+
+
+# -- claims that are exact, and rounding that is not written --------------------------------------
+
+
+def test_slip_after_exact_decimals_is_wrong() -> None:
+    given = {"X": [[3, 4]], "W_Q": [[0.1], [0.3]], "W_K": [[0.5], [0.7]]}
+    claim = {"Q": [["1.5"]], "K": [["4.3"]], "scores": [["6.95"]]}
+    report = Problem(**given, claim=claim).check()
+    assert (report["Q"], report["K"], report["scores"]) == ([["right"]], [["right"]], [["wrong"]])
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), slip=st.floats(0.2, 0.5))
+def test_slips_after_one_decimal_inputs_are_found(seed: int, slip: float) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 10, (2, 2))
+    weights = {name: np.round(rng.integers(-9, 10, (2, 2)) / 10, 1) for name in ("W_Q", "W_K")}
+    q, k = (np.round(x @ w, 1) for w in weights.values())
+    scores = np.round(q @ k.T, 2)
+    scores[1, 0] = np.round(scores[1, 0] + slip, 2)
+    claim = {"Q": q, "K": k, "scores": [[f"{v:.2f}" for v in row] for row in scores]}
+    assert Problem(X=x, **weights, claim=claim).check()["scores"][1][0] == "wrong"
+
+
+def test_argmax_is_no_rounding_of_weights() -> None:
+    fields = {"Q": [[1, 0], [0, 9]], "K": [[1, 0], [0, 9]], "V": [[1], [2]], "scale": "none"}
+    report = Problem(**fields, claim={"weights": [[1, 0], [0, 1]]}).check()
+    assert report["weights"] == [["wrong", "wrong"], ["right", "right"]]
+    report = Problem(**fields, claim={"weights": [["0.7", "0.3"], [0, 1]]}).check()
+    assert report.verdict == "right"
+
+
+@pytest.mark.parametrize("root", ["1.4", "1.41", "1.414", "1.4142"])
+def test_rounded_square_root_is_rounding_if_all_numbers_use_it(root: str) -> None:
+    x = [[3, 4], [5, 6]]
+    scores = np.array(x) @ np.array(x).T
+    scaled = [[f"{v / float(root):.3f}" for v in row] for row in scores]
+    assert Problem(X=x, claim={"scaled": scaled}).check().verdict == "right"
+    scaled[0][1] = f"{scores[0, 1] / 1.43:.3f}"
+    assert Problem(X=x, claim={"scaled": scaled}).check()["scaled"][0][1] == "wrong"
+
+
+def test_three_significant_digits_are_rounding() -> None:
+    x = [[31.5, 0.4], [2.25, 17.3]]
+    scores = np.array(x) @ np.array(x).T
+
+    def write(v: float) -> str:
+        text = f"{float(f'{v:.3g}'):f}".rstrip("0").rstrip(".")
+        return text if "." in text or len(text) >= 3 else f"{float(text):.{3 - len(text)}f}"
+
+    claim = {"scores": [[write(v) for v in row] for row in scores]}
+    claim["scaled"] = [[write(v / 2**0.5) for v in row] for row in scores]
+    claim["weights"] = [["1.00", "0.000"], ["0.000", "1.00"]]
+    assert Problem(X=x, claim=claim).check().verdict == "right"
+
+
+def test_small_number_may_have_many_zeros() -> None:
+    text = "0." + "0" * 65 + "123"
+    number = read_number(text, "weights")
+    assert number is not None
+    assert number.value == pytest.approx(1.23e-66)
+
+
+def test_result_alone_may_be_computed_from_rounded_steps() -> None:
+    x = np.array([[0.1, -0.5], [0.6, 0.4], [-0.5, 1.4]])
+    scores = np.round(x @ x.T, 1)
+    scaled = np.round(scores / 2**0.5, 1)
+    powers = np.exp(scaled)
+    weights = np.round(powers / powers.sum(1, keepdims=True), 1)
+    report = Problem(
+        X=x, claim={"mixed": [[f"{v:.1f}" for v in row] for row in weights @ x]}
+    ).check()
+    assert report.verdict == "right"
+    assert report.counts["rounded"]
+    assert report.notes == ["mixed cannot be judged closer without scores, scaled, weights"]
+    far = np.round(weights @ x, 1) + np.array([[8, 0]] * 3)
+    assert Problem(X=x, claim={"mixed": far}).check().verdict == "wrong"
+
+
+def test_minus_infinity_is_kept_only_where_a_softmax_reads_it() -> None:
+    fields = {"X": [[1], [2]], "scale": "none", "mask": "causal"}
+    masked = [["-inf", "-inf"], ["2", "-inf"]]
+    claim = {"masked": masked, "weights": [["0.00", "0.00"], ["1.00", "0.00"]]}
+    report = Problem(**fields, claim=claim).check()
+    assert report["weights"] == [["follows", "right"], ["follows", "follows"]]
+    claim = {"Q": [["-inf"], ["2"]], "scores": [[77, 88], [2, 4]]}
+    assert Problem(**fields, claim=claim).check()["scores"][0] == ["wrong", "wrong"]

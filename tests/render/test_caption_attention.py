@@ -12,9 +12,10 @@ import pytest
 from PIL import Image
 
 from workings.errors import UserError
-from workings.interpret.results import CaptionAttention, WordAttention
+from workings.interpret.results import CaptionAttention
+from workings.plain_text import visible_width
 from workings.render import caption_attention
-from workings.render.terminal import visible_width
+from workings.render.caption_attention import WordAttention, word_attention
 
 HOSTILE_TEXTS = ["<script>alert(1)</script>", '" onload="x', "\x1b[31mred\u202e\n", "中文", "a b"]
 
@@ -78,7 +79,7 @@ def test_page_has_the_image_once_and_a_tile_per_word():
 def test_table_has_the_numbers_of_the_tiles():
     caption = make_caption(["a", "dog"], grid=(3, 3))
     texts = Page(caption.html()).texts
-    for word in caption.word_attention():
+    for word in word_attention(caption):
         row, column = word.peak_cell
         start = texts.index(f"{word.max_weight:.3f}")
         assert texts[start - 2 : start] == [word.word, word.location]
@@ -165,7 +166,7 @@ def test_tile_is_bright_where_the_weight_is():
     inside = image[int(tile.y) : int(tile.y + tile.height), int(tile.x) : int(tile.x + tile.width)]
     assert inside[130, 18] == pytest.approx(200, abs=3)
     assert inside[20, 130] == pytest.approx(40, abs=3)
-    (word,) = caption.word_attention()
+    (word,) = word_attention(caption)
     assert (word.location, word.peak_cell, word.cells_with_half_weight) == (
         "bottom left",
         (3, 0),

@@ -9,7 +9,7 @@ import pytest
 
 from workings import Problem, UserError, render
 from workings.display import Renderable
-from workings.experiments.finding import Finding
+from workings.experiments.base import Finding
 from workings.interpret.results import (
     AttentionMaps,
     Attribution,

@@ -1,4 +1,4 @@
-"""Images: PNG files are read back, resizing keeps the mean, smoothing keeps the maximum."""
+"""Images: PNG files are read back, resizing keeps the mean, smoothing the maximum; ANSI colors."""
 
 from io import BytesIO
 
@@ -11,6 +11,7 @@ from PIL import Image
 
 from workings.render.images import (
     MIN_SMOOTH_SIDE,
+    ansi_colors,
     encode_png_alpha,
     encode_png_rgb,
     fitted_size,
@@ -69,3 +70,9 @@ def test_smoothing_keeps_the_maximum_and_its_place(grid):
     assert centers == pytest.approx(grid)
     row, column = (index // factor for index in np.unravel_index(smooth.argmax(), smooth.shape))
     assert grid[row, column] == pytest.approx(grid.max())
+
+
+def test_nearest_of_256_colors() -> None:
+    pixels = np.array([[[0, 0, 0], [255, 255, 255], [128, 128, 128], [0, 135, 175], [250, 3, 0]]])
+    codes = ansi_colors(pixels.astype(np.uint8), true_color=False)
+    assert codes == [["5;16", "5;231", "5;244", "5;31", "5;196"]]

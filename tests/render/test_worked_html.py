@@ -173,7 +173,7 @@ def test_marks_have_symbols_words_and_borders(report: WorkedProblem) -> None:
     assert "✗" in by_mark["wrong"][0].text()
     assert "↳" in by_mark["follows"][0].text()
     assert "(the first wrong number)" in by_mark["wrong"][0].text()
-    assert "(follows from a wrong number before it)" in by_mark["follows"][0].text()
+    assert "(follows from an earlier mistake)" in by_mark["follows"][0].text()
     assert "≈" in steps.text()
     for mark, border in (("wrong", "solid"), ("follows", "dashed"), ("blank", "dotted")):
         assert re.search(rf"\.workings \.{mark} \{{ border: 2px {border}", base_css())

@@ -268,6 +268,6 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
 }
 # What is read of the answers about runs.
 LIKELY = {"bars": "bars", "share": "probability"}
-WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "generation", "text", "note"
+WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "output", "text", "note"
 PACKED = {"numbers"}  # base64 of two bytes a number
 NUMBERS_AMONG_WORDS = {"note"}

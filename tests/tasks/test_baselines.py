@@ -1,12 +1,14 @@
 """Baselines of scikit-learn."""
 
+from importlib.util import find_spec
+
 import pytest
 import toys
 
 from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import load_splits
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(not find_spec("sklearn"), reason="scikit-learn is not installed")
 
 
 @pytest.mark.parametrize("name", BASELINES)

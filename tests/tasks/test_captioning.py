@@ -11,7 +11,7 @@ from workings.data.captions import CaptionedImage
 from workings.data.scenes import generate_scenes
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
-from workings.interpret.attention_maps import caption_attention
+from workings.interpret.attention import caption_attention
 from workings.models.captioning import ImageBatch
 from workings.recipes import build_recipe
 from workings.tasks import captioning

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import toys
 
 from workings.cli.train import keys_help
-from workings.data.tokenizers.registry import train_tokenizer
-from workings.decode.sampling import Sampling, generate
+from workings.data.tokenizers.base import train_tokenizer
+from workings.decode import Sampling, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import build_language_model
@@ -296,7 +296,7 @@ def test_streamed_pieces_are_the_decoded_tokens(kind, size, prompt):
     stream = list(stream_completion(model, tokenizer, prompt, 150, sampling))
     assert "".join(piece.text for piece in stream) == expected
     tokens = [piece.token for piece in stream if piece.token]
-    assert tokens == [tokenizer.id_to_token(i) for i in ids]
+    assert tokens == [tokenizer.token_to_text(tokenizer.id_to_token(i)) for i in ids]
 
 
 def test_a_long_completion_is_not_decoded_again_for_each_token(monkeypatch):

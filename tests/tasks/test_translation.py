@@ -12,22 +12,21 @@ import toys
 
 from workings.cli import main
 from workings.data.parallel import load_pairs
+from workings.data.tokenizers.base import TokenizerPair
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.unigram import UnigramTokenizer
-from workings.decode.beam import Hypothesis
+from workings.decode import Hypothesis
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
-from workings.interpret.attention_maps import compute_alignment
+from workings.interpret.attention import compute_alignment
 from workings.models.translation import PAD, START
 from workings.recipes import SearchConfig, build_recipe, read_recipe
-from workings.tasks.seq2seq import Generation, collect_cross_attention
+from workings.tasks.attention import collect_cross_attention
+from workings.tasks.base import Generation
 from workings.tasks.translation import (
     MAX_SENTENCE_TOKENS,
-    TokenizerPair,
     Translation,
     collate_sources,
     detokenize,
-    split_long_text,
 )
 from workings.training.runs import load, resume, train_recipe
 
@@ -215,44 +214,17 @@ def test_punctuation_is_not_copied_for_an_unknown_word(task):
 
 def test_long_texts_are_split_between_words(task):
     words, tokenizers = ["one", "two", "six", "ten", "cat"] * 2000, task.tokenizers
-    parts = split_long_text(tokenizers, " ".join(words))
+    parts = tokenizers.source.split_long_text(" ".join(words), MAX_SENTENCE_TOKENS)
     assert max(len(tokenizers.encode_source(part)) for part in parts) <= MAX_SENTENCE_TOKENS + 1
     assert " ".join(parts).split() == words
     greedy = SearchConfig(beams=1)
     (found,) = task.translate([" ".join(words[:300])], greedy)
-    first = split_long_text(tokenizers, " ".join(words[:300]))[0]
+    first = tokenizers.source.split_long_text(" ".join(words[:300]), MAX_SENTENCE_TOKENS)[0]
     assert found[0].text.startswith(next(task.translate_best([first], greedy)))
-    unbroken = split_long_text(tokenizers, "x" * 100_000)
+    unbroken = tokenizers.source.split_long_text("x" * 100_000, MAX_SENTENCE_TOKENS)
     assert "".join(unbroken) == "x" * 100_000
     padded = next(task.translate([" " * 300 + " ".join(words[:300]) + " " * 600], greedy))
     assert padded[0].text == padded[0].text.strip()
-
-
-def test_long_texts_are_split_into_sentences(task):
-    text = "A cat, a dog! Two 3.5 m cats? Six… " * 60
-    sentences = ["A cat, a dog!", "Two 3.5 m cats?", "Six…"] * 60
-    assert split_long_text(task.tokenizers, text) == sentences
-    assert split_long_text(task.tokenizers, text[:200]) == [text[:200]]  # short enough
-
-
-def test_long_texts_of_bytes_are_split_between_characters():
-    tokenizer = BytePairTokenizer.train(["the cat"] * 9, 270, with_eos=True)
-    pair = TokenizerPair(tokenizer, tokenizer)
-    parts = split_long_text(pair, "日本" * 125)  # three tokens per character
-    assert "".join(parts) == "日本" * 125
-    assert max(len(pair.encode_source(part)) for part in parts) <= MAX_SENTENCE_TOKENS + 1
-    assert "".join(split_long_text(pair, " " * 900 + "x" * 300)) == "x" * 300  # no blank part
-
-
-def test_each_part_of_a_long_text_begins_with_its_language_tag():
-    pieces = [("▁", -2.0), ("▁abc", -3.0), ("▁def", -2.5)]
-    tokenizer = UnigramTokenizer(["▁abc", "▁def", "▁", ">>fr<<"], scored_pieces=pieces)
-    pair = TokenizerPair(tokenizer, tokenizer)
-    parts = split_long_text(pair, ">>fr<< " + "abc def " * 400)
-    assert len(parts) > 3
-    assert all(pair.source.tokenize(part)[0] == ">>fr<<" for part in parts)
-    assert max(len(pair.encode_source(part)) for part in parts) <= MAX_SENTENCE_TOKENS + 1
-    assert " ".join(part.removeprefix(">>fr<<") for part in parts).split() == ["abc", "def"] * 400
 
 
 # -- alignment -------------------------------------------------------------------------------------

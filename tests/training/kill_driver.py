@@ -18,7 +18,9 @@ CALLS = ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")
 
 
 def main(recipe_file: str, folder: str, rounds: str, kills: str) -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
+    from workings.cli import set_num_threads
+
+    set_num_threads(1)  # a process that has started OpenMP threads cannot fork
     from workings.recipes import read_recipe
     from workings.training.runs import train_recipe
 

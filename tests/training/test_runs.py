@@ -27,7 +27,7 @@ from workings.storage import (
 )
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
-from workings.training.runs import load, load_as, read_run_recipe, resume, train_recipe
+from workings.training.runs import load, read_run_recipe, resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt
 
 
@@ -163,7 +163,7 @@ def test_loading_a_run_imports_no_report():
 def test_a_run_of_another_task_is_refused(corpus_run):
     message = "of the task 'language', for `workings complete`: one of 'classify' is needed here"
     with pytest.raises(UserError, match=message):
-        load_as(Classification, corpus_run)
+        load(corpus_run, Classification)
     assert isinstance(load(corpus_run), LanguageModeling)
     assert read_recipe(corpus_run / "config.toml").task == "language"
 
@@ -305,7 +305,7 @@ def test_resume_uses_the_number_of_threads_of_the_run(texts_run, tmp_path, monke
     assert environment["threads"] == torch.get_num_threads()
     threads = []
     monkeypatch.setattr("torch.set_num_threads", threads.append)
-    monkeypatch.setattr("workings.threads.count_cores", lambda: 8)
+    monkeypatch.setattr("workings.cli.count_cores", lambda: 8)
     assert main(["resume", str(run), "--quiet"]) == 0
     assert threads[-1] == environment["threads"]
     assert main(["resume", str(run), "--quiet", "--threads", "2"]) == 0

@@ -26,6 +26,12 @@ FLAGS = [
 ]
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the generated requests of `make test-all`: collecting them takes five seconds."""
+    is_slow = collection_path.name == "test_generated_requests.py"
+    return True if is_slow and config.option.markexpr == "not slow" else None
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium, driven by Playwright; without it, browser tests are skipped."""

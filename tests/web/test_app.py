@@ -108,11 +108,11 @@ def test_carried_errors_are_linked(client: TestClient) -> None:
 def test_optional_matrices_start_neutral(client: TestClient, table: Table) -> None:
     worked = client.post("/api/work", json={"table": table}).json()
     last = worked["steps"][-1]["values"]
-    assert {matrix["name"] for matrix in worked["absent"]} >= {"W_V", "W_O", "b_Q", "context"}
-    for matrix in worked["absent"]:
-        extended = {**table, "given": {**table["given"], matrix["name"]: matrix["cells"]}}
+    assert set(worked["absent"]) >= {"W_V", "W_O", "b_Q", "context"}
+    for name, cells in worked["absent"].items():
+        extended = {**table, "given": {**table["given"], name: cells}}
         solution = client.post("/api/work", json={"table": extended}).json()
-        assert solution["steps"][-1]["values"] == last, matrix["name"]
+        assert solution["steps"][-1]["values"] == last, name
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_optional_matrices_start_neutral(client: TestClient, table: Table) -> No
     [r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}", "array([[1, 2],\n [3, 4]])", "1,2\n3,4"],
 )
 def test_read_parses_matrices(client: TestClient, text: str) -> None:
-    assert client.post("/api/read", json={"text": text}).json()["cells"] == [["1", "2"], ["3", "4"]]
+    assert client.post("/api/read", json={"text": text}).json() == [["1", "2"], ["3", "4"]]
 
 
 def test_open_parses_slides_and_problem_files(client: TestClient) -> None:
@@ -136,6 +136,18 @@ def test_open_parses_slides_and_problem_files(client: TestClient) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        (f'title = "{"x" * 2001}"\n[given]\nX = [[1]]\n', "title"),
+        ("[given]\nX = [[1]]\n" + "[[claim.again]]\nQ = [[1]]\n" * 21, "reprint"),
+    ],
+)
+def test_opened_problem_can_be_sent_back(client: TestClient, text: str, field: str) -> None:
+    """What the page could not send back is an error when it is opened."""
+    assert field in error_of(client.post("/api/open", json={"text": text}))
+
+
 def test_fractions_are_exact(client: TestClient) -> None:
     text = '[given]\nX = [["1/6", "1/2"]]\n[claim]\nQ = [["1/6", "1/2"]]\n'
     table = client.post("/api/open", json={"text": text}).json()
@@ -147,7 +159,7 @@ def test_optional_matrices_are_listed(client: TestClient) -> None:
     text = 'kind = "additive"\n[given]\ns = [[1, 0]]\nH = [[1, 2], [0, 1]]\nv = [1, 1]\n'
     table = client.post("/api/open", json={"text": text}).json()
     worked = client.post("/api/work", json={"table": table}).json()
-    assert "W_s" in [absent["name"] for absent in worked["absent"]]
+    assert "W_s" in worked["absent"]
 
 
 @pytest.mark.parametrize("file", LECTURES, ids=lambda file: file.stem)
@@ -173,7 +185,7 @@ def test_sheet_equals_library(client: TestClient) -> None:
     from workings.problems.sheets import make_sheet
 
     body = {"kind": "masked", "count": 2, "seed": 7}
-    views = client.post("/api/make", json=body).json()["exercises"]
+    views = client.post("/api/make", json=body).json()
     sheet = make_sheet("masked", (3, 3), 2, 7)
     for view, exercise in zip(views, sheet.exercises, strict=True):
         worked = client.post("/api/work", json={"table": view["table"]}).json()
@@ -187,7 +199,7 @@ def test_hints_have_three_levels(client: TestClient, table: Table) -> None:
     body = {"table": {**table, "claims": claims}, "key": "Q"}
     hints = [client.post("/api/hint", json={**body, "level": k}).json() for k in (1, 2, 3)]
     assert {(hint["row"], hint["column"]) for hint in hints} == {(0, 2)}
-    formula, computation, number = (hint["help"]["text"] for hint in hints)
+    formula, computation, number = (hint["working"]["text"] for hint in hints)
     assert formula == "Q = X W_Q"
     assert number == problem.solve().cell("Q", 1, 3)
     assert number.startswith(computation)

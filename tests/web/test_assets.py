@@ -12,8 +12,8 @@ from pages import OpenPage
 from workings import Problem
 from workings.web import assets, problem_views, report_views
 from workings.web.assets import bundle_module
-from workings.web.cell_workings import CellWorkings
-from workings.web.heatmaps import build_palette, build_weights_heatmap
+from workings.web.heatmaps import build_weights_heatmap, level_colors, level_inks
+from workings.web.problem_views import CellWorkings
 
 PROBLEM = Problem(X=[[1, 2], [3, 1]], claim={"scores": [[5, 5], [5, 11]]})
 SOLUTION = asdict(problem_views.build_solution_view(PROBLEM, 3))
@@ -22,11 +22,7 @@ WORKING = asdict(CellWorkings(PROBLEM, 3).write_cell("scores", 0, 1))
 MAP = asdict(
     build_weights_heatmap("one", "one", ["a"], ["b", "c"], np.array([[0.25, 0.75]]), False)
 )
-MAPS = {
-    "maps": [MAP, MAP],
-    "maps_per_row": 2,
-    **{k: asdict(build_palette(k)) for k in ("light", "dark")},
-}
+MAPS = {"maps": [MAP, MAP], "maps_per_row": 2, "colors": level_colors(), "inks": level_inks()}
 STATES: dict[str, tuple[dict[str, Any], str]] = {
     "matrix.js": ({"matrix": SOLUTION["given"][0]}, "td[data-row]"),
     "dock.js": ({"working": WORKING}, "math"),

@@ -41,6 +41,20 @@ def test_carried_error_has_an_arrow_until_corrected(visit: OpenPage) -> None:
     assert page.locator('.checked-steps .lines g[data-from="scores"]').count() == 0
 
 
+def test_long_working_wraps(visit: OpenPage) -> None:
+    row = ",".join(["0.25"] * 12)
+    page = visit(f"#check?given.X={row};{row}&claim.scores=9,9;9,9", width=1280)
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        box = page.locator(".finding .formula").first
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth"), width
+        tops = box.evaluate("box => [...box.children].map(m => m.getBoundingClientRect().top)")
+        assert max(tops) - min(tops) > 15, width
+        text = box.evaluate("box => box.textContent")
+        assert text.count("+") == 11
+        assert text.endswith("=0.75")
+
+
 def test_pasted_slide_is_checked(visit: OpenPage) -> None:
     page = visit("#check")
     page.get_by_role("button", name="Paste a solution…").click()
@@ -59,6 +73,7 @@ def test_sheet_is_answered_with_hints(visit: OpenPage) -> None:
     page.get_by_role("button", name="Problem sheet").click()
     page.get_by_role("button", name="Create sheet").click()
     page.wait_for_selector("figure[data-key=masked]")
+    assert "Nothing filled in yet" in page.locator(".verdict").inner_text()
     assert read_matrix(page, "X") == format_matrix(problem, "X")
     assert read_matrix(page, "W_K") == format_matrix(problem, "W_K")
     formulas = page.locator(".checked-steps h2 math").all()

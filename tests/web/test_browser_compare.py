@@ -24,12 +24,11 @@ def test_maps_and_pairs_equal_api(visit: OpenPage, runs_client: TestClient) -> N
     page = visit("#compare?a=gpt&b=rotary&text=said", ready=MAP)
     body = {"first": {"run": "gpt", "text": "said"}, "second": {"run": "rotary", "text": "said"}}
     view = runs_client.post("/api/compare", json=body).json()
-    for k, name in enumerate(("first", "second", "difference")):
-        texts = view["head_comparison"][name]["texts"]
-        assert read_map(page, k) == [[text or "masked" for text in row] for row in texts]
+    for k, heatmap in enumerate(view["maps"]):
+        texts = [[text or "masked" for text in row] for row in heatmap["texts"]]
+        assert read_map(page, k) == texts
     assert page.locator("table.pairs tbody tr").all_text_contents() == [
-        pair["name"] + pair["first_text"] + pair["second_text"] + pair["change"]
-        for pair in view["pairs"]
+        pair["name"] + pair["text"] + pair["other_text"] + pair["change"] for pair in view["pairs"]
     ]
     page.wait_for_selector(".charts figure.chart svg")
     assert page.locator(".settings-diff tbody tr").count() > 1
@@ -57,7 +56,7 @@ def test_permutation(visit: OpenPage, runs_client: TestClient) -> None:
         'group "Order"',
         'list "P X"',
         'rowheader "layer 2"',
-        'grid "the second map minus the first, 3 by 3"',
+        'grid "B minus A, 3 by 3"',
     ):
         assert part in snapshot, part
     body = {"run": "fruit", "text": "fig tin pear"}

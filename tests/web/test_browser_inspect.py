@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from pages import OpenPage, find_violations_in_both_schemes, format_weight, has_no_sideways_scroll
 
-from workings.interpret.attention_maps import compute_attention_maps
+from workings.interpret.attention import compute_attention_maps
 from workings.interpret.heads import read_head
 from workings.training.runs import load
 from workings.web.server import serve_in_background
@@ -124,7 +124,7 @@ def test_keyboard_from_cell_to_working_to_work(visit: OpenPage, runs: dict[str, 
     page.get_by_role("button", name="Open this head in Work").press("Enter")
     page.wait_for_selector("figure[data-key=weights]")
     page.wait_for_selector(".dock .formula")
-    assert page.locator(".dock .tokens").inner_text() == "i attends to s"
+    assert page.locator(".dock .tokens").inner_text() == "query i, key s"
     cell = page.locator('figure[data-key=weights] td[data-row="5"][data-column="3"]')
     exact = head.problem.exact_matrices["weights"].mid[5, 3]
     assert float(cell.get_attribute("title")) == pytest.approx(exact)
@@ -145,7 +145,7 @@ def test_working_closes_when_head_or_text_changes(visit: OpenPage) -> None:
     dock.wait_for(state="hidden")
     open_dock()
     assert "Layer 2, head 2" in dock.inner_text()
-    page.get_by_role("button", name="Switch this head off").click()
+    page.get_by_role("button", name="Ablate this head").click()
     dock.wait_for(state="hidden")
     open_dock()
     page.get_by_role("textbox").fill("said he")
@@ -195,15 +195,15 @@ def test_empty_text_stays_empty(visit: OpenPage) -> None:
     assert page.get_by_role("textbox").input_value() == "The first "
 
 
-def test_head_is_switched_off_and_on(visit: OpenPage) -> None:
+def test_head_is_ablated_and_restored(visit: OpenPage) -> None:
     page = visit(fragment("gpt"))
     before = page.locator("table.bars td.now").all_inner_texts()
-    page.get_by_role("button", name="Switch this head off").click()
+    page.get_by_role("button", name="Ablate this head").click()
     page.wait_for_selector(".thumb.off")
     columns = page.locator("table.bars thead th").all_inner_texts()
-    assert columns[-2:] == ["before", "points"]
-    assert page.get_by_role("button", name="Layer 1, head 1, switched off").count() == 1
-    page.get_by_role("button", name="Switch all heads on").click()
+    assert columns[-2:] == ["intact", "points"]
+    assert page.get_by_role("button", name="Layer 1, head 1, ablated").count() == 1
+    page.get_by_role("button", name="Restore all heads").click()
     page.wait_for_function("() => !document.querySelector('.thumb.off')")
     assert page.locator("table.bars td.now").all_inner_texts() == before
 
@@ -214,7 +214,8 @@ def test_completion_by_pointer_and_keyboard(visit: OpenPage, runs: dict[str, Pat
     page.get_by_role("button", name="Generate").click()
     page.wait_for_selector(".continuation")
     full_text = task.complete(TEXT, 40)
-    assert page.locator(".continuation").text_content() == full_text
+    shown = page.locator(".continuation").text_content()
+    assert shown == TEXT + full_text.removeprefix(TEXT).replace("\n", "⏎\n")
     page.locator(".continuation .token").first.hover()
     page.wait_for_selector(".alternatives table.bars")
     page.mouse.move(0, 0)
@@ -331,7 +332,7 @@ def test_accessibility(visit: OpenPage, run: str, ready: str) -> None:
     pytest.importorskip("axe_playwright_python")
     page = visit(fragment(run, "one red cat"), ready=ready, reduced_motion="reduce")
     if run == "gpt":
-        page.locator("summary", has_text="Position encodings").click()
+        page.locator("summary", has_text="Position encoding").click()
         page.locator("figure.map td[tabindex='0']").click()
         page.get_by_role("button", name="Show the working").click()
         page.wait_for_selector(".derivation")

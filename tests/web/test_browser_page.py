@@ -102,6 +102,15 @@ def test_no_sideways_scroll(visit: OpenPage) -> None:
         assert has_no_sideways_scroll(page), width
 
 
+def test_page_without_runs_names_the_commands(visit: OpenPage) -> None:
+    page = visit(width=320)
+    page.route("**/api/runs", lambda route: route.fulfill(json=[]))
+    page.evaluate("location.hash = '#inspect'")
+    page.reload()
+    assert "workings train recipes/emoji.toml" in page.locator(".empty pre").inner_text()
+    assert has_no_sideways_scroll(page)
+
+
 def test_row_names_align_with_numbers(visit: OpenPage) -> None:
     page = visit()
     heights = page.evaluate(

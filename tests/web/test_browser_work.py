@@ -40,7 +40,7 @@ def test_hover_shows_working_and_highlights_inputs(visit: OpenPage) -> None:
     page.wait_for_selector(".dock .formula")
     working = page.locator(".dock .formula").get_attribute("aria-label")
     assert working == problem.solve().cell("weights", 2, 3)
-    assert page.locator(".dock .tokens").inner_text() == "cat attends to sat"
+    assert page.locator(".dock .tokens").inner_text() == "query cat, key sat"
     highlighted = page.locator("figure[data-key=Q] td.query-token")
     assert highlighted.count() == 2
     assert [highlighted.nth(k).get_attribute("data-row") for k in range(2)] == ["1", "1"]
@@ -105,7 +105,7 @@ def test_pasted_matrix(visit: OpenPage) -> None:
     page = visit()
     page.get_by_role("button", name="Paste W_V").click()
     page.get_by_role("textbox", name="Paste W_V").fill("hello")
-    page.get_by_role("button", name="Read it").click()
+    page.get_by_role("button", name="Insert").click()
     page.wait_for_function(
         "() => document.querySelector('dialog .status').textContent.includes('not a matrix')"
     )

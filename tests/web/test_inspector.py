@@ -51,8 +51,8 @@ def test_captioner_searches_and_runs_once(monkeypatch: pytest.MonkeyPatch) -> No
     counts = count_passes(monkeypatch, task.model, "encode", "forward_features")
     view = build_inspector(task).inspect(InspectRequest(run="r", scene=1))
     assert [stack.part for stack in view.stacks] == ["cross", "decoder"]
-    assert view.caption_attention is not None
-    assert view.caption_attention.tiles
+    assert view.output.caption_attention is not None
+    assert view.output.caption_attention.tiles
     assert counts == {"encode": 2, "forward_features": 1}  # the search, and the traced pass
 
 
@@ -71,6 +71,26 @@ def test_language_model_and_classifier_run_once(monkeypatch: pytest.MonkeyPatch)
     assert counts == {"forward": 1}
 
 
+def test_generation_without_attention_has_a_note() -> None:
+    for task in (
+        translation_task(WORDS, kind="recurrent", attention="none"),
+        captioning_task("recurrent", attention="none"),
+    ):
+        view = build_inspector(task).inspect(InspectRequest(run="r", text=SOURCE))
+        assert view.output.text is not None
+        assert not view.stacks
+        assert [note.split(" (")[0] for note in view.output.notes] == [
+            f"this {task.noun} has no attention"
+        ]
+
+
+def test_classifier_truncates_a_text_of_any_length() -> None:
+    task = classification_task(WORDS, max_length=3000, kind="recurrent")
+    view = build_inspector(task).inspect(InspectRequest(run="r", text="cat " * 2500))
+    assert len(view.tokens) == 2500
+    assert view.bars
+
+
 def test_derivation_runs_twice_even_if_the_head_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     task = language_task(CharacterTokenizer.train([SOURCE]), d_model=128, heads=8)
     inspector = build_inspector(task)
@@ -79,6 +99,6 @@ def test_derivation_runs_twice_even_if_the_head_is_large(monkeypatch: pytest.Mon
     request = DerivationRequest(
         run="r", text=SOURCE, part="decoder", layer=1, head=2, row=4, column=2
     )
-    view = inspector.derive_cell(request)
-    assert view.table is not None  # starts from Q, K and V: X would be too wide
+    _, table = inspector.derive_cell(request)
+    assert table is not None  # starts from Q, K and V: X would be too wide
     assert counts == {"forward_features": 2}  # with all taps, and fused

@@ -48,37 +48,34 @@ def test_two_runs_on_one_input(runs_client: TestClient, runs: dict[str, Path]) -
     view = compare(runs_client, first, second, part="decoder", layer=2, head=1)
     p, q = (next_token_probabilities(runs[name], TEXT) for name in ("gpt", "rotary"))
     for pair in view["pairs"]:
-        assert pair["first"] == pytest.approx(p[pair["name"]], abs=1e-6)
-        assert pair["second"] == pytest.approx(q[pair["name"]], abs=1e-6)
+        assert pair["probability"] == pytest.approx(p[pair["name"]], abs=1e-6)
+        assert pair["other"] == pytest.approx(q[pair["name"]], abs=1e-6)
         change = float(pair["change"].replace("−", "-"))
-        assert change == pytest.approx(100 * (pair["second"] - pair["first"]), abs=0.051)
+        assert change == pytest.approx(100 * (pair["other"] - pair["probability"]), abs=0.051)
     assert len(view["pairs"]) + view["num_omitted"] == len(p)
     distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
-    assert f"{100 * distance:.1f} % of the probability" in view["summary"]
+    assert f"total variation distance {100 * distance:.1f} %" in view["summary"]
     weights = [
         collect(load(runs[name]), TEXT).stacks[0].head_weights(2, 1) for name in ("gpt", "rotary")
     ]
-    heads = view["head_comparison"]
-    np.testing.assert_allclose(decode_numbers(heads["first"]), weights[0], atol=5.1e-5)
-    np.testing.assert_allclose(decode_numbers(heads["second"]), weights[1], atol=5.1e-5)
-    difference = decode_numbers(heads["difference"])
-    np.testing.assert_allclose(difference, weights[1] - weights[0], atol=5.1e-5)
-    assert heads["difference"]["rows"] == [*TEXT.replace(" ", "␣")]
+    for heatmap, expected in zip(view["maps"], [*weights, weights[1] - weights[0]], strict=True):
+        np.testing.assert_allclose(decode_numbers(heatmap), expected, atol=5.1e-5)
+        assert heatmap["rows"] == [*TEXT.replace(" ", "␣")]
 
 
 def test_one_run_on_two_inputs(runs_client: TestClient) -> None:
     first = {"run": "fruit", "text": "fig tin pear"}
     second = {"run": "fruit", "text": "tin tin pear"}
     view = compare(runs_client, first, second)
-    assert view["head_comparison"]["difference"]["rows"] == ["fig | tin", "tin", "pear"]
-    assert "the tokens differ" in view["head_comparison"]["summary"]
+    assert view["maps"][2]["rows"] == ["fig | tin", "tin", "pear"]
+    assert "the tokens differ" in view["maps_summary"]
     assert sorted(pair["name"] for pair in view["pairs"]) == ["fruit", "metal"]
     shorter = compare(runs_client, first, {**second, "text": "tin pear"})
-    assert shorter["head_comparison"]["difference"] is None
-    assert "3×3 and 2×2" in shorter["head_comparison"]["summary"]
+    assert len(shorter["maps"]) == 2
+    assert "3×3 and 2×2" in shorter["maps_summary"]
     same = compare(runs_client, first, first)
-    assert not decode_numbers(same["head_comparison"]["difference"]).any()
-    assert "0.0 % of the probability" in same["summary"]
+    assert not decode_numbers(same["maps"][2]).any()
+    assert "total variation distance 0.0 %" in same["summary"]
 
 
 def test_translations(runs_client: TestClient, runs: dict[str, Path]) -> None:
@@ -88,7 +85,7 @@ def test_translations(runs_client: TestClient, runs: dict[str, Path]) -> None:
         task: Any = load(runs[name])
         assert side["text"] == next(task.translate_best(["red dog"]))
     assert view["pairs"] == []
-    assert [stack["part"] for stack in view["stacks"]] == ["alignment"]
+    assert view["heads"] == {"alignment": [1, 1]}
 
 
 def test_captions(runs_client: TestClient) -> None:
@@ -96,9 +93,8 @@ def test_captions(runs_client: TestClient) -> None:
     view = compare(runs_client, first, second)
     outputs = [runs_client.post("/api/inspect", json=side).json() for side in (first, second)]
     for side, output in zip(view["sides"], outputs, strict=True):
-        assert side["text"] == output["generation"]["text"]
-        assert side["caption_attention"] == output["caption_attention"]
-    assert [stack["part"] for stack in view["stacks"]] == ["cross", "decoder"]
+        assert side == output["output"]
+    assert view["heads"] == {"cross": [2, 2], "decoder": [2, 2]}
     without_heads = {"run": "squares"}
     notes = compare(runs_client, first, without_heads)["notes"]
     assert notes == ["B: no attention heads to compare"]
@@ -113,7 +109,7 @@ def test_runs_of_different_tasks(runs_client: TestClient) -> None:
     sides = {"run": "fruit", "text": "fig"}, {"run": "lstm", "text": "fig"}
     view = compare(runs_client, *sides)
     assert "different tasks" in view["summary"]
-    assert view["head_comparison"] is None
+    assert view["maps"] == []
     assert view["notes"] == ["B: no attention heads to compare"]
 
 
@@ -141,21 +137,22 @@ def test_permutation_equals_library(
             assert re.fullmatch(r"0|\d\.\d·10⁻[⁶⁷⁸⁹]", view["residual"])
             assert "up to rounding" in view["summary"]
         expected = result.permuted_weights[1][1] - result.expected_weights[1][1]
-        difference = decode_numbers(view["head_comparison"]["difference"])
+        difference = decode_numbers(view["maps"][2])
         np.testing.assert_allclose(difference, expected, atol=5.1e-5)
 
 
 def test_training_curves_and_settings(runs_client: TestClient, runs: dict[str, Path]) -> None:
     view = runs_client.get("/api/compare/curves?first=gpt&second=rotary").json()
     expected = diff_configs(runs["gpt"], runs["rotary"])
-    assert [row[0] for row in view["settings"]["rows"]] == list(expected)
-    settings = {key: values for key, *values in view["settings"]["rows"]}
+    *charts, best, differences = view
+    settings = {key: values for key, *values in differences["rows"]}
+    assert list(settings) == list(expected)
     assert settings["title"] == ["A small one", ""]
     assert settings["model.positions"] == ["learned", "–"]
-    charts = {chart["title"]: chart["table"] for chart in view["charts"]}
+    headers = {chart["title"]: chart["header"] for chart in charts}
     columns = ["A, validation", "A, train", "B, validation", "B, train"]
-    assert charts["loss by epoch"]["header"] == ["epoch", *columns]
-    assert view["best"]["header"] == ["best", "A: gpt", "B: rotary"]
+    assert headers["loss by epoch"] == ["epoch", *columns]
+    assert best["header"] == ["best", "A: gpt", "B: rotary"]
 
 
 SIDE = {"run": "gpt", "text": "x"}

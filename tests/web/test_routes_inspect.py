@@ -12,8 +12,12 @@ import torch
 from pages import format_weight
 from starlette.testclient import TestClient
 
-from workings.interpret.attention import HeadIndex, ablate_heads
-from workings.interpret.attention_maps import compute_alignment, compute_attention_maps
+from workings.interpret.attention import (
+    HeadIndex,
+    ablate_heads,
+    compute_alignment,
+    compute_attention_maps,
+)
 from workings.interpret.attribution import explain
 from workings.interpret.heads import read_head
 from workings.training.runs import load
@@ -72,7 +76,9 @@ def test_completion(runs_client: TestClient, runs: dict[str, Path]) -> None:
     view = inspect(runs_client, "/complete", run="gpt", text=TEXT, max_new_tokens=20)
     assert TEXT + "".join(t["text"] for t in view["tokens"]) == task.complete(TEXT, 20)
     assert view["stop_reason"] == ""
-    assert "only a language model" in error_of(runs_client, "/complete", run="fruit", text="a")
+    for name in ("fruit", "french", "squares"):
+        message = error_of(runs_client, "/complete", run=name, text="a")
+        assert message == "only a language model can continue a text"
 
 
 @pytest.mark.parametrize(("name", "text"), [("gpt", TEXT), ("fruit", "fig iron plum")])
@@ -122,9 +128,9 @@ def test_ablated_head_changes_probabilities(runs_client: TestClient, runs: dict[
     for bar in view["bars"]:
         name = bar["name"].replace("␣", " ").replace("⏎", "\n")
         assert bar["probability"] == pytest.approx(probabilities[name])
-        assert bar["baseline"] == pytest.approx(baseline.get(bar["name"], bar["baseline"]))
-        change = f"{100 * (bar['probability'] - bar['baseline']):+.1f}"
-        assert bar["change"].replace("−", "-") == change
+        assert bar["other"] == pytest.approx(baseline.get(bar["name"], bar["other"]))
+        change = 100 * (bar["probability"] - bar["other"])
+        assert float(bar["change"].replace("−", "-")) == pytest.approx(change, abs=0.051)
     assert view["stacks"][0]["ablated"] == [[False, True], [False, False]]
     # The same without hooks: set the head's columns of the output projection to zero.
     matrix = task.model.blocks[0].attention.output.weight
@@ -138,12 +144,13 @@ def test_derivation_and_table_for_work(
     runs_client: TestClient, client: TestClient, runs: dict[str, Path]
 ) -> None:
     body = {"part": "decoder", "layer": 2, "head": 1, "row": 5, "column": 3}
-    view = inspect(runs_client, "/working", run="rotary", text=TEXT, **body)
+    view, table = inspect(runs_client, "/working", run="rotary", text=TEXT, **body)
     head = read_head(load(runs["rotary"]), TEXT, 2, 1)
     cell = head.cell("weights", 6, 4).to_dict()
     assert view["working"]["text"] == cell["working"]
-    assert [line["name"] for line in view["lines"]] == [line["name"] for line in cell["lines"]]
-    worked = client.post("/api/work", json={"table": view["table"]}).json()
+    names = [row[0].removeprefix("▸ ") for row in view["terms"]["rows"]]
+    assert names == [line["name"] for line in cell["lines"]]
+    worked = client.post("/api/work", json={"table": table}).json()
     weights = next(step for step in worked["steps"] if step["key"] == "weights")
     assert float(weights["values"][5][3]) == pytest.approx(
         head.problem.exact_matrices["weights"].mid[5, 3]
@@ -156,7 +163,7 @@ def test_classification_and_attribution(runs_client: TestClient, runs: dict[str,
     view = inspect(runs_client, run="fruit", text=text)
     expected = dict(zip(task.labels, task.predict([text])[0].tolist(), strict=True))
     assert {bar["name"]: bar["probability"] for bar in view["bars"]} == pytest.approx(expected)
-    strips = inspect(runs_client, "/explain", run="fruit", text=text)["strips"]
+    strips: Any = inspect(runs_client, "/explain", run="fruit", text=text)
     attribution = explain(task, text)
     assert [strip["name"] for strip in strips] == ["occlusion", "gradient", "attention"]
     for strip, values in zip(strips, attribution.token_attributions, strict=True):
@@ -172,7 +179,7 @@ def test_translation_and_alignment(
     source = "one red cat"
     task: Any = load(runs[name])
     view = inspect(runs_client, run=name, text=source)
-    assert view["generation"]["text"] == next(task.translate_best([source]))
+    assert view["output"]["text"] == next(task.translate_best([source]))
     parts = [stack["part"] for stack in view["stacks"]]
     assert parts == ["alignment", *(["cross", "decoder", "encoder"] if name == "french" else [])]
     heatmap = inspect(runs_client, "/map", run=name, text=source, part="alignment")
@@ -181,12 +188,12 @@ def test_translation_and_alignment(
     if name == "french-rnn":
         return
     heads = [{"part": "cross", "layer": k, "head": h} for k in (1, 2) for h in (1, 2)]
-    ablated = inspect(runs_client, run=name, text=source, ablated_heads=heads)["generation"]
-    assert ablated["baseline"] == view["generation"]["text"]
-    assert ablated["note"] != view["generation"]["note"] == ablated["baseline_note"]
+    ablated = inspect(runs_client, run=name, text=source, ablated_heads=heads)
+    assert ablated["output"]["note"] != view["output"]["note"]
+    assert ablated["baseline"] == view["output"]
     body = {"part": "cross", "layer": 1, "head": 2, "row": 0, "column": 1}
-    cell = inspect(runs_client, "/working", run=name, text=source, **body)
-    assert cell["table"]["context_tokens"][-1] == "</s>"
+    _, table = inspect(runs_client, "/working", run=name, text=source, **body)
+    assert table["context_tokens"][-1] == "</s>"
 
 
 def test_caption_of_scene_and_of_uploaded_picture(
@@ -198,12 +205,12 @@ def test_caption_of_scene_and_of_uploaded_picture(
     pixels = draw_first_scene()
     view = inspect(runs_client, run="squares", scene=1)
     caption = next(task.caption([pixels]))[0].text
-    assert view["generation"]["text"] == caption
-    assert view["caption_attention"]["image"].startswith("data:image/png;base64,")
+    assert view["output"]["text"] == caption
+    assert view["output"]["caption_attention"]["image"].startswith("data:image/png;base64,")
     picture = base64.b64encode(encode_png_rgb(pixels)).decode()
     uploaded = inspect(runs_client, run="squares", picture=picture)
-    assert uploaded["generation"] == view["generation"]
-    words = [tile["word"] for tile in uploaded["caption_attention"]["tiles"]]
+    assert uploaded["output"]["note"] == view["output"]["note"]
+    words = [tile["word"] for tile in uploaded["output"]["caption_attention"]["tiles"]]
     assert words == caption.split()
     assert "base64" in error_of(runs_client, "", run="squares", picture="no picture!")
     invalid = base64.b64encode(b"GIF89a nothing").decode()
@@ -215,18 +222,18 @@ def test_heads_of_captioner(runs_client: TestClient, runs: dict[str, Path]) -> N
     pixels = draw_first_scene()
     view = inspect(runs_client, run="grids", scene=1)
     caption = next(task.caption([pixels]))[0].text
-    assert view["generation"]["text"] == caption
+    assert view["output"]["text"] == caption
     assert [stack["part"] for stack in view["stacks"]] == ["cross", "decoder"]
     body = {"part": "cross", "layer": 2, "head": 1}
     heatmap = inspect(runs_client, "/map", run="grids", scene=1, **body)
     head = read_head(task, pixels, 2, 1, part="cross", target=caption)
     weights = head.traced_steps["weights"]
     np.testing.assert_allclose(decode_numbers(heatmap), weights, atol=0.5e-4 + 1e-6)
-    cell = inspect(runs_client, "/working", run="grids", scene=1, **body, row=0, column=5)
+    cell, _ = inspect(runs_client, "/working", run="grids", scene=1, **body, row=0, column=5)
     assert cell["working"]["text"] == head.cell("weights", 1, 6).to_dict()["working"]
     ablated = inspect(runs_client, run="grids", scene=1, ablated_heads=[body])
     assert ablated["stacks"][0]["ablated"] == [[False, False], [True, False]]
-    assert ablated["generation"]["baseline"] == caption
+    assert ablated["baseline"]["text"] == caption
 
 
 @pytest.mark.parametrize("name", ["lstm", "gpt"])
@@ -244,15 +251,20 @@ def test_activations_of_cell(runs_client: TestClient, runs: dict[str, Path], nam
         assert view["strip"]["texts"][-1] == f"{last:.3f}".replace("-", "−")
     assert "counted from 1" in error_of(runs_client, "/cells", run=name, text=TEXT, group=99)
     assert "counted from 1" in error_of(runs_client, "/cells", run=name, text=TEXT, cell=999)
+    assert "expected 1 to 2,048" in error_of(runs_client, "/cells", run=name, text="")
+    assert "only language models have cells" in error_of(
+        runs_client, "/cells", run="fruit", text="fig"
+    )
+    assert "reads no text" in error_of(runs_client, "/cells", run="squares", text="fig")
 
 
 def test_position_vectors(runs_client: TestClient, runs: dict[str, Path]) -> None:
     task: Any = load(runs["gpt"])
     table = task.model.positions.table.detach().double().numpy()
-    vectors, products = inspect(runs_client, "/positions", run="gpt")["maps"]
+    vectors, products = inspect(runs_client, "/positions", run="gpt")
     np.testing.assert_allclose(decode_numbers(vectors), table[:64], atol=1e-4)
     np.testing.assert_allclose(decode_numbers(products), table[:64] @ table[:64].T, atol=1e-4)
-    rotary = decode_numbers(inspect(runs_client, "/positions", run="rotary")["maps"][1])
+    rotary = decode_numbers(inspect(runs_client, "/positions", run="rotary")[1])
     np.testing.assert_allclose(np.diag(rotary), 1, atol=1e-4)
     np.testing.assert_allclose(rotary[1:, 1:], rotary[:-1, :-1], atol=1e-3)
     assert "no position encoding" in error_of(runs_client, "/positions", run="lstm")
@@ -286,7 +298,7 @@ def test_invalid_request_returns_one_line_error(
 def test_text_too_long_for_heatmaps_has_an_output(runs_client: TestClient) -> None:
     view = inspect(runs_client, run="rotary", text="well, " * 100)
     assert view["stacks"] == []
-    assert view["notes"][-1] == "600 tokens: attention is shown for at most 512"
+    assert view["output"]["notes"][-1] == "600 tokens: attention is shown for at most 512"
     assert len(view["bars"]) == 12
 
 

@@ -10,6 +10,7 @@ from small_runs import MARKUP, append_to_log, epoch_record, step_record, write_n
 from starlette.testclient import TestClient
 
 from workings.config import build, to_table, to_toml
+from workings.plain_text import escape_control
 from workings.recipes import LanguageRecipe
 from workings.render.comparison import format_metric
 from workings.training.logging import read_log
@@ -61,22 +62,22 @@ def test_training_from_first_record_to_last(client: TestClient, run: Path) -> No
     view = get_training(client, f"?revision={revision}")
     assert (view["state"], view["revision"]) == ("training", revision + 1)
     assert view["progress"] == pytest.approx(200 / 1200)
-    assert {fact["name"]: fact["value"] for fact in view["facts"]} == {
+    assert view["facts"] == {
         "epoch": "0 of 4",
         "step": "200 of 1,200",
         "training time": "4 s",
         "examples per second": "3,200",
-        "time left, about": "20 s",
+        "estimated time left": "20 s",
     }
     (chart,) = view["curves"]["charts"]
     mean_since_first_row = (200 * 0.8 - 100 * 0.9) / 100
-    assert chart["table"]["rows"] == [["0.33", "0.9000"], ["0.67", f"{mean_since_first_row:.4f}"]]
+    assert chart["rows"] == [["0.33", "0.9000"], ["0.67", f"{mean_since_first_row:.4f}"]]
     assert get_training(client, f"?revision={revision + 1}")["curves"] is None
     sample = {"kind": "sample", "epoch": 1, "sample": MARKUP}
     append_to_log(run, epoch_record(1, 0.5), sample, {"kind": "test"})
     view = get_training(client, f"?revision={revision + 1}")
     assert (view["state"], view["progress"]) == ("finished", 1)
-    assert view["curves"]["samples"][0]["epoch"] == 1
+    assert view["curves"]["samples"] == [[1, escape_control(MARKUP)]]
     assert "accuracy 50.00\u00a0%" in view["summary"]
 
 
@@ -93,8 +94,8 @@ def test_numbers_equal_log(runs_client: TestClient, runs: dict[str, Path]) -> No
         for best in status.best_metrics()
     ]
     for metric, chart in zip(status.list_metrics(), view["curves"]["charts"], strict=True):
-        splits = chart["table"]["header"][1:]
-        assert chart["table"]["rows"] == [
+        splits = chart["header"][1:]
+        assert chart["rows"] == [
             [
                 str(int(record["epoch"])),
                 *(format_metric(metric, record.get(f"{split}_{metric}")) for split in splits),
@@ -103,19 +104,18 @@ def test_numbers_equal_log(runs_client: TestClient, runs: dict[str, Path]) -> No
         ]
         assert chart["picture"][0] == "svg"
     result = json.loads((runs["gpt"] / "result.json").read_text())
-    fact = {"name": "validation loss", "value": f"{result['validation_loss']:.4f}"}
-    assert fact in view["curves"]["result"]
+    assert view["curves"]["result"]["validation loss"] == f"{result['validation_loss']:.4f}"
     assert view["has_report"] is True
 
 
 def test_recipe_lists_values_and_defaults(client: TestClient) -> None:
     recipe = client.get("/api/recipe/toy").json()
-    settings = {setting["key"]: setting for setting in recipe["sections"]["train"]}
+    settings = {setting["key"]: setting for setting in recipe["train"]}
     assert settings["learning_rate"]["value"] == "0.02"
     assert settings["learning_rate"]["default"] == "0.001"
     assert settings["batch_size"]["default"] == ""
     assert "passes over" in settings["epochs"]["help"]
-    assert any(setting["key"] == "hidden_size" for setting in recipe["sections"]["model"])
+    assert any(setting["key"] == "hidden_size" for setting in recipe["model"])
     assert recipe["environment"] == []
 
 
@@ -172,6 +172,6 @@ def test_run_of_language_model(tmp_path: Path) -> None:
     (folder / "config.toml").write_text(to_toml(table))
     with make_client(folder) as client:
         assert client.get("/api/training/words").json()["state"] == "waiting"
-        sections = client.get("/api/recipe/words").json()["sections"]
-    names = ["run", "data", "tokenizer", "model", "scheduled_sampling", "train"]
+        sections = client.get("/api/recipe/words").json()
+    names = ["run", "data", "tokenizer", "model", "scheduled_sampling", "train", "environment"]
     assert list(sections) == names

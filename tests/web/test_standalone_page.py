@@ -122,7 +122,7 @@ def test_solution_in_browser(open_result: OpenPage) -> None:
     locate_cell(view, "weights", 1, 1).hover()
     formula = view.locator(".dock .formula")
     assert formula.get_attribute("aria-label") == solution.cell("weights", 2, 2)
-    assert view.locator(".dock .tokens").inner_text() == "cat attends to cat"
+    assert view.locator(".dock .tokens").inner_text() == "query cat, key cat"
     assert view.locator("figure[data-key=masked] td.input-cell").count() == 3
     assert view.locator("figure[data-key=weights] td.same-line").count() == 5
     locate_cell(view, "X", 0, 2).hover()

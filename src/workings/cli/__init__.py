@@ -1,21 +1,30 @@
-"""The command line: one module per verb, without logic. `--help` imports no torch or numpy."""
+"""The command line: its main function, and what the verbs share.
+
+Each verb is a module without logic. `--help` imports neither torch nor numpy.
+"""
 
 import argparse
 import io
+import json
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from workings import __version__
-from workings.cli.torchrun import (
-    report_on_local_rank_zero,
-    wait_for_termination,
-    write_torchelastic_error,
-)
 from workings.errors import ErrorOnOtherRank, UserError, did_you_mean, install_hint, truncate
-from workings.plain_text import escape_control
+from workings.io import existing_path, write_bytes
+
+if TYPE_CHECKING:
+    from workings.decode import Sampling
+    from workings.recipes import SearchConfig
+
+    Search = TypeVar("Search", bound=SearchConfig)
 
 # Each is a module of this package with HELP, add_arguments(parser) and run(arguments) -> status.
 VERBS = (
@@ -50,6 +59,15 @@ DESCRIPTION = """\
 Sequence models, from RNN to Transformer, that show their workings.
 """
 
+FIGURE_FORMATS = ("text", "html", "svg", "png", "json")
+TEXT_SUFFIXES = ("", "txt")
+ZERO_WIDTH_JOINERS = "\u200c\u200d"
+TERMINATION_TIMEOUT = 10.0  # seconds; torchrun ends the other processes when one fails
+# MKL and OpenBLAS read OpenMP's variable as well, unless their own is set.
+THREAD_COUNT_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+SPIN_COUNT = "1000"  # for GNU's OpenMP, which torch uses on Linux; others sleep at once
+CGROUP_QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; return the exit status: 2 for a user error."""
@@ -62,14 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check_verb(argv)
     except UserError as error:
         return _report_error(error)
-    parser = _build_parser()
+    parser = _build_parser(argv[:1] if argv and argv[0] in VERBS else VERBS)
     arguments, changes = parser.parse_known_args(argv)
     if changes and not arguments.takes_changes:
         parser.error(f"unrecognized arguments: {' '.join(changes)}")
     arguments.changes, arguments.status = changes, 0
     try:
-        from workings.threads import set_num_threads
-
         set_num_threads(arguments.threads)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -98,11 +114,13 @@ def _check_verb(argv: Sequence[str]) -> None:
 
 def _report_error(error: UserError | OSError) -> int:
     """Print an error, unless another process prints it; return the exit status."""
+    from workings.plain_text import escape_control
+
     if isinstance(error, ErrorOnOtherRank):
-        wait_for_termination()
+        _wait_for_termination()
     message = f"workings: {escape_control(_format_error(error))}"
     sys.stderr.write(f"{message}\n")
-    write_torchelastic_error(message)
+    _write_torchelastic_error(message)
     return 2
 
 
@@ -143,8 +161,8 @@ class _Parser(argparse.ArgumentParser):
         return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
-        if os.environ.get("LOCAL_RANK", "0") != "0":  # local rank 0 prints the error
-            wait_for_termination()
+        if not _is_local_rank_zero():  # local rank 0 prints the error
+            _wait_for_termination()
         super().error(message)
 
     def format_help(self) -> str:
@@ -153,7 +171,8 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help()
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_parser(names: Sequence[str] = VERBS) -> argparse.ArgumentParser:
+    """Build the parser of these verbs; only their modules are imported."""
     common = _Parser(add_help=False)
     group = common.add_argument_group("for every verb")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -161,9 +180,274 @@ def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="workings", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"workings {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name in VERBS:
+    for name in names:
         verb = import_module(f"workings.cli.{name}")
         sub = verbs.add_parser(name, parents=[common], help=verb.HELP, description=verb.__doc__)
         verb.add_arguments(sub)
         sub.set_defaults(run=verb.run, takes_changes=getattr(verb, "CHANGES", False))
     return parser
+
+
+# -- shared by the verbs: options ------------------------------------------------------------------
+
+
+def add_layer_and_head_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add --layer and --head; `default`: what is shown without them."""
+    for name in ("layer", "head"):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            metavar="N",
+            action="append",
+            default=[],
+            help=f"{name}, from 1; may be given several times (default: {default})",
+        )
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of beam search and sampling; `resolve_search` reads them."""
+    recipe = "default: the recipe's"
+    parser.add_argument("--beams", type=int, metavar="N", help=f"beam size ({recipe})")
+    parser.add_argument(
+        "--length-penalty", type=float, metavar="A", help=f"of beam search ({recipe})"
+    )
+    parser.add_argument("--n-best", type=int, metavar="N", help="print the N best with scores")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="sample instead of beam search"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="random seed of sampling (default: 0)"
+    )
+
+
+def resolve_search(
+    config: "Search", arguments: argparse.Namespace
+) -> "tuple[Search, Sampling | None]":
+    """Return the recipe's search with the given options, and sampling if --temperature is given."""
+    from dataclasses import replace
+
+    from workings.decode import Sampling
+
+    options = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
+    changes = {name: value for name, value in options.items() if value is not None}
+    if changes and arguments.temperature is not None:
+        option = next(iter(changes)).replace("_", "-")
+        raise UserError(f"--temperature (sampling) and --{option} (search) exclude each other")
+    if arguments.seed is not None and arguments.temperature is None:
+        raise UserError("--seed needs --temperature: beam search is deterministic")
+    config = replace(config, **changes)
+    if arguments.n_best is not None:
+        if arguments.n_best < 1:
+            raise UserError(f"--n-best {arguments.n_best}: must be at least 1")
+        if arguments.beams is not None and arguments.beams < arguments.n_best:
+            raise UserError(
+                f"--n-best {arguments.n_best} must be at most --beams {arguments.beams}"
+            )
+        for other in ("temperature", "show"):
+            if getattr(arguments, other) not in (None, False):
+                raise UserError(
+                    f"--n-best (several outputs) and --{other} (one) exclude each other"
+                )
+        config = replace(config, beams=max(config.beams, arguments.n_best))
+    if arguments.temperature is None:
+        return config, None
+    return config, Sampling(temperature=arguments.temperature, seed=arguments.seed or 0)
+
+
+def check_show_options(arguments: argparse.Namespace, names: Sequence[str]) -> None:
+    """Raise an error for options of --show without it: they would have no effect."""
+    options = [f"--{name}" for name in names if getattr(arguments, name)]
+    if options and not arguments.show:
+        raise UserError(f"{options[0]} needs --show")
+
+
+# -- shared by the verbs: input and output ---------------------------------------------------------
+
+
+def supports_color() -> bool:
+    """Return True if standard output is a terminal with color (no NO_COLOR, no TERM=dumb)."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """Return the number of columns of the terminal."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def read_text_argument(text: str) -> str:
+    """Return the text of an argument; `-` reads standard input."""
+    if text != "-":
+        check_not_folder(text, "a text")
+        return text
+    return sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+
+
+def check_not_folder(text: str, expected: str) -> None:
+    """Raise UserError if a text is the name of a folder; "." and "/" are texts."""
+    path = existing_path(text)
+    if path is not None and path.is_dir() and any(map(str.isalnum, text)):
+        raise UserError(
+            f"{text} is a folder: give {expected}, or - to read the text from standard input"
+        )
+
+
+def to_single_line(text: str) -> str:
+    """Return a text as one line without control characters; joiners of letters are kept."""
+    from workings.plain_text import to_one_line
+
+    return "".join(c if c in ZERO_WIDTH_JOINERS else to_one_line(c) for c in text)
+
+
+def choose_format(file_format: str | None, out: str | None) -> str:
+    """Return the output format: as given, or by the suffix of the file, or text."""
+    if file_format is None:
+        suffix = Path(out or "").suffix.lower().removeprefix(".")
+        if suffix not in (*FIGURE_FORMATS, *TEXT_SUFFIXES):
+            suffixes = ", ".join(f".{name}" for name in FIGURE_FORMATS if name != "text")
+            raise UserError(
+                f"--out {out}: unknown suffix: expected {suffixes} or .txt, or give --format"
+            )
+        file_format = suffix if suffix in FIGURE_FORMATS else "text"
+    if file_format == "png" and out is None:
+        raise UserError("--format png needs --out FILE")
+    return file_format
+
+
+def write_result(result: Any, file_format: str | None, out: str | None) -> None:
+    """Write a result in a format; None: by the suffix of the file, or text."""
+    from workings.render import picture, text
+
+    file_format = choose_format(file_format, out)
+    if file_format == "json":
+        write_output(json.dumps(result.to_dict()), out)
+    elif file_format == "html":
+        from workings.web.standalone_page import page
+
+        write_output(page(result), out)
+    elif file_format == "text":
+        write_output(
+            text(result, width=terminal_width(), color=out is None and supports_color()),
+            out,
+        )
+    else:
+        drawn = picture(result)
+        write_output(drawn.svg() if file_format == "svg" else drawn.png(), out)
+
+
+def check_parent_folder(out: str | None) -> None:
+    """Raise an error if the folder of --out is missing, before a long computation."""
+    if out is not None and not Path(out).parent.is_dir():
+        raise UserError(f"--out {out}: no such folder: {Path(out).parent}")
+
+
+def write_output(content: str | bytes, out: str | None) -> None:
+    """Print a text, or write it to a file atomically."""
+    if isinstance(content, str) and not content.endswith("\n"):
+        content += "\n"
+    if out is None and isinstance(content, str):
+        sys.stdout.write(content)
+        return
+    assert out is not None
+    content = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    path = Path(out)
+    if not path.name or path.is_dir():
+        raise UserError(f"--out {out!r} is a folder: expected a file")
+    try:
+        write_bytes(path, content, unique=True)
+    except OSError as error:
+        raise UserError(f"--out {out}: {error.strerror}") from None
+
+
+# -- torchrun: one process per machine prints the error that all of them raise --------------------
+
+
+@contextmanager
+def report_on_local_rank_zero() -> Iterator[None]:
+    """Turn errors that all processes raise into `ErrorOnOtherRank`, except on local rank 0."""
+    try:
+        yield
+    except (UserError, OSError) as error:
+        if _is_local_rank_zero():
+            raise
+        raise ErrorOnOtherRank(str(error)) from error
+
+
+def _wait_for_termination() -> None:
+    """Wait until torchrun ends this process; return after a timeout if it does not."""
+    if "LOCAL_RANK" in os.environ:
+        time.sleep(TERMINATION_TIMEOUT / 2 if _is_local_rank_zero() else TERMINATION_TIMEOUT)
+
+
+def _write_torchelastic_error(text: str) -> None:
+    """Write the error file from which torchrun prints its summary."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path is not None:
+        extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump({"message": {"message": text, "extraInfo": extra}}, file)
+
+
+def _is_local_rank_zero() -> bool:
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+# -- threads ---------------------------------------------------------------------------------------
+#
+# OpenMP threads spin for milliseconds while they wait. On a busy machine this takes away the time
+# that the thread they wait for needs, and a step takes ten times as long as on one thread. Threads
+# that sleep at once lose most of what a second thread gains on a quiet machine, because a small
+# model's pieces of work are short. So threads spin for some microseconds and then sleep;
+# docs/threads.md has the measurements.
+
+
+def set_num_threads(threads: int | None = None) -> int:
+    """Set the number of threads of numpy and torch, and let idle ones sleep; return the number.
+
+    Call it before either is imported: OpenMP reads the wait policy once, when it is loaded. The
+    default is all cores that this process may use, divided by the processes that torchrun started
+    on this machine. Environment variables that are already set win over the default, and `threads`
+    wins over them.
+
+    >>> set_num_threads(threads=1)
+    1
+    """
+    if threads is not None:
+        threads = _parse_positive("threads", str(threads))
+        os.environ.update(dict.fromkeys(THREAD_COUNT_VARIABLES, str(threads)))
+    elif given := os.environ.get("OMP_NUM_THREADS"):  # "4,2": four, and two for nested parallelism
+        threads = _parse_positive("OMP_NUM_THREADS", given.split(",")[0])
+    else:
+        processes = os.environ.get("LOCAL_WORLD_SIZE", "1")  # set by torchrun
+        threads = max(1, count_cores() // _parse_positive("LOCAL_WORLD_SIZE", processes))
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+    if torch := sys.modules.get("torch"):  # too late for the wait policy, but not for the number
+        torch.set_num_threads(threads)
+    return threads
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use, by CPU affinity and cgroup quota.
+
+    >>> 1 <= count_cores() <= os.cpu_count()
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:  # macOS and Windows
+        allowed = os.cpu_count() or 1
+    try:
+        quota, period = CGROUP_QUOTA_FILE.read_text().split()
+        allowed = min(allowed, int(quota) // int(period))
+    except (OSError, ValueError):  # no such file, or "max", which means no limit
+        pass
+    return max(1, allowed)
+
+
+def _parse_positive(name: str, text: str) -> int:
+    number = int(text) if text.strip().isdecimal() else 0
+    if number < 1:
+        raise UserError(f"{name}={text}: expected a whole number, 1 or more")
+    return number

@@ -2,7 +2,12 @@
 
 import argparse
 
-from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_layer_and_head_options,
+    read_text_argument,
+    write_result,
+)
 
 HELP = "show attention weights"
 
@@ -20,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compute the attention maps and write them."""
-    from workings.cli.output import read_text_argument, write_result
-    from workings.interpret.attention_maps import compute_attention_maps
+    from workings.interpret.attention import compute_attention_maps
     from workings.training.runs import load
 
     task, text = load(arguments.run_folder), read_text_argument(arguments.text)

@@ -4,7 +4,15 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_layer_and_head_options,
+    add_search_options,
+    check_show_options,
+    resolve_search,
+    to_single_line,
+    write_result,
+)
 
 HELP = "caption pictures"
 
@@ -35,15 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import tee
 
-    from workings.cli.output import check_show_options, resolve_search, to_single_line, write_result
     from workings.errors import UserError
-    from workings.interpret.attention_maps import caption_attention
+    from workings.interpret.attention import caption_attention
     from workings.plain_text import escape_control
     from workings.tasks.captioning import Captioning
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     check_show_options(arguments, ("layer", "head", "format", "out"))
-    task = load_as(Captioning, arguments.run_folder)
+    task = load(arguments.run_folder, Captioning)
     search, sampling = resolve_search(task.recipe.search, arguments)
     errors: list[str] = []
     count = len(arguments.pictures) + len(arguments.test)

@@ -5,6 +5,8 @@ Cells are chosen on one half of a text and scored on the other; see docs/cells.m
 
 import argparse
 
+from workings.cli import write_result
+
 HELP = "find cells that track quotes, comments, depth, …"
 
 
@@ -50,14 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find the cells and write them."""
-    from workings.cli.output import write_result
     from workings.interpret.activations import select_passage
     from workings.interpret.neurons import find_neurons
     from workings.interpret.text_properties import select_properties
     from workings.tasks.language_modeling import LanguageModeling
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
-    task = load_as(LanguageModeling, arguments.run_folder)
+    task = load(arguments.run_folder, LanguageModeling)
     preceding_text, text = select_passage(task.recipe, arguments.text, arguments.characters)
     search = find_neurons(
         task.model,

@@ -3,7 +3,10 @@
 import argparse
 import sys
 
+from workings.cli import supports_color, terminal_width, write_output
+
 HELP = "check worked solutions"
+_NO_CLAIMS = "it claims no numbers: give those to check in a [claim] table"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check every file; return 1 if a number is wrong, 2 if a file cannot be read."""
-    from workings.cli.output import supports_color, terminal_width, write_output
+    """Check every file; return 1 if a number is wrong, 2 if a file has none to check."""
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.problems import Problem
@@ -61,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stderr.write(f"workings: {escape_control(message)}\n")
             status = 2
             continue
-        status = max(status, 1 if report.verdict == "wrong" else 0)
+        if report.verdict == "blank":
+            sys.stderr.write(f"workings: {escape_control(file)}: nothing to check: {_NO_CLAIMS}\n")
+        status = max(status, {"right": 0, "wrong": 1, "blank": 2}[report.verdict])
         if file_format == "json":
             outputs.append(report.to_json(file))
         elif file_format == "text" and len(sources) > 1 and not arguments.full:

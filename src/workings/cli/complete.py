@@ -2,6 +2,8 @@
 
 import argparse
 
+from workings.cli import read_text_argument
+
 HELP = "continue a prompt"
 MAX_TOKENS = 10**6
 MAX_BEAMS = 1000
@@ -74,14 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the text while it is generated."""
     import sys
 
-    from workings.cli.output import read_text_argument
-    from workings.decode.sampling import Sampling
+    from workings.decode import Sampling
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedGenerator
     from workings.plain_text import escape_control
     from workings.render.tables import text_table
     from workings.tasks.language_modeling import LanguageModeling, beam_completions
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     if not (1 <= arguments.tokens <= MAX_TOKENS and arguments.top >= 1):
         raise UserError(f"--tokens and --top must be at least 1, --tokens at most {MAX_TOKENS:,}")
@@ -98,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     prompt = read_text_argument(arguments.prompt)
-    task = load_as(LanguageModeling, arguments.run_folder)
+    task = load(arguments.run_folder, LanguageModeling)
     for note in task.list_prompt_notes(prompt, arguments.tokens):
         sys.stderr.write(f"workings: note: {escape_control(note)}\n")
     if arguments.beams is not None:
@@ -113,12 +114,11 @@ def run(arguments: argparse.Namespace) -> int:
         prompt, arguments.tokens, sampling, arguments.stop, arguments.top, generator
     )
     if arguments.show:
-        to_text = task.tokenizer.token_to_text
         rows = [
             (
-                repr(to_text(generated.token)),
+                repr(generated.token),
                 f"{generated.probability:.3f}",
-                "  ".join(f"{to_text(t)!r} {p:.3f}" for t, p in generated.alternatives),
+                "  ".join(f"{token!r} {p:.3f}" for token, p in generated.alternatives),
             )
             for generated in stream
             if generated.token

@@ -1,10 +1,6 @@
 """Evaluate a trained model on its test data or on other data."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from workings.tasks.base import Task
 
 HELP = "evaluate a trained model"
 
@@ -42,22 +38,23 @@ def run(arguments: argparse.Namespace) -> int:
 
     from workings.errors import UserError
     from workings.tasks.base import oom_hint
-    from workings.tasks.captioning import Captioning
     from workings.training.logging import format_metrics
     from workings.training.runs import load, write_record
 
     if arguments.record and arguments.data is not None:
         raise UserError("--record is for the run's own test data, not for --data")
+    if arguments.images is not None and arguments.data is None:
+        raise UserError("--images needs --data: the captions of these images")
     with oom_hint("while loading the run and the data"):
         task = load(arguments.run_folder)
         options = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
-        _override_search(task, {key: value for key, value in options.items() if value is not None})
+        changes = {key: value for key, value in options.items() if value is not None}
+        if changes:
+            task.override_search(**changes)
         if arguments.images is None:
             metrics = task.evaluate_on(arguments.data)
-        elif isinstance(task, Captioning) and arguments.data is not None:
-            metrics = task.evaluate_on(arguments.data, Path(arguments.images))
         else:
-            raise UserError("--images needs a captioner and --data")
+            metrics = task.evaluate_on_images(arguments.data, Path(arguments.images))
     if not metrics:
         raise UserError(f"{arguments.run_folder}: the run has no test data: give --data")
     if arguments.record:
@@ -67,19 +64,3 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(format_metrics(metrics).replace(" · ", "\n") + "\n")
     return 0
-
-
-def _override_search(task: "Task", options: dict[str, float]) -> None:
-    """Replace options of the recipe's beam search."""
-    from dataclasses import replace
-
-    from workings.errors import UserError
-    from workings.tasks.seq2seq import Seq2SeqTask
-
-    if not options:
-        return
-    if not isinstance(task, Seq2SeqTask):
-        option = next(iter(options)).replace("_", "-")
-        raise UserError(f"--{option} is for translators and captioners")
-    search: Any = replace(task.recipe.search, **options)  # type: ignore[arg-type] # checked by it
-    task.recipe = replace(task.recipe, search=search)

@@ -5,6 +5,8 @@ Methods: occlusion (leave a token out), gradient × input and, if the model has 
 
 import argparse
 
+from workings.cli import read_text_argument, write_result
+
 HELP = "attribute the prediction to input tokens"
 
 
@@ -26,12 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compute the attribution and write it."""
-    from workings.cli.output import read_text_argument, write_result
     from workings.errors import UserError
     from workings.interpret.attribution import explain
     from workings.io import existing_path
     from workings.tasks.classification import Classification
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
     text = read_text_argument(arguments.text)
     if (path := existing_path(arguments.text)) and path.is_file():
@@ -39,6 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
             f"{text} is a file: explain takes a text, or - for standard input; "
             f"workings predict {arguments.run_folder} {text} reads files"
         )
-    task = load_as(Classification, arguments.run_folder)
+    task = load(arguments.run_folder, Classification)
     write_result(explain(task, text, methods=arguments.method), arguments.format, arguments.out)
     return 0

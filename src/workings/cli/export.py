@@ -22,23 +22,12 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.errors import UserError
-    from workings.interop.conversion import export_language_model, export_translator
+    from workings.interop.conversion import FolderExporter
     from workings.plain_text import escape_control
-    from workings.tasks.language_modeling import LanguageModeling
-    from workings.tasks.translation import Translation
     from workings.training.runs import load
 
-    task, folder = load(arguments.run_folder), Path(arguments.out)
-    if isinstance(task, Translation):
-        languages = task.recipe.data.source, task.recipe.data.target
-        notes = export_translator(task.model, task.tokenizers, arguments.to, folder, languages)
-    elif isinstance(task, LanguageModeling):
-        notes = export_language_model(task.model, task.tokenizer, arguments.to, folder)
-    else:
-        raise UserError(
-            f"{arguments.run_folder}: only language models and translators can be exported"
-        )
+    folder = Path(arguments.out)
+    notes = load(arguments.run_folder).export(FolderExporter(arguments.to, folder))
     for note in notes:
         sys.stderr.write(f"workings: note: {note}\n")
     sys.stdout.write(escape_control(f"{folder}: {arguments.run_folder}, for {arguments.to}") + "\n")

@@ -9,6 +9,8 @@ divided among its cells. On a sheet with planted mistakes, students hand in
 import argparse
 import sys
 
+from workings.cli import write_output
+
 HELP = "grade students' answers to a sheet"
 
 
@@ -25,7 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade all readable answers; return 2 if some could not be read."""
-    from workings.cli.output import write_output
     from workings.plain_text import escape_control
     from workings.problems.grading import grade
 

@@ -6,7 +6,7 @@ of the recurrent matrices.
 
 import argparse
 
-from workings.cli.output import FIGURE_FORMATS
+from workings.cli import FIGURE_FORMATS, write_result
 
 HELP = "show gradient norms over time"
 CHANGES = True  # --section.key VALUE changes all recipes
@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure the gradient norms and write them."""
-    from workings.cli.output import write_result
     from workings.interpret.gradients import measure_gradients
     from workings.tasks.language_modeling import LanguageModeling
     from workings.training.runs import open_as

@@ -6,6 +6,8 @@ computes.
 
 import argparse
 
+from workings.cli import read_text_argument, write_output, write_result
+
 HELP = "show an attention head as a worked problem"
 
 
@@ -59,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the head; write it or one of its cells, or save it as a problem."""
-    from workings.cli.output import read_text_argument, write_output, write_result
     from workings.cli.solve import parse_cell
     from workings.interpret.heads import read_head
     from workings.training.runs import load

@@ -22,9 +22,9 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from workings.tasks.classification import Classification
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
-    task = load_as(Classification, arguments.run_folder)
+    task = load(arguments.run_folder, Classification)
     for prediction in task.predict_sources(arguments.texts):
         sys.stdout.write(json.dumps(prediction) + "\n")
         sys.stdout.flush()

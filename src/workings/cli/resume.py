@@ -2,6 +2,7 @@
 
 import argparse
 
+from workings.cli import count_cores, report_on_local_rank_zero
 from workings.cli.train import add_log_options
 
 HELP = "resume a training"
@@ -32,7 +33,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Resume from the newest checkpoint."""
     from pathlib import Path
 
-    from workings.cli.torchrun import report_on_local_rank_zero
     from workings.errors import UserError
     from workings.training.runs import restore_threads, resume, write_record
     from workings.training.trainer import TrainingInterrupt
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         if out is not None and epochs is None:
             raise UserError("--out needs --epochs N")
         if arguments.threads is None:
-            restore_threads(folder)
+            restore_threads(folder, count_cores())
     if epochs is not None:
         out = Path(out or folder.resolve().with_name(f"{folder.resolve().name}-extended"))
     try:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from workings.cli.output import FIGURE_FORMATS
+from workings.cli import FIGURE_FORMATS, check_parent_folder, choose_format, write_result
 
 HELP = "score translators on the same sentences"
 
@@ -25,22 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate, score and write the comparison."""
-    from pathlib import Path
-
-    from workings.cli.output import check_parent_folder, choose_format, write_result
-    from workings.errors import UserError
     from workings.interpret.translator_comparison import compare_translators
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load_by_name
 
     check_parent_folder(arguments.out)
     file_format = choose_format(arguments.format, arguments.out)
-    names = [Path(run).name or str(run) for run in arguments.runs]
-    if len(set(names)) < len(names):  # like a/model and b/model
-        names = [str(Path(run)) for run in arguments.runs]
-    if len({Path(run).resolve() for run in arguments.runs}) < len(names):
-        raise UserError("the same run is given twice")
-    tasks = dict(zip(names, (load_as(Translation, r) for r in arguments.runs), strict=True))
+    tasks = load_by_name(arguments.runs, Translation)
     comparison = compare_translators(tasks, arguments.data)
     write_result(comparison, file_format, arguments.out)
     if arguments.out is not None:

@@ -2,6 +2,8 @@
 
 import argparse
 
+from workings.cli import supports_color, terminal_width, write_output
+
 HELP = "solve a problem step by step"
 
 
@@ -24,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve the problem and write the solution or one cell."""
-    from workings.cli.output import supports_color, terminal_width, write_output
     from workings.errors import UserError
     from workings.problems import Problem
     from workings.problems.notation import LatexNotation, MathMLNotation, TextNotation

@@ -2,7 +2,6 @@
 
 import argparse
 
-SENTENCE_LENGTH = 20  # tokens assumed for translators and captioners
 HELP = "print a model layer by layer"
 CHANGES = True
 
@@ -25,49 +24,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the model and print its table."""
     import sys
 
-    from workings.errors import UserError
-    from workings.recipes import (
-        CaptionRecipe,
-        ClassificationRecipe,
-        LanguageRecipe,
-        TranslationRecipe,
-        read_recipe,
-    )
+    from workings.recipes import read_recipe
 
-    recipe = read_recipe(
-        arguments.recipe, arguments.changes
-    )  # errors come before torch is imported
+    # Errors of the recipe come before torch is imported.
+    recipe = read_recipe(arguments.recipe, arguments.changes)
 
-    from workings.models.captioning import build_captioner
-    from workings.models.classifiers import build_classifier
-    from workings.models.language import build_language_model
-    from workings.models.summary import summarize
-    from workings.models.translation import build_translator
     from workings.render.tables import layer_table
+    from workings.training.runs import TASKS
 
     vocabulary = arguments.vocabulary or recipe.tokenizer.vocab_size
-    if isinstance(recipe, ClassificationRecipe):
-        classifier = build_classifier(recipe.model, vocabulary, arguments.classes)
-        length = getattr(classifier, "fixed_length", None) or recipe.data.max_length
-        summary = summarize(classifier, length)
-    elif isinstance(recipe, LanguageRecipe):
-        model = build_language_model(recipe.model, vocabulary)
-        summary = summarize(model, recipe.data.context_length, recipe.train.batch_size)
-    elif isinstance(recipe, CaptionRecipe):
-        captioner = build_captioner(recipe.model, vocabulary, pixels=recipe.data.image_size)
-        summary = summarize(
-            captioner, SENTENCE_LENGTH, recipe.train.batch_size, recipe.data.image_size
-        )
-    elif isinstance(recipe, TranslationRecipe):
-        translator = build_translator(recipe.model, vocabulary, vocabulary)
-        summary = summarize(translator, SENTENCE_LENGTH, recipe.train.batch_size // SENTENCE_LENGTH)
-    else:
-        raise UserError(f"no layer table for the task {recipe.task!r}")
+    summary = TASKS[recipe.task].summarize_recipe(recipe, vocabulary, arguments.classes)
     sys.stdout.write(layer_table(summary) + "\n")
     if arguments.vocabulary is None:
-        classes = (
-            f" and {arguments.classes} classes" if isinstance(recipe, ClassificationRecipe) else ""
-        )
+        classes = f" and {arguments.classes} classes" if recipe.task == "classify" else ""
         sys.stderr.write(
             f"workings: note: for {vocabulary:,} tokens{classes}; data may have fewer or more "
             "(--vocabulary, --classes)\n"

@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from workings.cli import report_on_local_rank_zero
+
 if TYPE_CHECKING:
     from workings.config import Field
 
@@ -44,7 +46,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 def keys_help() -> str:
     """Return the help of all keys of a recipe."""
     from workings.config import describe
-    from workings.recipes.registry import RECIPES
+    from workings.recipes import RECIPES
 
     lines = ["keys of a recipe, each --section.key on the command line:"]
     listed: set[Field] = set()
@@ -71,7 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.cli.torchrun import report_on_local_rank_zero
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.recipes import read_recipe

@@ -4,10 +4,19 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workings.cli.output import FIGURE_FORMATS, add_layer_and_head_options, add_search_options
+from workings.cli import (
+    FIGURE_FORMATS,
+    add_layer_and_head_options,
+    add_search_options,
+    check_not_folder,
+    check_show_options,
+    resolve_search,
+    to_single_line,
+    write_result,
+)
 
 if TYPE_CHECKING:
-    from workings.tasks.seq2seq import Generation
+    from workings.tasks.base import Generation
     from workings.tasks.translation import Translation
 
 HELP = "translate sentences"
@@ -42,17 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from itertools import count
 
-    from workings.cli.output import resolve_search, to_single_line
     from workings.data.readers import ItemsUntilError
     from workings.errors import UserError
     from workings.interop.ctranslate2 import AcceleratedBeamSearch
-    from workings.interpret.attention import check_single_sentence
     from workings.plain_text import escape_control
     from workings.tasks.translation import Translation
-    from workings.training.runs import load_as
+    from workings.training.runs import load
 
-    _check_options(arguments)
-    task = load_as(Translation, arguments.run_folder)
+    check_show_options(arguments, ("words", "layer", "head", "format", "out"))
+    task = load(arguments.run_folder, Translation)
     search, sampling = resolve_search(task.recipe.search, arguments)
     beam_search = AcceleratedBeamSearch(task.model, num_best=arguments.n_best or 1)
     is_interactive = not arguments.texts and sys.stdin.isatty() and sys.stdout.isatty()
@@ -69,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             else _read_single_sentence(arguments.texts, suffixes)
         ):
             try:
-                check_single_sentence(task, source)
+                task.check_single_sentence(source)
                 (candidates,) = task.translate([source], search, sampling, beam_search)
                 _show_alignment(task, source, candidates[0], arguments)
             except UserError as error:  # the prompt continues with the next sentence
@@ -112,13 +119,6 @@ def _prompt_sentences() -> Iterator[str]:
             return
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise an error for options without effect."""
-    from workings.cli.output import check_show_options
-
-    check_show_options(arguments, ("words", "layer", "head", "format", "out"))
-
-
 def _read_single_sentence(texts: list[str], suffixes: Sequence[str]) -> list[str]:
     from workings.errors import UserError
 
@@ -133,8 +133,7 @@ def _show_alignment(
 ) -> None:
     import sys
 
-    from workings.cli.output import to_single_line, write_result
-    from workings.interpret.attention_maps import compute_alignment
+    from workings.interpret.attention import compute_alignment
 
     alignment = compute_alignment(
         task,
@@ -153,7 +152,6 @@ def _read_sentences(texts: list[str], suffixes: Sequence[str]) -> Iterator[str]:
     """Yield the sentences: the arguments themselves, or the lines of files or standard input."""
     import sys
 
-    from workings.cli.output import check_not_folder
     from workings.data.readers import read_lines
     from workings.errors import UserError
     from workings.io import existing_path

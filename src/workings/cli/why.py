@@ -6,6 +6,8 @@ writes a figure.
 
 import argparse
 
+from workings.cli import check_parent_folder, write_output, write_result
+
 HELP = "answer a question with an experiment"
 FIGURE_SUFFIXES = ("svg", "png", "html")
 
@@ -25,7 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
     import json
     from pathlib import Path
 
-    from workings.cli.output import check_parent_folder, write_output, write_result
     from workings.errors import UserError
     from workings.experiments import QUESTIONS, ask
     from workings.render.tables import text_table

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     )
     from workings.data.readers import FILE_FORMATS, Example, Record, read_examples, read_records
     from workings.data.splits import Splits, TextOverlap, find_text_overlap, hold_out
-    from workings.data.tokenizers.base import Tokenizer
-    from workings.data.tokenizers.byte_pair import BytePairTokenizer
-    from workings.data.tokenizers.characters import CharacterTokenizer
-    from workings.data.tokenizers.registry import (
+    from workings.data.tokenizers.base import (
         TOKENIZERS,
+        Tokenizer,
         load_tokenizer,
         train_tokenizer,
     )
+    from workings.data.tokenizers.byte_pair import BytePairTokenizer
+    from workings.data.tokenizers.characters import CharacterTokenizer
     from workings.data.tokenizers.words import WordTokenizer, basic_english, standardize
 
 _LAZY_MODULES = {
     "FILE_FORMATS": "readers",
-    "TOKENIZERS": "tokenizers.registry",
+    "TOKENIZERS": "tokenizers.base",
     "BytePairTokenizer": "tokenizers.byte_pair",
     "CaptionDataset": "captions",
     "CaptionedImage": "captions",
@@ -76,7 +76,7 @@ _LAZY_MODULES = {
     "load_pair_split": "parallel",
     "load_pairs": "parallel",
     "load_test_captions": "captions",
-    "load_tokenizer": "tokenizers.registry",
+    "load_tokenizer": "tokenizers.base",
     "locate_dataset": "datasets",
     "make_batches": "batching",
     "make_pair_batches": "batching",
@@ -85,7 +85,7 @@ _LAZY_MODULES = {
     "read_image": "captions",
     "read_records": "readers",
     "standardize": "tokenizers.words",
-    "train_tokenizer": "tokenizers.registry",
+    "train_tokenizer": "tokenizers.base",
     "unpack": "archives",
 }
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from workings.data.datasets import SPLITS, normalize_split_name
 from workings.data.readers import get_text, open_maybe_gzip, read_lines, read_records, source_name
-from workings.data.unicode import find_surrogate
 from workings.errors import UserError, safe_repr, truncate
 from workings.io import check_inside, parse_json_object, read_limited
+from workings.plain_text import find_surrogate
 
 MAX_JSON_BYTES = 2**30
 """Limit of a COCO file, which is parsed as one. The largest published ones have a tenth of it."""

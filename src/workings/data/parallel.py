@@ -17,21 +17,19 @@ from workings.data.datasets import (
     normalize_split_name,
 )
 from workings.data.download import Mirror, ProgressCallback, locate_file
-from workings.data.parallel_files import (
+from workings.data.sentence_pairs import (
+    FilterStats,
+    PairSplits,
     SentencePair,
+    filter_pairs,
     find_parallel_splits,
     find_side,
+    hold_out_pairs,
     list_parallel_stems,
+    pair_keys,
     read_columns,
     read_parallel,
     read_parallel_prefix,
-)
-from workings.data.parallel_splits import (
-    FilterStats,
-    PairSplits,
-    filter_pairs,
-    hold_out_pairs,
-    pair_keys,
 )
 from workings.data.splits import check_split_fractions, hold_out_missing_splits, split_size
 from workings.errors import UserError, did_you_mean, safe_repr, truncate

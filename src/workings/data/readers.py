@@ -15,9 +15,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, cast
 
-from workings.data.unicode import find_surrogate
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import check_inside, parse_json_object
+from workings.plain_text import find_surrogate
 
 T = TypeVar("T")
 PathOrStream = str | Path | BinaryIO | io.BufferedIOBase

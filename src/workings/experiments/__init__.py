@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from workings.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from workings.experiments.finding import Finding
+    from workings.experiments.base import Finding
 
 QUESTIONS = {
     "core": "What is the core of self-attention?",

@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from workings.experiments import QUESTIONS
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import (
+from workings.experiments.base import (
     ExampleSampler,
+    Finding,
     count_parameters,
     isolated_rng,
     measure_accuracy,

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from workings.experiments import QUESTIONS
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng
+from workings.experiments.base import Finding, isolated_rng
 from workings.layers.attention import MultiHeadAttention
 from workings.layers.recurrent import RecurrentLayer
 from workings.layers.transformer import FeedForward, Residual

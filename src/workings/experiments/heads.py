@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from workings.experiments import QUESTIONS
-from workings.experiments.curves import draw_losses
-from workings.experiments.finding import Finding
-from workings.experiments.qkv import CARDS, deal_cards
-from workings.experiments.toy_training import (
+from workings.experiments.base import (
+    Finding,
     count_parameters,
+    draw_losses,
     isolated_rng,
     measure_accuracy,
     train_model,
 )
+from workings.experiments.qkv import CARDS, deal_cards
 from workings.layers.attention import MultiHeadAttention
 from workings.render.chart import Series, line_chart
 from workings.render.heatmap import heatmap

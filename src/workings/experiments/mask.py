@@ -16,9 +16,7 @@ from torch import Tensor, nn
 
 from workings.attention import causal_mask, scaled_dot
 from workings.experiments import QUESTIONS
-from workings.experiments.curves import draw_losses, smooth
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng, train_model
+from workings.experiments.base import Finding, draw_losses, isolated_rng, smooth, train_model
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import FeedForward
 from workings.render.heatmap import heatmap

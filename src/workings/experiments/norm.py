@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from workings.experiments import QUESTIONS
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
+from workings.experiments.base import Finding, isolated_rng, measure_accuracy, train_model
 from workings.layers.transformer import EncoderBlock, LayerNorm, SequenceBatchNorm
 from workings.render.chart import Series, line_chart
 from workings.render.pictures import Picture, side_by_side

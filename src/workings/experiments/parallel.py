@@ -18,9 +18,7 @@ from torch import Tensor
 
 from workings.attention import attend
 from workings.experiments import QUESTIONS
-from workings.experiments.curves import fit_power_law
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng
+from workings.experiments.base import Finding, fit_power_law, isolated_rng
 from workings.layers.recurrent import RecurrentStack
 from workings.render.chart import Series, line_chart
 from workings.render.pictures import Picture, side_by_side

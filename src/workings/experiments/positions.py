@@ -13,9 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from workings.experiments import QUESTIONS
-from workings.experiments.curves import draw_losses
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
+from workings.experiments.base import (
+    Finding,
+    draw_losses,
+    isolated_rng,
+    measure_accuracy,
+    train_model,
+)
 from workings.layers.positions import SinusoidalPositions, sinusoids
 from workings.layers.transformer import EncoderBlock
 from workings.render.chart import Series, line_chart

@@ -15,9 +15,13 @@ from torch import Tensor, nn
 
 from workings.attention import attend
 from workings.experiments import QUESTIONS
-from workings.experiments.curves import draw_losses
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
+from workings.experiments.base import (
+    Finding,
+    draw_losses,
+    isolated_rng,
+    measure_accuracy,
+    train_model,
+)
 from workings.render.heatmap import heatmap
 from workings.render.pictures import Picture, side_by_side
 from workings.trace import Trace

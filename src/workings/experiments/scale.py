@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from workings.attention import Normalizer, attend
 from workings.experiments import QUESTIONS
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import isolated_rng, train_model
+from workings.experiments.base import Finding, isolated_rng, train_model
 from workings.render.chart import Series, line_chart
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.decode.sampling import generate
+from workings.decode import generate
 from workings.experiments import QUESTIONS
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import ExampleSampler, isolated_rng, train_model
+from workings.experiments.base import ExampleSampler, Finding, isolated_rng, train_model
 from workings.layers.recurrent import RecurrentStack
 from workings.models.language import build_language_model
 from workings.models.translation import PAD, START, SentenceBatch, build_translator

@@ -13,9 +13,8 @@ import torch
 
 from workings.attention import Normalizer, attend
 from workings.experiments import QUESTIONS
-from workings.experiments.finding import Finding
+from workings.experiments.base import Finding, isolated_rng, measure_accuracy, train_model
 from workings.experiments.scale import NUM_PAIRS, SYMBOLS, LookupModel, sample_pairs
-from workings.experiments.toy_training import isolated_rng, measure_accuracy, train_model
 from workings.render.chart import Series, line_chart
 from workings.render.pictures import Picture, side_by_side
 from workings.trace import Trace

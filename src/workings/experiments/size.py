@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from workings.data.corpora import read_corpus
 from workings.experiments import QUESTIONS
-from workings.experiments.curves import fit_power_law
-from workings.experiments.finding import Finding
-from workings.experiments.toy_training import (
+from workings.experiments.base import (
     ExampleSampler,
+    Finding,
     count_parameters,
+    fit_power_law,
     isolated_rng,
     train_model,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from workings.config import to_table, to_toml
-from workings.data.tokenizers.base import Tokenizer
+from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.errors import UserError, did_you_mean
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
 from workings.interop.gpt2 import (
@@ -46,14 +47,29 @@ from workings.storage import (
     write_json,
     write_tensors,
 )
-from workings.tasks.seq2seq import get_stop_id
-from workings.tasks.translation import IMPORTED, TokenizerPair, Translation
+from workings.tasks.translation import IMPORTED, Translation
 from workings.training.environment import collect_environment
 
 EXPORT_FORMATS = ("ctranslate2", "gpt2")
 TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "marian")
 _NO_TOKENIZER_NOTE = "no tokenizer is written: the format has byte-pair tokenizers, not {}"
 _LOWERCASE_NOTE = "the model was trained on lower-case texts: lowercase them"
+
+
+@dataclass(frozen=True)
+class FolderExporter:
+    """Writes models into a new folder in another format, for `Task.export`."""
+
+    target_format: str
+    folder: Path
+
+    def export_language_model(self, model: LanguageModel, tokenizer: Tokenizer) -> list[str]:
+        return export_language_model(model, tokenizer, self.target_format, self.folder)
+
+    def export_translator(
+        self, model: Translator, tokenizers: TokenizerPair, languages: tuple[str, str]
+    ) -> list[str]:
+        return export_translator(model, tokenizers, self.target_format, self.folder, languages)
 
 
 def export_language_model(

@@ -16,14 +16,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workings.decode.beam import (
+from workings.decode import (
     Hypothesis,
+    Sampling,
     beam_search,
     best_reachable_score,
+    generate,
     length_limits,
     penalty_divisor,
 )
-from workings.decode.sampling import Sampling, generate
 from workings.errors import UserError
 from workings.layers.positions import LearnedPositions, SinusoidalPositions, sinusoids
 from workings.layers.transformer import DecoderBlock, EncoderBlock, LayerNorm, Residual
@@ -286,7 +287,7 @@ class GenerationEngine:
     def generate(
         self, prompt: Int[Tensor, "1 time"], max_tokens: int
     ) -> Iterator[tuple[Int[Tensor, "1"], Float[Tensor, "1 vocabulary"]]]:
-        """Continue a prompt as `decode.sampling.generate` does with temperature 0."""
+        """Continue a prompt as `decode.generate` does with temperature 0."""
         context = self._truncate_context(prompt[0].tolist())
         generate_tokens = self._generate_chunk if self.is_small else self._generate_stream
         while max_tokens:
@@ -391,7 +392,7 @@ class TranslationEngine:
         length_penalty: float,
         num_best: int,
     ) -> list[list[Hypothesis]]:
-        """Return the `num_best` best hypotheses that `decode.beam.beam_search` finds."""
+        """Return the `num_best` best hypotheses that `decode.beam_search` finds."""
         names = _source_names(source)
         limits = length_limits(max_length, len(names))
         # Without a length penalty the engine stops as ours does, and one search is enough.
@@ -492,7 +493,7 @@ def _source_names(source: SentenceBatch) -> list[list[str]]:
 class AcceleratedGenerator:
     """Generation by CTranslate2 where that gives the same text, and else by torch.
 
-    It is called like `decode.sampling.generate`, without the model. The model is converted for the
+    It is called like `decode.generate`, without the model. The model is converted for the
     first prompt that the engine can continue, which takes milliseconds for a small one.
     """
 
@@ -528,7 +529,7 @@ class AcceleratedGenerator:
 class AcceleratedBeamSearch:
     """Beam search by CTranslate2 where that finds the same translations, and else by torch.
 
-    It is called like `decode.beam.beam_search`, without the model, and returns the `num_best` best
+    It is called like `decode.beam_search`, without the model, and returns the `num_best` best
     hypotheses: fewer take less time.
     """
 

@@ -34,7 +34,7 @@ from workings.io import read_bytes, read_json_object
 from workings.layers.positions import LearnedPositions
 from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.models.language import LanguageModel, TransformerLM, build_language_model
-from workings.models.meta import meta_device
+from workings.modules import meta_device
 from workings.storage import export_tensors, import_tensors
 
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"

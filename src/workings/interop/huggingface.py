@@ -9,9 +9,9 @@ from torch import Tensor
 
 from workings.data.tokenizers.base import Tokenizer
 from workings.data.tokenizers.byte_pair import BytePairTokenizer, GPT2Tokenizer
-from workings.data.unicode import find_surrogate
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import read_json_object, write_text
+from workings.plain_text import find_surrogate
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"

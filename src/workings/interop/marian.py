@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from workings.data.tokenizers.base import UNK_TOKEN, Tokenizer
+from workings.data.tokenizers.base import UNK_TOKEN, Tokenizer, TokenizerPair
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.data.tokenizers.unigram import UnigramTokenizer
 from workings.errors import UserError, safe_repr, truncate
@@ -39,7 +39,6 @@ from workings.interop.huggingface import (
 from workings.io import read_bytes, read_json_object
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import EncoderBlock
-from workings.models.meta import meta_device
 from workings.models.translation import (
     PAD,
     START,
@@ -47,9 +46,9 @@ from workings.models.translation import (
     Translator,
     build_translator,
 )
+from workings.modules import meta_device
 from workings.recipes import TranslationTokenizerConfig
 from workings.storage import export_tensors, import_tensors
-from workings.tasks.translation import TokenizerPair
 
 UNK_ID, EOS_ID = 2, 3  # in all our tokenizers for translation
 NUM_SPECIALS = 4

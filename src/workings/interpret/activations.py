@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from workings.data.corpora import read_corpus
 from workings.errors import UserError
@@ -62,6 +62,43 @@ class NeuronGroup:
     size: int
 
 
+def find_neuron_groups(model: nn.Module, num_tokens: int = 1) -> list[NeuronGroup]:
+    """Return the neurons of a language model that can be read on so many tokens.
+
+    Other models have none, and models with fewer positions cannot read them.
+    """
+    if isinstance(model, RecurrentLM):
+        return [
+            NeuronGroup(f"recurrent.layers.{k}.0.{tap}", f"layer {k + 1}, {tap}", layer.hidden_size)
+            for k, layer in enumerate(find_recurrent_layers(model))
+            for tap in (("cell", "hidden") if layer.cell == "lstm" else ("hidden",))
+        ]
+    if isinstance(model, TransformerLM) and num_tokens <= (model.max_positions or num_tokens):
+        return [
+            group
+            for k, block in enumerate(model.blocks)
+            if isinstance(block, EncoderBlock)
+            for group in (
+                NeuronGroup(
+                    f"blocks.{k}.feed_forward.activated",
+                    f"block {k + 1}, neuron",
+                    block.feed_forward.inner.out_features,
+                ),
+                NeuronGroup(
+                    f"blocks.{k}.residual", f"block {k + 1}, feature", block.attention.d_model
+                ),
+            )
+        ]
+    return []
+
+
+def build_reader(model: nn.Module, ids: Sequence[int]) -> "ActivationReader":
+    """Return a reader of a model's neurons; raise UserError if it is no language model."""
+    if not isinstance(model, LanguageModel):
+        raise UserError("only language models have cells to inspect")
+    return ActivationReader(model, np.asarray(ids))
+
+
 @dataclass(frozen=True)
 class ActivationReader:
     """Reads the activations of all neurons at any positions of a text."""
@@ -73,31 +110,10 @@ class ActivationReader:
     @property
     def groups(self) -> list[NeuronGroup]:
         """The states of a recurrent model, or the neurons and features of a Transformer."""
-        if isinstance(self.model, RecurrentLM):
-            return [
-                NeuronGroup(
-                    f"recurrent.layers.{k}.0.{tap}", f"layer {k + 1}, {tap}", layer.hidden_size
-                )
-                for k, layer in enumerate(find_recurrent_layers(self.model))
-                for tap in (("cell", "hidden") if layer.cell == "lstm" else ("hidden",))
-            ]
-        if isinstance(self.model, TransformerLM):
-            return [
-                group
-                for k, block in enumerate(self.model.blocks)
-                if isinstance(block, EncoderBlock)
-                for group in (
-                    NeuronGroup(
-                        f"blocks.{k}.feed_forward.activated",
-                        f"block {k + 1}, neuron",
-                        block.feed_forward.inner.out_features,
-                    ),
-                    NeuronGroup(
-                        f"blocks.{k}.residual", f"block {k + 1}, feature", block.attention.d_model
-                    ),
-                )
-            ]
-        raise UserError(f"a {type(self.model).__name__} has no cells")
+        groups = find_neuron_groups(self.model)
+        if not groups:
+            raise UserError(f"a {type(self.model).__name__} has no cells")
+        return groups
 
     @property
     def num_neurons(self) -> int:

@@ -12,12 +12,14 @@ import torch
 
 from workings.data import pad
 from workings.errors import UserError, did_you_mean
-from workings.interpret.attention import collect, find_attention_layers
+from workings.interpret.attention import collect
 from workings.interpret.results import Attribution, TokenAttributions
 from workings.layers.attention import MultiHeadAttention
 from workings.models.classifiers import ConvolutionClassifier, EmbeddingClassifier, NgramClassifier
 from workings.modules import eval_mode
 from workings.problems.notation import typeset
+from workings.tasks.attention import find_attention_layers
+from workings.tasks.base import Task
 from workings.tasks.classification import Classification
 from workings.trace import Trace
 
@@ -26,13 +28,13 @@ TOKEN_UNITS = {"words": "word", "characters": "character"}  # by the kind of the
 MAX_COPIES = 200  # of a text; in longer texts several adjacent tokens are occluded together
 
 
-def explain(
-    task: Classification, text: str, *, methods: Iterable[str] | None = None
-) -> Attribution:
+def explain(task: Task, text: str, *, methods: Iterable[str] | None = None) -> Attribution:
     """Return the prediction of a classifier for a text, attributed to its tokens.
 
     `methods` are some of `METHODS`; None: all that the model supports.
     """
+    if not isinstance(task, Classification):
+        raise UserError("only the prediction of a classifier can be attributed to tokens")
     selected = _check_methods(methods)
     ids, spans, num_truncated = task.encode_with_spans(text)
     with eval_mode(task.model), torch.no_grad():

@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workings.errors import UserError, truncate
-from workings.interpret.attention import (
-    LABELS,
-    AttentionPass,
-    ModelInput,
-    NoAttentionError,
-    PassOptions,
-    StackSpec,
-    plan_pass,
-    to_numpy,
-)
+from workings.interpret.attention import LABELS, to_numpy
 from workings.interpret.results import HeadIndex, check_index
 from workings.layers.attention import MultiHeadAttention
 from workings.plain_text import show_whitespace
@@ -34,7 +25,8 @@ from workings.problems.problem import Problem
 from workings.problems.problem_file import MAX_PROBLEM_BYTES, format_toml
 from workings.problems.solution import MAX_NOTED_CELLS, Solution, get_axis_labels
 from workings.problems.worked_problem import Panel, WorkedProblem, WorkedResult
-from workings.tasks.seq2seq import Generation
+from workings.tasks.attention import AttentionPass, NoAttentionError, PassOptions, StackSpec
+from workings.tasks.base import Generation, ModelInput, Task
 
 MAX_FILE_TOKENS = 32  # of a problem file that a person can read
 MAX_SHOWN_SIDE = 12  # rows or columns of weight matrices that are shown
@@ -48,7 +40,7 @@ CELL_DESCRIPTIONS = {
     "Q": "column {column} of the query of {row}",
     "K": "column {column} of the key of {row}",
     "V": "column {column} of the value of {row}",
-    "weights": "attention weight of {row} on {column}",
+    "weights": "attention weight from {row} to {column}",
     "mixed": "column {column} of the weighted values of {row}",
 }
 SCORE_DESCRIPTION = "the query of {row} with the key of {column}"
@@ -259,7 +251,7 @@ def _build_problem(settings: Mapping[str, Any], given: Mapping[str, Matrix]) -> 
 
 
 def problem_from_head(
-    task: object,
+    task: Task,
     text: ModelInput,
     layer: int,
     head: int,
@@ -273,7 +265,7 @@ def problem_from_head(
 
 
 def read_head(
-    task: object,
+    task: Task,
     text: ModelInput,
     layer: int,
     head: int,
@@ -294,7 +286,7 @@ def read_head(
 
 
 def trace_head(
-    task: object,
+    task: Task,
     text: ModelInput,
     layer: int,
     head: int,
@@ -312,7 +304,7 @@ def trace_head(
     and the biases are the head's rows of the layer's one projection; heads that share keys and
     values have the same ones. The model runs twice: with all taps, and with its fused kernel.
     """
-    plan = plan_pass(task, text, target, PassOptions((part,) if part else ()))
+    plan = task.plan_attention(text, target, PassOptions((part,) if part else ()))
     spec = plan.specs[0]
     if not spec.is_multi_head:
         raise NoAttentionError("this model has no attention heads: its kind is not transformer")

@@ -1,6 +1,7 @@
 """Position encodings of a model, and the effect of permuting its tokens."""
 
 import random
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from workings.errors import UserError
-from workings.interpret.attention import AttentionPass, PassOptions, plan_pass, to_numpy
+from workings.interpret.attention import collect_pass, to_numpy
 from workings.interpret.results import (
     AttentionStacks,
     LayerDifference,
@@ -17,9 +18,8 @@ from workings.interpret.results import (
     PositionVectors,
 )
 from workings.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
-from workings.tasks.captioning import Captioning
-from workings.tasks.classification import Classification
-from workings.tasks.translation import Translation
+from workings.tasks.attention import AttentionPass, PassOptions
+from workings.tasks.base import Task
 
 MAX_POSITIONS = 64  # of `extract_position_vectors`
 TokenOrder: TypeAlias = Literal["reversed", "swapped", "shuffled"]
@@ -35,7 +35,7 @@ def extract_position_vectors(model: nn.Module) -> PositionVectors | None:
         if isinstance(module, SinusoidalPositions):
             vectors = to_numpy(module.rows(0, MAX_POSITIONS))
             description = (
-                "sinusoidal: sines and cosines, slower from one pair of columns to the next"
+                "sinusoidal: sines and cosines, of falling frequency from pair to pair of columns"
             )
             return PositionVectors(description, vectors, vectors @ vectors.T)
         if isinstance(module, RotaryPositions):
@@ -56,17 +56,16 @@ def _extract_rotary_vectors(rotary: RotaryPositions) -> PositionVectors:
 
 
 def measure_permutation(
-    task: object, text: str, order: TokenOrder, *, seed: int = 0, use_positions: bool = True
+    task: Task, text: str, order: TokenOrder, *, seed: int = 0, use_positions: bool = True
 ) -> PermutationResult:
     """Run a Transformer on a text and on its permuted token embeddings, and compare the results.
 
     Of a translator, only the encoder runs. Without `use_positions`, encodings that are added to the
     embeddings are removed from both runs.
     """
-    if isinstance(task, Captioning):
-        raise UserError("a captioner reads an image: it has no tokens to permute")
-    options = PassOptions(("encoder",) if isinstance(task, Translation) else ())
-    plan = plan_pass(task, text, None, options)
+    if task.image_size:
+        raise UserError(f"a {task.noun} reads an image: it has no tokens to permute")
+    plan = task.plan_attention(text, None, PassOptions(("encoder",) if task.is_seq2seq else ()))
     encoding = _detect_position_encoding(plan.model)
     if encoding == "rotary" and not use_positions:
         raise UserError("rotary positions rotate queries and keys: they cannot be removed")
@@ -78,8 +77,11 @@ def measure_permutation(
     after = _collect_permuted(plan, permutation, use_positions)
     residuals = [f"{path.removesuffix('.attention')}.residual" for path in spec.layer_paths]
     probabilities = None
-    if isinstance(task, Classification):
-        probabilities = _compute_probabilities(before), _compute_probabilities(after)
+    if task.labels:
+        probabilities = (
+            _compute_probabilities(before, task.labels),
+            _compute_probabilities(after, task.labels),
+        )
     return PermutationResult(
         tokens=spec.query_tokens,
         order=permutation,
@@ -129,7 +131,8 @@ def _collect_permuted(
     def permute(embedded: Tensor) -> Tensor:
         return embedded[:, torch.tensor(permutation, device=embedded.device)]
 
-    return plan.collect(
+    return collect_pass(
+        plan,
         ["*.residual"],
         replace={} if permutation is None else {"embedded": permute},
         scale={} if use_positions else {"positions.positions": 0.0},
@@ -143,6 +146,7 @@ def _compare_layer(
     return LayerDifference(name, differences, float(np.abs(expected).max()))
 
 
-def _compute_probabilities(stacks: AttentionStacks) -> NDArray[np.float32]:
+def _compute_probabilities(stacks: AttentionStacks, labels: Sequence[str]) -> dict[str, float]:
     assert stacks.logits is not None
-    return to_numpy(torch.softmax(torch.from_numpy(stacks.logits), -1))
+    probabilities = torch.softmax(torch.from_numpy(stacks.logits), -1)
+    return dict(zip(labels, probabilities.tolist(), strict=True))

@@ -237,15 +237,6 @@ class CaptionAttention(Renderable):
         """The words as one line of text."""
         return to_one_line(" ".join(self.words)) or "(no words)"
 
-    def word_attention(self) -> "list[WordAttention]":
-        """Return the attention of each word; none if the model has no attention."""
-        if self.weights is None:
-            return []
-        return [
-            WordAttention(to_one_line(word), grid)
-            for word, grid in zip(self.words, self.weights, strict=True)
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the caption and its weights, without the image, as a dictionary for JSON."""
         return {
@@ -254,69 +245,6 @@ class CaptionAttention(Renderable):
             "log_probability": self.log_probability,
             "weights": None if self.weights is None else self.weights.tolist(),
         }
-
-
-@dataclass(frozen=True, eq=False)
-class WordAttention:
-    """A word of a caption, and its attention weights over the grid cells of the image."""
-
-    word: str  # printable
-    weights: NDArray[np.floating]
-
-    @property
-    def max_weight(self) -> float:
-        return float(self.weights.max())
-
-    @property
-    def peak_cell(self) -> tuple[int, int]:
-        """Row and column of the largest weight, from 0."""
-        row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
-        return int(row), int(column)
-
-    @property
-    def location(self) -> str:
-        """The part of the image with the largest weight.
-
-        >>> WordAttention("sky", np.array([[0.9, 0.0], [0.1, 0.0]])).location
-        'top left'
-        >>> WordAttention("the", np.array([[0.3, 0.2], [0.3, 0.2]])).location
-        'all over'
-        """
-        if not self.is_localized:
-            return "all over"
-        names = (("top", "", "bottom"), ("left", "", "right"))
-        sides = (
-            thirds[int(3 * (index + 0.5) / count)]
-            for thirds, index, count in zip(names, self.peak_cell, self.weights.shape, strict=True)
-        )
-        return " ".join(filter(None, sides)) or "middle"
-
-    @property
-    def peak_box(self) -> tuple[float, float, float, float] | None:
-        """x, y, width and height of the cell with the largest weight, as fractions of the image.
-
-        None if no cell stands out.
-        """
-        num_rows, num_columns = self.weights.shape
-        row, column = self.peak_cell
-        box = (column / num_columns, row / num_rows, 1 / num_columns, 1 / num_rows)
-        return box if self.is_localized else None
-
-    @property
-    def is_localized(self) -> bool:
-        """True if the largest weight is at least 1.5 times the mean."""
-        return self.max_weight >= 1.5 * float(self.weights.mean())
-
-    @property
-    def cells_with_half_weight(self) -> int:
-        """The smallest number of cells that have half of the weight."""
-        descending = np.sort(self.weights, axis=None)[::-1]
-        return int((descending.cumsum() < descending.sum() / 2).sum()) + 1
-
-    @property
-    def summary(self) -> str:
-        """The largest weight and its location."""
-        return f"{self.max_weight:.2f} {self.location}"
 
 
 # -- positions ---------------------------------------------------------------------------------
@@ -361,8 +289,8 @@ class PermutationResult:
     """attention weights on the text, permuted: P A(X) Pᵀ; by layer, [heads, queries, keys]"""
     permuted_weights: Sequence[Weights]
     """attention weights on the permuted text: A(P X)"""
-    class_probabilities: tuple[NDArray[np.float32], NDArray[np.float32]] | None
-    """of a classifier, on the text and on the permuted text"""
+    class_probabilities: tuple[Mapping[str, float], Mapping[str, float]] | None
+    """of a classifier, by label: on the text and on the permuted text"""
     is_causal: bool
     position_encoding: str
     """sinusoidal, learned, rotary or none"""

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from workings.lazy import import_attribute
 
 if TYPE_CHECKING:
-    from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, MultiHeadAttention
-    from workings.layers.cache import KeyValueCache
+    from workings.layers.attention import (
+        AdditiveSimilarity,
+        GeneralSimilarity,
+        KeyValueCache,
+        MultiHeadAttention,
+    )
     from workings.layers.convolution import Conv1d, Convolution, max_pool, mean_pool, padding_mask
-    from workings.layers.dropout import Dropout
     from workings.layers.loss import chunked_cross_entropy
     from workings.layers.positions import (
         LearnedPositions,
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from workings.layers.recurrent import LSTM, RNN, RecurrentLayer, RecurrentStack
     from workings.layers.transformer import (
         DecoderBlock,
+        Dropout,
         EncoderBlock,
         FeedForward,
         LayerNorm,
@@ -34,11 +38,11 @@ _LAZY_MODULES = {
     "Conv1d": "convolution",
     "Convolution": "convolution",
     "DecoderBlock": "transformer",
-    "Dropout": "dropout",
+    "Dropout": "transformer",
     "EncoderBlock": "transformer",
     "FeedForward": "transformer",
     "GeneralSimilarity": "attention",
-    "KeyValueCache": "cache",
+    "KeyValueCache": "attention",
     "LayerNorm": "transformer",
     "LearnedPositions": "positions",
     "MultiHeadAttention": "attention",

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workings.attention import attend_all, attend_last
-from workings.layers.attention import MultiHeadAttention
-from workings.layers.cache import KeyValueCache
+from workings.layers.attention import KeyValueCache, MultiHeadAttention
 from workings.layers.transformer import (
     ACTIVATIONS,
     DecoderBlock,

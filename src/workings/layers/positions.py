@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workings.errors import UserError, did_you_mean, expect_width
+from workings.errors import UserError, did_you_mean
+from workings.modules import expect_width
 from workings.trace import tap
 
 JoinMode: TypeAlias = Literal["add", "concatenate"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from workings.errors import UserError, did_you_mean
-from workings.layers.dropout import Dropout
+from workings.layers.transformer import Dropout
 from workings.recipes import CellKind
 from workings.trace import is_tapped, tap
 

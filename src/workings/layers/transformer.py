@@ -1,20 +1,61 @@
-"""Layers of the Transformer: norms, feed-forward, residual connections, and blocks of them."""
+"""Layers of the Transformer: dropout, norms, feed-forward, residual connections, blocks of them."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from workings.attention import Mask
-from workings.errors import UserError, did_you_mean, expect_width
-from workings.layers.attention import MultiHeadAttention
-from workings.layers.cache import KeyValueCache
-from workings.layers.dropout import Dropout
+from workings.errors import UserError, did_you_mean
+from workings.layers.attention import KeyValueCache, MultiHeadAttention
+from workings.modules import expect_width
 from workings.trace import is_tapped, tap
+
+_RESOLUTION = 2**16  # the mask compares 16-bit random numbers with a threshold
+
+
+class Dropout(nn.Dropout):
+    """torch's Dropout, but on a CPU numpy draws the mask, ten times as fast.
+
+    There torch's takes longer than the layer before it. The seed of each mask comes from torch's
+    generator, so that `torch.manual_seed` determines it.
+
+    >>> _ = torch.manual_seed(0)
+    >>> Dropout(0.5)(torch.ones(8))
+    tensor([0., 2., 2., 0., 2., 0., 0., 0.])
+    """
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """In training, zero each feature with probability `p` and scale up the rest."""
+        return apply_dropout(x, self.p) if self.training else x
+
+
+def apply_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
+    """Zero each number with probability `p` and divide the rest by `1 − p`."""
+    threshold = round(p * _RESOLUTION)
+    if not 0 < threshold < _RESOLUTION or not x.is_cpu or torch.compiler.is_compiling():
+        return F.dropout(x, p)
+    dtype = np.float64 if x.dtype == torch.float64 else np.float32
+    scales = _draw_scales(x.shape, threshold, dtype)
+    return (x * scales).to(x.dtype)  # a scale in 16 bits would be imprecise
+
+
+def _draw_scales(
+    shape: torch.Size, threshold: int, dtype: type[np.floating]
+) -> Float[Tensor, "*shape"]:
+    """Return 0 or `1 / (1 − p)` for each number; `p` is `threshold / _RESOLUTION`.
+
+    A float mask: torch takes several times as long to multiply by a boolean one.
+    """
+    seed, count = int(torch.randint(2**62, ())), shape.numel()
+    random_bits = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.uint16)[:count]
+    scale = dtype(_RESOLUTION / (_RESOLUTION - threshold))
+    return torch.from_numpy((random_bits >= np.uint16(threshold)) * scale).view(shape)
 
 
 class LayerNorm(nn.Module):

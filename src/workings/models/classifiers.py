@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from workings.errors import UserError
 from workings.layers.convolution import Convolution, max_pool, mean_pool, padding_mask
-from workings.layers.dropout import Dropout
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
-from workings.layers.transformer import EncoderBlock, LayerNorm
+from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm
 from workings.modules import Rebuildable, build_model
 from workings.recipes import CellKind, ClassifierVariant, Padding, Pooling, parse_classifier_config
 from workings.trace import tap

@@ -14,12 +14,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from workings.errors import UserError
-from workings.layers.cache import KeyValueCache
-from workings.layers.dropout import Dropout
+from workings.layers.attention import KeyValueCache
 from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
-from workings.layers.transformer import EncoderBlock, LayerNorm, NormPlacement
+from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm, NormPlacement
 from workings.modules import Rebuildable, build_model, has_hooks
 from workings.recipes import Activation, CellKind, LanguageModelVariant, parse_language_model_config
 from workings.trace import is_tracing, tap

@@ -15,14 +15,12 @@ from torch import Tensor, nn
 
 from workings.attention import attend, scaled_dot
 from workings.errors import UserError
-from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity
-from workings.layers.cache import KeyValueCache
-from workings.layers.dropout import Dropout
+from workings.layers.attention import AdditiveSimilarity, GeneralSimilarity, KeyValueCache
 from workings.layers.fast_step import FastDecoder, KeyValues
 from workings.layers.loss import chunked_cross_entropy
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
-from workings.layers.transformer import DecoderBlock, LayerNorm, NormPlacement
+from workings.layers.transformer import DecoderBlock, Dropout, LayerNorm, NormPlacement
 from workings.modules import Rebuildable, has_hooks
 from workings.recipes import Activation, AttentionKind, CellKind
 from workings.trace import is_tracing, tap

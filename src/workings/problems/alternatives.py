@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from workings.errors import UserError
-from workings.problems.check import CheckedStep, Report, check_problem
+from workings.problems.check import Report, check_problem
 from workings.problems.intervals import Bools, IntervalMatrix
+from workings.problems.judging import CheckedStep
 from workings.problems.kinds import Setting
 from workings.problems.kinds.attention import resolve_scale
 from workings.problems.problem import Problem
@@ -241,6 +242,8 @@ def _read_scores_as_scaled(problem: Problem) -> Iterator[Reading]:
 
 def _list_masks(problem: Problem) -> Iterator[Reading]:
     """Yield a causal mask, hidden columns (padding) and both, where the printed zeros allow it."""
+    if _has_hard_weights(problem):
+        return
     shape = (problem.sizes["n"], problem.sizes["m"])
     visible = _find_printed_cells(problem)
     causal: Bools = np.tril(np.ones(shape, dtype=np.bool_), shape[1] - shape[0])
@@ -257,6 +260,15 @@ def _list_masks(problem: Problem) -> Iterator[Reading]:
                 other = _replace_setting(problem, "mask", mask=mask, causal=is_plain)
                 min_cells = 1 if problem.has_unknown_mask else _MIN_CELLS
                 yield Reading(description, other, min_cells=min_cells)
+
+
+def _has_hard_weights(problem: Problem) -> bool:
+    """Return True if weights are claimed as 0 and 1 only: an argmax, which shows no mask."""
+    return any(
+        all(n is None or n.is_integer for row in claim.numbers for n in row)
+        for claim in problem.claims
+        if problem.get_step(claim.key).name.rpartition(".")[2] == "weights"
+    )
 
 
 def _find_printed_cells(problem: Problem) -> Bools | None:
@@ -301,11 +313,10 @@ def _describe_mask(problem: Problem, mask: Bools, is_causal: bool, hidden: list[
 
 
 def _list_normalizers(problem: Problem) -> Iterator[Reading]:
-    """Yield the other normalizers."""
+    """Yield a softmax or a sigmoid; dividing by the sum is always declared."""
     for name, description in (
         ("softmax", "the weights are a softmax"),
         ("sigmoid", "the weights are a sigmoid"),
-        ("sum", "the scores are divided by their sum"),
     ):
         if name != problem.setting.normalizer:
             other = _replace_setting(problem, "normalizer", normalizer=name)

@@ -5,26 +5,30 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from workings.problems.diagnosis import Cause, WrongStep, find_causes
 from workings.problems.intervals import IntervalMatrix
-from workings.problems.kinds import Step
+from workings.problems.judging import CheckedStep, check_claims, list_unclaimed_sources
 from workings.problems.notation import Formula, Notation, format_decimal
-from workings.problems.problem import Claim, Problem
+from workings.problems.numbers import read_number
+from workings.problems.ops import Copy
+from workings.problems.problem import Problem
 from workings.problems.reprints import ReprintedCell, find_reprinted_cells
 from workings.problems.solution import (
     Solution,
     describe_part,
+    format_cell_working,
     format_step_title,
     make_given_panels,
     make_panel,
     make_step_formula,
 )
-from workings.problems.verdicts import WORST_FIRST, ClaimedMatrix, Verdicts
+from workings.problems.verdicts import (
+    Verdicts,
+)
 from workings.problems.worked_problem import (
     Cell,
     MistakeSummary,
@@ -33,8 +37,8 @@ from workings.problems.worked_problem import (
     WorkedResult,
 )
 
+_MAX_DECIMALS = 15
 _MAX_SHOWN_REPRINTS = 6
-_MAX_ROUTES = 32  # combinations of repeated claims that are followed
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,25 @@ class WrongCell:
     reprint: int
     cell: tuple[int, int]
     claimed: str
-    expected: float
+    expected: float  # the exact value
     carried_value: float | None  # computed from the claims before it, if those are wrong
     causes: list[Cause]
+
+    @property
+    def judged_value(self) -> float:
+        """The value that the claim was compared with: the carried or else the exact one."""
+        return self.expected if self.carried_value is None else self.carried_value
+
+    def distinguishing_decimals(self, decimals: int) -> int:
+        """Return how many decimals, at least these, show the judged value apart from the claim."""
+        number = read_number(self.claimed, self.key)
+        while (
+            decimals < _MAX_DECIMALS
+            and number
+            and number.value == round(self.judged_value, decimals)
+        ):
+            decimals += 1
+        return decimals
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
@@ -73,102 +93,9 @@ class WrongCell:
         return data
 
 
-@dataclass(frozen=True)
-class CheckedStep:
-    """A claimed step with its verdicts, vectors as rows."""
-
-    step: Step
-    claim: Claim
-    claimed_matrix: ClaimedMatrix
-    carried_matrix: IntervalMatrix
-    verdicts: Verdicts
-
-    @property
-    def verdict(self) -> str:
-        """The worst verdict of its cells."""
-        return next(v for v in WORST_FIRST if (self.verdicts == v).any())
-
-    def copyable_matrix(self, exact: IntervalMatrix) -> IntervalMatrix:
-        """Return the numbers that may have been copied into another step.
-
-        A cell that follows from a wrong number cannot have been copied before that number was
-        written; it is replaced with the exact value and marked as tainted.
-        """
-        follows = self.verdicts == "follows"
-        return replace(
-            IntervalMatrix.exact(np.where(follows, exact.mid, self.claimed_matrix.values)),
-            tainted=follows,
-        )
-
-
-def check_problem(problem: Problem) -> "Report":
-    """Check every claimed cell of a problem."""
-    return Report(problem, *_check_claims(problem))
-
-
-def _check_claims(problem: Problem) -> tuple[list[CheckedStep], dict[str, IntervalMatrix]]:
-    """Check each claim along every route that may have led to it; the best verdict counts.
-
-    A route takes one claim of every step. There are several routes only if a step is repeated.
-    """
-    results = [_follow_route(problem, route) for route in _list_routes(problem.claims)]
-    first, env = results[0]
-    if len(results) == 1:
-        return list(first.values()), env
-    checked_steps = []
-    for step in problem.steps:
-        for claim in problem.claims:
-            if claim.key == step.key:
-                candidates = [
-                    _check_claim(problem, step, claim, checked[step.key].carried_matrix)
-                    for checked, _ in results
-                ]
-                checked_steps.append(_select_best_verdicts(candidates))
-    return checked_steps, env
-
-
-def _list_routes(claims: list[Claim]) -> list[dict[str, Claim]]:
-    """Return the combinations of repeated claims: all of them, or the k-th of each if too many."""
-    repeats: dict[str, list[Claim]] = {}
-    for claim in claims:
-        repeats.setdefault(claim.key, []).append(claim)
-    if math.prod(map(len, repeats.values())) > _MAX_ROUTES:
-        count = max(map(len, repeats.values()))
-        return [{key: r[min(k, len(r) - 1)] for key, r in repeats.items()} for k in range(count)]
-    return [dict(zip(repeats, route, strict=True)) for route in product(*repeats.values())]
-
-
-def _follow_route(
-    problem: Problem, route: dict[str, Claim]
-) -> tuple[dict[str, CheckedStep], dict[str, IntervalMatrix]]:
-    """Compute each step from the claims before it; return checked steps and matrices as claimed."""
-    env, checked_steps = dict(problem.given), {}
-    for step in problem.steps:
-        matrix = env[step.key] = step.op.compute(env)
-        if step.key in route:
-            checked = _check_claim(problem, step, route[step.key], matrix)
-            exact = problem.exact_matrices[step.key]
-            env[step.key] = checked.claimed_matrix.to_intervals(exact, matrix, checked.verdicts)
-            checked_steps[step.key] = checked
-    return checked_steps, env
-
-
-def _check_claim(
-    problem: Problem, step: Step, claim: Claim, carried_matrix: IntervalMatrix
-) -> CheckedStep:
-    claimed = ClaimedMatrix.from_numbers(claim.numbers)
-    verdicts = claimed.assign_verdicts(problem.exact_matrices[step.key], carried_matrix)
-    return CheckedStep(step, claim, claimed, carried_matrix, verdicts)
-
-
-def _select_best_verdicts(candidates: list[CheckedStep]) -> CheckedStep:
-    """Return the best verdict of each cell; the rest is from the route with the best sum."""
-    ranks = np.array(
-        [[[WORST_FIRST.index(v) for v in row] for row in c.verdicts] for c in candidates]
-    )
-    verdicts = np.array(WORST_FIRST)[ranks.max(0)]
-    best = int(ranks.sum((1, 2)).argmax())
-    return replace(candidates[best], verdicts=verdicts)
+def check_problem(problem: Problem, decimals: int | None = None) -> "Report":
+    """Check every claimed cell; `decimals` is to how many a sheet asks to round."""
+    return Report(problem, *check_claims(problem, decimals))
 
 
 class Report(WorkedResult):
@@ -183,24 +110,29 @@ class Report(WorkedResult):
         self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
     @cached_property
+    def wrong_steps(self) -> list[CheckedStep]:
+        """The steps with wrong cells, in order."""
+        return [step for step in self.steps if step.verdict == "wrong"]
+
+    @cached_property
     def wrong_cells(self) -> list[WrongCell]:
         """The first wrong cell of every wrong step, in order, with its causes."""
-        wrong = [step for step in self.steps if step.verdict == "wrong"]
-        return [self.first, *map(self._make_wrong_cell, wrong[1:])] if self.first else []
+        return [self.first, *map(self._make_wrong_cell, self.wrong_steps[1:])] if self.first else []
 
     @cached_property
     def first(self) -> WrongCell | None:
         """The first wrong cell of the problem; None if nothing is wrong."""
-        wrong = (step for step in self.steps if step.verdict == "wrong")
-        return next(map(self._make_wrong_cell, wrong), None)
+        return next(map(self._make_wrong_cell, self.wrong_steps), None)
 
     def __repr__(self) -> str:
         return f"<Report: {self.summarize()}>"
 
     @property
     def verdict(self) -> str:
-        """`wrong` if any cell is wrong or reprinted differently, otherwise `right`."""
-        return "wrong" if self.counts["wrong"] or self.reprinted_cells else "right"
+        """`wrong` if any cell is wrong or reprinted differently, `blank` if none has a number."""
+        if self.counts["wrong"] or self.reprinted_cells:
+            return "wrong"
+        return "right" if sum(self.counts.values()) > self.counts["blank"] else "blank"
 
     @cached_property
     def reprinted_cells(self) -> list[ReprintedCell]:
@@ -208,8 +140,8 @@ class Report(WorkedResult):
         return find_reprinted_cells(self.problem)
 
     @property
-    def notes(self) -> list[str]:
-        """Sentences that the verdicts of the cells lack: on reprints and on unjudged steps."""
+    def source_notes(self) -> list[str]:
+        """Remarks on the source: on its reprints, and on steps that are not judged."""
         cells = self.reprinted_cells
         notes = [f"reprinted differently: {c.describe()}" for c in cells[:_MAX_SHOWN_REPRINTS]]
         if len(cells) > _MAX_SHOWN_REPRINTS:
@@ -284,16 +216,45 @@ class Report(WorkedResult):
             self.problem.title,
             make_given_panels(self.problem),
             [self._make_panel(checked_step) for checked_step in self.steps],
-            verdict=self.verdict,
-            summary=self._format_counts(),
+            verdict="nothing to check" if self.verdict == "blank" else self.verdict,
+            summary=". ".join((self._format_counts(), *self.notes)),
             mistake=None if self.first is None else self._make_mistake_summary(self.first),
             assumption=self.assumption,
-            notes=tuple(self.notes),
+            notes=tuple(self.source_notes),
         )
 
     def _format_counts(self) -> str:
-        counts = ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items() if n)
-        return counts or "nothing is claimed"
+        """Format the counts: `1 mistake, 5 numbers follow from it, 57 right`."""
+        num_mistakes, num_wrong = len(self.wrong_steps), self.counts["wrong"]
+        parts = []
+        if num_mistakes:
+            mistakes = _format_count(num_mistakes, "mistake")
+            in_cells = "" if num_wrong == num_mistakes else f" in {num_wrong} numbers"
+            parts.append(mistakes + in_cells)
+        if self.counts["follows"]:
+            follow = _format_count(self.counts["follows"], "number")
+            verb, pronoun = (
+                "s" if self.counts["follows"] == 1 else "",
+                "it" if num_mistakes == 1 else "them",
+            )
+            parts.append(f"{follow} follow{verb} from {pronoun}")
+        parts += [f"{self.counts[v]} {v}" for v in ("right", "rounded", "blank") if self.counts[v]]
+        return ", ".join(parts) or "nothing is claimed"
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Remarks on what cannot be judged: `mixed cannot be judged closer without weights`."""
+        notes = []
+        for checked in self.steps:
+            exact = self.problem.exact_matrices[checked.step.key].mid
+            is_far = (checked.verdicts == "rounded") & ~checked.claimed_matrix.is_near(exact, 1.0)
+            if is_far.any():
+                sources = list_unclaimed_sources(self.problem, [checked.step])[:-1]
+                names = [step.key for step in sources if not isinstance(step.op, Copy)]
+                if names:
+                    without = ", ".join(names)
+                    notes.append(f"{checked.step.key} cannot be judged closer without {without}")
+        return notes
 
     def _make_panel(self, checked_step: CheckedStep) -> Panel:
         """Return a claimed step to display: numbers as written, verdicts and exact values."""
@@ -331,35 +292,52 @@ class Report(WorkedResult):
     def _make_mistake_summary(self, wrong_cell: WrongCell) -> MistakeSummary:
         row, column = wrong_cell.cell
         title = format_step_title(self.problem.get_step(wrong_cell.key), self.problem)
-        expected = format_decimal(wrong_cell.expected, 6)
+        decimals = wrong_cell.distinguishing_decimals(6)
+        expected = format_decimal(wrong_cell.judged_value, decimals)
         if wrong_cell.carried_value is not None:
-            carried_text = format_decimal(wrong_cell.carried_value, 6)
-            expected += f" ({carried_text} from the numbers before it)"
-
-        def working(n: Notation) -> str:
-            return self.problem.solve().cell(wrong_cell.key, row + 1, column + 1, n)
-
+            exact = format_decimal(wrong_cell.expected, decimals)
+            expected += f" from the numbers before it (exact: {exact})"
         return MistakeSummary(
             location=f"{title}, row {row + 1}, column {column + 1}",
             claimed=wrong_cell.claimed,
             expected=expected,
-            working=working,
+            working=self.working_formula(wrong_cell),
             causes=[(c.name, c.reproduced_share, c.description) for c in wrong_cell.causes],
         )
 
+    def working_formula(self, wrong_cell: WrongCell) -> Formula:
+        """Return a function that formats the arithmetic of the value that a cell is judged against.
+
+        It has so many decimals that the result does not read like the claim.
+        """
+        row, column = wrong_cell.cell
+        is_carried = wrong_cell.carried_value is not None
+        env = self._env if is_carried else self.problem.exact_matrices
+
+        def working(n: Notation) -> str:
+            precise = type(n)(wrong_cell.distinguishing_decimals(n.decimals))
+            return format_cell_working(
+                self.problem, env, wrong_cell.key, row + 1, column + 1, precise
+            )
+
+        return working
+
     def summarize(self) -> str:
         """Return a few lines: the first wrong cell, expected value and causes, counts, notes."""
-        lines = [f"{'✗' if self.verdict == 'wrong' else '✓'} {self._format_counts()}"]
+        if self.verdict == "blank":
+            return "\n  ".join(("nothing to check: no number is claimed", *self.source_notes))
+        symbol = "✓" if self.verdict == "right" else "✗"
+        lines = [f"{symbol} {'. '.join((self._format_counts(), *self.notes))}"]
         if self.first is not None:
             first = self._make_mistake_summary(self.first)
             causes = " or ".join(name for name, _, _ in first.causes)
             lines = [f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"]
             lines.append(self._format_counts())
         if self.assumption and self.verdict == "right":
-            lines = [f"✓ right, if {self.assumption}", self._format_counts()]
+            lines = [f"✓ right, if {self.assumption}", lines[0].removeprefix("✓ ")]
         elif self.assumption:
             lines.append(f"if {self.assumption}")
-        return "\n  ".join([*lines, *self.notes])
+        return "\n  ".join((*lines, *self.source_notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
@@ -383,14 +361,15 @@ class Report(WorkedResult):
                 for checked in self.steps
             ],
             "counts": self.counts,
-            **self._list_notes(),
+            **({"notes": self.notes} if self.notes else {}),
+            **self._describe_source(),
         }
 
-    def _list_notes(self) -> dict[str, Any]:
+    def _describe_source(self) -> dict[str, Any]:
         """Return the fields for reprints and for steps that are not judged, if there are any."""
-        cells = self.reprinted_cells
-        notes: dict[str, Any] = {"reprints": [cell.to_dict() for cell in cells]} if cells else {}
-        return notes | ({"not_judged": [*self.problem.unjudged]} if self.problem.unjudged else {})
+        cells, unjudged = self.reprinted_cells, self.problem.unjudged
+        fields: dict[str, Any] = {"reprints": [cell.to_dict() for cell in cells]} if cells else {}
+        return fields | ({"not_judged": [*unjudged]} if unjudged else {})
 
     def to_json(self, file: str | None = None) -> str:
         """Return the report as one line of JSON; `file` adds the name of the file."""
@@ -406,7 +385,11 @@ def _format_note(verdict: str, exact: str, carried_value: str) -> str:
         return ""
     if exact == carried_value:
         return f"exact: {exact}"
-    return f"exact: {exact}; carried: {carried_value}"
+    return f"exact: {exact}; from the numbers before it: {carried_value}"
+
+
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _format_claimed(text: str) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 
 from workings.display import Renderable
 from workings.errors import UserError
-from workings.problems.check import CheckedStep, Report
+from workings.problems.check import Report
 from workings.problems.intervals import Bools, IntervalMatrix
+from workings.problems.judging import CheckedStep
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, TextNotation
 from workings.problems.ops import (

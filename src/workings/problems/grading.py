@@ -20,7 +20,8 @@ import numpy as np
 
 from workings.errors import UserError, did_you_mean
 from workings.plain_text import to_one_line
-from workings.problems.check import CheckedStep, Report, WrongCell, check_problem
+from workings.problems.check import Report, WrongCell, check_problem
+from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal
 from workings.problems.problem import Claim, Problem
 from workings.problems.problem_file import parse_problem_toml, read_text_file, set_nested
@@ -341,7 +342,7 @@ def _check_precise_claims(sheet_problem: SheetProblem, claim: Any) -> tuple[Repo
     coarse: list[str] = []
     while True:  # terminates: each iteration changes cells that are not changed again
         problem = Problem(**{**sheet_problem.table, "claim": nest_claims(problem, texts)})
-        report = check_problem(problem)
+        report = check_problem(problem, sheet_problem.decimals)
         changed = [
             _blank_coarse_cells(problem, checked_step, texts, sheet_problem.decimals, coarse)
             for checked_step in report.steps
@@ -373,12 +374,9 @@ def _blank_coarse_cells(
     with np.errstate(invalid="ignore"):
         is_exact = (np.abs(target - np.round(target / unit) * unit) <= 1e-9) & (unit <= 1)
     is_coarse = claimed.units > 10.0 ** (1 - decimals) * 1.001
-    # After an infinity in place of a finite number, every number would count as following from it.
-    is_infinite = np.isinf(claimed.values) & np.isfinite(exact)
     # A large negative number counts as −∞, which has no decimals.
     is_masked = np.isneginf(exact) & (claimed.values <= MINUS_INFINITY_THRESHOLD)
-    to_blank = (is_coarse & ~is_exact & ~is_masked) | is_infinite
-    to_blank = problem.orient(to_blank & ~claimed.is_blank)
+    to_blank = problem.orient(is_coarse & ~is_exact & ~is_masked & ~claimed.is_blank)
     lacks_decimals = claimed.units > 10.0**-decimals * 1.001
     to_extend = problem.orient(lacks_decimals & is_exact & ~claimed.is_integer)
     values = problem.orient(claimed.values)

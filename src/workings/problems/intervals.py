@@ -19,6 +19,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 _ROUNDOFF = 2.0**-49  # relative to the sum of the absolute terms
+_MULTIPLE_TOLERANCE = 1e-6  # of a unit; a number so near to a multiple is not rounded
 _MAX_ENUMERATED_TERMS = 4_096  # matrix products with more terms use center and radius
 
 
@@ -66,6 +67,27 @@ class IntervalMatrix:
     def slice_row(self, index: int) -> "IntervalMatrix":
         """Return one row as a matrix."""
         return self.rearrange(lambda a: a[index : index + 1])
+
+    @np.errstate(all="ignore")
+    def round_to(self, unit: float) -> "IntervalMatrix":
+        """Include in each range the multiples of `unit` that its values round or truncate to.
+
+        >>> third = IntervalMatrix.exact([[1 / 3, 0.25]]).round_to(0.01)
+        >>> third.lo.round(6).tolist(), third.hi.round(6).tolist()
+        ([[0.33, 0.25]], [[0.333333, 0.25]])
+        """
+        if unit == 0:
+            return self
+        # Floating point: a number next to a multiple is that multiple, and ties go both ways.
+        low, high, noise = self.lo / unit, self.hi / unit, _MULTIPLE_TOLERANCE
+        lo = unit * np.minimum(np.trunc(low + noise), np.ceil(low - 0.5 - noise))
+        hi = unit * np.maximum(np.trunc(high - noise), np.floor(high + 0.5 + noise))
+        lo, hi = (
+            np.where(np.isfinite(end), end, own) for end, own in ((lo, self.lo), (hi, self.hi))
+        )
+        return IntervalMatrix(
+            self.mid, np.minimum(lo, self.lo), np.maximum(hi, self.hi), self.tainted
+        )
 
     @np.errstate(all="ignore")
     def __add__(self, other: "IntervalMatrix") -> "IntervalMatrix":
@@ -168,6 +190,27 @@ class IntervalMatrix:
         tainted = self.tainted.any(1, keepdims=True) & ~(hidden & ~self.tainted)
         wide = _widen_range(mid, lo, hi, tainted, mid * self.shape[1])
         return RowStochasticMatrix(wide.mid, wide.lo, wide.hi, wide.tainted)
+
+    @np.errstate(all="ignore")
+    def softmax_of_rounded_powers(self, unit: float) -> "IntervalMatrix":
+        """Return the softmax of each row if each e^score is rounded to a unit before dividing.
+
+        The ranges include the exact softmax, and powers of the distance from the largest score.
+        """
+        exact = self.softmax()
+        lo, hi = exact.lo, exact.hi
+        largest = self.mid.max(1, keepdims=True)
+        for shift in (np.zeros_like(largest), np.where(np.isfinite(largest), largest, 0.0)):
+            mid, least, most = (np.exp(end - shift) for end in (self.mid, self.lo, self.hi))
+            rounded = IntervalMatrix(mid, least, most, self.tainted).round_to(unit)
+            low, high = np.maximum(rounded.lo, 0), rounded.hi
+            least = low / (low + high.sum(1, keepdims=True) - high)
+            most = high / (high + low.sum(1, keepdims=True) - low)
+            # No one rounds powers that would have less than two digits left.
+            is_rounded = mid.max(1, keepdims=True) >= 10 * unit
+            lo = np.minimum(lo, np.where(is_rounded & np.isfinite(least), least, lo))
+            hi = np.maximum(hi, np.where(is_rounded & np.isfinite(most), most, hi))
+        return RowStochasticMatrix(exact.mid, lo, hi, exact.tainted)
 
     def sigmoid(self) -> "IntervalMatrix":
         """Return the logistic sigmoid of each cell; −∞ gives 0."""

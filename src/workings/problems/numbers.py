@@ -13,7 +13,8 @@ from workings.errors import UserError, safe_repr
 T = TypeVar("T")
 
 MAX_SIDE = 1_024  # rows or columns of a matrix
-_MAX_CHARS = 60  # a handwritten number is shorter
+_MAX_CHARS = 60  # without zeros at the start; a handwritten number is shorter
+_MAX_ZEROS = 400  # with zeros at the start: a weight of e⁻¹⁵⁰ has 65
 _MAX_PLACES = 400  # decimals, or power of ten; a float underflows or overflows before this
 _POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^\s*|\*\*\s*)\{?([+-]?\d+)\}?", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -55,7 +56,7 @@ def read_number(cell: object, where: str) -> Number | None:
     text = "" if is_huge else str(cell).strip()
     if text == "?":
         return None
-    if is_huge or len(text) > _MAX_CHARS:
+    if is_huge or len(text.lstrip("+-−0.,")) > _MAX_CHARS or len(text) > _MAX_ZEROS:
         raise _make_error(cell, where, f"is too long: a number has at most {_MAX_CHARS} characters")
     plain = _POWER_OF_TEN.sub(r"e\1", text.replace("−", "-").replace("∞", "inf"))
     if plain.lower() in ("-inf", "inf", "+inf"):

@@ -46,6 +46,15 @@ class Op(ABC):
     def compute(self, env: Env) -> IntervalMatrix:
         """Return the matrix of the step."""
 
+    @property
+    def rounds_inside(self) -> bool:
+        """True if the step has roots or powers inside, which may be rounded."""
+        return type(self).compute_rounded is not Op.compute_rounded
+
+    def compute_rounded(self, env: Env, unit: float) -> IntervalMatrix:  # noqa: ARG002
+        """Compute the matrix; its ranges include rounding inside the step, of roots and powers."""
+        return self.compute(env)
+
     @abstractmethod
     def formula(self, n: Notation, column_vectors: bool) -> str:
         """Format the right-hand side of the step's equation."""
@@ -192,6 +201,11 @@ class Normalization(UnaryOp):
         if self.post_divisor != 1.0:
             weights = weights / IntervalMatrix.exact(self.post_divisor)
         return weights
+
+    def compute_rounded(self, env: Env, unit: float) -> IntervalMatrix:
+        if self.normalizer == "softmax":
+            return env[self.x].softmax_of_rounded_powers(unit)
+        return self.compute(env)
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply(self.normalizer, format_symbol(n, self.x))

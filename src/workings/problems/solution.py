@@ -9,7 +9,7 @@ from workings.errors import UserError
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.notation import Formula, Notation, TextNotation, format_decimal
-from workings.problems.ops import Copy, Op
+from workings.problems.ops import Copy, Env, Op
 from workings.problems.problem import Problem
 from workings.problems.worked_problem import Cell, Panel, WorkedProblem, WorkedResult
 
@@ -45,12 +45,9 @@ class Solution(WorkedResult):
         >>> Problem(X=[[1, 2], [3, 1]], scale="none").solve().cell("scores", 1, 2)
         'scores[1,2] = 1·3 + 2·1 = 5'
         """
-        step, n = self.problem.get_step(key), notation or TextNotation(self.decimals)
-        i, j = self.locate_cell(key, row, column)
-        working = step.op.cell(n, self.problem.exact_matrices, i, j)
-        result = n.number(float(self.problem.exact_matrices[key].mid[i, j]))
-        name = format_cell_name(n, step, row, column)
-        return n.equals(name, working) if working == result else n.equals(name, working, result)
+        self.locate_cell(key, row, column)
+        n = notation or TextNotation(self.decimals)
+        return format_cell_working(self.problem, self.problem.exact_matrices, key, row, column, n)
 
     def cell_formula(self, key: str, row: int, column: int) -> Formula:
         """Return a function that formats the arithmetic of one cell, counted from 1."""
@@ -105,6 +102,17 @@ class Solution(WorkedResult):
             for step in self.problem.asked_steps
         ]
         return json.dumps({"version": 1, "title": self.problem.title, "steps": steps})
+
+
+def format_cell_working(
+    problem: Problem, env: Env, key: str, row: int, column: int, n: Notation
+) -> str:
+    """Format the arithmetic of one cell, counted from 1, with the matrices of `env`."""
+    step = problem.get_step(key)
+    i, j = (column - 1, row - 1) if problem.column_vectors else (row - 1, column - 1)
+    working, result = step.op.cell(n, env, i, j), n.number(float(step.op.compute(env).mid[i, j]))
+    name = format_cell_name(n, step, row, column)
+    return n.equals(name, working) if working == result else n.equals(name, working, result)
 
 
 def format_cell_name(n: Notation, step: Step, row: int, column: int) -> str:

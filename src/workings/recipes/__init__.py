@@ -1,5 +1,8 @@
 """Recipes: all sections and keys, with their defaults and help. Imports no torch."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from workings.recipes.base import (
     Activation,
     AttentionKind,
@@ -17,6 +20,9 @@ from workings.recipes.base import (
     TrainConfig,
     TransformerConfig,
     TransformerDecoderConfig,
+    build_recipe,
+    list_recipe_keys,
+    read_recipe,
 )
 from workings.recipes.captioning import (
     CAPTIONER_KINDS,
@@ -56,7 +62,6 @@ from workings.recipes.language_modeling import (
     TransformerLanguageModelConfig,
     parse_language_model_config,
 )
-from workings.recipes.registry import Recipe, build_recipe, list_recipe_keys, read_recipe
 from workings.recipes.translation import (
     TRANSLATOR_KINDS,
     RecurrentTranslatorConfig,
@@ -70,11 +75,22 @@ from workings.recipes.translation import (
     parse_translator_config,
 )
 
+Recipe: TypeAlias = CaptionRecipe | ClassificationRecipe | LanguageRecipe | TranslationRecipe
+
+RECIPES: dict[str, tuple[type[Recipe], Mapping[str, type[ModelConfig]]]] = {
+    "caption": (CaptionRecipe, CAPTIONER_KINDS),
+    "classify": (ClassificationRecipe, CLASSIFIER_KINDS),
+    "language": (LanguageRecipe, LANGUAGE_KINDS),
+    "translate": (TranslationRecipe, TRANSLATOR_KINDS),
+}
+"""The recipe of each task, and the settings of each kind of model that it may have."""
+
 __all__ = [
     "CAPTIONER_KINDS",
     "CLASSIFIER_KINDS",
     "ENCODERS",
     "LANGUAGE_KINDS",
+    "RECIPES",
     "TRANSLATOR_KINDS",
     "Activation",
     "AttentionKind",

@@ -25,7 +25,7 @@ _MODULES = {
     "workings.interpret.results.CaptionAttention": "workings.render.caption_attention",
     "workings.interpret.results.GradientReport": "workings.render.gradient_flow",
     "workings.interpret.results.NeuronSearch": "workings.render.neurons",
-    "workings.interpret.results.TranslatorComparison": "workings.render.translator_comparison",
+    "workings.interpret.results.TranslatorComparison": "workings.render.comparison",
     "workings.render.training_report.TrainingReport": "workings.render.training_report",
 }
 

@@ -7,25 +7,23 @@ from functools import cache
 
 from workings.interpret.results import AttentionMaps, HeadMap
 from workings.plain_text import (
+    AnsiStyler,
+    half_blocks,
+    join_panels,
+    output_columns,
     pad_left,
+    rgb_code,
+    shade_blocks,
     show_whitespace,
     to_one_line,
     truncate_to_columns,
+    visible_width,
     wrap_to_columns,
 )
 from workings.render.colors import color_ramp
 from workings.render.images import max_pool
 from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.pictures import Picture, text_width, truncate_to_pixels
-from workings.render.terminal import (
-    AnsiStyler,
-    half_blocks,
-    join_panels,
-    output_columns,
-    rgb_code,
-    shade_blocks,
-    visible_width,
-)
 
 MAP_COLOR = "c2"
 _ARROW = " → "  # between the source and the target in a title

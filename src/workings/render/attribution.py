@@ -6,7 +6,9 @@ from html import escape
 
 from workings.interpret.results import Attribution, TokenAttributions
 from workings.plain_text import (
+    AnsiStyler,
     display_width,
+    output_columns,
     pad_right,
     to_one_line,
     truncate_to_columns,
@@ -25,7 +27,6 @@ from workings.render.colored_text import (
 )
 from workings.render.colors import color_scale, color_step
 from workings.render.page import escape_html, html_fragment, html_page
-from workings.render.terminal import AnsiStyler, output_columns
 
 METHOD_NAMES = {"occlusion": "Occlusion", "gradient": "Gradient × input", "attention": "Attention"}
 _MAX_BARS = 8  # further classes are summed up in one bar

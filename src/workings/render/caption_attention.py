@@ -1,13 +1,25 @@
 """A caption and the attention over the image for each word: a picture, a page and text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workings.interpret.results import CaptionAttention, WordAttention
-from workings.plain_text import to_one_line, truncate_to_columns, wrap_to_columns
+from workings.interpret.results import CaptionAttention
+from workings.plain_text import (
+    AnsiStyler,
+    half_blocks,
+    has_true_color,
+    join_panels,
+    output_columns,
+    shade_blocks,
+    to_one_line,
+    truncate_to_columns,
+    wrap_to_columns,
+)
 from workings.render.images import (
+    ansi_colors,
     encode_png_alpha,
     encode_png_rgb,
     fitted_size,
@@ -20,15 +32,6 @@ from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.pictures import Picture, truncate_to_pixels, wrap_to_pixels
 from workings.render.svg_writer import Point, define_image, image_id, png_data_uri
 from workings.render.tables import html_table
-from workings.render.terminal import (
-    AnsiStyler,
-    ansi_colors,
-    half_blocks,
-    has_true_color,
-    join_panels,
-    output_columns,
-    shade_blocks,
-)
 
 MAX_IMAGE_SIDE = 384  # pixels of the longer side; larger images are shrunk
 DIMMING = 0.8  # of pixels without attention
@@ -66,6 +69,79 @@ CAPTION_CSS = """
 """
 
 
+@dataclass(frozen=True, eq=False)
+class WordAttention:
+    """A word of a caption, and its attention weights over the grid cells of the image."""
+
+    word: str  # printable
+    weights: NDArray[np.floating]
+
+    @property
+    def max_weight(self) -> float:
+        return float(self.weights.max())
+
+    @property
+    def peak_cell(self) -> tuple[int, int]:
+        """Row and column of the largest weight, from 0."""
+        row, column = np.unravel_index(int(self.weights.argmax()), self.weights.shape)
+        return int(row), int(column)
+
+    @property
+    def location(self) -> str:
+        """The part of the image with the largest weight.
+
+        >>> WordAttention("sky", np.array([[0.9, 0.0], [0.1, 0.0]])).location
+        'top left'
+        >>> WordAttention("the", np.array([[0.3, 0.2], [0.3, 0.2]])).location
+        'all over'
+        """
+        if not self.is_localized:
+            return "all over"
+        names = (("top", "", "bottom"), ("left", "", "right"))
+        sides = (
+            thirds[int(3 * (index + 0.5) / count)]
+            for thirds, index, count in zip(names, self.peak_cell, self.weights.shape, strict=True)
+        )
+        return " ".join(filter(None, sides)) or "middle"
+
+    @property
+    def peak_box(self) -> tuple[float, float, float, float] | None:
+        """x, y, width and height of the cell with the largest weight, as fractions of the image.
+
+        None if no cell stands out.
+        """
+        num_rows, num_columns = self.weights.shape
+        row, column = self.peak_cell
+        box = (column / num_columns, row / num_rows, 1 / num_columns, 1 / num_rows)
+        return box if self.is_localized else None
+
+    @property
+    def is_localized(self) -> bool:
+        """True if the largest weight is at least 1.5 times the mean."""
+        return self.max_weight >= 1.5 * float(self.weights.mean())
+
+    @property
+    def cells_with_half_weight(self) -> int:
+        """The smallest number of cells that have half of the weight."""
+        descending = np.sort(self.weights, axis=None)[::-1]
+        return int((descending.cumsum() < descending.sum() / 2).sum()) + 1
+
+    @property
+    def summary(self) -> str:
+        """The largest weight and its location."""
+        return f"{self.max_weight:.2f} {self.location}"
+
+
+def word_attention(caption: CaptionAttention) -> list[WordAttention]:
+    """Return the attention of each word; none if the model has no attention."""
+    if caption.weights is None:
+        return []
+    return [
+        WordAttention(to_one_line(word), grid)
+        for word, grid in zip(caption.words, caption.weights, strict=True)
+    ]
+
+
 def word_brightness(word: WordAttention) -> NDArray[np.float64]:
     """Return the brightness of each pixel, 0 to 1, smoothed; 1 at the largest weight."""
     return smooth_upsample(word.weights / (word.max_weight or 1.0))
@@ -98,7 +174,7 @@ def probability_note(caption: CaptionAttention) -> str:
 
 def render_picture(caption: CaptionAttention) -> Picture:
     """Draw the image, and below it one tile per word, bright where the attention is."""
-    words = caption.word_attention()
+    words = word_attention(caption)
     photo = encode_png_rgb(shrink_to_fit(caption.image, MAX_IMAGE_SIDE))
     image_height, image_width = fitted_size(caption.image, _IMAGE_SIDE)
     tile_size = fitted_size(caption.image, _TILE_SIDE)
@@ -168,7 +244,7 @@ def caption_strip(caption: CaptionAttention) -> str:
         f'<p class="explanation">{escape_html(probability_note(caption))}</p>',
         f'<div class="captioned">{image_svg}</div>',
     ]
-    words = caption.word_attention()
+    words = word_attention(caption)
     if words:
         tiles = "\n".join(_word_tile(word, width, height, reference) for word in words)
         parts += [
@@ -244,7 +320,7 @@ def render_text(
     blocks = [[styler(title, "strong"), *rest, *note]]
     if color:
         blocks.append(_draw_image(caption.image, min(_IMAGE_COLUMNS, columns), true_color))
-    words = caption.word_attention()
+    words = word_attention(caption)
     if words:
         blocks.append(wrap_to_columns(legend_text(by_brightness=color, has_frame=False), columns))
     tiles = [

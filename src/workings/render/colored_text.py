@@ -8,10 +8,15 @@ from html import escape
 from typing import NamedTuple
 
 from workings.data.tokenizers.base import Span
-from workings.plain_text import display_width, escape_control, to_one_line, truncate_to_columns
+from workings.plain_text import (
+    display_width,
+    escape_control,
+    rgb_code,
+    to_one_line,
+    truncate_to_columns,
+)
 from workings.problems.notation import typeset
 from workings.render.colors import INK, color_scale, color_step
-from workings.render.terminal import rgb_code
 
 _JOINER_CHARACTERS = re.compile("([\u200c\u200d])")  # inside words and emoji
 _CONTEXT_CHARACTERS = 10  # of the word around a token that are shown, on each side

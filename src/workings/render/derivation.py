@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from workings.plain_text import (
+    AnsiStyler,
     display_width,
+    output_columns,
     pad_left,
     pad_right,
     to_one_line,
@@ -21,7 +23,6 @@ from workings.problems.notation import (
 from workings.render.matrix import align_decimal_points
 from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.tables import TABLE_CSS, html_table, text_table
-from workings.render.terminal import AnsiStyler, output_columns
 
 _INDENT = "   "
 _MAX_NUMBER_WIDTH = 24  # characters
@@ -89,11 +90,27 @@ def format_numbers(derivation: CellDerivation) -> list[list[str]]:
     return [list(line) for line in zip(*columns, strict=True)]
 
 
+def sum_table(derivation: CellDerivation) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of the sum; ▸ marks the line of the derived cell itself."""
+    numbers = format_numbers(derivation) if derivation.lines else []
+    rows = [
+        [f"{'▸ ' if line.is_marked else ''}{to_one_line(line.name)}", *row]
+        for line, row in zip(derivation.lines, numbers, strict=True)
+    ]
+    return list(derivation.header), rows
+
+
+def model_value_table(derivation: CellDerivation) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of the cell's values here and in the model, if it has any."""
+    rows = format_model_values(derivation) if derivation.model_values else []
+    return ["where", derivation.name, ""], [list(row) for row in rows]
+
+
 def format_model_values(derivation: CellDerivation) -> list[tuple[str, str, str]]:
     """Return source, value (with more decimals) and difference: as derived, and in the model."""
     values = [derivation.value, *(model.value for model in derivation.model_values)]
     texts = [format_decimal(value, derivation.decimals + 4) for value in values]
-    sources = ["computed here, in 64 bits"]
+    sources = ["computed here in float64"]
     differences = [""]
     for model in derivation.model_values:
         sources.append(to_one_line(model.source))
@@ -148,9 +165,9 @@ def _body(derivation: CellDerivation) -> str:
         f'<p dir="auto">{description}</p>' if description else "",
         _formula_html(derivation, derivation.formula),
         *(_formula_html(derivation, formula) for formula in derivation.intermediates),
-        f'<div class="scroll">{_sum_table(derivation)}</div>' if derivation.lines else "",
+        f'<div class="scroll">{_sum_html(derivation)}</div>' if derivation.lines else "",
         _formula_html(derivation, derivation.working),
-        f'<div class="scroll">{_model_value_table(derivation)}</div>'
+        f'<div class="scroll">{html_table(*model_value_table(derivation))}</div>'
         if derivation.model_values
         else "",
         *(f'<p class="explanation">{escape_html(note)}</p>' for note in derivation.notes),
@@ -167,13 +184,10 @@ def _formula_html(derivation: CellDerivation, formula: Formula) -> str:
     )
 
 
-def _sum_table(derivation: CellDerivation) -> str:
-    rows = []
-    for line, numbers in zip(derivation.lines, format_numbers(derivation), strict=True):
-        name = f"{'▸ ' if line.is_marked else ''}{to_one_line(line.name)}"
-        rows.append([name, *(number.replace(" ", _FIGURE_SPACE) for number in numbers)])
-    return html_table(derivation.header, rows)
-
-
-def _model_value_table(derivation: CellDerivation) -> str:
-    return html_table(("where", derivation.name, ""), format_model_values(derivation))
+def _sum_html(derivation: CellDerivation) -> str:
+    header, rows = sum_table(derivation)
+    aligned = [
+        [name, *(number.replace(" ", _FIGURE_SPACE) for number in numbers)]
+        for name, *numbers in rows
+    ]
+    return html_table(header, aligned)

@@ -3,13 +3,12 @@
 from math import log10
 
 from workings.interpret.results import GradientReport
-from workings.plain_text import to_one_line, wrap_to_columns
+from workings.plain_text import BARS, output_columns, to_one_line, wrap_to_columns
 from workings.problems.notation import typeset
 from workings.render.chart import NUM_COLORS, Series, line_chart
 from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.pictures import Picture
 from workings.render.tables import TABLE_CSS, html_table, text_table
-from workings.render.terminal import BARS, output_columns
 
 TITLE = "How far back the loss reaches"
 MEASURE = "‖∂lossₜ/∂hₜ₋ₖ‖, the mean over positions and sequences"

@@ -1,4 +1,7 @@
-"""Images as arrays: encode them as PNG without an imaging package, resize and smooth them."""
+"""Images as arrays: encode them as PNG or as colors of a terminal, resize and smooth them.
+
+No imaging package is needed.
+"""
 
 import struct
 import zlib
@@ -9,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_SMOOTH_SIDE = 64  # pixels of the longer side of a smoothed grid, at least
+_COLOR_CUBE = np.array([0, 95, 135, 175, 215, 255])  # levels per channel in the 256-color palette
+_GRAYS = np.arange(8, 239, 10)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -51,6 +56,23 @@ def _encode_png(
 def _png_chunk(kind: bytes, data: bytes) -> bytes:
     checksum = zlib.crc32(kind + data)
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+
+def ansi_colors(pixels: NDArray[np.uint8], *, true_color: bool) -> list[list[str]]:
+    """Return the color codes of an image [height, width, 3]: exact, or the nearest of 256 colors.
+
+    >>> ansi_colors(np.array([[[255, 0, 4], [10, 8, 9]]], np.uint8), true_color=False)
+    [['5;196', '5;232']]
+    """
+    if true_color:
+        return [[f"2;{r};{g};{b}" for r, g, b in row] for row in pixels.tolist()]
+    rgb = pixels.astype(np.int64)
+    levels = np.abs(rgb[..., None] - _COLOR_CUBE).argmin(-1)
+    gray = np.abs(rgb.mean(-1)[..., None] - _GRAYS).argmin(-1)
+    cube_distance = ((rgb - _COLOR_CUBE[levels]) ** 2).sum(-1)
+    gray_distance = ((rgb - _GRAYS[gray][..., None]) ** 2).sum(-1)
+    codes = np.where(gray_distance < cube_distance, 232 + gray, 16 + levels @ [36, 6, 1])
+    return [[f"5;{code}" for code in row] for row in codes.tolist()]
 
 
 def resize(values: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:

@@ -5,10 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from workings.plain_text import display_width, pad_left, pad_right, to_one_line, truncate_to_columns
+from workings.plain_text import (
+    AnsiStyler,
+    display_width,
+    pad_left,
+    pad_right,
+    to_one_line,
+    truncate_to_columns,
+)
 from workings.problems.notation import typeset
 from workings.problems.worked_problem import Cell, Panel
-from workings.render.terminal import AnsiStyler
 
 MAX_MATRIX_SIDE = 12  # rows or columns drawn as text; the middle of a larger matrix is left out
 _DECIMAL = re.compile(r"([+-]?\d+)(?:([.,])(\d*))?")
@@ -22,7 +28,7 @@ MARK_SYMBOLS = {"wrong": "✗", "follows": "↳", "rounded": "≈", "blank": "?"
 
 MARK_MEANINGS = {
     "wrong": "wrong",
-    "follows": "follows from a wrong number before it",
+    "follows": "follows from an earlier mistake",
     "rounded": "off by no more than rounding",
     "blank": "left blank",
 }

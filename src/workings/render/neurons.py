@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from workings.data.tokenizers.base import Span
 from workings.interpret.results import NeuronScore, NeuronSearch, PropertyNeurons
-from workings.plain_text import display_width, escape_control, to_one_line, wrap_to_columns
+from workings.plain_text import (
+    BARS,
+    AnsiStyler,
+    display_width,
+    escape_control,
+    output_columns,
+    to_one_line,
+    wrap_to_columns,
+)
 from workings.render.colored_text import (
     COLORED_TEXT_CSS,
     colored_html,
@@ -14,7 +22,6 @@ from workings.render.colored_text import (
 from workings.render.colors import color_scale
 from workings.render.page import escape_html, html_fragment, html_page
 from workings.render.tables import TABLE_CSS, html_table, text_table
-from workings.render.terminal import BARS, AnsiStyler, output_columns
 
 NEURON_HEADER = (
     "property",

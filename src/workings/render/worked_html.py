@@ -103,7 +103,7 @@ class _HtmlDocument:
         verdict, summary = self.problem.verdict, escape_html(self.problem.summary)
         if not verdict:
             return f'<p class="summary">{summary}</p>' if summary else ""
-        css_class = "is-wrong" if verdict == "wrong" else "is-right"
+        css_class = {"wrong": "is-wrong", "right": "is-right"}.get(verdict, "")
         text = f"{VERDICT_SYMBOLS.get(verdict, '')} {escape_html(verdict.capitalize())}"
         if self.problem.assumption:
             text += f", if {escape_html(self.problem.assumption)}"

@@ -1,25 +1,43 @@
-"""The base class of tasks: data, model, loss and metric, as the trainer sees them."""
+"""The base classes of tasks: what the trainer needs of one, and what its trained model can do.
 
+`Seq2SeqTask` is the base of the tasks whose models generate a target text from a source.
+"""
+
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
+from workings.data.batching import IdSequence, pad
 from workings.data.download import ProgressCallback
+from workings.data.tokenizers.base import Span, Tokenizer, TokenizerPair
+from workings.decode import GREEDY, Hypothesis, Sampling, generate, length_limits
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
-from workings.models.meta import meta_device
-from workings.modules import device_of, load_unique_state_dict, unique_state_dict
-from workings.recipes import Recipe
+from workings.models.seq2seq import PAD, START, ConditionalDecoder, SourceBatch
+from workings.models.summary import ModelSummary, summarize
+from workings.modules import device_of, load_unique_state_dict, meta_device, unique_state_dict
+from workings.recipes import CaptionRecipe, Recipe, TranslationRecipe
 from workings.storage import CorruptFileError, read_tensors
 
+if TYPE_CHECKING:
+    from workings.models.language import LanguageModel
+    from workings.models.translation import Translator
+    from workings.tasks.attention import AttentionPass, PassOptions
+
 SPLIT_NAMES = ("train", "validation", "test")
+SUMMARY_LENGTH = 20  # tokens that the layer table of a translator or captioner is computed for
+MAX_LOSS = 700.0  # nats: exp of more overflows
+_EXPECTED = "expected a classifier, language model, translator or captioner"
 _OOM_PHRASES = (
     "can't allocate",
     "not enough memory",
@@ -27,6 +45,10 @@ _OOM_PHRASES = (
     "bad allocation",
     "bad_alloc",
 )
+
+ImageArray: TypeAlias = UInt8[np.ndarray, "size size 3"]
+ModelInput: TypeAlias = str | ImageArray
+"""a text, or the image of a captioner"""
 
 
 @dataclass
@@ -37,23 +59,98 @@ class BatchLoss:
     sums: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Generation:
+    """A generated text: its tokens, its log probability, and the score it was ranked by."""
+
+    text: str
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+
+
+@dataclass(frozen=True)
+class GeneratedToken:
+    """A generated token: the text it adds, its name, its probability, and the alternatives."""
+
+    text: str
+    token: str
+    """its own text, or its name if it is a special token or a part of a character"""
+    probability: float
+    alternatives: tuple[tuple[str, float], ...]
+    """tokens and their probabilities"""
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """A model's response to one input: probabilities of classes or tokens, or a generated text."""
+
+    description: str
+    tokens: Sequence[str] = ()
+    """of the input text, with visible whitespace"""
+    probabilities: Float[Tensor, " outcomes"] | None = None
+    name_of: Callable[[int], str] = str
+    """returns the class or token of an index of `probabilities`"""
+    generation: Generation | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SplitPredictions:
+    """The logits of a classifier for the texts of a split, and the indices of their labels."""
+
+    split: str
+    texts: Sequence[str]
+    logits: Float[Tensor, "texts classes"]
+    targets: Int[Tensor, " texts"]
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionSample:
+    """An image of a split, its reference captions and the model's caption."""
+
+    split: str
+    name: str
+    image: ImageArray
+    references: Sequence[str]
+    caption: Generation
+
+
+class ModelExporter(Protocol):
+    """Writes models in the formats of other programs; each method returns notes for the user."""
+
+    def export_language_model(self, model: "LanguageModel", tokenizer: Tokenizer) -> list[str]: ...
+    def export_translator(
+        self, model: "Translator", tokenizers: TokenizerPair, languages: tuple[str, str]
+    ) -> list[str]: ...
+
+
 class Task(ABC):
     """Data, model, loss and metric of one kind of learning problem.
 
     A task is constructed from a recipe, its fitted preprocessing (such as a tokenizer) and a model.
+    The abstract methods are enough to train, save, load and resume it. Methods that use a trained
+    model raise a UserError until a task overrides them.
     """
 
     model: nn.Module
     recipe: Recipe
-    data_info: dict[str, Any]  # name, sizes and checksum of the training data
-    files: tuple[str, ...]  # what `save` writes beside the weights
-    metric: str  # the validation metric by which the best epoch is chosen
-    higher_is_better: bool
-    batch_unit: str  # what `weight` counts: examples or tokens
-    data_unit: str  # what `data_info` counts: texts, tokens, pairs or pictures
+    data_info: dict[str, Any]  # name (`set`), sizes and checksum of the training data
+    files: tuple[str, ...] = ()  # what `save` writes beside the weights
+    metric: str = "validation_loss"  # by which the best epoch is chosen
+    higher_is_better: bool = False
+    batch_unit: str = "examples"  # what `weight` counts
+    data_unit: str = "examples"  # what `data_info` counts
+    noun: str = "custom model"  # what messages call the model
+    verb: str = "evaluate"  # the command that uses such a run
     metrics: Mapping[str, "Callable[[Any], float]"] = {}  # further validation metrics, by name
     callbacks: Sequence["Callable[[dict[str, Any]], None]"] = ()  # called after each epoch
     history: Sequence[Mapping[str, Any]] = ()  # the log's record of each epoch
+
+    labels: tuple[str, ...] = ()  # the classes of a classifier
+    is_seq2seq: bool = False  # the model generates a target text from a source
+    image_size: int = 0  # height and width of the images that it reads; 0: it reads text
+    initial_weights: str = "from scratch"  # how the training began
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -65,20 +162,20 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def weight(self, batch: Sequence[Any]) -> int:
-        """Return the number of examples or tokens that the loss of a batch is averaged over."""
-
-    @abstractmethod
     def loss(self, batch: Sequence[Any], device: torch.device) -> BatchLoss:
         """Compute the loss of a batch, or of a process's share of one."""
 
     @abstractmethod
-    def describe(self, batch: Sequence[Any]) -> str:
-        """Describe a batch in a few words, for error messages."""
-
-    @abstractmethod
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the metrics on the validation data."""
+
+    def weight(self, batch: Sequence[Any]) -> int:
+        """Return the number of examples or tokens that the loss of a batch is averaged over."""
+        return len(batch)
+
+    def describe(self, batch: Sequence[Any]) -> str:
+        """Describe a batch in a few words, for error messages."""
+        return f"a batch of {len(batch):,} {self.data_unit}"
 
     def validate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the metrics on the validation data, those that the user added included."""
@@ -112,6 +209,11 @@ class Task(ABC):
         """
 
     @classmethod
+    @abstractmethod
+    def build_model(cls, recipe: Any, *preprocessing: Any) -> nn.Module:
+        """Build the model of a recipe with new weights."""
+
+    @classmethod
     def load(cls, folder: Path, recipe: Any, run_id: str | None = None) -> Self:
         """Load a run's preprocessing and best weights; check the weights' run id, if given."""
         preprocessing = cls.load_preprocessing(folder, recipe)
@@ -120,24 +222,20 @@ class Task(ABC):
         )
         return cls(recipe, *preprocessing, model)  # type: ignore[call-arg] # see the class docstring
 
-    @classmethod
-    @abstractmethod
-    def build_model(cls, recipe: Any, *preprocessing: Any) -> nn.Module:
-        """Build the model of a recipe with new weights."""
-
     @property
-    @abstractmethod
     def preprocessing(self) -> tuple[Any, ...]:
         """The constructor's arguments between recipe and model: what `save` writes."""
+        return ()
 
     @classmethod
-    @abstractmethod
     def load_preprocessing(cls, folder: Path, recipe: Any) -> tuple[Any, ...]:
         """Read what `save` wrote."""
+        del folder, recipe
+        return ()
 
-    @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the preprocessing."""
+        """Write the preprocessing: `files`."""
+        del folder
 
     def matches_folder(self, folder: Path) -> bool:
         """Return True if a run has the same preprocessing."""
@@ -154,17 +252,108 @@ class Task(ABC):
         other.model = model.eval()
         return other
 
-    @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be equal in all processes: the data, and how they are encoded."""
+        return self.data_info
 
-    @abstractmethod
     def test(self, process_group: ProcessGroup) -> dict[str, Any]:
-        """Compute the metrics on the test data, once, after training."""
+        """Compute the metrics on the test data, once, after training; none without test data."""
+        del process_group
+        return {}
 
-    @abstractmethod
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
         """Compute the metrics on a named dataset or a file; None: on the recipe's test data."""
+        raise UserError(f"{data or 'test data'}: a {self.noun} is evaluated by its author's code")
+
+    @classmethod
+    def list_datasets(cls) -> tuple[str, ...]:
+        """Return the names that `data.set` may have, besides those of files."""
+        return ()
+
+    # -- using the model ---------------------------------------------------------------------------
+
+    def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
+        """Return the model's response to one input.
+
+        `logits` are those of a forward pass over the input, if one has run already.
+        """
+        del model_input, logits
+        raise UserError(f"a {self.noun} does not respond to single inputs: {_EXPECTED}")
+
+    def plan_attention(
+        self, model_input: ModelInput, target: Generation | str | None, options: "PassOptions"
+    ) -> "AttentionPass":
+        """Return the forward pass over an input (and a target) whose attention can be traced.
+
+        A model with a decoder gets its own output as the target by default.
+        """
+        del model_input, target, options
+        raise UserError(f"a {self.noun} has no attention: {_EXPECTED}")
+
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[Span], int]:
+        """Return the ids that the model reads, their spans in the text, and the truncated rest.
+
+        The rest is counted in characters; whitespace alone counts as none.
+        """
+        del text
+        raise UserError(
+            f"a {self.noun} reads no text: expected a classifier, language model or translator"
+        )
+
+    def stream(
+        self,
+        prompt: str,
+        max_tokens: int = 200,
+        sampling: Sampling = GREEDY,
+        stop_strings: Sequence[str] = (),
+        num_alternatives: int = 0,
+    ) -> Iterator[GeneratedToken]:
+        """Yield the tokens of a continuation, up to a stop string (which is left out)."""
+        del prompt, max_tokens, sampling, stop_strings, num_alternatives
+        raise UserError("only a language model can continue a text")
+
+    def split_generation(self, generation: Generation) -> list[str]:
+        """Return the text that each token of a translation or caption adds."""
+        del generation
+        raise UserError(
+            f"a {self.noun} generates no text from a source: expected a translator or captioner"
+        )
+
+    def override_search(self, **options: Any) -> None:
+        """Replace options of the recipe's beam search, such as `beams`."""
+        for name in options:
+            raise UserError(f"{name}: beam search is for translators and captioners")
+
+    def evaluate_on_images(self, data: str, images: Path) -> dict[str, Any]:
+        """Compute the metrics on a file of captions whose images are in a folder or archive."""
+        del data
+        raise UserError(f"{images}: a {self.noun} reads no images: expected a captioner")
+
+    def predict_held_out(self) -> SplitPredictions | None:
+        """Return a classifier's logits on the test data (or validation data); None: no classes."""
+        return None
+
+    def caption_held_out(self, count: int) -> Sequence[CaptionSample]:
+        """Return a captioner's captions of some test images (or validation images)."""
+        del count
+        return ()
+
+    def export(self, exporter: ModelExporter) -> list[str]:
+        """Write the model and its tokenizers in the exporter's format; return notes."""
+        del exporter
+        raise UserError(
+            f"a {self.noun} cannot be exported: expected a language model or translator"
+        )
+
+    def summarize_model(self) -> ModelSummary | None:
+        """Return the layer table of the model; None if its inputs are not known."""
+        return None
+
+    @classmethod
+    def summarize_recipe(cls, recipe: Any, vocab_size: int, num_classes: int) -> ModelSummary:
+        """Return the layer table of a recipe's model with so many tokens and classes."""
+        del vocab_size, num_classes
+        raise UserError(f"no layer table for the task {recipe.task!r}")
 
     # -- helpers -----------------------------------------------------------------------------------
 
@@ -185,6 +374,133 @@ class Task(ABC):
                 f"{self.recipe.data.set} is not what this run was trained on: what was held out "
                 "cannot be reproduced; --data FILE evaluates on all of a file"
             )
+
+
+def check_text(model_input: ModelInput) -> str:
+    """Return the text of an input; raise UserError if it is an image."""
+    if not isinstance(model_input, str):
+        raise UserError("an image needs a captioner: this model reads texts")
+    return model_input
+
+
+class Seq2SeqTask(Task):
+    """Target texts, each conditioned on a source, and a decoder that generates them."""
+
+    batch_unit = "tokens"
+    is_seq2seq = True
+    recipe: CaptionRecipe | TranslationRecipe
+    model: ConditionalDecoder[Any]
+
+    def __init__(self, recipe: CaptionRecipe | TranslationRecipe) -> None:
+        self.recipe = recipe
+        self.metric = f"validation_{recipe.train.metric}"
+        self.higher_is_better = recipe.train.metric != "loss"
+        self.data_info: dict[str, Any] = {}
+        self._sampling_rate = 0.0  # of scheduled sampling, in the current epoch
+
+    @abstractmethod
+    def collate(
+        self, split: str, batch: Sequence[int], device: torch.device
+    ) -> tuple[SourceBatch, Int[Tensor, "texts time"], Int[Tensor, "texts time"]]:
+        """Return the sources of a batch, the decoder's inputs and its targets."""
+
+    @abstractmethod
+    def list_eval_batches(self, split: str) -> Sequence[Sequence[int]]:
+        """Return the batches of a split for evaluation, in a fixed order."""
+
+    @property
+    @abstractmethod
+    def target_tokenizer(self) -> Tokenizer:
+        """The tokenizer of the generated texts."""
+
+    def update_sampling_rate(self, epoch: int) -> None:
+        """Set the rate of scheduled sampling to that of an epoch."""
+        self._sampling_rate = self.recipe.scheduled_sampling.rate_at(epoch)
+
+    def loss(self, batch: Sequence[int], device: torch.device) -> BatchLoss:
+        """Compute the mean cross-entropy per target token."""
+        source, inputs, targets = self.collate("train", batch, device)
+        smoothing = self.recipe.train.label_smoothing
+        total = self.model(source, inputs, targets, smoothing, self._sampling_rate)
+        return BatchLoss(total / self.weight(batch))
+
+    @torch.no_grad()
+    def evaluate_loss(self, split: str, process_group: ProcessGroup) -> dict[str, float]:
+        """Compute loss and perplexity on a split; each process takes its share of every batch."""
+        nats = tokens = 0.0
+        for batch in self.list_eval_batches(split):
+            share = list(process_group.shard_batch(batch))
+            # A sharded model needs all processes in every forward pass, even without a share.
+            source, inputs, targets = self.collate(split, share or batch[:1], process_group.device)
+            loss = float(self.model(source, inputs, targets))
+            if share:
+                nats, tokens = nats + loss, tokens + int((targets != PAD).sum())
+        total = process_group.all_reduce_sum({"nats": nats, "tokens": tokens})
+        mean = total["nats"] / total["tokens"]
+        return {f"{split}_loss": mean, f"{split}_perplexity": math.exp(min(mean, MAX_LOSS))}
+
+    def split_over_ranks(
+        self,
+        count: int,
+        process_group: ProcessGroup,
+        generate: Callable[[list[int]], Iterable[str]],
+    ) -> list[str]:
+        """Generate the texts of `count` sources; each process does its share of them."""
+        self.model.eval()
+        share = list(process_group.shard_batch(range(count)))
+        generated = dict(zip(share, generate(share), strict=True))
+        texts = {
+            k: t for rank in process_group.all_gather_object(generated) for k, t in rank.items()
+        }
+        return [texts[k] for k in range(count)]
+
+    def split_generation(self, generation: Generation) -> list[str]:
+        return self.target_tokenizer.decode_pieces(generation.tokens)
+
+    def summarize_model(self) -> ModelSummary:
+        return summarize(self.model, SUMMARY_LENGTH, pixels=self.image_size)
+
+    def override_search(self, **options: Any) -> None:
+        search: Any = replace(self.recipe.search, **options)
+        self.recipe = replace(self.recipe, search=search)
+
+
+def shift_right(
+    texts: Sequence[IdSequence], stop: int, device: torch.device
+) -> tuple[Int[Tensor, "texts time"], Int[Tensor, "texts time"]]:
+    """Return the decoder's inputs (start token, then the text) and targets (text, then stop)."""
+    inputs, _ = pad([[START, *ids] for ids in texts])
+    targets, _ = pad([[*ids, stop] for ids in texts])
+    return inputs.to(device), targets.to(device)
+
+
+def sample_texts(
+    model: ConditionalDecoder[Any],
+    source: SourceBatch,
+    stop: int,
+    sampling: Sampling,
+    max_length: int | Sequence[int],
+) -> list[list[Hypothesis]]:
+    """Sample one text for each source from the model's distribution."""
+    tokens: list[list[int]] = [[] for _ in source.start_tokens()]
+    limits = length_limits(max_length, len(tokens))
+    log_probabilities, done = [0.0] * len(tokens), [False] * len(tokens)
+    sampling = replace(sampling, suppress_tokens=(PAD, START))
+    for chosen, logits in generate(model, source, max(limits), sampling):
+        log_probs = torch.log_softmax(logits.float(), -1)
+        for k, token in enumerate(chosen.tolist()):
+            if done[k]:
+                continue
+            log_probabilities[k] += float(log_probs[k, token])
+            if token != stop:
+                tokens[k].append(token)
+            done[k] = token == stop or len(tokens[k]) == limits[k]
+        if all(done):
+            break
+    return [
+        [Hypothesis(tuple(ids), log_probability, log_probability)]
+        for ids, log_probability in zip(tokens, log_probabilities, strict=True)
+    ]
 
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -20,26 +20,42 @@ from workings.data.augmentation import (
     sample_augmentation,
 )
 from workings.data.batching import make_batches
-from workings.data.captions import CaptionDataset, CaptionedImage, load_captions, load_test_captions
+from workings.data.captions import (
+    CaptionDataset,
+    CaptionedImage,
+    list_caption_datasets,
+    load_captions,
+    load_test_captions,
+)
 from workings.data.download import ProgressCallback
 from workings.data.scenes import SCENE_SPLITS, Scene, compute_shape_masks, generate_scenes
-from workings.data.tokenizers.base import Tokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
-from workings.decode.beam import Hypothesis, beam_search
-from workings.decode.sampling import Sampling
+from workings.data.tokenizers.base import Tokenizer, get_stop_id, load_tokenizer, train_tokenizer
+from workings.decode import Hypothesis, Sampling, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.captions import CaptionScores, score_captions
 from workings.models.captioning import Captioner, ImageBatch, build_captioner
 from workings.models.seq2seq import PAD, START
+from workings.models.summary import ModelSummary, summarize
 from workings.modules import device_of
 from workings.recipes import CaptionRecipe, CaptionSearchConfig
-from workings.tasks.base import SPLIT_NAMES
-from workings.tasks.seq2seq import (
-    Generation,
-    Seq2SeqTask,
+from workings.tasks.attention import (
+    AttentionPass,
+    PassOptions,
+    TargetText,
     collect_cross_attention,
-    get_stop_id,
+    plan_decoder_pass,
+    select_decoder_parts,
+)
+from workings.tasks.base import (
+    SPLIT_NAMES,
+    SUMMARY_LENGTH,
+    CaptionSample,
+    Generation,
+    ImageArray,
+    ModelInput,
+    Response,
+    Seq2SeqTask,
     sample_texts,
     shift_right,
 )
@@ -57,6 +73,8 @@ class Captioning(Seq2SeqTask):
 
     files = ("tokenizer.json",)
     data_unit = "pictures"
+    noun = "captioner"
+    verb = "caption"
     recipe: CaptionRecipe
     model: Captioner
 
@@ -97,6 +115,25 @@ class Captioning(Seq2SeqTask):
     @classmethod
     def build_model(cls, recipe: CaptionRecipe, tokenizer: Tokenizer) -> Captioner:
         return build_captioner(recipe.model, len(tokenizer), pixels=recipe.data.image_size)
+
+    @classmethod
+    def list_datasets(cls) -> tuple[str, ...]:
+        return list_caption_datasets()
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizer
+
+    @property
+    def image_size(self) -> int:  # type: ignore[override]
+        """The height and width of the images."""
+        return self.recipe.data.image_size
+
+    @property
+    def initial_weights(self) -> str:  # type: ignore[override]
+        """How the training began: from scratch, or from a pretrained vision encoder."""
+        model = self.recipe.model
+        return f"from the weights of {model.encoder}" if model.pretrained else "from scratch"
 
     def _encode_split(
         self, split: str, pictures: tuple[CaptionedImage, ...], pixels: Pixels
@@ -247,6 +284,9 @@ class Captioning(Seq2SeqTask):
         self._encode_split("test", dataset.images["test"], dataset.pixels["test"])
         return {**self.test(self.local_group), "filtered": dataset.image_stats.describe()}
 
+    def evaluate_on_images(self, data: str, images: Path) -> dict[str, Any]:
+        return self.evaluate_on(data, images)
+
     def load_test_set(self, data: str | None = None, images: Path | None = None) -> CaptionDataset:
         """Read the test split of a dataset, all of a file, or the recipe's test split."""
         config = self.recipe.data
@@ -295,6 +335,41 @@ class Captioning(Seq2SeqTask):
             length_penalty=config.length_penalty,
         )
 
+    def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
+        del logits  # the best caption is found by a search
+        image = _check_image(model_input)
+        return Response("Best caption", generation=next(self.caption([image]))[0])
+
+    def caption_held_out(self, count: int) -> list[CaptionSample]:
+        split = "test" if self.pictures["test"] else "validation"
+        pictures, pixels = self.pictures[split][:count], self.pixels[split][:count]
+        return [
+            CaptionSample(split, picture.name, image, picture.captions, ranked[0])
+            for picture, image, ranked in zip(pictures, pixels, self.caption(pixels), strict=True)
+        ]
+
+    # -- looking inside ----------------------------------------------------------------------------
+
+    def plan_attention(
+        self, model_input: ModelInput, target: Generation | str | None, options: PassOptions
+    ) -> AttentionPass:
+        image, model = _check_image(model_input), self.model
+        parts = select_decoder_parts(model, self.noun, ("cross", "decoder"), options)
+        if target is None:
+            target = next(self.caption([image]))[0]
+        output = TargetText.build(self.tokenizer, target)
+        source = collate_pictures([image], model)
+        return plan_decoder_pass(model, source, parts, None, output, options)
+
+    @classmethod
+    def summarize_recipe(
+        cls, recipe: CaptionRecipe, vocab_size: int, num_classes: int
+    ) -> ModelSummary:
+        del num_classes
+        image_size = recipe.data.image_size
+        model = build_captioner(recipe.model, vocab_size, pixels=image_size)
+        return summarize(model, SUMMARY_LENGTH, recipe.train.batch_size, image_size)
+
     # -- the run folder ----------------------------------------------------------------------------
 
     @property
@@ -313,6 +388,12 @@ class Captioning(Seq2SeqTask):
     def fingerprint(self) -> dict[str, Any]:
         digest = hashlib.sha256(repr(self._caption_ids["train"][:1000]).encode()).hexdigest()[:16]
         return {**self.data_info, "tokens": len(self.tokenizer), "ids": digest}
+
+
+def _check_image(model_input: ModelInput) -> ImageArray:
+    if isinstance(model_input, str):
+        raise UserError("a captioner needs an image: the page shows its heads (workings serve)")
+    return model_input
 
 
 def collate_pictures(pictures: Sequence[Pixels], model: Captioner) -> ImageBatch:

@@ -29,14 +29,34 @@ from workings.data import (
 from workings.data.batching import IdSequence
 from workings.data.download import ProgressCallback
 from workings.data.readers import ItemsUntilError
-from workings.data.tokenizers.base import Span
+from workings.data.tokenizers.base import PAD_TOKEN, Span
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.io import existing_path
 from workings.models.classifiers import TextClassifier, build_classifier
+from workings.models.summary import ModelSummary, summarize
+from workings.plain_text import show_whitespace
 from workings.recipes import ClassificationRecipe, ClassifierConfig, Padding
 from workings.storage import CorruptFileError, read_json, write_json
-from workings.tasks.base import SPLIT_NAMES, BatchLoss, Task, oom_hint
+from workings.tasks.attention import (
+    AttentionPass,
+    PassOptions,
+    StackSpec,
+    check_count,
+    check_no_target,
+    require_layers,
+)
+from workings.tasks.base import (
+    SPLIT_NAMES,
+    BatchLoss,
+    Generation,
+    ModelInput,
+    Response,
+    SplitPredictions,
+    Task,
+    check_text,
+    oom_hint,
+)
 
 EVAL_BATCH_SIZE = 128
 PREDICTION_BATCH_SIZE = 64
@@ -52,6 +72,8 @@ class Classification(Task):
     higher_is_better = True
     batch_unit = "examples"
     data_unit = "texts"
+    noun = "classifier"
+    verb = "predict"
     recipe: ClassificationRecipe
     model: TextClassifier
 
@@ -104,6 +126,10 @@ class Classification(Task):
     ) -> TextClassifier:
         return build_classifier(recipe.model, len(tokenizer), len(labels))
 
+    @classmethod
+    def list_datasets(cls) -> tuple[str, ...]:
+        return list_datasets()
+
     @property
     def padding(self) -> Padding:
         """How the model treats padding; n-gram models never see it."""
@@ -140,10 +166,6 @@ class Classification(Task):
         return self.tokenizer.encode(text[: MAX_TOKEN_CHARACTERS * limit])[:limit]
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span], int]:
-        """Return the ids that the model reads, their spans in the text, and the truncated rest.
-
-        The rest is counted in characters; whitespace alone counts as none.
-        """
         head = text[: MAX_TOKEN_CHARACTERS * self.recipe.data.max_length]
         spans = self.tokenizer.find_spans(head)
         ids = self.encode(text)[: self._fixed_length()]
@@ -300,6 +322,63 @@ class Classification(Task):
             predictions = format_predictions(self.predict(batch), self.labels)
             for text, prediction in zip(batch, predictions, strict=True):
                 yield {"text": text, **prediction}
+
+    def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
+        text = check_text(model_input)
+        ids, spans, num_truncated = self.encode_with_spans(text)
+        if not ids:
+            raise UserError("the text has no tokens: enter a text")
+        return Response(
+            "Probability of each class",
+            tokens=[show_whitespace(text[a:b]) for a, b in spans],
+            probabilities=self.predict([text])[0] if logits is None else torch.softmax(logits, -1),
+            name_of=lambda k: self.labels[k],
+            notes=[f"the last {num_truncated:,} characters were cut off"] if num_truncated else [],
+        )
+
+    def predict_held_out(self) -> SplitPredictions | None:
+        split = "test" if self.examples.get("test") else "validation"
+        if not self.examples.get(split):
+            return None
+        logits, targets = self.compute_split_logits(split, self.local_group)
+        texts = [example.text for example in self.examples[split]]
+        return SplitPredictions(split, texts, logits, targets)
+
+    # -- looking inside ----------------------------------------------------------------------------
+
+    def plan_attention(
+        self, model_input: ModelInput, target: Generation | str | None, options: PassOptions
+    ) -> AttentionPass:
+        text = check_text(model_input)
+        check_no_target(target)
+        (part,) = options.select_parts("a classifier", ("encoder",))
+        layer_paths = require_layers(self.model, part)
+        ids, spans, num_truncated = self.encode_with_spans(text)
+        count = options.limit_tokens(len(ids))
+        ids, spans = ids[:count], spans[:count]
+        width = count if self.padding == "masked" else self.recipe.data.max_length
+        if options.max_tokens is not None and not options.truncate:
+            check_count(width, options.max_tokens)  # padding that is not masked has weights, too
+        token_slice = self.token_slice(count, width)
+        tokens = [PAD_TOKEN] * width
+        tokens[token_slice] = [text[a:b] for a, b in spans]
+        return AttentionPass(
+            self.model,
+            lambda: self.compute_logits([ids])[0],
+            [StackSpec(part, layer_paths, tokens, tokens, token_slice=token_slice)],
+            text,
+            truncated_characters=max(num_truncated, len(text[spans[-1][1] :].strip())),
+        )
+
+    def summarize_model(self) -> ModelSummary:
+        return summarize(self.model, self.model.fixed_length or self.recipe.data.max_length)
+
+    @classmethod
+    def summarize_recipe(
+        cls, recipe: ClassificationRecipe, vocab_size: int, num_classes: int
+    ) -> ModelSummary:
+        model = build_classifier(recipe.model, vocab_size, num_classes)
+        return summarize(model, model.fixed_length or recipe.data.max_length)
 
     # -- the run folder ----------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -24,11 +23,6 @@ CollateFunction = Callable[[list[Any]], Any]
 
 class CustomTask(Task):
     """A module of the user's own, trained on a sequence of examples."""
-
-    files = ()
-    metric = "validation_loss"
-    higher_is_better = False
-    batch_unit = data_unit = "examples"
 
     def __init__(
         self,
@@ -59,15 +53,9 @@ class CustomTask(Task):
         size = self.config.batch_size
         return [order[i : i + size].tolist() for i in range(0, len(order), size)]
 
-    def weight(self, batch: Sequence[int]) -> int:
-        return len(batch)
-
     def loss(self, batch: Sequence[int], device: torch.device) -> BatchLoss:
         examples = [self._examples["train"][i] for i in batch]
         return BatchLoss(self._loss(self.model, _to_device(self._collate(examples), device)))
-
-    def describe(self, batch: Sequence[int]) -> str:
-        return f"a batch of {len(batch)} examples"
 
     @torch.no_grad()
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
@@ -88,36 +76,15 @@ class CustomTask(Task):
 
     # A run of a module that only its author can build is neither described nor loaded by a recipe.
 
-    @property
-    def preprocessing(self) -> tuple[()]:
-        return ()
-
-    def save(self, folder: Path) -> None:
-        del folder  # there is no preprocessing to write
-
-    def fingerprint(self) -> dict[str, Any]:
-        return self.data_info
-
-    def test(self, process_group: ProcessGroup) -> dict[str, Any]:
-        return self.evaluate(process_group)
-
-    def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
-        raise UserError(f"{data or 'data'}: a custom module is evaluated by its author's code")
-
     @classmethod
     def from_recipe(cls, recipe: Any, progress: ProgressCallback | None = None) -> Self:
         del recipe, progress
-        raise UserError("a custom module has no recipe: build it, and call workings.train")
+        raise UserError("a custom model has no recipe: build it, and call workings.train")
 
     @classmethod
     def build_model(cls, recipe: Any, *preprocessing: Any) -> nn.Module:
         del recipe, preprocessing
-        raise UserError("a custom module is built by its author's code")
-
-    @classmethod
-    def load_preprocessing(cls, folder: Path, recipe: Any) -> tuple[()]:
-        del folder, recipe
-        return ()
+        raise UserError("a custom model is built by its author's code")
 
 
 def _to_device(batch: Any, device: torch.device) -> Any:

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -15,38 +15,52 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from workings.data.cache import TokenIds, compute_text_checksum, encode_cached
-from workings.data.corpora import read_corpus
+from workings.data.corpora import list_corpora, read_corpus
 from workings.data.download import ProgressCallback
-from workings.data.tokenizers.base import EOS_TOKEN, UNK_TOKEN, Tokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
-from workings.decode.beam import beam_search
-from workings.decode.sampling import GREEDY, Sampling, generate
+from workings.data.tokenizers.base import (
+    EOS_TOKEN,
+    REPLACEMENT_CHARACTER,
+    UNK_TOKEN,
+    Span,
+    Tokenizer,
+    load_tokenizer,
+    train_tokenizer,
+)
+from workings.decode import GREEDY, Sampling, beam_search, generate
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.language import LanguageModel, RNNState, build_language_model
-from workings.modules import device_of
+from workings.models.summary import ModelSummary, summarize
+from workings.modules import device_of, eval_mode
+from workings.plain_text import show_whitespace
 from workings.recipes import LanguageRecipe
-from workings.tasks.base import BatchLoss, Task, oom_hint
+from workings.tasks.attention import (
+    AttentionPass,
+    PassOptions,
+    StackSpec,
+    check_no_target,
+    require_layers,
+)
+from workings.tasks.base import (
+    MAX_LOSS,
+    BatchLoss,
+    GeneratedToken,
+    Generation,
+    ModelExporter,
+    ModelInput,
+    Response,
+    Task,
+    check_text,
+    oom_hint,
+)
 
 EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS allows fewer
 MAX_LOGITS = 2**26  # 256 MiB in float32
-MAX_LOSS = 700.0  # nats: exp of more overflows
 DECODE_CONTEXT = 4  # tokens of context with which new tokens are decoded
-INCOMPLETE = "\ufffd"  # what the bytes of half a character decode to
 EMPTY_IDS: TokenIds = np.zeros(0, np.uint16)
 
 # From the prompt's ids, the number of tokens and the sampling: each token, and its logits.
 TokenGenerator: TypeAlias = Callable[[Tensor, int, Sampling], Iterator[tuple[Tensor, Tensor]]]
-
-
-@dataclass(frozen=True)
-class GeneratedToken:
-    """A generated token: the text it adds, its name, its probability, and the alternatives."""
-
-    text: str
-    token: str
-    probability: float
-    alternatives: tuple[tuple[str, float], ...]
 
 
 class LanguageModeling(Task):
@@ -56,6 +70,8 @@ class LanguageModeling(Task):
     metric = "validation_loss"
     higher_is_better = False
     batch_unit = data_unit = "tokens"
+    noun = "language model"
+    verb = "complete"
     recipe: LanguageRecipe
     model: LanguageModel
 
@@ -93,6 +109,10 @@ class LanguageModeling(Task):
     @classmethod
     def build_model(cls, recipe: LanguageRecipe, tokenizer: Tokenizer) -> LanguageModel:
         return build_language_model(recipe.model, len(tokenizer))
+
+    @classmethod
+    def list_datasets(cls) -> tuple[str, ...]:
+        return list_corpora()
 
     def _split_ids(self, checksum: str, characters: int) -> tuple[TokenIds, TokenIds]:
         """Return the ids of the training and of the validation text, encoded separately."""
@@ -322,6 +342,70 @@ class LanguageModeling(Task):
             )
         return notes
 
+    # -- looking inside ----------------------------------------------------------------------------
+
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[Span], int]:
+        return self.tokenizer.encode(text), self.tokenizer.find_spans(text), 0
+
+    def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
+        text, tokenizer = check_text(model_input), self.tokenizer
+        _, spans, _ = self.encode_with_spans(text)
+        if logits is None:
+            logits = self._compute_next_logits(text)
+        return Response(
+            "Probability of the next token",
+            tokens=[show_whitespace(text[a:b]) for a, b in spans],
+            probabilities=torch.softmax(logits, -1),
+            name_of=lambda k: show_whitespace(tokenizer.token_to_text(tokenizer.id_to_token(k))),
+            notes=self.list_prompt_notes(text, 0),
+        )
+
+    @torch.no_grad()
+    def _compute_next_logits(self, text: str) -> Tensor:
+        ids = torch.tensor([_encode_prompt(self.tokenizer, text)], device=self.device)
+        with eval_mode(self.model):
+            logits, _ = self.model.start(ids)
+        return logits[0].float().cpu()
+
+    def plan_attention(
+        self, model_input: ModelInput, target: Generation | str | None, options: PassOptions
+    ) -> AttentionPass:
+        text, model = check_text(model_input), self.model
+        check_no_target(target)
+        (part,) = options.select_parts("a language model", ("decoder",))
+        layer_paths = require_layers(model, part)
+        all_ids, spans, _ = self.encode_with_spans(text)
+        count = options.limit_tokens(len(spans), model.max_positions)
+        ids = torch.tensor([all_ids[:count]], device=self.device)
+        tokens = [text[a:b] for a, b in spans[:count]]
+
+        def forward() -> Tensor:
+            features, _ = model.forward_features(ids, None)
+            logits: Tensor = model.head(features[0, -1])
+            return logits
+
+        return AttentionPass(
+            model,
+            forward,
+            [StackSpec(part, layer_paths, tokens, tokens, is_causal=True)],
+            text,
+            truncated_characters=len(text) - spans[count - 1][1],
+        )
+
+    def summarize_model(self) -> ModelSummary:
+        return summarize(self.model, self.recipe.data.context_length)
+
+    @classmethod
+    def summarize_recipe(
+        cls, recipe: LanguageRecipe, vocab_size: int, num_classes: int
+    ) -> ModelSummary:
+        del num_classes
+        model = build_language_model(recipe.model, vocab_size)
+        return summarize(model, recipe.data.context_length, recipe.train.batch_size)
+
+    def export(self, exporter: ModelExporter) -> list[str]:
+        return exporter.export_language_model(self.model, self.tokenizer)
+
     # -- the run folder ----------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -403,14 +487,14 @@ def stream_completion(
         probabilities = torch.softmax(logits[0].float(), -1)
         yield GeneratedToken(
             text[num_yielded:safe],
-            tokenizer.id_to_token(pending[-1]),
+            tokenizer.token_to_text(tokenizer.id_to_token(pending[-1])),
             float(probabilities[pending[-1]]),
             _top_alternatives(probabilities, num_alternatives, tokenizer),
         )
         num_yielded = max(num_yielded, safe)
         if end >= 0:
             return
-        if new and not new.endswith(INCOMPLETE):
+        if new and not new.endswith(REPLACEMENT_CHARACTER):
             # The spelling of a word may depend on the words before it: don, ' and t are don't.
             context, pending, finished = [*context, *pending][-DECODE_CONTEXT:], [], text
     if num_yielded < len(text):
@@ -446,12 +530,12 @@ def _top_alternatives(
 ) -> tuple[tuple[str, float], ...]:
     best = probabilities.topk(min(count, len(probabilities)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return tuple((tokenizer.id_to_token(k), p) for k, p in pairs)
+    return tuple((tokenizer.token_to_text(tokenizer.id_to_token(k)), p) for k, p in pairs)
 
 
 def _count_held_back(text: str, stop_strings: Sequence[str]) -> int:
     """Count the characters at the end that may begin a stop string, or are half a character."""
-    longest = 1 if text.endswith(INCOMPLETE) else 0
+    longest = 1 if text.endswith(REPLACEMENT_CHARACTER) else 0
     for stop in stop_strings:
         for length in range(min(len(stop) - 1, len(text)), longest, -1):
             if text.endswith(stop[:length]):

@@ -3,14 +3,12 @@
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from unicodedata import category
 
 import numpy as np
@@ -27,25 +25,45 @@ from workings.data.parallel import (
     load_pairs,
     load_test_pairs,
 )
-from workings.data.tokenizers.base import Tokenizer
-from workings.data.tokenizers.bpe_dropout import BPEDropout
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.registry import load_tokenizer, train_tokenizer
+from workings.data.tokenizers.base import (
+    EOS_TOKEN,
+    Span,
+    Tokenizer,
+    TokenizerPair,
+    get_stop_id,
+    load_tokenizer_pair,
+    train_tokenizer_pair,
+)
+from workings.data.tokenizers.byte_pair import BPEDropout, BytePairTokenizer
 from workings.data.tokenizers.words import WordTokenizer
-from workings.decode.beam import Hypothesis, beam_search
-from workings.decode.sampling import Sampling
+from workings.decode import Hypothesis, Sampling, SearchFunction, beam_search
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.metrics.bleu import score_tokenized_bleu, score_translations
+from workings.models.summary import ModelSummary, summarize
 from workings.models.translation import PAD, START, SentenceBatch, Translator, build_translator
 from workings.modules import device_of
+from workings.plain_text import show_whitespace
 from workings.recipes import SearchConfig, TranslationRecipe
-from workings.tasks.base import SPLIT_NAMES
-from workings.tasks.seq2seq import (
-    Generation,
-    Seq2SeqTask,
+from workings.tasks.attention import (
+    AttentionPass,
+    NoAttentionError,
+    PassOptions,
+    TargetText,
     collect_cross_attention,
-    get_stop_id,
+    plan_decoder_pass,
+    plan_encoder_pass,
+    select_decoder_parts,
+)
+from workings.tasks.base import (
+    SPLIT_NAMES,
+    SUMMARY_LENGTH,
+    Generation,
+    ModelExporter,
+    ModelInput,
+    Response,
+    Seq2SeqTask,
+    check_text,
     sample_texts,
     shift_right,
 )
@@ -54,51 +72,16 @@ IMPORTED = "imported"  # the dataset of imported models, whose training data are
 GREEDY_SEARCH = SearchConfig(beams=1, length_penalty=0.0)
 NUM_SAMPLES = 2  # translations logged after each epoch
 MAX_BATCH_TOKENS = 2**14  # source tokens times beams in a batch
-SORT_BUFFER_SIZE = 2000  # sentences sorted by length at a time
 MAX_SENTENCE_TOKENS = 256  # longer texts are split
-MAX_TOKEN_CHARACTERS = 32  # texts are tokenized so many characters per token at a time
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
-
-
-@dataclass(frozen=True)
-class TokenizerPair:
-    """The tokenizers of source and target; `lower`: they read lowercased text."""
-
-    source: Tokenizer
-    target: Tokenizer
-    lower: bool = False
-
-    def normalize_case(self, text: str) -> str:
-        """Return a text as the tokenizers read it, lowercased if they are."""
-        return text.lower() if self.lower else text
-
-    def encode_source(self, text: str) -> list[int]:
-        """Return the ids of a source sentence and the stop token."""
-        return [*self.source.encode(self.normalize_case(text)), get_stop_id(self.source)]
-
-    def encode_target(self, text: str) -> list[int]:
-        """Return the ids of a target sentence, without start and stop tokens."""
-        return self.target.encode(self.normalize_case(text))
-
-
-class SearchFunction(Protocol):
-    """The signature of `decode.beam.beam_search`, and of other engines' searches."""
-
-    def __call__(
-        self,
-        source: SentenceBatch,
-        *,
-        stop: int,
-        max_length: Sequence[int],
-        beams: int,
-        length_penalty: float,
-    ) -> list[list[Hypothesis]]: ...
+SORT_BUFFER_SIZE = 2000  # sentences sorted by length at a time
 
 
 class Translation(Seq2SeqTask):
     """Sentence pairs and a translator."""
 
     data_unit = "pairs"
+    noun = "translator"
+    verb = "translate"
     recipe: TranslationRecipe
     model: Translator
 
@@ -135,6 +118,14 @@ class Translation(Seq2SeqTask):
     @classmethod
     def build_model(cls, recipe: TranslationRecipe, tokenizers: TokenizerPair) -> Translator:
         return build_translator(recipe.model, len(tokenizers.source), len(tokenizers.target))
+
+    @classmethod
+    def list_datasets(cls) -> tuple[str, ...]:
+        return list_parallel_datasets()
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
 
     def _encode_split(self, split: str, pairs: tuple[SentencePair, ...]) -> None:
         self.pairs[split] = pairs
@@ -342,6 +333,65 @@ class Translation(Seq2SeqTask):
             for best_translations in self.translate(texts, config, search_function=search)
         )
 
+    def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
+        del logits  # the best translation is found by a search
+        text = check_text(model_input)
+        if not text.strip():
+            raise UserError("nothing to translate: enter a sentence")
+        tokens = self.tokenizers.source.tokenize(text)
+        return Response(
+            "Best translation",
+            tokens=[show_whitespace(token) for token in tokens],
+            generation=self.translate_one(text),
+        )
+
+    # -- looking inside ----------------------------------------------------------------------------
+
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[Span], int]:
+        text = self.tokenizers.normalize_case(text)
+        return self.tokenizers.source.encode(text), self.tokenizers.source.find_spans(text), 0
+
+    def plan_attention(
+        self, model_input: ModelInput, target: Generation | str | None, options: PassOptions
+    ) -> AttentionPass:
+        text, model, tokenizers = check_text(model_input), self.model, self.tokenizers
+        parts = select_decoder_parts(model, self.noun, ("cross", "decoder", "encoder"), options)
+        pieces = tokenizers.source.split_pieces(tokenizers.normalize_case(text))
+        PassOptions(max_tokens=options.max_text_tokens).limit_tokens(len(pieces))
+        source_tokens = [*tokenizers.source.label_pieces(pieces), EOS_TOKEN]
+        source = collate_sources([tokenizers.encode_source(text)], model)
+        texts: Any = {"source_text": text, "source_pieces": pieces}
+        if parts == ["encoder"]:
+            return plan_encoder_pass(model, source, source_tokens, **texts)
+        if not isinstance(target, str):
+            self.check_single_sentence(text)
+        if target is None:
+            target = self.translate_one(text)
+        elif isinstance(target, str):
+            target = tokenizers.normalize_case(target)
+        output = TargetText.build(tokenizers.target, target)
+        return plan_decoder_pass(model, source, parts, source_tokens, output, options, **texts)
+
+    def check_single_sentence(self, text: str) -> None:
+        """Raise UserError for an empty text, or one that is translated in several parts."""
+        if not text.strip():
+            raise NoAttentionError("an empty text: it has no attention")
+        if len(self.tokenizers.source.split_long_text(text, MAX_SENTENCE_TOKENS)) > 1:
+            count, limit = len(self.tokenizers.encode_source(text)) - 1, MAX_SENTENCE_TOKENS
+            raise UserError(f"{count:,} tokens: an alignment needs one sentence of at most {limit}")
+
+    @classmethod
+    def summarize_recipe(
+        cls, recipe: TranslationRecipe, vocab_size: int, num_classes: int
+    ) -> ModelSummary:
+        del num_classes
+        model = build_translator(recipe.model, vocab_size, vocab_size)
+        return summarize(model, SUMMARY_LENGTH, recipe.train.batch_size // SUMMARY_LENGTH)
+
+    def export(self, exporter: ModelExporter) -> list[str]:
+        languages = self.recipe.data.source, self.recipe.data.target
+        return exporter.export_translator(self.model, self.tokenizers, languages)
+
     # -- the run folder ----------------------------------------------------------------------------
 
     @property
@@ -350,12 +400,8 @@ class Translation(Seq2SeqTask):
 
     @classmethod
     def load_preprocessing(cls, folder: Path, recipe: TranslationRecipe) -> tuple[TokenizerPair]:
-        lower = _is_lower(recipe)
-        if recipe.tokenizer.shared_vocab:
-            shared = load_tokenizer(folder / "tokenizer.json")
-            return (TokenizerPair(shared, shared, lower),)
-        source, target = (load_tokenizer(folder / f"{side}.json") for side in ("source", "target"))
-        return (TokenizerPair(source, target, lower),)
+        shared = recipe.tokenizer.shared_vocab
+        return (load_tokenizer_pair(folder, shared=shared, lower=_is_lower(recipe)),)
 
     def save(self, folder: Path) -> None:
         """Write the tokenizers."""
@@ -408,25 +454,17 @@ def _describe_data(recipe: TranslationRecipe, splits: PairSplits) -> dict[str, A
 
 
 def _train_tokenizers(recipe: TranslationRecipe, pairs: Sequence[SentencePair]) -> TokenizerPair:
-    config, lower = recipe.tokenizer, _is_lower(recipe)
-    sources, targets = [p.source for p in pairs], [p.target for p in pairs]
-    if lower:
-        sources, targets = [s.lower() for s in sources], [t.lower() for t in targets]
-
-    def fit(texts: list[str]) -> Tokenizer:
-        return train_tokenizer(
-            config.kind,
-            texts,
-            config.vocab_size,
-            config.min_count,
-            with_eos=True,
-            pad_to=config.padded_vocab_size,
-        )
-
-    if config.shared_vocab:
-        shared = fit([*sources, *targets])
-        return TokenizerPair(shared, shared, lower)
-    return TokenizerPair(fit(sources), fit(targets), lower)
+    config = recipe.tokenizer
+    return train_tokenizer_pair(
+        config.kind,
+        [pair.source for pair in pairs],
+        [pair.target for pair in pairs],
+        config.vocab_size,
+        config.min_count,
+        shared=config.shared_vocab,
+        lower=_is_lower(recipe),
+        pad_to=config.padded_vocab_size,
+    )
 
 
 def _is_lower(recipe: TranslationRecipe) -> bool:
@@ -449,7 +487,7 @@ def translate(
     search = search_function or partial(beam_search, model)
     remaining = iter(texts)
     while buffer := list(islice(remaining, SORT_BUFFER_SIZE)):
-        parts = [split_long_text(tokenizers, text) for text in buffer]
+        parts = [tokenizers.source.split_long_text(t, MAX_SENTENCE_TOKENS) for t in buffer]
         flat = [part for text_parts in parts for part in text_parts]
         translated = iter(_translate_batches(model, tokenizers, flat, config, sampling, search))
         for text_parts in parts:
@@ -491,36 +529,6 @@ def _translate_batches(
                 for h in ranked
             ]
     return [result[k] for k in range(len(texts))]
-
-
-def split_long_text(tokenizers: TokenizerPair, text: str) -> list[str]:
-    """Split a text of more than MAX_SENTENCE_TOKENS into sentences, and long ones between words.
-
-    If the text begins with a target language tag, each part does.
-    """
-    language = tokenizers.source.extract_language_tag(text)
-    rest, max_tokens = text[len(language) :], MAX_SENTENCE_TOKENS - bool(language)
-    if _fit_prefix(tokenizers, rest, max_tokens) == len(rest):
-        return [text]
-    parts = []
-    for sentence in map(str.strip, _SENTENCE_ENDS.split(rest)):
-        while sentence:
-            end = _fit_prefix(tokenizers, sentence, max_tokens)
-            parts.append(language + sentence[:end])
-            sentence = sentence[end:].lstrip()
-    return parts or [text]
-
-
-def _fit_prefix(tokenizers: TokenizerPair, text: str, max_tokens: int) -> int:
-    """Return the length of the longest prefix of so many tokens, of whole words if possible."""
-    if len(text.encode("utf-8", "replace")) <= max_tokens:  # a token has at least one byte
-        return len(text)
-    max_characters = MAX_SENTENCE_TOKENS * MAX_TOKEN_CHARACTERS
-    spans = tokenizers.source.find_spans(text[:max_characters])
-    if len(spans) <= max_tokens and len(text) <= max_characters:
-        return len(text)
-    cut = spans[max_tokens][0] if len(spans) > max_tokens else max_characters
-    return max((k for k in range(cut // 2, cut) if text[k].isspace()), default=cut)
 
 
 def _join_parts(parts: list[list[Generation]]) -> list[Generation]:

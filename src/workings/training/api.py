@@ -18,6 +18,7 @@ from workings.models.language import LANGUAGE_MODELS, LanguageModel
 from workings.models.translation import TRANSLATORS, Translator
 from workings.modules import Rebuildable, load_unique_state_dict
 from workings.recipes import (
+    RECIPES,
     ClassificationRecipe,
     LanguageRecipe,
     Recipe,
@@ -25,7 +26,7 @@ from workings.recipes import (
     TranslationRecipe,
     read_recipe,
 )
-from workings.recipes.registry import RECIPES, find_recipe
+from workings.recipes.base import find_recipe
 from workings.storage import read_tensors
 from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from workings.config import to_table
-from workings.data import load_pairs
+from workings.data.parallel import load_pairs
 from workings.errors import UserError, install_hint
 from workings.recipes import ClassificationRecipe, Recipe, TranslationRecipe, read_recipe
-from workings.recipes.registry import flatten_table
+from workings.recipes.base import flatten_table
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import Classification, load_splits
 from workings.training.environment import diff_environments, measure_peak_memory
 from workings.training.logging import read_epochs
-from workings.training.runs import absolute_paths, load_as, read_run_recipe
+from workings.training.runs import absolute_paths, load, read_run_recipe
 
 LogFunction = Callable[[str], None]
 MAX_LISTED_TEXTS = 20  # examples of changed predictions
@@ -219,7 +219,7 @@ def _diff_predictions(first_run: Path, second_run: Path) -> dict[str, Any]:
     nothing = {"texts": 0, "changed": 0}
     if any(read_run_recipe(run).task != "classify" for run in (first_run, second_run)):
         return nothing
-    first, second = load_as(Classification, first_run), load_as(Classification, second_run)
+    first, second = load(first_run, Classification), load(second_run, Classification)
     first.evaluate_on()
     examples = first.examples.get("test", [])
     if not examples:

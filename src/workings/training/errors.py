@@ -3,7 +3,7 @@
 import errno
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
@@ -66,17 +66,6 @@ def step_oom_hint(step: int, batch: str) -> AbstractContextManager[None]:
         "a smaller train.batch_size (with train.accumulate, for the same steps), shorter texts or "
         "a smaller model need less",
     )
-
-
-@contextmanager
-def os_error_hint(run: Path) -> Iterator[None]:
-    """Turn an OSError about a file of a run into a UserError that says what would help."""
-    try:
-        yield
-    except OSError as error:
-        if not error.filename or not Path(str(error.filename)).is_relative_to(run):
-            raise  # about standard output, or the data
-        raise UserError(describe_os_error(error, run)) from None
 
 
 def describe_os_error(error: OSError, run: Path) -> str:

@@ -8,14 +8,12 @@ from typing import Any
 
 import torch
 
-from workings import render
 from workings.config import to_table, to_toml
-from workings.interpret.attention_maps import caption_attention
+from workings.interpret.attention import caption_attention
 from workings.interpret.attribution import explain
 from workings.interpret.results import Attribution
 from workings.io import write_text
-from workings.models.summary import summarize
-from workings.recipes import CaptionerConfig
+from workings.render import html
 from workings.render.attribution import render_summary
 from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
@@ -28,9 +26,6 @@ from workings.render.training_report import (
 )
 from workings.storage import read_json
 from workings.tasks.base import Task
-from workings.tasks.captioning import Captioning
-from workings.tasks.classification import Classification
-from workings.tasks.language_modeling import LanguageModeling
 from workings.training.logging import read_log
 
 METRIC_LABELS = {
@@ -44,7 +39,6 @@ METRIC_LABELS = {
     "test_chrf": "chrF",
 }
 """The names of test metrics in papers."""
-SUMMARY_LENGTH = 20  # tokens that the layer table of a translator or captioner is computed for
 NUM_CAPTIONS = 6  # images in a report
 NUM_MISTAKES = 8  # wrong predictions in a report
 MAX_CHARACTERS = 1500  # shown of the text of a wrong prediction
@@ -55,7 +49,6 @@ def write_report(folder: Path, task: Task) -> None:
     records = read_log(folder / "log.jsonl")
     curves = [r for r in records if r["kind"] == "epoch"]
     result, recipe = read_json(folder / "result.json"), task.recipe
-    image_size = task.recipe.data.image_size if isinstance(task, Captioning) else 0
     report = TrainingReport(
         title=recipe.title or recipe.model.kind,
         lead=_write_lead(task, result),
@@ -63,7 +56,7 @@ def write_report(folder: Path, task: Task) -> None:
         notes=[f"{name}: {text}" for name, text in list_signatures(result)],
         curves=curves,
         sections=_build_sections(task, records),
-        layers=summarize(task.model, _summary_length(task), pixels=image_size),
+        layers=task.summarize_model(),
         recipe=to_toml(to_table(recipe)),
         commands=(
             f"workings train --repeat {folder} --out again   # the recipe below, on the same data",
@@ -71,7 +64,7 @@ def write_report(folder: Path, task: Task) -> None:
         ),
         environment=format_environment(read_json(folder / "environment.json")),
     )
-    write_text(folder / "report.html", render.html(report))
+    write_text(folder / "report.html", html(report))
     chart = curve_chart(curves, measure_names(curves)[0])
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # PNG needs the extra `pictures`
@@ -80,33 +73,24 @@ def write_report(folder: Path, task: Task) -> None:
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:
     model, data = task.recipe.model, task.data_info
-    start = "from scratch"
-    if isinstance(model, CaptionerConfig) and model.pretrained:
-        start = f"from the weights of {model.encoder}"
     threads = result["threads"]
     return (
-        f"{result['parameters']:,} parameters ({model.kind}), trained {start} on "
+        f"{result['parameters']:,} parameters ({model.kind}), trained {task.initial_weights} on "
         f"{data['train']:,} {task.data_unit} of {data['set']} in {result['minutes']:.1f} minutes "
         f"on {threads:,} {'thread' if threads == 1 else 'threads'}; seed {task.recipe.seed}."
     )
 
 
-def _summary_length(task: Task) -> int:
-    """Return the number of tokens that the layer table is computed for."""
-    if isinstance(task, Classification):
-        return task.model.fixed_length or task.recipe.data.max_length
-    if isinstance(task, LanguageModeling):
-        return task.recipe.data.context_length
-    return SUMMARY_LENGTH
-
-
 def _build_sections(task: Task, records: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the sections of one kind of task, as pairs of heading and HTML."""
-    if isinstance(task, Classification):
-        split = "test" if task.examples.get("test") else "validation"
-        return build_mistake_sections(task, split) if task.examples.get(split) else []
-    if isinstance(task, Captioning):
-        return build_caption_sections(task)
+    """Return mistakes or captions of held-out data, or else logged samples: headings and HTML."""
+    return (
+        _build_mistake_sections(task)
+        or _build_caption_sections(task)
+        or _build_sample_sections(records)
+    )
+
+
+def _build_sample_sections(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
     samples = [
         (r["epoch"], r["sample"])
         for r in records
@@ -117,26 +101,27 @@ def _build_sections(task: Task, records: list[dict[str, Any]]) -> list[tuple[str
     return [("Samples", samples_html(samples))] if samples else []
 
 
-def build_caption_sections(task: Captioning) -> list[tuple[str, str]]:
+def _build_caption_sections(task: Task) -> list[tuple[str, str]]:
     """Return the first test (or validation) images with caption, attention and references."""
-    split = "test" if task.pictures["test"] else "validation"
-    pictures, pixels = task.pictures[split][:NUM_CAPTIONS], task.pixels[split][:NUM_CAPTIONS]
-    items = []
-    for picture, image, captions in zip(pictures, pixels, task.caption(pixels), strict=True):
-        attention = caption_attention(task, image, captions[0], picture.name)
-        references = "<br>".join(escape_html(text) for text in picture.captions)
+    samples, items = task.caption_held_out(NUM_CAPTIONS), []
+    for sample in samples:
+        attention = caption_attention(task, sample.image, sample.caption, sample.name)
+        references = "<br>".join(escape_html(text) for text in sample.references)
         items.append(
             f'<h3 dir="auto">{escape_html(attention.caption)}</h3>\n'
             f'<p class="what" dir="auto">References:<br>{references}</p>\n'
             f"{caption_strip(attention)}"
         )
-    return [(f"Captions ({split})", "\n".join(items))] if items else []
+    return [(f"Captions ({samples[0].split})", "\n".join(items))] if items else []
 
 
-def build_mistake_sections(task: Classification, split: str) -> list[tuple[str, str]]:
+def _build_mistake_sections(task: Task) -> list[tuple[str, str]]:
     """Return the confusion matrix, and the most confident wrong predictions with attributions."""
-    logits, targets = task.compute_split_logits(split, task.local_group)
-    predicted, classes = logits.argmax(-1), len(task.labels)
+    held_out, classes = task.predict_held_out(), len(task.labels)
+    if held_out is None:
+        return []
+    logits, targets, split = held_out.logits, held_out.targets, held_out.split
+    predicted = logits.argmax(-1)
     counts = torch.bincount(targets * classes + predicted, minlength=classes * classes)
     matrix = counts.view(classes, classes).tolist()
     sections = [(f"Confusion matrix ({split})", confusion_matrix_html(task.labels, matrix))]
@@ -144,14 +129,16 @@ def build_mistake_sections(task: Classification, split: str) -> list[tuple[str, 
     ranked = confidence.topk(min(NUM_MISTAKES, len(confidence))).indices
     mistakes = [int(i) for i in ranked if confidence[i] >= 0]
     if mistakes:
-        items = [_render_mistake(task, split, i, task.labels[int(targets[i])]) for i in mistakes]
+        items = [
+            _render_mistake(task, held_out.texts[i], task.labels[int(targets[i])]) for i in mistakes
+        ]
         sections.append((f"Surest mistakes ({split})", "\n".join(items)))
     return sections
 
 
-def _render_mistake(task: Classification, split: str, index: int, label: str) -> str:
+def _render_mistake(task: Task, text: str, label: str) -> str:
     method = "attention" if task.recipe.model.kind == "transformer" else "occlusion"
-    attribution = explain(task, task.examples[split][index].text, methods=[method])
+    attribution = explain(task, text, methods=[method])
     return (
         f'<div class="wrong-one"><p>true: <b dir="auto">{escape_html(label)}</b></p>'
         f"{render_summary(_truncate_explanation(attribution))}</div>"

@@ -10,11 +10,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from workings.config import build, load_table, to_table, to_toml
-from workings.data.captions import list_caption_datasets
-from workings.data.corpora import list_corpora
-from workings.data.datasets import list_datasets
-from workings.data.parallel import list_parallel_datasets
-from workings.data.parallel_files import find_side
+from workings.data.sentence_pairs import find_side
 from workings.distributed import (
     ProcessGroup,
     init_process_group,
@@ -47,34 +43,21 @@ from workings.tasks.captioning import Captioning
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.tasks.translation import Translation
-from workings.threads import count_cores
 from workings.training.checkpoints import Checkpoints, raise_mismatch_as_corrupt
 from workings.training.environment import (
     collect_environment,
     diff_environments,
     measure_peak_memory,
 )
-from workings.training.errors import check_trainable, os_error_hint
+from workings.training.errors import check_trainable, describe_os_error
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
 from workings.training.trainer import Trainer, TrainingInterrupt, TrainingProgress
 
-TASKS: dict[str, Any] = {
+TASKS: dict[str, type[Task]] = {
     "caption": Captioning,
     "classify": Classification,
     "language": LanguageModeling,
     "translate": Translation,
-}
-TASK_VERBS = {
-    "caption": "caption",
-    "classify": "predict",
-    "language": "complete",
-    "translate": "translate",
-}
-DATASET_NAMES: dict[str, Any] = {
-    "caption": list_caption_datasets,
-    "classify": list_datasets,
-    "language": list_corpora,
-    "translate": list_parallel_datasets,
 }
 MAX_THREADS = 4096  # a larger number in environment.json is invalid
 TaskType = TypeVar("TaskType", bound=Task)
@@ -92,7 +75,7 @@ def train_recipe(
 
     If it repeats a run, the data must be those that the run was trained on.
     """
-    with os_error_hint(Path(folder)):
+    with _os_error_hint(Path(folder)):
         return _run(
             absolute_paths(recipe), Path(folder), mode, repeat_of=repeat_of, prepare=prepare
         )
@@ -114,10 +97,10 @@ def resume(
     """
     if (epochs is None) != (out is None):
         raise UserError("a run is extended to more epochs in a new folder: both are needed")
-    with os_error_hint(Path(folder)):
+    with _os_error_hint(Path(folder)):
         if epochs is None or out is None:
             return _run(None, Path(folder), mode, parallelism)
-        with os_error_hint(Path(out)):
+        with _os_error_hint(Path(out)):
             return _run(None, Path(out), mode, parallelism, extend_from=(Path(folder), epochs))
 
 
@@ -132,41 +115,41 @@ def load(folder: str | Path, kind: type[Task] = Task) -> Task:
     refused, and a type checker knows the result's methods.
     """
     folder = Path(folder)
-    if kind is not Task:
-        _check_task_kind(kind, read_run_recipe(folder), f"{folder}: a run")
     recipe = read_run_recipe(folder)
+    if kind is not Task:
+        _check_task_kind(kind, recipe, f"{folder}: a run")
     if not (folder / "environment.json").exists():
         raise CorruptFileError(f"{folder / 'environment.json'}: missing")
-    with os_error_hint(folder):
-        task: Task = TASKS[recipe.task].load(folder, recipe, _compute_run_id(folder))
+    with _os_error_hint(folder):
+        task = TASKS[recipe.task].load(folder, recipe, _compute_run_id(folder))
         data_info = read_json(folder / "environment.json").get("data")
         task.data_info = data_info if isinstance(data_info, dict) else {}
         return task
 
 
-def load_as(kind: type[TaskType], folder: str | Path) -> TaskType:
-    """Load a run that must be of one kind of task."""
-    _check_task_kind(kind, read_run_recipe(Path(folder)), f"{folder}: a run")
-    task = load(folder)
-    assert isinstance(task, kind)
-    return task
+def load_by_name(folders: Sequence[str | Path], kind: type[TaskType]) -> dict[str, TaskType]:
+    """Load several runs; each is named by its folder, or by its path if two have the same name."""
+    names = [Path(folder).name or str(folder) for folder in folders]
+    if len(set(names)) < len(names):  # like a/model and b/model
+        names = [str(Path(folder)) for folder in folders]
+    if len({Path(folder).resolve() for folder in folders}) < len(names):
+        raise UserError("the same run is given twice")
+    return {name: load(folder, kind) for name, folder in zip(names, folders, strict=True)}
 
 
 def open_as(kind: type[TaskType], path: str | Path, overrides: Sequence[str] = ()) -> TaskType:
     """Load a run; or, of a recipe, build its task with new weights."""
     if Path(path).is_dir():
-        return load_as(kind, path)
+        return load(path, kind)
     recipe = read_recipe(path, overrides)
     _check_task_kind(kind, recipe, f"{path}: a recipe")
-    task = TASKS[recipe.task].from_recipe(recipe)
-    assert isinstance(task, kind)
-    return task
+    return kind.from_recipe(recipe)
 
 
 def _check_task_kind(kind: type[Task], recipe: Recipe, label: str) -> None:
     expected = next(name for name, task in TASKS.items() if task is kind)
     if recipe.task != expected:
-        actual = f"{recipe.task!r}, for `workings {TASK_VERBS[recipe.task]}`"
+        actual = f"{recipe.task!r}, for `workings {TASKS[recipe.task].verb}`"
         raise UserError(f"{label} of the task {actual}: one of {expected!r} is needed here")
 
 
@@ -198,13 +181,25 @@ def _compute_run_id(folder: Path) -> str:
     return table_checksum(sums) if sums else ""
 
 
+@contextmanager
+def _os_error_hint(run: Path) -> Iterator[None]:
+    """Turn an OSError about a file of a run into a UserError that says what would help."""
+    try:
+        yield
+    except OSError as error:
+        if not error.filename or not Path(str(error.filename)).is_relative_to(run):
+            raise  # about standard output, or the data
+        raise UserError(describe_os_error(error, run)) from None
+
+
 def absolute_paths(recipe: Recipe) -> Recipe:
     """Make the paths of a recipe's data absolute, so that the run works from any folder."""
-    paths = {} if recipe.data.set in DATASET_NAMES[recipe.task]() else {"set": recipe.data.set}
+    is_named = recipe.data.set in TASKS[recipe.task].list_datasets()
+    paths = {} if is_named else {"set": recipe.data.set}
     if isinstance(recipe, CaptionRecipe):
         paths["images"] = recipe.data.images
-    actual_task = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
-    absolute = {key: str(Path(path).absolute()) for key, path in actual_task.items()}
+    existing = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
+    absolute = {key: str(Path(path).absolute()) for key, path in existing.items()}
     return _change_section(recipe, "data", **absolute)
 
 
@@ -245,7 +240,7 @@ def _run(
         with group.raise_on_any_rank():
             group.select_device(recipe.train.device)
             with show_data_progress(mode if group.is_main_process else "quiet") as progress:
-                task: Task = TASKS[recipe.task].from_recipe(recipe, progress)
+                task = TASKS[recipe.task].from_recipe(recipe, progress)
             if prepare is not None:
                 prepare(task)
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)
@@ -562,12 +557,12 @@ def restore_environment(folder: Path) -> list[str]:
     return changes
 
 
-def restore_threads(folder: Path) -> None:
+def restore_threads(folder: Path, cores: int) -> None:
     """Set the number of threads of a run, if this machine has as many cores."""
     is_alone = int(os.environ.get("WORLD_SIZE", "1")) == 1  # several processes share the cores
     if is_alone and (folder / "environment.json").exists():
         threads = _read_thread_count(folder)
-        if threads <= count_cores():
+        if threads <= cores:
             torch.set_num_threads(threads)
 
 

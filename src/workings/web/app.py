@@ -1,9 +1,9 @@
-"""The FastAPI application: routes of Work and Check, the page's files, error responses."""
+"""The FastAPI application: all routes, the page's files, error responses."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Path, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
@@ -11,21 +11,18 @@ from starlette.exceptions import HTTPException
 from workings import __version__
 from workings.errors import UserError, install_hint, truncate
 from workings.plain_text import to_one_line
-from workings.problems import Problem
-from workings.problems.documents.problem_text import parse_problem_text
-from workings.web import problem_files, problem_views, report_views, requests, responses
 from workings.web.assets import load_assets
-from workings.web.cell_workings import CellWorkings
-from workings.web.problem_files import get_lecture, load_lectures
-from workings.web.routes_compare import add_compare_routes
-from workings.web.routes_inspect import add_inspect_routes
+from workings.web.requests import describe_invalid_field
+from workings.web.responses import ErrorResponse
+from workings.web.routes_models import add_model_routes
+from workings.web.routes_problems import add_problem_routes
 from workings.web.routes_training import add_training_routes
-from workings.web.runs import RunRegistry
+from workings.web.runs import RunInfo, RunRegistry
 from workings.web.security import AccessPolicy, App, SecurityMiddleware
 
 _MAX_MESSAGE_LENGTH = 300  # characters of an error message
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": responses.ErrorResponse, "description": description}
+    status: {"model": ErrorResponse, "description": description}
     for status, description in (
         (400, "malformed request"),
         (401, "missing or wrong token"),
@@ -60,14 +57,12 @@ def build_app(registry: RunRegistry | None = None) -> FastAPI:
     app.exception_handler(HTTPException)(_handle_http_error)
     app.exception_handler(ModuleNotFoundError)(_handle_missing_module)
     _add_page_routes(app)
-    _add_problem_routes(app)
-    _add_text_routes(app)
+    add_problem_routes(app)
     registry = registry or RunRegistry()
     app.exception_handler(UserError)(_make_user_error_handler(registry))
     _add_run_routes(app, registry)
-    add_inspect_routes(app, registry)
+    add_model_routes(app, registry)
     add_training_routes(app, registry)
-    add_compare_routes(app, registry)
     return app
 
 
@@ -87,92 +82,11 @@ def _add_page_routes(app: FastAPI) -> None:
         return Response(content, media_type=media_type)
 
 
-def _add_problem_routes(app: FastAPI) -> None:
-    @app.post("/api/work")
-    def work(body: requests.ProblemRequest) -> responses.SolutionView:
-        """Solve a problem: every step with its formula and its numbers."""
-        return problem_views.build_solution_view(body.table.to_problem(), body.decimals)
-
-    @app.post("/api/cell")
-    def cell(body: requests.CellRequest) -> responses.CellWorking:
-        """Write out the computation of one cell."""
-        problem = body.table.to_problem()
-        return CellWorkings(problem, body.decimals).write_cell(body.key, body.row, body.column)
-
-    @app.post("/api/check")
-    def check(body: requests.ProblemRequest) -> responses.ReportView:
-        """Check every claimed number."""
-        return report_views.build_report_view(body.table.to_problem().check(), body.decimals)
-
-    @app.post("/api/hint")
-    def hint(body: requests.HintRequest) -> responses.HintView:
-        """Return a hint for a step."""
-        problem = body.table.to_problem()
-        return report_views.build_hint(problem, body.key, body.level, body.decimals)
-
-    @app.post("/api/make")
-    def make(body: requests.SheetRequest) -> responses.SheetView:
-        """Make a problem sheet."""
-        return problem_files.build_sheet(body)
-
-    @app.post("/api/export", response_class=Response)
-    def export(body: requests.ExportRequest) -> Response:
-        """Return a file: the problem (TOML), or its solution or report (LaTeX, HTML, SVG)."""
-        content = problem_files.export_problem(body)
-        return problem_files.build_file_response(body.file_format, content)
-
-
-def _add_text_routes(app: FastAPI) -> None:
-    @app.post("/api/read")
-    def read(body: requests.TextRequest) -> responses.MatrixRows:
-        """Parse a matrix from LaTeX, a NumPy or PyTorch print, a list, Markdown or CSV."""
-        return responses.MatrixRows(cells=requests.read_bounded_matrix(body.text, "pasted text"))
-
-    @app.post("/api/open")
-    def open_text(body: requests.TextRequest) -> responses.ProblemTable:
-        """Parse a problem from the text of a problem file or of a slide."""
-        return problem_views.build_problem_table(_check_size(_parse_document(body.text)))
-
-    @app.get("/api/lectures")
-    def list_lectures() -> list[responses.LectureView]:
-        """List the worked examples of the lecture notes."""
-        return [
-            responses.LectureView(name=name, title=problem.title)
-            for name, problem in load_lectures().items()
-        ]
-
-    @app.get("/api/lecture/{name}")
-    def lecture(name: Annotated[str, Path(max_length=60)]) -> responses.ProblemTable:
-        """Return a worked example as a problem with its claims."""
-        return problem_views.build_problem_table(get_lecture(name))
-
-
 def _add_run_routes(app: FastAPI, registry: RunRegistry) -> None:
     @app.get("/api/runs")
-    def list_runs() -> list[responses.RunView]:
+    def list_runs() -> list[RunInfo]:
         """List the runs that the workbench was started with."""
-        return [
-            responses.RunView(name=run.name, title=run.title, kind=run.kind)
-            for run in registry.runs.values()
-        ]
-
-
-def _parse_document(text: str) -> Problem:
-    """Parse a problem file if the text has its tables, otherwise a slide."""
-    if any(line.strip() in ("[given]", "[claim]") for line in text.splitlines()):
-        return Problem.from_toml(text.removeprefix("\ufeff"))
-    return parse_problem_text(text)
-
-
-def _check_size(problem: Problem) -> Problem:
-    """Return the problem; raise a `UserError` if a matrix is too large for the page."""
-    side = max((max(cells.shape) for cells in problem.exact_matrices.values()), default=0)
-    if side > problem_views.MAX_SIDE:
-        raise UserError(
-            f"a matrix has a side of {side}; the page shows at most {problem_views.MAX_SIDE}:"
-            " use `workings check` for larger ones"
-        )
-    return problem
+        return [*registry.runs.values()]  # the response has the fields of RunInfo only
 
 
 def _make_user_error_handler(registry: RunRegistry) -> Callable[[Request, Exception], JSONResponse]:
@@ -183,12 +97,9 @@ def _make_user_error_handler(registry: RunRegistry) -> Callable[[Request, Except
 
 
 def _handle_validation_error(_: Request, error: Exception) -> JSONResponse:
-    """Return the field and the reason, without the invalid value: that may be any text."""
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = dict(error.errors()[0])
-    path = [str(part) for part in first["loc"][1:] if isinstance(part, int | str)]
-    field = ".".join(truncate(part, 40) for part in path if "[" not in part) or "the request"
-    return _error_response(422, f"{field}: {first['msg']}")
+    return _error_response(422, describe_invalid_field({**first, "loc": first["loc"][1:]}))
 
 
 def _handle_http_error(_: Request, error: Exception) -> JSONResponse:

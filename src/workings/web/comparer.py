@@ -1,6 +1,6 @@
 """Comparisons for the screen Compare: outputs, heads, permuted inputs and training curves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,26 +17,26 @@ from workings.interpret.results import (
 from workings.plain_text import to_one_line
 from workings.problems.notation import typeset
 from workings.render.comparison import format_metric, held_out_split, runs_chart
-from workings.tasks.classification import Classification
 from workings.training.compare import diff_configs
 from workings.training.monitor import LogTail, TrainingStatus
 from workings.training.runs import read_run_recipe
 from workings.web import heatmaps
-from workings.web.inspect_views import format_percent, visible_tokens
+from workings.web.inspect_views import (
+    build_outcome,
+    build_output,
+    format_percent,
+    format_points,
+    visible_tokens,
+)
 from workings.web.markup import picture_tree
 from workings.web.model_outputs import ModelOutput, run_model
 from workings.web.requests import CompareRequest, InspectRequest, PermuteRequest, SideRequest
 from workings.web.responses import (
-    ChartView,
-    ComparisonSide,
     ComparisonView,
-    HeadComparison,
     Heatmap,
+    OutcomeView,
     PermutationView,
-    PlainTable,
-    ProbabilityPair,
-    SharedHeads,
-    TrainingComparison,
+    TableView,
 )
 from workings.web.routes_training import MAX_CHARTS, subsample_epochs
 from workings.web.runs import RegisteredRun, RunRegistry
@@ -45,7 +45,7 @@ NUM_PAIRS = 12  # classes or tokens whose probabilities are compared
 MIN_DIFFERENCE_SCALE = 0.01  # of weights: smaller differences are drawn paler
 SIDE_NAMES = ("A", "B")
 
-Probabilities = dict[str, float]
+Probabilities = Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,10 @@ class _SideOutput:
     @property
     def probabilities(self) -> Probabilities | None:
         """The probability of each class or token, by name."""
-        if self.output.probabilities is None:
+        response = self.output.response
+        if response.probabilities is None:
             return None
-        return {self.output.name_of(k): p for k, p in enumerate(self.output.probabilities.tolist())}
+        return {response.name_of(k): p for k, p in enumerate(response.probabilities.tolist())}
 
 
 class Comparer:
@@ -74,18 +75,21 @@ class Comparer:
         sides = [self._run_side(side) for side in (request.first, request.second)]
         pairs, num_omitted, summary = _compare_outputs(*sides)
         shared = _find_shared_heads(*(side.output.stacks for side in sides))
-        part = request.part or (shared[0].part if shared else None)
-        heads = None
+        part: str | None = request.part or next(iter(shared), None)
+        maps, maps_summary = list[Heatmap](), ""
         if part is not None:
             stacks = [_find_stack(side.output.stacks, part) for side in sides]
-            heads = _compare_heads(*(_select_head(s, request.layer, request.head) for s in stacks))
+            maps, maps_summary = _compare_heads(
+                *(_select_head(stack, request.layer, request.head) for stack in stacks)
+            )
         return ComparisonView(
-            sides=[_build_side(*pair) for pair in zip(SIDE_NAMES, sides, strict=True)],
+            sides=[build_output(side.output) for side in sides],
             summary=summary,
             pairs=pairs,
             num_omitted=num_omitted,
-            stacks=shared,
-            head_comparison=heads,
+            heads=shared,
+            maps=maps,
+            maps_summary=maps_summary,
             notes=[] if shared else _explain_no_heads(*sides),
         )
 
@@ -98,16 +102,15 @@ class Comparer:
         original = visible_tokens(result.tokens)
         tokens = [original[k] for k in result.order]
         last_layer, num_heads = result.layers[-1], len(result.permuted_weights[0])
-        heads = (
-            _select_head(stack, request.layer, request.head)
-            for stack in _permutation_stacks(result, tokens)
-        )
-        pairs: list[ProbabilityPair] = []
-        if result.class_probabilities is not None and isinstance(task, Classification):
-            before, after = (
-                dict(zip(task.labels, p.tolist(), strict=True)) for p in result.class_probabilities
+        maps, maps_summary = _compare_heads(
+            *(
+                _select_head(stack, request.layer, request.head)
+                for stack in _permutation_stacks(result, tokens)
             )
-            pairs = _build_pairs(before, after)[0]
+        )
+        pairs: list[OutcomeView] = []
+        if result.class_probabilities is not None:
+            pairs, _ = _build_pairs(*result.class_probabilities)
         return PermutationView(
             tokens=original,
             permuted_tokens=tokens,
@@ -119,10 +122,9 @@ class Comparer:
             layers=_build_layer_table(result.layers),
             deviation=_build_deviation_map(result.layers, tokens),
             pairs=pairs,
-            stacks=[
-                SharedHeads(part="attention", layers=len(result.permuted_weights), heads=num_heads)
-            ],
-            head_comparison=_compare_heads(*heads),
+            heads={"attention": (len(result.permuted_weights), num_heads)},
+            maps=maps,
+            maps_summary=maps_summary,
         )
 
     def _run_side(self, side: SideRequest) -> _SideOutput:
@@ -132,24 +134,11 @@ class Comparer:
         return _SideOutput(kind, output)
 
 
-def _build_side(name: str, side: _SideOutput) -> ComparisonSide:
-    output = side.output
-    return ComparisonSide(
-        name=name,
-        text=output.text,
-        note=output.note,
-        caption_attention=output.caption_attention,
-        notes=list(output.notes),
-    )
-
-
-def _compare_outputs(
-    first: _SideOutput, second: _SideOutput
-) -> tuple[list[ProbabilityPair], int, str]:
+def _compare_outputs(first: _SideOutput, second: _SideOutput) -> tuple[list[OutcomeView], int, str]:
     """Return pairs of probabilities, the number of omitted pairs, and a summary."""
     p, q = first.probabilities, second.probabilities
     if first.kind != second.kind:
-        return [], 0, "These runs do different tasks: their outputs cannot be subtracted"
+        return [], 0, "These runs have different tasks: their outputs cannot be compared"
     if p is None or q is None:
         same = first.output.text == second.output.text
         return [], 0, "Both generate the same text" if same else "They generate different texts"
@@ -161,54 +150,32 @@ def _compare_outputs(
         summary = f"A predicts “{best[0]}”, B predicts “{best[1]}”"
     if p.keys() == q.keys():
         distance = sum(abs(value - q[name]) for name, value in p.items()) / 2
-        summary += f"; {format_percent(distance)} of the probability mass differs"
+        summary += f"; total variation distance {format_percent(distance)}"
     return pairs, num_omitted, summary
 
 
-def _build_pairs(first: Probabilities, second: Probabilities) -> tuple[list[ProbabilityPair], int]:
+def _build_pairs(first: Probabilities, second: Probabilities) -> tuple[list[OutcomeView], int]:
     """Return the most probable names of both with both probabilities, and how many are omitted."""
     rank = {name: max(first.get(name, 0.0), second.get(name, 0.0)) for name in {**first, **second}}
     best = sorted(rank, key=lambda name: -rank[name])[:NUM_PAIRS]
     pairs = []
     for name in best:
         p, q = first.get(name), second.get(name)
-        pairs.append(
-            ProbabilityPair(
-                name=name,
-                first=p,
-                second=q,
-                first_text="–" if p is None else format_percent(p),
-                second_text="–" if q is None else format_percent(q),
-                change="" if p is None or q is None else _format_points(q - p),
-            )
-        )
+        change = "" if p is None or q is None else format_points(q - p)
+        pairs.append(build_outcome(name, p, q, change))
     return pairs, len(rank) - len(best)
-
-
-def _format_points(change: float) -> str:
-    """Return a difference of probabilities in percentage points.
-
-    >>> _format_points(0.0123), _format_points(-0.0001)
-    ('+1.2', '0.0')
-    """
-    text = f"{100 * change:+.1f}"
-    return typeset(text) if text.strip("+-0.") else "0.0"
 
 
 def _find_shared_heads(
     first: Sequence[AttentionStack], second: Sequence[AttentionStack]
-) -> list[SharedHeads]:
-    """Return the parts with attention that both have, and how many layers and heads of each."""
-    return [
-        SharedHeads(
-            part=one.part,
-            layers=min(one.num_layers, other.num_layers),
-            heads=min(one.num_heads, other.num_heads),
-        )
+) -> dict[str, tuple[int, int]]:
+    """Return the numbers of layers and heads that both have, by part."""
+    return {
+        one.part: (min(one.num_layers, other.num_layers), min(one.num_heads, other.num_heads))
         for one in first
         for other in second
         if one.part == other.part
-    ]
+    }
 
 
 def _explain_no_heads(*sides: _SideOutput) -> list[str]:
@@ -256,8 +223,8 @@ def _select_head(stack: AttentionStack, layer: int, head: int) -> _SelectedHead:
     return _SelectedHead(name, stack, weights)
 
 
-def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadComparison:
-    """Return two heatmaps and, if their shapes are equal, the second minus the first."""
+def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> tuple[list[Heatmap], str]:
+    """Return two heatmaps, the second minus the first if their shapes are equal, and a summary."""
     maps = [
         heatmaps.build_weights_heatmap(
             head.name if head.stack.part == "attention" else f"{name}: {head.name}",
@@ -272,12 +239,11 @@ def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadCompariso
     shapes = [head.weights.shape for head in (first, second)]
     if shapes[0] != shapes[1]:
         sizes = " and ".join(f"{rows}×{columns}" for rows, columns in shapes)
-        summary = f"The maps are {sizes}: maps of different shapes cannot be subtracted"
-        return HeadComparison(first=maps[0], second=maps[1], difference=None, summary=summary)
+        return maps, f"The maps are {sizes}: maps of different shapes cannot be subtracted"
     difference = (second.weights - first.weights).astype(np.float64)
     difference_map = heatmaps.build_signed_heatmap(
         "difference",
-        "the second map minus the first",
+        f"{SIDE_NAMES[1]} minus {SIDE_NAMES[0]}",
         _merge_labels(first.stack.query_tokens, second.stack.query_tokens),
         _merge_labels(first.stack.key_tokens, second.stack.key_tokens),
         difference,
@@ -287,7 +253,7 @@ def _compare_heads(first: _SelectedHead, second: _SelectedHead) -> HeadCompariso
     summary = f"Largest difference: {_format_scientific(float(np.abs(difference).max()))}"
     if [*first.stack.query_tokens] != [*second.stack.query_tokens]:
         summary += ", compared by position: the tokens differ"
-    return HeadComparison(first=maps[0], second=maps[1], difference=difference_map, summary=summary)
+    return [*maps, difference_map], summary
 
 
 def _merge_labels(first: Sequence[str], second: Sequence[str]) -> list[str]:
@@ -295,7 +261,7 @@ def _merge_labels(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return [a if a == b else f"{a} | {b}" for a, b in pairs]
 
 
-def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
+def _build_layer_table(layers: Sequence[LayerDifference]) -> TableView:
     rows = [
         [
             layer.name,
@@ -305,8 +271,8 @@ def _build_layer_table(layers: Sequence[LayerDifference]) -> PlainTable:
         ]
         for layer in layers
     ]
-    header = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "only rounding?"]
-    return PlainTable(header=header, rows=rows)
+    header = ["after", "max |f(P X) − P f(X)|", "max |f(X)|", "rounding only"]
+    return TableView("Layer by layer", header, rows)
 
 
 def _build_deviation_map(layers: Sequence[LayerDifference], tokens: Sequence[str]) -> Heatmap:
@@ -345,7 +311,7 @@ def _format_scientific(number: float) -> str:
     return f"{digits}·10{superscript}"
 
 
-def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) -> TrainingComparison:
+def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) -> list[TableView]:
     """Compare the curves, best metrics and settings of two runs, finished or not."""
     runs = (first, second)
     statuses = {name: _read_status(run) for name, run in zip(SIDE_NAMES, runs, strict=True)}
@@ -353,14 +319,12 @@ def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) ->
     settings = diff_configs(first.folder, second.folder)
     first_metrics, second_metrics = (status.list_metrics() for status in statuses.values())
     shared = [metric for metric in first_metrics if metric in second_metrics]
-    return TrainingComparison(
-        charts=[_build_runs_chart(statuses, metric, width) for metric in shared[:MAX_CHARTS]],
-        best=_build_best_table([*statuses.values()], names),
-        settings=PlainTable(
-            header=["setting", *names],
-            rows=[[to_one_line(key), *map(_format_value, pair)] for key, pair in settings.items()],
-        ),
-    )
+    rows = [[to_one_line(key), *map(_format_value, pair)] for key, pair in settings.items()]
+    return [
+        *(_build_runs_chart(statuses, metric, width) for metric in shared[:MAX_CHARTS]),
+        _build_best_table([*statuses.values()], names),
+        TableView("Settings that differ", ["setting", *names], rows),
+    ]
 
 
 def _read_status(run: RegisteredRun) -> TrainingStatus:
@@ -374,7 +338,7 @@ def _format_value(value: object) -> str:
     return to_one_line(value if isinstance(value, str) else toml_value(value))
 
 
-def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: int) -> ChartView:
+def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: int) -> TableView:
     curves = {name: subsample_epochs(status.curves) for name, status in statuses.items()}
     picture = runs_chart([*curves.items()], metric, f"{metric.replace('_', ' ')} by epoch", width)
     columns = [
@@ -391,11 +355,11 @@ def _build_runs_chart(statuses: dict[str, TrainingStatus], metric: str, width: i
         ]
         for epoch in epochs
     ]
-    table = PlainTable(header=["epoch", *(name for name, _, _ in columns)], rows=rows)
-    return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
+    header = ["epoch", *(name for name, _, _ in columns)]
+    return TableView(picture.title, header, rows, picture_tree(picture))
 
 
-def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) -> PlainTable:
+def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) -> TableView:
     metrics = [{best.key: best for best in status.best_metrics()} for status in statuses]
     rows = [
         [
@@ -409,4 +373,4 @@ def _build_best_table(statuses: Sequence[TrainingStatus], names: Sequence[str]) 
         ]
         for key in dict.fromkeys(key for by_key in metrics for key in by_key)
     ]
-    return PlainTable(header=["best", *names], rows=rows)
+    return TableView("Best metrics of each run", ["best", *names], rows)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from workings.problems.notation import format_decimal, typeset
 from workings.render import colors
-from workings.web.responses import Heatmap, Palette
+from workings.web.responses import Heatmap
 
 MASKED_LEVEL = 255  # level of a masked cell
 MAX_TABLE_SIDE = 24  # rows or columns of a map shown as a table; larger ones are drawn
@@ -23,10 +23,17 @@ Numbers = NDArray[np.float64]
 
 
 @cache
-def build_palette(theme: str, signed: bool = False) -> Palette:
-    """Return the color of each level in a theme, and a readable text color on it."""
-    ramp = colors.color_ramp(theme, _LEVELS + 1, signed=signed)
-    return Palette(colors=ramp, inks=[colors.text_color_on(color) for color in ramp])
+def level_colors(signed: bool = False) -> dict[str, list[str]]:
+    """Return the color of each level, by theme."""
+    themes = ("light", "dark")
+    return {theme: colors.color_ramp(theme, _LEVELS + 1, signed=signed) for theme in themes}
+
+
+@cache
+def level_inks(signed: bool = False) -> dict[str, list[str]]:
+    """Return a readable text color on the color of each level, by theme."""
+    ramps = level_colors(signed)
+    return {theme: [colors.text_color_on(color) for color in ramps[theme]] for theme in ramps}
 
 
 def build_weights_heatmap(
@@ -106,8 +113,8 @@ def _build_heatmap(
         levels=_to_base64(levels),
         numbers=_to_base64(fixed_point),
         decimals=decimals,
-        light=build_palette("light", signed),
-        dark=build_palette("dark", signed),
+        colors=level_colors(signed),
+        inks=level_inks(signed),
         ticks=ticks,
         texts=_format_cells(numbers, levels) if is_small else None,
         largest_per_row=None if is_small else _find_largest(numbers, decimals),

@@ -1,11 +1,10 @@
 """Build the responses of the screen Inspect from model outputs, attention and derivations."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from workings.interpret.activations import ActivationReader
+from workings.interpret.activations import find_neuron_groups
 from workings.interpret.heads import HeadProblem
 from workings.interpret.results import AttentionStack
 from workings.plain_text import show_whitespace, to_one_line
@@ -14,12 +13,10 @@ from workings.problems.notation import format_decimal, typeset
 from workings.render import derivation
 from workings.render.colors import color_step
 from workings.tasks.base import Task
-from workings.tasks.language_modeling import LanguageModeling
-from workings.web import heatmaps, problem_views, requests, responses
+from workings.web import heatmaps, requests, responses
 from workings.web.markup import build_formula
 from workings.web.model_outputs import MAX_INPUT_TOKENS, ModelOutput
 from workings.web.problem_views import MAX_SIDE
-from workings.web.responses import ProblemTable
 
 NUM_BARS = 12
 
@@ -40,45 +37,48 @@ def visible_tokens(tokens: Sequence[str]) -> list[str]:
 
 def build_bars(
     output: ModelOutput, baseline: ModelOutput | None
-) -> tuple[list[responses.ProbabilityBar], int]:
+) -> tuple[list[responses.OutcomeView], int]:
     """Return bars of the most probable outcomes, now or before, and how many are omitted."""
-    if output.probabilities is None:
+    now = output.response.probabilities
+    if now is None:
         return [], 0
-    now, before = output.probabilities, None if baseline is None else baseline.probabilities
+    before = None if baseline is None else baseline.response.probabilities
     rank = now if before is None else now.maximum(before)
     best = rank.topk(min(NUM_BARS, len(rank))).indices
     best = best[now[best].argsort(descending=True, stable=True)]
-    bars = [
-        build_bar(output.name_of(k), float(now[k]), None if before is None else float(before[k]))
-        for k in best.tolist()
-    ]
+    bars = []
+    for k in best.tolist():
+        p, q = float(now[k]), None if before is None else float(before[k])
+        change = "" if q is None else format_points(p - q)
+        bars.append(build_outcome(output.response.name_of(k), p, q, change))
     return bars, len(rank) - len(bars)
 
 
-def build_bar(
-    name: str, probability: float, baseline: float | None = None
-) -> responses.ProbabilityBar:
-    """Return the bar of one outcome; with a baseline, also the change in percentage points."""
-    bar = responses.ProbabilityBar(
-        name=name, probability=probability, text=format_percent(probability)
-    )
-    if baseline is None:
-        return bar
-    change = typeset(f"{100 * (probability - baseline):+.1f}")
-    return replace(bar, baseline=baseline, baseline_text=format_percent(baseline), change=change)
+def build_outcome(
+    name: str, probability: float | None, other: float | None = None, change: str = ""
+) -> responses.OutcomeView:
+    """Return one outcome with its probability, and with another one to compare it with."""
+    texts = ("–" if p is None else format_percent(p) for p in (probability, other))
+    return responses.OutcomeView(name, probability, next(texts), other, next(texts), change)
 
 
-def build_generation(
-    output: ModelOutput, baseline: ModelOutput | None
-) -> responses.GenerationView | None:
-    """Return the generated text and that of the baseline; None if the model generates none."""
-    if output.text is None:
-        return None
-    return responses.GenerationView(
+def format_points(change: float) -> str:
+    """Return a difference of probabilities in percentage points.
+
+    >>> format_points(0.0123), format_points(-0.0001)
+    ('+1.2', '0.0')
+    """
+    text = f"{100 * change:+.1f}"
+    return typeset(text) if text.strip("+-0.") else "0.0"
+
+
+def build_output(output: ModelOutput) -> responses.OutputView:
+    """Return the generated text of a model, and where a captioner attended."""
+    return responses.OutputView(
         text=output.text,
-        note=output.note,
-        baseline=None if baseline is None else baseline.text,
-        baseline_note="" if baseline is None else baseline.note,
+        note=output.score_note,
+        caption_attention=output.caption_attention,
+        notes=list(output.notes),
     )
 
 
@@ -108,14 +108,10 @@ def build_stack_view(
 
 def list_cell_groups(task: Task, num_tokens: int) -> list[str]:
     """Return the names of the groups of cells whose activations can be read on so many tokens."""
-    if not isinstance(task, LanguageModeling) or not 0 < num_tokens <= (
-        task.model.max_positions or MAX_INPUT_TOKENS
-    ):
+    if not 0 < num_tokens <= MAX_INPUT_TOKENS:
         return []
-    return [
-        f"{group.name} 1–{group.size}"
-        for group in ActivationReader(task.model, np.zeros(1, np.int64)).groups
-    ]
+    groups = find_neuron_groups(task.model, num_tokens)
+    return [f"{group.name} 1–{group.size}" for group in groups]
 
 
 def build_strip(
@@ -134,30 +130,24 @@ def build_strip(
     )
 
 
-def build_head_table(head: HeadProblem) -> ProblemTable | None:
+def build_head_table(head: HeadProblem) -> requests.ProblemTable | None:
     """Return a head as a problem for Work; None if it is too large for the page."""
     sides = [side for matrix in head.given.values() for side in matrix.shape]
-    return problem_views.build_problem_table(head.problem) if max(sides) <= MAX_SIDE else None
+    return requests.ProblemTable.from_problem(head.problem) if max(sides) <= MAX_SIDE else None
 
 
-def build_derivation(cell: CellDerivation, table: ProblemTable | None) -> responses.DerivationView:
+def build_derivation(cell: CellDerivation) -> responses.DerivationView:
     """Return the derivation of one cell of a head."""
-    numbers = derivation.format_numbers(cell) if cell.lines else []
     return responses.DerivationView(
         title=to_one_line(cell.title),
         name=cell.name,
         description=to_one_line(cell.description),
         formula=build_formula(cell.formula, cell.decimals),
         intermediates=[build_formula(formula, cell.decimals) for formula in cell.intermediates],
-        header=list(cell.header),
-        lines=[
-            responses.DerivationLine(
-                name=to_one_line(line.name), numbers=row, is_marked=line.is_marked
-            )
-            for line, row in zip(cell.lines, numbers, strict=True)
-        ],
+        terms=responses.TableView("Largest terms of the sum", *derivation.sum_table(cell)),
         working=build_formula(cell.working, cell.decimals),
-        model_values=derivation.format_model_values(cell) if cell.model_values else [],
+        model_values=responses.TableView(
+            "Value here and in the model", *derivation.model_value_table(cell)
+        ),
         notes=list(cell.notes),
-        table=table,
     )

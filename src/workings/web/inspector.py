@@ -6,27 +6,24 @@ from time import perf_counter
 
 import numpy as np
 
-from workings.decode.sampling import Sampling
+from workings.decode import Sampling
 from workings.errors import UserError
-from workings.interpret.activations import ActivationReader
-from workings.interpret.attention import ablate_heads
-from workings.interpret.attention_maps import ALIGNMENT
+from workings.interpret.activations import build_reader
+from workings.interpret.attention import ALIGNMENT, ablate_heads
 from workings.interpret.attribution import explain
 from workings.interpret.heads import trace_head
 from workings.interpret.positions import extract_position_vectors
 from workings.interpret.results import AttentionMaps, HeadIndex
 from workings.plain_text import show_whitespace
 from workings.tasks.base import Task
-from workings.tasks.classification import Classification
-from workings.tasks.language_modeling import LanguageModeling
 from workings.trace import Trace
 from workings.web import heatmaps, requests, responses
 from workings.web.inspect_views import (
-    build_bar,
     build_bars,
     build_derivation,
-    build_generation,
     build_head_table,
+    build_outcome,
+    build_output,
     build_stack_view,
     build_strip,
     format_percent,
@@ -37,9 +34,8 @@ from workings.web.jobs import Deadline
 from workings.web.model_outputs import (
     MAX_INPUT_TOKENS,
     ModelOutput,
-    check_prompt,
+    check_length,
     run_model,
-    token_name,
 )
 from workings.web.runs import RunRegistry
 from workings.web.standalone_page import MAX_HEATMAP_CELLS, page
@@ -65,18 +61,16 @@ class Inspector:
         bars, num_omitted = build_bars(output, baseline)
         return responses.InspectView(
             kind=self._registry.get_run(request.run).kind,
-            description=output.description,
-            tokens=list(output.tokens),
+            description=output.response.description,
+            tokens=list(output.response.tokens),
             bars=bars,
             num_omitted=num_omitted,
-            generation=build_generation(output, baseline),
-            caption_attention=output.caption_attention,
+            output=build_output(output),
+            baseline=None if baseline is None else build_output(baseline),
             stacks=[build_stack_view(stack, request.ablated_heads) for stack in output.stacks],
-            cell_groups=list_cell_groups(task, len(output.tokens)),
+            cell_groups=list_cell_groups(task, len(output.response.tokens)),
             has_positions=extract_position_vectors(task.model) is not None,
-            notes=list(output.notes),
-            light=heatmaps.build_palette("light"),
-            dark=heatmaps.build_palette("dark"),
+            colors=heatmaps.level_colors(),
         )
 
     def heatmap(self, request: requests.HeatmapRequest) -> responses.Heatmap:
@@ -110,7 +104,9 @@ class Inspector:
             head_maps = stack.to_head_maps([request.layer], [request.head])
         return page(AttentionMaps(title, rows, columns, head_maps, is_alignment=is_alignment))
 
-    def derive_cell(self, request: requests.DerivationRequest) -> responses.DerivationView:
+    def derive_cell(
+        self, request: requests.DerivationRequest
+    ) -> tuple[responses.DerivationView, requests.ProblemTable | None]:
         """Return the derivation of a weight, and the head as a problem if it is small enough."""
         task, output = self._load_task(request), self._get_output(request)
         with self._ablate(task, request):
@@ -120,34 +116,33 @@ class Inspector:
                 request.layer,
                 request.head,
                 part=request.part,
-                target=output.generation,
+                target=output.response.generation,
             )
         head = trace.to_problem()
         cell = head.cell("weights", request.row + 1, request.column + 1)
         table = build_head_table(head) or build_head_table(trace.to_problem(projected=True))
-        return build_derivation(cell, table)
+        return build_derivation(cell), table
 
     def complete(
         self, request: requests.CompletionRequest, deadline: Deadline
     ) -> responses.CompletionView:
         """Continue a text until it is long enough or the deadline is over."""
         task, start = self._load_task(request), perf_counter()
-        if not isinstance(task, LanguageModeling):
-            raise UserError("only a language model can continue a text")
-        check_prompt(task, request.text)
         sampling = Sampling(temperature=request.temperature, seed=request.seed)
+        stream = task.stream(
+            request.text, request.max_new_tokens, sampling, num_alternatives=NUM_ALTERNATIVES
+        )
+        check_length(task, request.text)
         tokens: list[responses.TokenView] = []
         with self._ablate(task, request):
-            for generated in task.stream(
-                request.text, request.max_new_tokens, sampling, num_alternatives=NUM_ALTERNATIVES
-            ):
+            for generated in stream:
                 tokens.append(
                     responses.TokenView(
                         text=generated.text,
-                        token=token_name(task.tokenizer, generated.token),
+                        token=show_whitespace(generated.token),
                         probability_text=format_percent(generated.probability),
                         bars=[
-                            build_bar(token_name(task.tokenizer, name), p)
+                            build_outcome(show_whitespace(name), p)
                             for name, p in generated.alternatives
                         ],
                     )
@@ -161,32 +156,25 @@ class Inspector:
             tokens=tokens, stop_reason=stop_reason, milliseconds=1000 * (perf_counter() - start)
         )
 
-    def explain(self, request: requests.InspectRequest) -> responses.AttributionView:
+    def explain(self, request: requests.InspectRequest) -> list[responses.TokenStrip]:
         """Attribute the prediction of a classifier to the tokens of the text."""
         task = self._load_task(request)
-        if not isinstance(task, Classification):
-            raise UserError("only the prediction of a classifier can be attributed to tokens")
         with self._ablate(task, request):
             attribution = explain(task, request.text)
         tokens = [show_whitespace(request.text[a:b]) for a, b in attribution.spans]
-        return responses.AttributionView(
-            label=attribution.label,
-            contrast_label=attribution.runner_up,
-            strips=[
-                build_strip(a.method, a.description, tokens, a.values, a.is_signed)
-                for a in attribution.token_attributions
-            ],
-        )
+        key = f"; orange: for {attribution.label}, blue: for {attribution.runner_up}"
+        return [
+            build_strip(a.method, a.description + key * a.is_signed, tokens, a.values, a.is_signed)
+            for a in attribution.token_attributions
+        ]
 
     def read_cell(self, request: requests.CellsRequest) -> responses.CellActivationsView:
         """Return the activations of a cell on a text, and the cells of its group that vary most."""
         task = self._load_task(request)
-        if not isinstance(task, LanguageModeling):
-            raise UserError("only language models have cells to inspect")
-        spans = task.tokenizer.find_spans(request.text)
-        if not 0 < len(spans) <= MAX_INPUT_TOKENS:
-            raise UserError(f"{len(spans):,} tokens: expected 1 to {MAX_INPUT_TOKENS:,}")
-        reader = ActivationReader(task.model, np.asarray(task.tokenizer.encode(request.text)))
+        ids, spans, _ = task.encode_with_spans(request.text)
+        reader = build_reader(task.model, ids)
+        if not 0 < len(ids) <= MAX_INPUT_TOKENS:
+            raise UserError(f"{len(ids):,} tokens: expected 1 to {MAX_INPUT_TOKENS:,}")
         groups = reader.groups
         if request.group > len(groups):
             raise UserError(f"group {request.group}: there are {len(groups)}, counted from 1")
@@ -199,7 +187,6 @@ class Inspector:
         cell = int(most_varied[0]) if request.cell is None else request.cell
         tokens = [show_whitespace(request.text[a:b]) for a, b in spans]
         return responses.CellActivationsView(
-            group=group.name,
             size=group.size,
             cell=cell,
             strip=build_strip(
@@ -211,32 +198,23 @@ class Inspector:
             others=most_varied.tolist(),
         )
 
-    def describe_positions(self, request: requests.RunRequest) -> responses.PositionsView:
+    def describe_positions(self, request: requests.RunRequest) -> list[responses.Heatmap]:
         """Return the position vectors of a model and their dot products as heatmaps."""
         encoding = extract_position_vectors(self._registry.load_task(request.run).model)
         if encoding is None:
             raise UserError("this model has no position encoding: it reads tokens in sequence")
         positions = [str(k + 1) for k in range(len(encoding.vectors))]
         columns = [str(k + 1) for k in range(encoding.vectors.shape[1])]
-        return responses.PositionsView(
-            description=encoding.description,
-            maps=[
-                heatmaps.build_signed_heatmap(
-                    "vectors",
-                    "one row per position",
-                    positions,
-                    columns,
-                    encoding.vectors.astype(np.float64),
-                ),
-                heatmaps.build_signed_heatmap(
-                    "products",
-                    "position by position",
-                    positions,
-                    positions,
-                    encoding.dot_products.astype(np.float64),
-                ),
-            ],
+        maps = (
+            ("vectors", encoding.description, columns, encoding.vectors),
+            ("products", "dot products of the vectors", positions, encoding.dot_products),
         )
+        return [
+            heatmaps.build_signed_heatmap(
+                name, description, positions, columns, numbers.astype(np.float64)
+            )
+            for name, description, columns, numbers in maps
+        ]
 
     def _load_task(self, request: requests.InspectRequest) -> Task:
         return self._registry.load_task(request.run)

@@ -1,18 +1,18 @@
-"""Build the responses of the screen Work: problems and solutions."""
+"""Build the responses of the screen Work: solutions, and the written-out computations of cells."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from workings.problems import Problem, Solution
-from workings.problems.derivation import list_shown_matrices
+from workings.problems.derivation import InputFinder, list_shown_matrices
 from workings.problems.intervals import Floats
-from workings.problems.kinds import Setting, Step
+from workings.problems.kinds import Step
 from workings.problems.notation import Notation, format_decimal, typeset
-from workings.problems.numbers import transpose_rows
 from workings.problems.solution import GIVEN_DECIMALS, format_cell_name
 from workings.problems.worked_problem import Panel, WorkedProblem
 from workings.render.colors import color_step
@@ -26,6 +26,9 @@ _LABELS = {
 }  # fmt: skip
 _MAX_DENOMINATOR = 1000  # of a number that is shown as a fraction
 MAX_SIDE = 64  # rows or columns of a matrix on the page
+
+CellFormatter: TypeAlias = Callable[[str, int, int], Callable[[Notation], str]]
+"""Takes a step, a row and a column, counted from 1; returns a writer for any notation."""
 
 
 def build_solution_view(
@@ -111,36 +114,46 @@ def build_substitution(
     return build_formula(write, decimals)
 
 
-def build_problem_table(problem: Problem) -> responses.ProblemTable:
-    """Return a problem as the page edits it."""
-    given = {
-        name: problem.given[name].mid
-        for name in list_shown_matrices(problem)
-        if name in problem.given
-    }
-    return responses.ProblemTable(
-        title=problem.title,
-        kind=problem.kind.name,
-        vectors=_get_vectors(problem),
-        rounded=[*problem.table.get("rounded", [])],
-        tokens=problem.tokens,
-        context_tokens=problem.context_tokens,
-        settings=_collect_settings(problem),
-        given={name: format_as_given(problem.orient(cells)) for name, cells in given.items()},
-        claims=[
-            responses.ClaimView(
-                key=claim.key, reprint=claim.reprint, cells=_transpose_claim(problem, claim.numbers)
-            )
-            for claim in (*problem.claims, *problem.given_reprints)
-        ],
-    )
+class CellWorkings:
+    """The cells of a problem, each with its substitution and the cells that it is computed from."""
 
+    def __init__(
+        self, problem: Problem, decimals: int, formatter: CellFormatter | None = None
+    ) -> None:
+        self._problem, self._solution = problem, Solution(problem, decimals)
+        self._formatter = formatter or self._default_formatter
+        self._inputs: dict[str, InputFinder] = {}
 
-def _get_vectors(problem: Problem) -> str:
-    """Return rows or columns; "" if the problem does not declare its rows."""
-    if problem.column_vectors:
-        return "columns"
-    return "" if "vectors" in problem.undeclared else "rows"
+    def write_cell(self, key: str, row: int, column: int) -> responses.CellWorking:
+        """Return the working of a cell, counted from 0; raise a `UserError` if there is none."""
+        self._solution.locate_cell(key, row + 1, column + 1)
+        if key not in self._inputs:
+            self._inputs[key] = InputFinder(self._problem, key)
+        return responses.CellWorking(
+            key=key,
+            row=row,
+            column=column,
+            name=f"{key}[{row + 1},{column + 1}]",
+            working=build_formula(
+                self._formatter(key, row + 1, column + 1), self._solution.decimals
+            ),
+            value=format_exact(float(self._solution[key][row, column])),
+            reads=self._inputs[key].find(row, column),
+        )
+
+    def num_cells(self, key: str) -> int:
+        """Return the number of cells of a step."""
+        return self._solution[key].size
+
+    def write_step(self, key: str) -> list[list[responses.CellWorking]]:
+        """Return the workings of all cells of a step, by row and column."""
+        rows, columns = self._solution[key].shape
+        return [
+            [self.write_cell(key, row, column) for column in range(columns)] for row in range(rows)
+        ]
+
+    def _default_formatter(self, key: str, row: int, column: int) -> Callable[[Notation], str]:
+        return lambda n: self._solution.cell(key, row, column, n)
 
 
 def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
@@ -152,7 +165,7 @@ def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
     )
 
 
-def format_as_given(numbers: Any) -> list[list[str]]:
+def format_as_given(numbers: Any) -> responses.Cells:
     """Return numbers as decimals, or as fractions where a short decimal is not exact.
 
     >>> format_as_given([[0.5, 1 / 6]])
@@ -185,11 +198,6 @@ def _given_axes(problem: Problem, name: str) -> tuple[str, str]:
     return (columns, rows) if problem.column_vectors else (rows, columns)
 
 
-def _transpose_claim(problem: Problem, numbers: list[list[Any]]) -> list[list[str]]:
-    cells = [["?" if n is None else n.text for n in row] for row in numbers]
-    return transpose_rows(cells) if problem.column_vectors else cells
-
-
 def _list_sources(problem: Problem, step: Step, visible: set[str]) -> list[str]:
     """Return the keys of the visible matrices that a step is computed from."""
     steps = {other.key: other for other in problem.steps}
@@ -203,29 +211,15 @@ def _list_sources(problem: Problem, step: Step, visible: set[str]) -> list[str]:
     return sources
 
 
-def _collect_settings(problem: Problem) -> dict[str, Any]:
-    setting, settings = problem.setting, dict[str, Any]()
-    for name in problem.kind.settings:
-        value = getattr(setting, name)
-        if name in problem.undeclared and value == getattr(Setting(), name):
-            continue
-        if name == "mask" and setting.causal:
-            value = "causal"
-        elif name == "mask":
-            value = "none" if value is None else format_as_given(problem.orient(value))
-        settings[name] = value
-    return settings
-
-
 def _head_counts(sizes: dict[str, int]) -> list[int]:
     """Return the numbers of heads that divide the widths of queries and values."""
     divisor = math.gcd(sizes["k"], sizes["v"])
     return [count for count in range(1, divisor + 1) if divisor % count == 0]
 
 
-def _list_optional_matrices(problem: Problem) -> list[responses.OptionalMatrix]:
+def _list_optional_matrices(problem: Problem) -> dict[str, responses.Cells]:
     """Return the matrices that can be added, with numbers that change no result."""
-    matrices, given = [], problem.given
+    matrices, given = dict[str, responses.Cells](), problem.given
     for name, (rows, columns) in problem.kind.matrices.items():
         is_unused = name in {f"W_{result}" for result in ("Q", "K", "V") if result in given}
         if name in given or name in ("X", "Q", "K", "V") or is_unused:
@@ -234,8 +228,7 @@ def _list_optional_matrices(problem: Problem) -> list[responses.OptionalMatrix]:
             continue
         initial = _initial_matrix(problem, name, rows, columns)
         if initial is not None:
-            cells = format_as_given(problem.orient(initial))
-            matrices.append(responses.OptionalMatrix(name=name, cells=cells))
+            matrices[name] = format_as_given(problem.orient(initial))
     return matrices
 
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from workings.problems import Problem, Report, Solution
-from workings.problems.check import CheckedStep, WrongCell
+from workings.problems.check import WrongCell
 from workings.problems.derivation import find_error_links
 from workings.problems.diagnosis import Cause
+from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal, typeset
 from workings.problems.solution import format_step_title, make_panel, make_step_formula
 from workings.problems.worked_problem import Panel
@@ -30,20 +31,21 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
         title=problem.title,
         verdict=report.verdict,
         assumption=report.assumption,
-        notes=report.notes,
+        notes=report.source_notes,
         counts=report.counts,
+        summary=layout.summary,
         steps=[
             _build_step(problem, checked, panel, decimals)
             for checked, panel in zip(report.steps, layout.steps, strict=True)
         ],
-        findings=[_build_finding(problem, cell, decimals) for cell in report.wrong_cells],
+        findings=[_build_finding(report, cell, decimals) for cell in report.wrong_cells],
         links=find_error_links(report),
         given=build_given_views(problem, layout.givens),
         open_steps=[_build_open_step(problem, key) for key in keys if key not in claimed],
     )
 
 
-def build_hint(problem: Problem, key: str, level: int, decimals: int) -> responses.HintView:
+def build_hint(problem: Problem, key: str, level: int, decimals: int) -> responses.CellWorking:
     """Return a hint for a step: its formula, the computation of a cell, or the cell's number."""
     step = problem.get_step(key)
     row, column = _find_cell_to_hint(problem.check(), key)
@@ -54,7 +56,15 @@ def build_hint(problem: Problem, key: str, level: int, decimals: int) -> respons
     else:
         solution = Solution(problem, decimals)
         hint = build_formula(lambda n: solution.cell(key, row + 1, column + 1, n), decimals)
-    return responses.HintView(row=row, column=column, help=hint)
+    return responses.CellWorking(
+        key=key,
+        row=row,
+        column=column,
+        name=f"{key}[{row + 1},{column + 1}]",
+        working=hint,
+        value="",
+        reads=[],
+    )
 
 
 def _find_cell_to_hint(report: Report, key: str) -> tuple[int, int]:
@@ -109,10 +119,10 @@ def _build_open_step(problem: Problem, key: str) -> responses.MatrixView:
     return replace(view, texts=blank, values=empty, colors=empty, marks=empty, largest="")
 
 
-def _build_finding(problem: Problem, finding: WrongCell, decimals: int) -> responses.FindingView:
-    row, column = finding.cell
-    solution = Solution(problem, decimals)
+def _build_finding(report: Report, finding: WrongCell, decimals: int) -> responses.FindingView:
+    problem, (row, column) = report.problem, finding.cell
     title = format_step_title(problem.get_step(finding.key), problem)
+    shown_decimals = finding.distinguishing_decimals(6)
     return responses.FindingView(
         key=finding.key,
         reprint=finding.reprint,
@@ -120,13 +130,11 @@ def _build_finding(problem: Problem, finding: WrongCell, decimals: int) -> respo
         row=row,
         column=column,
         claimed=typeset(finding.claimed),
-        expected=typeset(format_decimal(finding.expected, 6)),
+        expected=typeset(format_decimal(finding.expected, shown_decimals)),
         follow_through=None
         if finding.carried_value is None
-        else typeset(format_decimal(finding.carried_value, 6)),
-        working=build_formula(
-            lambda n: solution.cell(finding.key, row + 1, column + 1, n), decimals
-        ),
+        else typeset(format_decimal(finding.carried_value, shown_decimals)),
+        working=build_formula(report.working_formula(finding), decimals),
         causes=[_build_cause(problem, cause, decimals) for cause in finding.causes],
     )
 

@@ -1,17 +1,20 @@
-"""The request bodies of the API, with limits, and the problems that they describe."""
+"""The request bodies of the API, with limits; a problem is sent and returned as the same table."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from workings.errors import UserError
+from workings.errors import UserError, truncate
 from workings.plain_text import to_one_line
 from workings.problems import Problem
+from workings.problems.derivation import list_shown_matrices
 from workings.problems.documents.matrices import parse_matrix
-from workings.problems.kinds import KINDS
+from workings.problems.kinds import KINDS, Setting
+from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path
-from workings.web.problem_views import MAX_SIDE
+from workings.web.problem_views import MAX_SIDE, format_as_given
 
 MAX_TEXT_LENGTH = 400_000  # characters of a document
 
@@ -34,7 +37,7 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class ClaimInput(RequestModel):
+class ClaimTable(RequestModel):
     """The claimed cells of a step; `reprint` is 0, or k for its k-th repetition in the source."""
 
     key: Name
@@ -42,8 +45,8 @@ class ClaimInput(RequestModel):
     cells: MatrixInput
 
 
-class ProblemInput(RequestModel):
-    """A problem with the fields of its file; claims are a list by step keys like `scores.2`.
+class ProblemTable(RequestModel):
+    """A problem as the page edits it: the fields of its file; claims have keys like `scores.2`.
 
     Without a declared convention, `vectors` is empty, and a setting is left out.
     """
@@ -56,7 +59,37 @@ class ProblemInput(RequestModel):
     context_tokens: TokenTexts | None = None
     settings: dict[Name, Name | int | Finite | RowsInput] = Field(default={}, max_length=20)
     given: dict[Name, MatrixInput] = Field(default={}, max_length=40)
-    claims: list[ClaimInput] = Field(default=[], max_length=200)
+    claims: list[ClaimTable] = Field(default=[], max_length=200)
+
+    @classmethod
+    def from_problem(cls, problem: Problem) -> "ProblemTable":
+        """Return the table of a problem; raise a `UserError` if it exceeds the page's limits."""
+        given: dict[str, Any] = {
+            name: format_as_given(problem.orient(problem.given[name].mid))
+            for name in list_shown_matrices(problem)
+            if name in problem.given
+        }
+        try:
+            return cls(
+                title=problem.title,
+                kind=problem.kind.name,
+                vectors=_get_vectors(problem),
+                rounded=[*problem.table.get("rounded", [])],
+                tokens=problem.tokens,
+                context_tokens=problem.context_tokens,
+                settings=_collect_settings(problem),
+                given=given,
+                claims=[
+                    ClaimTable(
+                        key=claim.key,
+                        reprint=claim.reprint,
+                        cells=_transpose_claim(problem, claim.numbers),
+                    )
+                    for claim in (*problem.claims, *problem.given_reprints)
+                ],
+            )
+        except ValidationError as error:
+            raise UserError(describe_invalid_field(error.errors()[0])) from None
 
     def to_problem(self) -> Problem:
         """Return the problem; raise a `UserError` if it is invalid."""
@@ -89,10 +122,42 @@ class ProblemInput(RequestModel):
         return {**by_reprint.get(0, {}), **({"again": reprints} if reprints else {})}
 
 
+def describe_invalid_field(error: Mapping[str, Any]) -> str:
+    """Return the field and the reason, without the invalid value: that may be any text."""
+    path = [str(part) for part in error["loc"] if isinstance(part, int | str)]
+    field = ".".join(truncate(part, 40) for part in path if "[" not in part) or "the request"
+    return f"{field}: {error['msg']}"
+
+
+def _get_vectors(problem: Problem) -> Literal["rows", "columns", ""]:
+    if problem.column_vectors:
+        return "columns"
+    return "" if "vectors" in problem.undeclared else "rows"
+
+
+def _collect_settings(problem: Problem) -> dict[str, Any]:
+    setting, settings = problem.setting, dict[str, Any]()
+    for name in problem.kind.settings:
+        value = getattr(setting, name)
+        if name in problem.undeclared and value == getattr(Setting(), name):
+            continue
+        if name == "mask" and setting.causal:
+            value = "causal"
+        elif name == "mask":
+            value = "none" if value is None else format_as_given(problem.orient(value))
+        settings[name] = value
+    return settings
+
+
+def _transpose_claim(problem: Problem, numbers: list[list[Any]]) -> list[list[Any]]:
+    cells = [["?" if n is None else n.text for n in row] for row in numbers]
+    return transpose_rows(cells) if problem.column_vectors else cells
+
+
 class ProblemRequest(RequestModel):
     """A problem and the number of decimals to show."""
 
-    table: ProblemInput
+    table: ProblemTable
     decimals: Decimals = 3
 
 
@@ -139,7 +204,7 @@ class SheetRequest(RequestModel):
 @lru_cache(64)
 def _parse_problem(table: str) -> Problem:
     """Return the problem; cached, because the page requests one cell of it after the other."""
-    body = ProblemInput.model_validate_json(table)
+    body = ProblemTable.model_validate_json(table)
     fields: dict[str, Any] = {"title": body.title, "kind": body.kind}
     for name in ("vectors", "rounded"):
         if getattr(body, name):
@@ -156,7 +221,7 @@ def _parse_problem(table: str) -> Problem:
     return Problem(**fields)
 
 
-_PROBLEM_FIELDS = frozenset(ProblemInput.model_fields)
+_PROBLEM_FIELDS = frozenset(ProblemTable.model_fields)
 
 
 def read_bounded_matrix(matrix: MatrixInput, label: str) -> list[list[Any]]:

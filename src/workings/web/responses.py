@@ -1,11 +1,15 @@
-"""The responses of the API: plain data, with every number as text ready to show.
+"""The responses of the API that are the page's own: numbers as text, formulas as trees, colors.
 
 These are dataclasses without pydantic, because `workings.page` and `workings.widget` use them, too.
+Other routes return what they have: problems as they were requested, settings, runs.
 """
 
 from dataclasses import dataclass, field
 
 from workings.problems.derivation import ErrorLink, SourceBlock
+
+Cells = list[list[str]]
+"""The texts of a matrix, by row and column."""
 
 MarkupTree = list[object]
 """An element of MathML or SVG: its name, its attributes, then texts and further trees."""
@@ -34,21 +38,13 @@ class MatrixView:
     axes: tuple[str, str]
     row_names: list[str]
     column_names: list[str]
-    texts: list[list[str]]
-    values: list[list[str]]
-    colors: list[list[str]]
-    marks: list[list[str]]
+    texts: Cells
+    values: Cells
+    colors: Cells
+    marks: Cells
     largest: str
     part: int | None = None
     sources: list[str] = field(default_factory=list)
-
-
-@dataclass
-class OptionalMatrix:
-    """A matrix that can be added, with initial numbers that change no result."""
-
-    name: str
-    cells: list[list[str]]
 
 
 @dataclass
@@ -63,22 +59,25 @@ class ResizableDimension:
 
 @dataclass
 class SolutionView:
-    """A solved problem, and the options to change it."""
+    """A solved problem, and the options to change it.
+
+    `absent`: matrices that can be added, with initial numbers that change no result.
+    """
 
     title: str
     given: list[MatrixView]
     steps: list[MatrixView]
-    absent: list[OptionalMatrix]
+    absent: dict[str, Cells]
     sizes: list[ResizableDimension]
     heads: list[int]
     settings: list[str]
-    mask: list[list[str]] | None
+    mask: Cells | None
     milliseconds: float
 
 
 @dataclass
 class CellWorking:
-    """The computation of a cell, and the cells that it reads."""
+    """The computation of a cell, and the cells that it reads; a hint has no value and no reads."""
 
     key: str
     row: int
@@ -97,7 +96,7 @@ class CheckedStepView:
     verdict: str
     claimed: MatrixView
     exact: MatrixView
-    notes: list[list[str]]
+    notes: Cells
 
 
 @dataclass
@@ -107,8 +106,8 @@ class CauseView:
     name: str
     explained_share: str
     description: str
-    resulting_cells: list[list[str]] | None
-    colors: list[list[str]] | None
+    resulting_cells: Cells | None
+    colors: Cells | None
 
 
 @dataclass
@@ -131,7 +130,7 @@ class FindingView:
 class ReportView:
     """A checked solution; `open_steps` are not claimed yet.
 
-    `assumption` is the condition of the verdict, `notes` what it does not cover.
+    `assumption` is the condition of the verdict, `notes` are about the source.
     """
 
     title: str
@@ -139,88 +138,12 @@ class ReportView:
     assumption: str
     notes: list[str]
     counts: dict[str, int]
+    summary: str
     steps: list[CheckedStepView]
     findings: list[FindingView]
     links: list[ErrorLink]
     given: list[MatrixView]
     open_steps: list[MatrixView]
-
-
-@dataclass
-class ClaimView:
-    """A claimed step; `reprint` is 0, or k for its k-th repetition in the source."""
-
-    key: str
-    reprint: int
-    cells: list[list[str]]
-
-
-@dataclass
-class ProblemTable:
-    """A problem as the page edits it; conventions that it does not declare are left out."""
-
-    title: str
-    kind: str
-    vectors: str
-    rounded: list[str]
-    tokens: list[str] | None
-    context_tokens: list[str] | None
-    settings: dict[str, str | int | float | list[list[str]]]
-    given: dict[str, list[list[str]]]
-    claims: list[ClaimView]
-
-
-@dataclass
-class MatrixRows:
-    """A matrix parsed from text."""
-
-    cells: list[list[str]]
-
-
-@dataclass
-class LectureView:
-    """A worked example of the lecture notes."""
-
-    name: str
-    title: str
-
-
-@dataclass
-class HintView:
-    """A hint for a step, about one of its cells."""
-
-    row: int
-    column: int
-    help: FormulaView
-
-
-@dataclass
-class ExerciseView:
-    """A problem of a problem sheet."""
-
-    name: str
-    heading: str
-    instructions: list[str]
-    table: ProblemTable
-
-
-@dataclass
-class SheetView:
-    """A problem sheet to answer on the page."""
-
-    title: str
-    rules: list[str]
-    exercises: list[ExerciseView]
-    notes: list[str]
-
-
-@dataclass
-class RunView:
-    """A registered run; `kind`: caption, classify, language or translate."""
-
-    name: str
-    title: str
-    kind: str
 
 
 @dataclass
@@ -231,20 +154,13 @@ class ErrorResponse:
 
 
 @dataclass
-class Palette:
-    """The color of each level of a heatmap, and a text color that is readable on it."""
-
-    colors: list[str]
-    inks: list[str]
-
-
-@dataclass
 class Heatmap:
     """A heatmap, with its cells in row-major order.
 
-    `levels`: base64, one byte per cell, an index into the palette (255: masked). `numbers`: base64,
-    one little-endian int16 per cell, in units of the last decimal. A small map has `texts`; a large
-    one has `largest_per_row`: the columns and numbers of the largest cells of each row.
+    `levels`: base64, one byte per cell (255: masked). `colors`, `inks`: the color of each level and
+    a readable text color on it, by theme (light, dark). `numbers`: base64, one little-endian int16
+    per cell, in units of the last decimal. A small map has `texts`; a large one has
+    `largest_per_row`: the columns and numbers of the largest cells of each row.
     """
 
     name: str
@@ -254,10 +170,10 @@ class Heatmap:
     levels: str
     numbers: str
     decimals: int
-    light: Palette
-    dark: Palette
+    colors: dict[str, list[str]]
+    inks: dict[str, list[str]]
     ticks: list[tuple[int, str]]
-    texts: list[list[str]] | None
+    texts: Cells | None
     largest_per_row: list[list[tuple[int, str]]] | None
 
 
@@ -273,20 +189,24 @@ class AttentionStackView:
     rows: int
     columns: int
     size: tuple[int, int]
-    thumbs: list[list[str]]
+    thumbs: Cells
     ablated: list[list[bool]]
     has_workings: bool  # cells can be derived and heads ablated
 
 
 @dataclass
-class ProbabilityBar:
-    """A probability; with ablated heads, also that of the intact model and the change."""
+class OutcomeView:
+    """The probability of a class or token, and another one to compare it with.
+
+    `other`: of the intact model, or of side B; None if there is none. `change`: the change from the
+    intact model, or from side A to side B, in percentage points.
+    """
 
     name: str
-    probability: float
+    probability: float | None
     text: str
-    baseline: float | None = None
-    baseline_text: str = ""
+    other: float | None = None
+    other_text: str = ""
     change: str = ""
 
 
@@ -324,32 +244,33 @@ class CaptionAttentionView:
 
 
 @dataclass
-class GenerationView:
-    """A generated text with its score; `baseline`: that of the intact model."""
+class OutputView:
+    """The generated text of a model with its score; `text` is None if it generates none."""
 
-    text: str
+    text: str | None
     note: str
-    baseline: str | None = None
-    baseline_note: str = ""
+    caption_attention: CaptionAttentionView | None
+    notes: list[str]
 
 
 @dataclass
 class InspectView:
-    """The output of a run for an input, and its attention stacks."""
+    """The output of a run for an input, and its attention stacks.
+
+    `baseline`: the output of the intact model, if heads are ablated. `colors`: of the thumbnails.
+    """
 
     kind: str
     description: str
     tokens: list[str]
-    bars: list[ProbabilityBar]
+    bars: list[OutcomeView]
     num_omitted: int  # outcomes without a bar
-    generation: GenerationView | None
-    caption_attention: CaptionAttentionView | None
+    output: OutputView
+    baseline: OutputView | None
     stacks: list[AttentionStackView]
     cell_groups: list[str]  # with their sizes
     has_positions: bool
-    notes: list[str]
-    light: Palette
-    dark: Palette
+    colors: dict[str, list[str]]
 
 
 @dataclass
@@ -359,7 +280,7 @@ class TokenView:
     text: str
     token: str
     probability_text: str
-    bars: list[ProbabilityBar]
+    bars: list[OutcomeView]
 
 
 @dataclass
@@ -372,48 +293,34 @@ class CompletionView:
 
 
 @dataclass
-class DerivationLine:
-    """One term of a sum."""
+class TableView:
+    """A table whose first column has the names of the rows; a chart has a picture (SVG), too."""
 
-    name: str
-    numbers: list[str]
-    is_marked: bool
+    title: str
+    header: list[str]
+    rows: Cells
+    picture: MarkupTree | None = None
 
 
 @dataclass
 class DerivationView:
-    """The derivation of a head's cell: its largest terms, the sum of the rest, the model's value.
-
-    `table`: the head as a problem for Work, if it is small enough.
-    """
+    """The derivation of a cell: its largest terms, the sum of the rest, and the model's value."""
 
     title: str
     name: str
     description: str
     formula: FormulaView
     intermediates: list[FormulaView]
-    header: list[str]
-    lines: list[DerivationLine]
+    terms: TableView
     working: FormulaView
-    model_values: list[tuple[str, str, str]]
+    model_values: TableView
     notes: list[str]
-    table: ProblemTable | None
-
-
-@dataclass
-class AttributionView:
-    """The prediction attributed to input tokens, by several methods."""
-
-    label: str
-    contrast_label: str
-    strips: list[TokenStrip]
 
 
 @dataclass
 class CellActivationsView:
     """The activations of a cell on a text, and the cells of its group that vary most."""
 
-    group: str
     size: int
     cell: int
     strip: TokenStrip
@@ -421,54 +328,13 @@ class CellActivationsView:
 
 
 @dataclass
-class PositionsView:
-    """The position vectors of a model, and their dot products."""
-
-    description: str
-    maps: list[Heatmap]
-
-
-@dataclass
-class PlainTable:
-    """A table whose first column has the names of the rows."""
-
-    header: list[str]
-    rows: list[list[str]]
-
-
-@dataclass
-class ChartView:
-    """A chart as a tree of SVG, and its numbers as a table."""
-
-    title: str
-    picture: MarkupTree
-    table: PlainTable
-
-
-@dataclass
-class Fact:
-    """A named value."""
-
-    name: str
-    value: str
-
-
-@dataclass
-class SampleView:
-    """A sample of the model's output after an epoch."""
-
-    epoch: int
-    text: str
-
-
-@dataclass
 class CurvesView:
-    """Charts, metrics, samples and results from a training log."""
+    """The charts of a training log, its metrics, its result by name, and samples by epoch."""
 
-    charts: list[ChartView]
-    metrics: PlainTable
-    samples: list[SampleView]
-    result: list[Fact]
+    charts: list[TableView]
+    metrics: TableView
+    samples: list[tuple[int, str]]
+    result: dict[str, str]
 
 
 @dataclass
@@ -478,91 +344,27 @@ class TrainingView:
     state: str
     summary: str
     progress: float
-    facts: list[Fact]
+    facts: dict[str, str]
     revision: int
     has_report: bool
     curves: CurvesView | None
 
 
 @dataclass
-class SettingView:
-    """A key of a recipe; `default` is empty if the run uses the default."""
-
-    key: str
-    value: str
-    default: str
-    help: str
-
-
-@dataclass
-class RecipeView:
-    """The recipe of a run by section, and the environment it was trained in."""
-
-    sections: dict[str, list[SettingView]]
-    environment: list[Fact]
-
-
-@dataclass
-class TrainingComparison:
-    """The training curves of two runs on shared charts, and the settings that differ."""
-
-    charts: list[ChartView]
-    best: PlainTable
-    settings: PlainTable
-
-
-@dataclass
-class ProbabilityPair:
-    """The probabilities of an outcome on both sides; None if a side does not have it."""
-
-    name: str
-    first: float | None
-    second: float | None
-    first_text: str
-    second_text: str
-    change: str
-
-
-@dataclass
-class ComparisonSide:
-    """The output of one side of a comparison."""
-
-    name: str
-    text: str | None
-    note: str
-    caption_attention: CaptionAttentionView | None
-    notes: list[str]
-
-
-@dataclass
-class SharedHeads:
-    """A part with attention that both sides have."""
-
-    part: str
-    layers: int
-    heads: int
-
-
-@dataclass
-class HeadComparison:
-    """One head of each side, and the second minus the first if their shapes are equal."""
-
-    first: Heatmap
-    second: Heatmap
-    difference: Heatmap | None
-    summary: str
-
-
-@dataclass
 class ComparisonView:
-    """The outputs of two sides, and one head of each."""
+    """The outputs of two sides, and one head of each.
 
-    sides: list[ComparisonSide]
+    `heads`: the numbers of layers and heads that both sides have, by part. `maps`: the head of each
+    side, and the second minus the first if their shapes are equal; none if no part is shared.
+    """
+
+    sides: list[OutputView]
     summary: str
-    pairs: list[ProbabilityPair]
+    pairs: list[OutcomeView]
     num_omitted: int
-    stacks: list[SharedHeads]
-    head_comparison: HeadComparison | None
+    heads: dict[str, tuple[int, int]]
+    maps: list[Heatmap]
+    maps_summary: str
     notes: list[str]
 
 
@@ -575,8 +377,9 @@ class PermutationView:
     residual: str
     summary: str
     has_removable_positions: bool
-    layers: PlainTable
+    layers: TableView
     deviation: Heatmap
-    pairs: list[ProbabilityPair]
-    stacks: list[SharedHeads]
-    head_comparison: HeadComparison
+    pairs: list[OutcomeView]
+    heads: dict[str, tuple[int, int]]
+    maps: list[Heatmap]
+    maps_summary: str

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,21 +13,13 @@ from fastapi.responses import Response
 from workings.errors import UserError
 from workings.io import read_bytes
 from workings.plain_text import escape_control, to_one_line
+from workings.recipes.base import Setting, list_settings
 from workings.render.comparison import format_metric
 from workings.render.training_report import MAX_SAMPLES, SPLIT_NAMES, curve_chart
 from workings.training.monitor import LogTail, Record, TrainingStatus
 from workings.web.markup import picture_tree
 from workings.web.requests import RunName
-from workings.web.responses import (
-    ChartView,
-    CurvesView,
-    Fact,
-    PlainTable,
-    RecipeView,
-    SampleView,
-    SettingView,
-    TrainingView,
-)
+from workings.web.responses import CurvesView, TableView, TrainingView
 from workings.web.runs import RegisteredRun, RunRegistry
 
 MAX_REPORT_BYTES = 64 * 2**20
@@ -65,9 +58,9 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         )
 
     @app.get("/api/recipe/{run}")
-    def recipe(run: RunName) -> RecipeView:
-        """Return the recipe of a run."""
-        return _build_recipe_view(registry.get_run(run).folder)
+    def recipe(run: RunName) -> dict[str, list[Setting]]:
+        """Return the recipe of a run by section, and the environment it was trained in."""
+        return _list_sections(registry.get_run(run).folder)
 
     @app.get("/api/report/{run}", response_class=Response)
     def report(run: RunName) -> Response:
@@ -115,12 +108,12 @@ def _summarize(status: TrainingStatus, state: str) -> str:
     return {
         "waiting": "The log is empty: the data are being read",
         "training": f"Training: {done} done{metric}",
-        "quiet": f"Silent: {done} done{metric}. If it was stopped, workings resume continues it",
+        "quiet": f"No new output: {done} done{metric}. Continue with workings resume if it stopped",
         "finished": f"Finished after {status.epoch} epoch{'s' * (status.epoch != 1)}{metric}",
     }[state]
 
 
-def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> list[Fact]:
+def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> dict[str, str]:
     facts = {"epoch": f"{status.epoch} of {status.epochs}"}
     if status.steps:
         facts["step"] = f"{status.step:,} of {status.steps:,}"
@@ -130,10 +123,10 @@ def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> l
         rate, unit = status.speed
         facts[f"{unit} per second"] = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
     if state == "training" and status.seconds_left is not None:
-        facts["time left, about"] = format_duration(status.seconds_left)
+        facts["estimated time left"] = format_duration(status.seconds_left)
     if state == "quiet":
-        facts["silent for"] = format_duration(seconds_silent)
-    return [Fact(name=name, value=value) for name, value in facts.items()]
+        facts["since the last output"] = format_duration(seconds_silent)
+    return facts
 
 
 def format_duration(seconds: float) -> str:
@@ -156,11 +149,11 @@ def _build_curves(folder: Path, status: TrainingStatus, width: int) -> CurvesVie
         charts=[_build_chart(status, metric, width) for metric in metrics],
         metrics=_build_metrics_table(status),
         samples=_collect_samples(status.records),
-        result=_read_result(folder) if status.is_finished else [],
+        result=_read_result(folder) if status.is_finished else {},
     )
 
 
-def _build_chart(status: TrainingStatus, metric: str, width: int) -> ChartView:
+def _build_chart(status: TrainingStatus, metric: str, width: int) -> TableView:
     curves, points = subsample_epochs(status.curves), status.train_curve(metric)
     if len(points) <= len(curves):  # epochs are short: their means are enough
         points = []
@@ -174,8 +167,8 @@ def _build_chart(status: TrainingStatus, metric: str, width: int) -> ChartView:
         row = rows.setdefault(epoch, [f"{epoch:.2f}", *("" for _ in splits), ""])
         row[-1] = format_metric(metric, value)
     header = ["epoch", *splits, *(["train, since the previous row"] if points else [])]
-    table = PlainTable(header=header, rows=[row for _, row in sorted(rows.items())])
-    return ChartView(title=picture.title, picture=picture_tree(picture), table=table)
+    lines = [row for _, row in sorted(rows.items())]
+    return TableView(picture.title, header, lines, picture_tree(picture))
 
 
 def subsample_epochs(curves: list[dict[str, float]]) -> list[dict[str, float]]:
@@ -184,7 +177,7 @@ def subsample_epochs(curves: list[dict[str, float]]) -> list[dict[str, float]]:
     return curves[::-1][:: max(every, 1)][::-1]
 
 
-def _build_metrics_table(status: TrainingStatus) -> PlainTable:
+def _build_metrics_table(status: TrainingStatus) -> TableView:
     rows = [
         [
             _metric_label(b.key),
@@ -194,17 +187,17 @@ def _build_metrics_table(status: TrainingStatus) -> PlainTable:
         ]
         for b in status.best_metrics()
     ]
-    return PlainTable(header=["metric", "now", "best", "at epoch"], rows=rows)
+    return TableView("Current and best metrics", ["metric", "current", "best", "at epoch"], rows)
 
 
 def _metric_label(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _collect_samples(records: Sequence[Record]) -> list[SampleView]:
-    """Return the latest samples, newest first, and the very first one for comparison."""
+def _collect_samples(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Return the latest samples with their epochs, newest first, and the first for comparison."""
     samples = [
-        SampleView(epoch=record["epoch"], text=escape_control(value[:MAX_SAMPLE_LENGTH]))
+        (record["epoch"], escape_control(value[:MAX_SAMPLE_LENGTH]))
         for record in records
         for key, value in record.items()
         if record["kind"] == "sample" and key != "kind" and isinstance(value, str)
@@ -214,42 +207,43 @@ def _collect_samples(records: Sequence[Record]) -> list[SampleView]:
     return latest if len(samples) <= MAX_SAMPLES else [*latest[: MAX_SAMPLES - 1], latest[-1]]
 
 
-def _read_result(folder: Path) -> list[Fact]:
+def _read_result(folder: Path) -> dict[str, str]:
     from workings.storage import read_json
     from workings.training.report import format_result, list_signatures
 
     with suppress(UserError, OSError):  # the file is written shortly after the log's last line
         result = read_json(folder / "result.json")
-        return _build_plain_facts([*format_result(result), *list_signatures(result)])
-    return []
+        return _make_printable([*format_result(result), *list_signatures(result)])
+    return {}
 
 
-def _build_plain_facts(items: Iterable[tuple[str, str]]) -> list[Fact]:
-    return [Fact(name=to_one_line(name), value=to_one_line(value)) for name, value in items]
+def _make_printable(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {to_one_line(name): to_one_line(value) for name, value in items}
 
 
-def _build_recipe_view(folder: Path) -> RecipeView:
-    from workings.recipes.registry import list_settings
+def _list_sections(folder: Path) -> dict[str, list[Setting]]:
+    """Return the settings of a run's recipe by section, and its environment as the last section."""
     from workings.training.runs import read_run_recipe
 
-    sections: dict[str, list[SettingView]] = {}
+    sections: dict[str, list[Setting]] = {}
     for setting in list_settings(read_run_recipe(folder)):
         section, _, key = setting.key.rpartition(".")
-        view = SettingView(
+        printable = replace(
+            setting,
             key=key,
             value=to_one_line(setting.value),
             default=to_one_line(setting.default),
             help=" ".join(setting.help.split()),
         )
-        sections.setdefault(section or "run", []).append(view)
-    return RecipeView(sections=sections, environment=_read_environment(folder))
+        sections.setdefault(section or "run", []).append(printable)
+    environment = [Setting(key, value, "", "") for key, value in _read_environment(folder).items()]
+    return {**sections, "environment": environment}
 
 
-def _read_environment(folder: Path) -> list[Fact]:
+def _read_environment(folder: Path) -> dict[str, str]:
     from workings.storage import read_json
     from workings.training.report import format_environment
 
     with suppress(UserError, OSError):  # not written yet
-        environment = format_environment(read_json(folder / "environment.json"))
-        return _build_plain_facts(environment.items())
-    return []
+        return _make_printable(format_environment(read_json(folder / "environment.json")).items())
+    return {}

@@ -21,12 +21,18 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class RegisteredRun:
-    """A run with its folder; `kind`: caption, classify, language or translate."""
+class RunInfo:
+    """A run as the page lists it; `kind`: caption, classify, language or translate."""
 
     name: str
     title: str
     kind: str
+
+
+@dataclass(frozen=True)
+class RegisteredRun(RunInfo):
+    """A run with its folder, which the page does not learn."""
+
     folder: Path
 
 

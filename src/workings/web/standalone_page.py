@@ -17,9 +17,8 @@ from workings.render import attention_maps, worked_html
 from workings.render.page import escape_html, html_page
 from workings.web import responses
 from workings.web.assets import bundle_module, component_css
-from workings.web.cell_workings import CellWorkings
-from workings.web.heatmaps import build_palette, build_weights_heatmap
-from workings.web.problem_views import MAX_SIDE, build_solution_view
+from workings.web.heatmaps import build_weights_heatmap, level_colors, level_inks
+from workings.web.problem_views import MAX_SIDE, CellWorkings, build_solution_view
 from workings.web.report_views import build_report_view
 
 MAX_HEATMAP_CELLS = 300_000  # of all maps of a page: slightly more than a megabyte
@@ -89,12 +88,13 @@ def _heatmap_component(maps: AttentionMaps) -> Component | None:
         asdict(build_weights_heatmap(head.name, head.name, rows, columns, numbers, is_causal))
         for head, numbers in zip(maps.maps, weights, strict=True)
     ]
-    for heatmap in heatmaps:  # the data have one palette for all maps
-        del heatmap["light"], heatmap["dark"]
+    for heatmap in heatmaps:  # the data have the colors once for all maps
+        del heatmap["colors"], heatmap["inks"]
     data = {
         "maps": heatmaps,
         "maps_per_row": _maps_per_row(maps.maps),
-        **{theme: asdict(build_palette(theme)) for theme in ("light", "dark")},
+        "colors": level_colors(),
+        "inks": level_inks(),
     }
     note, html = f"{attention_maps.axes_legend(maps)}.", attention_maps.render_body(maps)
     return Component("maps", attention_maps.map_title(maps), note, data, html)

@@ -124,8 +124,8 @@ def format_matrix(matrix: np.ndarray) -> str:
 
 
 def test_names_are_learned_from_their_use() -> None:
-    text = "H = [[1, 0], [0, 2]]\nQ = H W_Q\nP = [[1, 0], [0, 4]]\nA = softmax(P / 2)\nB = [[1, 0], [0, 1]]\n"
-    problem = parse_problem_text(text + "Z = B V")
+    text = "H = [[1, 0], [0, 2]]\nQ = H W_Q\nP = [[1, 0], [0, 4]]\nA = softmax(P / 2)\n"
+    problem = parse_problem_text(text + "B = [[1, 0], [0, 1]]\nZ = B V")
     assert problem.sizes.given == {"X"}
     assert [claim.key for claim in problem.claims] == ["scores", "weights"]
     cross = parse_problem_text(f"E = [[5, 0]]\n{X}Q = E W_Q\nK = X W_K\nV = X W_V\n")
@@ -139,8 +139,8 @@ def test_names_are_learned_from_their_use() -> None:
     ("products", "vectors"),
     [
         (["X W_Q"], "rows"), (["W_Q X"], "columns"), (["K^T Q"], "columns"), (["QK^T"], "rows"),
-        (["V A'"], "columns"), (["A V"], "rows"), (["W_Q X", "QK^T"], "columns"), (["Q^T K"], "columns"),
-        (["X W_Q", "W_K X"], None), ([], None), (["Q K"], None),
+        (["V A'"], "columns"), (["A V"], "rows"), (["W_Q X", "QK^T"], "columns"),
+        (["Q^T K"], "columns"), (["X W_Q", "W_K X"], None), ([], None), (["Q K"], None),
     ],
 )  # fmt: skip
 def test_vectors_from_the_order_of_factors(products: list[str], vectors: str | None) -> None:

@@ -60,7 +60,7 @@ def test_separators_in_plain_text(separator: str, template: str) -> None:
         f"| matrix | value |\n|---|---|\n| X | {X} |\n| W_Q | {W_Q} |\n| **Q** | `{Q}` |",
         f"| X | W_Q | Q |\n|---|---|---|\n| ${latex(X)}$ | ${latex(W_Q)}$ | ${latex(Q)}$ |",
         f"X ← {X}\nW_Q := {W_Q}\nQ ≔ {Q}",
-        rf"$X \stackrel{{def}}{{=}} {latex(X)}$, $W_Q \triangleq {latex(W_Q)}$, $Q \cong {latex(Q)}$",
+        rf"$X \stackrel{{def}}{{=}} {latex(X)}$, $W_Q \triangleq {latex(W_Q)}$, $Q ≈ {latex(Q)}$",
         f"The input is {X}.\nW_Q = {W_Q}\nThe queries are\n{Q}\n",
         f"X = {X} and\nW_Q = {W_Q} so that\nQ = {Q}",
     ],
@@ -106,7 +106,9 @@ def test_chain_of_names() -> None:
 
 
 def test_prose_between_matrices() -> None:
-    text = f"$X = {latex(X)}$ times $W_Q = {latex(W_Q)}$, and the product with ${latex(Q)}$ is left."
+    text = (
+        f"$X = {latex(X)}$ times $W_Q = {latex(W_Q)}$, and the product with ${latex(Q)}$ is left."
+    )
     assert parse_problem_text(text).sizes.given == {"X", "W_Q"}
     with pytest.raises(UserError, match="unexpected 'halved' beside the matrix"):
         parse_problem_text(f"X = {X} halved\n")

@@ -55,6 +55,11 @@ def test_same_seed_gives_same_bytes_in_another_process() -> None:
     assert run.stdout.split() == digests
 
 
+def test_title_keeps_capitals_of_names() -> None:
+    assert make_cached_sheet("lstm").exercises[0].problem.title == "Problem 1: an LSTM"
+    assert make_cached_sheet("self").exercises[0].problem.title == "Problem 1: self-attention"
+
+
 @pytest.mark.parametrize("mistakes", [False, True])
 def test_problem_does_not_depend_on_count(mistakes: bool) -> None:
     few, many = (render_files(make_sheet("self", "3x3", n, 3, mistakes=mistakes)) for n in (2, 4))

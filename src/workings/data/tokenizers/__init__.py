@@ -1,5 +1,5 @@
 """Tokenizers: text to tokens to ids and back.
 
-`registry` trains and loads them by kind. Modules are imported where they are used, so that words
-and characters need neither numpy nor the tokenizers package.
+`base` trains and loads them by kind. Modules are imported where they are used, so that words and
+characters need neither numpy nor the tokenizers package.
 """

@@ -1,18 +1,39 @@
-"""The base class of tokenizers: text to tokens to ids and back, saved as JSON."""
+"""Tokenizers: their base class, pairs of them, and training, saving and loading them by kind."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from workings.errors import UserError
-from workings.io import write_bytes
+from workings.errors import UserError, did_you_mean, safe_repr, truncate
+from workings.io import read_json_object, write_bytes
 
 PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
+REPLACEMENT_CHARACTER = "\ufffd"  # stands for an incomplete character
 FORMAT = "workings tokenizer"
 VERSION = 2
+MAX_TOKEN_CHARACTERS = 32  # long texts are tokenized so many characters per token at a time
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
+MAX_FILE_BYTES = 256 * 2**20
+
+# Module and class of each kind. The modules import this one, so they are imported when needed.
+TOKENIZERS = {
+    "characters": "characters.CharacterTokenizer",
+    "words": "words.WordTokenizer",
+    "byte-pair": "byte_pair.BytePairTokenizer",
+}
+"""The kinds that can be trained."""
+LOADABLE_TOKENIZERS = TOKENIZERS | {
+    "gpt2": "byte_pair.GPT2Tokenizer",
+    "unigram": "unigram.UnigramTokenizer",
+}
+"""These, and the kinds that come with imported models."""
 
 Span = tuple[int, int]
 
@@ -90,7 +111,66 @@ class Tokenizer(ABC):
     def token_to_text(self, token: str) -> str:
         """Return the text of a token, or its name if it is special or part of a character."""
         text = token if token in self._specials else self.join([token])
-        return text if text and "\ufffd" not in text else token
+        return text if text and REPLACEMENT_CHARACTER not in text else token
+
+    def split_pieces(self, text: str) -> list[str]:
+        """Return the text that each token adds, from the end of the token before it.
+
+        If several tokens make up one character, the first has it and the others are empty.
+        """
+        ends = [0, *accumulate((end for _, end in self.find_spans(text)), max)]
+        return [text[start:end] for start, end in pairwise(ends)]
+
+    def decode_pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the text that each token adds when the tokens are decoded from left to right."""
+        pieces, decoded, first = [""] * len(ids), "", 0
+        for k in range(1, len(ids) + 1):
+            text = self.decode(ids[:k])
+            # The next token may complete the last character.
+            is_incomplete = text.endswith(REPLACEMENT_CHARACTER) and k < len(ids)
+            if is_incomplete:
+                text = text.rstrip(REPLACEMENT_CHARACTER)
+            added = text[len(decoded) :]
+            if added:
+                pieces[first] = added
+                decoded += added
+            if added or not is_incomplete:
+                first = k
+        return pieces
+
+    def label_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return the labels of pieces, such as words without the spaces between them."""
+        return list(pieces)
+
+    def split_long_text(self, text: str, max_tokens: int) -> list[str]:
+        """Split a text of more than `max_tokens` into sentences, and long ones between words.
+
+        If the text begins with a target language tag, each part does.
+        """
+        language, max_characters = (
+            self.extract_language_tag(text),
+            max_tokens * MAX_TOKEN_CHARACTERS,
+        )
+        rest, max_tokens = text[len(language) :], max_tokens - bool(language)
+        if self._fit_prefix(rest, max_tokens, max_characters) == len(rest):
+            return [text]
+        parts = []
+        for sentence in map(str.strip, _SENTENCE_ENDS.split(rest)):
+            while sentence:
+                end = self._fit_prefix(sentence, max_tokens, max_characters)
+                parts.append(language + sentence[:end])
+                sentence = sentence[end:].lstrip()
+        return parts or [text]
+
+    def _fit_prefix(self, text: str, max_tokens: int, max_characters: int) -> int:
+        """Return the length of the longest prefix of so many tokens, of whole words if possible."""
+        if len(text.encode("utf-8", "replace")) <= max_tokens:  # a token has at least one byte
+            return len(text)
+        spans = self.find_spans(text[:max_characters])
+        if len(spans) <= max_tokens and len(text) <= max_characters:
+            return len(text)
+        cut = spans[max_tokens][0] if len(spans) > max_tokens else max_characters
+        return max((k for k in range(cut // 2, cut) if text[k].isspace()), default=cut)
 
     @property
     def eos_id(self) -> int | None:
@@ -136,6 +216,12 @@ class Tokenizer(ABC):
         write_bytes(Path(path), text.encode("utf-8", "surrogatepass") + b"\n", unique=True)
 
 
+def get_stop_id(tokenizer: Tokenizer) -> int:
+    """Return the id of the end-of-sequence token."""
+    assert tokenizer.eos_id is not None
+    return tokenizer.eos_id
+
+
 def select_vocabulary(
     counts: Counter[str], vocab_size: int, min_count: int, *, with_eos: bool = False
 ) -> list[str]:
@@ -159,3 +245,134 @@ def select_vocabulary(
     candidates = [(token, count) for token, count in ranked if token not in reserved]
     max_tokens = vocab_size - num_specials
     return [token for token, count in candidates[:max_tokens] if count >= min_count]
+
+
+def train_tokenizer(
+    kind: str,
+    texts: Iterable[str],
+    vocab_size: int = 20_000,
+    min_count: int = 1,
+    *,
+    with_eos: bool = False,
+    pad_to: int | None = None,
+) -> Tokenizer:
+    """Train a tokenizer of this kind on texts.
+
+    >>> train_tokenizer("words", ["We are learning AI", "AI is a CS topic"])
+    WordTokenizer(11 tokens)
+    """
+    if kind not in TOKENIZERS:
+        raise UserError(f"tokenizer = {kind!r}: {did_you_mean(kind, TOKENIZERS)}")
+    tokenizer = _import_class(kind).train(texts, vocab_size, min_count, with_eos=with_eos)
+    return tokenizer if pad_to is None else pad_vocabulary(tokenizer, pad_to)
+
+
+def pad_vocabulary(tokenizer: Tokenizer, size: int) -> Tokenizer:
+    """Return a tokenizer with unused tokens added, so that a model of a given size fits it.
+
+    >>> pad_vocabulary(train_tokenizer("characters", ["abc"]), 8)
+    CharacterTokenizer(8 tokens)
+    """
+    if size < len(tokenizer):
+        raise UserError(f"padded_vocab_size = {size}: the tokenizer has {len(tokenizer)} tokens")
+    table = tokenizer.to_dict()
+    unused = [f"<unused{k}>" for k in range(size - len(tokenizer))]
+    return type(tokenizer).from_dict({**table, "vocabulary": [*table["vocabulary"], *unused]})
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Load a tokenizer that `Tokenizer.save` wrote.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train_tokenizer("characters", ["hello"]).save(f"{folder}/tokenizer.json")
+    ...     load_tokenizer(f"{folder}/tokenizer.json")
+    CharacterTokenizer(7 tokens)
+    """
+    path = Path(path)
+    table = read_json_object(path, MAX_FILE_BYTES)
+    version = table.get("version")
+    if table.get("format") != FORMAT or not isinstance(version, int):
+        raise UserError(f"{path}: not a tokenizer of this program")
+    if version > VERSION:
+        raise UserError(
+            f"{path}: version {safe_repr(version)} is newer than this program's {VERSION}"
+        )
+    kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in LOADABLE_TOKENIZERS:
+        name = kind if isinstance(kind, str) else ""
+        raise UserError(
+            f"{path}: kind = {safe_repr(kind)}: {did_you_mean(name, LOADABLE_TOKENIZERS)}"
+        )
+    vocabulary = table.get("vocabulary")
+    if not isinstance(vocabulary, list) or not all(isinstance(t, str) for t in vocabulary):
+        raise UserError(f"{path}: the vocabulary is not a list of texts")
+    tokenizer_class = _import_class(kind)
+    specials = list(tokenizer_class.default_specials)
+    if table.get("specials") not in (specials, [*specials, EOS_TOKEN]):
+        expected = ", ".join(specials) or "none"
+        raise UserError(f"{path}: expected the specials {expected}, with or without {EOS_TOKEN}")
+    try:
+        return tokenizer_class.from_dict(table)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: a broken tokenizer: {truncate(str(error), 150)}") from None
+
+
+def _import_class(kind: str) -> type[Tokenizer]:
+    module, _, name = LOADABLE_TOKENIZERS[kind].partition(".")
+    tokenizer_class: type[Tokenizer] = getattr(import_module(f"{__package__}.{module}"), name)
+    return tokenizer_class
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of source and target; `lower`: they read lowercased text."""
+
+    source: Tokenizer
+    target: Tokenizer
+    lower: bool = False
+
+    def normalize_case(self, text: str) -> str:
+        """Return a text as the tokenizers read it, lowercased if they are."""
+        return text.lower() if self.lower else text
+
+    def encode_source(self, text: str) -> list[int]:
+        """Return the ids of a source sentence and the stop token."""
+        return [*self.source.encode(self.normalize_case(text)), get_stop_id(self.source)]
+
+    def encode_target(self, text: str) -> list[int]:
+        """Return the ids of a target sentence, without start and stop tokens."""
+        return self.target.encode(self.normalize_case(text))
+
+
+def train_tokenizer_pair(
+    kind: str,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    vocab_size: int,
+    min_count: int,
+    *,
+    shared: bool,
+    lower: bool,
+    pad_to: int | None = None,
+) -> TokenizerPair:
+    """Train tokenizers with an end token on sources and targets, or a shared one on both."""
+
+    def train(texts: Iterable[str]) -> Tokenizer:
+        if lower:
+            texts = [text.lower() for text in texts]
+        return train_tokenizer(kind, texts, vocab_size, min_count, with_eos=True, pad_to=pad_to)
+
+    if shared:
+        tokenizer = train([*sources, *targets])
+        return TokenizerPair(tokenizer, tokenizer, lower)
+    return TokenizerPair(train(sources), train(targets), lower)
+
+
+def load_tokenizer_pair(folder: Path, *, shared: bool, lower: bool) -> TokenizerPair:
+    """Load the tokenizers of source and target, or a shared one, from a run's folder."""
+    if shared:
+        tokenizer = load_tokenizer(folder / "tokenizer.json")
+        return TokenizerPair(tokenizer, tokenizer, lower)
+    source, target = (load_tokenizer(folder / f"{side}.json") for side in ("source", "target"))
+    return TokenizerPair(source, target, lower)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workings.data.tokenizers.base import Span, Tokenizer
-from workings.data.unicode import replace_surrogates
 from workings.errors import UserError, truncate
+from workings.plain_text import replace_surrogates
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine

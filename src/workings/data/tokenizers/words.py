@@ -113,6 +113,9 @@ class WordTokenizer(Tokenizer):
         )
         return "".join(spaced)
 
+    def label_pieces(self, pieces: Sequence[str]) -> list[str]:
+        return [piece.strip() for piece in pieces]
+
 
 def _joins_previous(tokens: Sequence[str], index: int) -> bool:
     """Return True if there is no space between a token and the one before it.

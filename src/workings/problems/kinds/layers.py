@@ -1,6 +1,6 @@
 """Problems on position encodings, layer norm, feed-forward, additive attention and blocks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -142,10 +142,19 @@ class Standardization(Op):
     eps: float
 
     def compute(self, env: Env) -> IntervalMatrix:
+        return (env[self.x] - env[self.mean]) / self._compute_deviation(env)
+
+    def compute_rounded(self, env: Env, unit: float) -> IntervalMatrix:
+        deviation = self._compute_deviation(env)
+        rounded = deviation.round_to(unit)
+        # A deviation that would be rounded to zero is not rounded: it is divided by.
+        lo = np.where(rounded.lo > 0, rounded.lo, deviation.lo)
+        return (env[self.x] - env[self.mean]) / replace(rounded, lo=lo)
+
+    def _compute_deviation(self, env: Env) -> IntervalMatrix:
         variance = env[self.variance] + IntervalMatrix.exact(self.eps)
         with np.errstate(invalid="ignore"):
-            deviation = variance.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
-        return (env[self.x] - env[self.mean]) / deviation
+            return variance.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
 
     def _format_quotient(self, n: Notation, difference: str, variance: str) -> str:
         radicand = n.total([variance, n.number(self.eps)]) if self.eps else variance

@@ -412,7 +412,8 @@ _SAMPLERS: dict[str, Callable[[Random, SheetPlan], Givens]] = {
 
 def draw_problem_table(plan: SheetPlan, rng: Random, seed: int, number: int) -> dict[str, Any]:
     """Draw a problem and return the table of its file."""
-    table: dict[str, Any] = {"title": f"Problem {number}: {TITLES[plan.kind].lower()}"}
+    title = TITLES[plan.kind]
+    table: dict[str, Any] = {"title": f"Problem {number}: {title[0].lower()}{title[1:]}"}
     table["kind"] = "attention" if plan.kind in ATTENTION_KINDS else plan.kind
     # Every convention is declared: one that is left open is no mistake.
     table["vectors"] = "columns" if plan.column_vectors else "rows"

@@ -15,9 +15,9 @@ export const chart = {
     const details = h("details", { class: "data-table", ontoggle: () => fill() }, summary, rows);
     let drawn = "";
     const fill = () => {
-      const { title, table } = model.get("chart");
-      rows.setAttribute("aria-label", `${title}: numbers`);
-      rows.replaceChildren(...(details.open ? [dataTable(table, title)] : []));
+      const table = model.get("chart");
+      rows.setAttribute("aria-label", `${table.title}: numbers`);
+      rows.replaceChildren(...(details.open ? [dataTable(table)] : []));
     };
     const draw = () => {
       const { title, picture: tree } = model.get("chart");
@@ -35,11 +35,10 @@ export const chart = {
 };
 
 /**
- * Return a plain table; its first column has names.
+ * Return a plain table; its first column has names, and screen readers read its title.
  * @param {Api.DataTable} table
- * @param {string} caption for screen readers
  */
-export function dataTable({ header, rows }, caption) {
+export function dataTable({ title, header, rows }) {
   const headings = header.map((name) => h("th", { scope: "col" }, name));
   const body = rows.map(([name, ...cells]) =>
     h(
@@ -52,7 +51,7 @@ export function dataTable({ header, rows }, caption) {
   return h(
     "table",
     { class: "plain" },
-    h("caption", { class: "unseen" }, caption),
+    h("caption", { class: "unseen" }, title),
     h("thead", {}, h("tr", {}, headings)),
     h("tbody", {}, body),
   );
@@ -81,7 +80,7 @@ function andMore(count) {
   return count > 0 && h("p", { class: "hint" }, `and ${count.toLocaleString("en")} more`);
 }
 
-/** Probabilities as bars; with heads switched off, beside those of the intact model. */
+/** Probabilities as bars; with ablated heads, beside those of the intact model. */
 export const probabilityBars = {
   /** @param {{ model: Model<BarState>, el: HTMLElement }} options */
   render({ model, el }) {
@@ -96,27 +95,22 @@ export const probabilityBars = {
 };
 
 /**
- * @param {Api.Bar[]} bars
+ * @param {Api.Outcome[]} bars
  * @param {string} caption
  */
 function barTable(bars, caption) {
-  const hasBaseline = bars.some(({ baseline }) => baseline !== null);
+  const hasBaseline = bars.some(({ other }) => other !== null);
   const header = (/** @type {string} */ text, unseen = false) =>
     h("th", { scope: "col", class: unseen ? "unseen" : null }, text);
-  const row = (/** @type {Api.Bar} */ { name, probability, text, baseline, baseline_text: baselineText, change }) =>
+  const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
     h(
       "tr",
       {},
       rowName(name),
-      h(
-        "td",
-        { class: "track", "aria-hidden": "true" },
-        bar("now", probability),
-        hasBaseline && bar("before", baseline),
-      ),
+      h("td", { class: "track", "aria-hidden": "true" }, bar("now", probability), hasBaseline && bar("before", other)),
       h("td", { class: "now" }, text),
       hasBaseline && [
-        h("td", { class: "soft" }, baselineText),
+        h("td", { class: "soft" }, otherText),
         h("td", { class: change.startsWith("−") ? "fell" : "rose" }, change),
       ],
     );
@@ -127,7 +121,14 @@ function barTable(bars, caption) {
     h(
       "thead",
       { class: hasBaseline ? null : "unseen" },
-      h("tr", {}, header(""), header("bar", true), header("now"), hasBaseline && [header("before"), header("points")]),
+      h(
+        "tr",
+        {},
+        header(""),
+        header("bar", true),
+        header(hasBaseline ? "ablated" : "probability"),
+        hasBaseline && [header("intact"), header("points")],
+      ),
     ),
     h("tbody", {}, bars.map(row)),
   );
@@ -148,19 +149,19 @@ export const pairedBars = {
 };
 
 /**
- * @param {Api.Pair[]} pairs
+ * @param {Api.Outcome[]} pairs
  * @param {[string, string]} columns
  */
 function pairTable(pairs, [first, second]) {
-  const row = (/** @type {Api.Pair} */ pair) =>
+  const row = (/** @type {Api.Outcome} */ { name, probability, text, other, other_text: otherText, change }) =>
     h(
       "tr",
       {},
-      rowName(pair.name),
-      h("td", { class: "two-bars", "aria-hidden": "true" }, bar("one", pair.first), bar("two", pair.second)),
-      h("td", {}, pair.first_text),
-      h("td", {}, pair.second_text),
-      h("td", { class: "change" }, pair.change),
+      rowName(name),
+      h("td", { class: "two-bars", "aria-hidden": "true" }, bar("one", probability), bar("two", other)),
+      h("td", {}, text),
+      h("td", {}, otherText),
+      h("td", { class: "change" }, change),
     );
   return h(
     "table",

@@ -9,22 +9,22 @@ import { API, fetchJson, messageOf, Query } from "./request.js";
 /** @import { Store } from "./store.js" */
 
 const PASTE_HINT =
-  "A slide or a note: matrices by name (X = …, Q = …, weights = …) in LaTeX, Markdown or a program's print; " +
+  "A slide or a note with named matrices (X = …, Q = …, weights = …) in LaTeX, in Markdown or as printed by NumPy, " +
   'or a problem file. Settings go in comments: % workings: scale = "none"';
 const EMPTY =
-  "There is nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
+  "Nothing to check yet. Open a lecture example, paste a slide or a problem file, create a problem sheet, " +
   "or add a step of this problem. Every number is checked as you type it.";
 /** @type {[string, string][]} */
 const SHEET_KINDS = [
-  ["self", "self"],
-  ["masked", "masked"],
-  ["cross", "cross"],
-  ["multi-head", "multi-head"],
+  ["self", "self-attention"],
+  ["masked", "masked self-attention"],
+  ["cross", "cross-attention"],
+  ["multi-head", "multi-head attention"],
   ["layer_norm", "layer norm"],
-  ["feed_forward", "feed-forward"],
+  ["feed_forward", "feed-forward layer"],
   ["rnn", "RNN"],
   ["lstm", "LSTM"],
-  ["positions", "positions"],
+  ["positions", "positional encoding"],
 ];
 
 export default {
@@ -204,7 +204,7 @@ class Check {
    * @param {string} text
    */
   async #readClaim(key, reprint, text) {
-    const { cells } = await fetchJson(API.readMatrix, { text });
+    const cells = await fetchJson(API.readMatrix, { text });
     this.#changeClaim(key, reprint, (claim) => {
       claim.cells = cells;
     });
@@ -218,15 +218,15 @@ class Check {
     const hints = this.#model.get("hints") ?? {};
     const known = hints[key] ?? [];
     if (known.length >= HINTS_PER_NUMBER) return this.#model.set("hints", { ...hints, [key]: [] });
-    /** @type {Api.Hint} */
-    const { help } = await fetchJson(API.hint, { ...this.#store.request, key, level: known.length + 1 });
-    this.#model.set("hints", { ...hints, [key]: [...known, help] });
+    /** @type {Api.Working} */
+    const { working } = await fetchJson(API.hint, { ...this.#store.request, key, level: known.length + 1 });
+    this.#model.set("hints", { ...hints, [key]: [...known, working] });
   }
 }
 
 const sheetRequest = { kind: "masked", tokens: 3, width: 3, count: 3, seed: 1 };
-/** @type {Api.Sheet | null} */
-let currentSheet = null; // kept while the user visits other screens
+/** @type {Api.Exercise[]} */
+let currentSheet = []; // kept while the user visits other screens
 let currentExercise = 0;
 
 /**
@@ -242,7 +242,7 @@ function problemSheet(open, showError) {
       open({ ...table, claims: openSteps.map(({ key, texts }) => ({ key, reprint: 0, cells: texts })) }),
     onError: showError,
   });
-  /** @type {Query<Api.Sheet>} */
+  /** @type {Query<Api.Exercise[]>} */
   const sheetQuery = new Query({
     onAnswer: (sheet) => {
       currentSheet = sheet;
@@ -253,7 +253,7 @@ function problemSheet(open, showError) {
   const choose = (/** @type {number} */ k) => {
     currentExercise = k;
     draw();
-    const exercise = currentSheet?.exercises[k];
+    const exercise = currentSheet[k];
     if (exercise) exerciseQuery.ask(API.check, { table: exercise.table });
   };
   const set = (/** @type {keyof typeof sheetRequest} */ name) => (/** @type {string | number} */ value) => {
@@ -264,7 +264,7 @@ function problemSheet(open, showError) {
     const { kind, tokens, width, count, seed } = sheetRequest;
     redraw(
       el,
-      h("h2", {}, currentSheet?.title ?? "Create a problem sheet to answer here"),
+      h("h2", {}, "Problem sheet"),
       h(
         "div",
         { class: "toggles" },
@@ -278,20 +278,19 @@ function problemSheet(open, showError) {
           data: { control: "create" },
         }),
       ),
-      currentSheet && exercises(currentSheet),
+      currentSheet.length > 0 && exercises(),
     );
   };
-  const exercises = (/** @type {Api.Sheet} */ sheet) => {
+  const exercises = () => {
     const item = (/** @type {string} */ heading, /** @type {number} */ k) =>
       button(`${k + 1}${heading ? `: ${heading}` : ""}`, () => choose(k), {
         "aria-pressed": String(k === currentExercise),
         data: { control: `exercise ${k}` },
       });
-    const list = sheet.exercises.map(({ heading }, k) => item(heading, k));
-    const instructions = [...(sheet.exercises[currentExercise]?.instructions ?? []), ...sheet.rules];
+    const list = currentSheet.map(({ heading }, k) => item(heading, k));
     return [
       h("div", { class: "exercises", role: "group", "aria-label": "Problems" }, list),
-      h("p", {}, instructions.join(" ")),
+      h("p", {}, currentSheet[currentExercise]?.instructions),
     ];
   };
   draw();

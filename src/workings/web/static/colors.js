@@ -1,5 +1,5 @@
 // @ts-check
-// Colors: palettes of heat maps, drawing by levels, color scales and legends.
+// Colors: those of heat maps, drawing by levels, color scales and legends.
 
 import { h } from "./dom.js";
 
@@ -41,11 +41,11 @@ export function formatFixed(number, decimals) {
 }
 
 /**
- * Return the palette of the current color scheme.
- * @param {Api.Palettes} palettes
+ * Return the colors of the current color scheme.
+ * @param {Api.Colors} colors
  */
-export function currentPalette(palettes) {
-  return dark.matches ? palettes.dark : palettes.light;
+export function currentColors(colors) {
+  return dark.matches ? colors.dark : colors.light;
 }
 
 /**

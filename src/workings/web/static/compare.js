@@ -7,7 +7,7 @@ import { heatmapComparison } from "./heatmap_groups.js";
 import { captionedPicture } from "./inspect_results.js";
 import { Model } from "./model.js";
 import { API, Query } from "./request.js";
-import { findRun, noRuns, runList, SCENES, textField } from "./run_inputs.js";
+import { findRun, noRuns, PART_NAMES, runList, SCENES, textField } from "./run_inputs.js";
 /** @import { Store } from "./store.js" */
 
 /** @typedef {"runs" | "inputs" | "permuted"} Mode */
@@ -31,11 +31,11 @@ const POSITIONS = [
 ];
 /** @type {Record<Mode, string>} */
 const EXPLANATIONS = {
-  runs: "Two runs get the same input.",
-  inputs: "One run gets two inputs.",
+  runs: "Two runs on the same input.",
+  inputs: "One run on two inputs.",
   permuted:
-    "One run reads an input’s tokens in another order, P X. Without positions, attention is equivariant: " +
-    "it gives the same vectors in that order, f(P X) = P f(X).",
+    "One run on an input X and on its tokens in another order, P X. Without position encodings, self-attention is " +
+    "permutation-equivariant: f(P X) = P f(X).",
 };
 const FIRST_HEAD = { part: "", layer: "1", head: "1" }; // also after a change of the run, which may have fewer heads
 const DEFAULTS = {
@@ -76,9 +76,9 @@ class Compare {
   /** @type {Model<PairState>} */
   #pairs = new Model({ pairs: [], num_omitted: 0, columns: ["A", "B"] });
   /** @type {Model<HeatmapComparisonState>} */
-  #heatmaps = new Model({ comparison: null, axes: ["query", "key"] });
+  #heatmaps = new Model({ maps: [], axes: ["query", "key"] });
   /** @type {Model<HeatmapComparisonState>} */
-  #residuals = new Model({ comparison: null, axes: ["layer", "token"] });
+  #residuals = new Model({ maps: [], axes: ["layer", "token"] });
 
   #modes = h("div", { class: "modes" });
   #scenes = h("div", { class: "toggles" });
@@ -117,8 +117,8 @@ class Compare {
     h(
       "div",
       { class: "halves narrow" },
-      h("section", { "aria-label": "Best" }, scrollRegion("The best of each run", this.#best)),
-      h("section", { "aria-label": "Settings" }, scrollRegion("Settings that differ", this.#settings)),
+      tableSection("Best metrics", this.#best),
+      tableSection("Settings that differ", this.#settings),
     ),
   );
 
@@ -141,9 +141,9 @@ class Compare {
       onAnswer: (answer) => this.#showAnswer(answer),
       onError: (message) => this.#showError(message),
     });
-    /** @type {Query<Api.CurveComparison>} */
+    /** @type {Query<Api.DataTable[]>} */
     this.#curvesQuery = new Query({
-      onAnswer: (curves) => this.#showCurves(curves),
+      onAnswer: (tables) => this.#showCurves(tables),
       onError: (message) => {
         this.#status.textContent = message;
       },
@@ -176,16 +176,15 @@ class Compare {
         this.#modes,
         this.#runA.el,
         this.#runB.el,
-        this.#text.el,
-        this.#otherText.el,
         this.#scenes,
         this.#order,
+        h("div", { class: "inputs" }, this.#text.el, this.#otherText.el),
       ),
       this.#hint,
       this.#status,
       h(
         "section",
-        { class: "answers", "aria-label": "Answers" },
+        { class: "answers", "aria-label": "Outputs" },
         this.#tokens,
         this.#verdict,
         this.#outputs,
@@ -275,16 +274,19 @@ class Compare {
     }
     this.#pairs.set("num_omitted", "num_omitted" in answer ? answer.num_omitted : 0);
     this.#pairs.set("pairs", answer.pairs);
-    this.#heatmaps.set("comparison", answer.head_comparison);
-    this.#attentionSection.hidden = !answer.head_comparison;
-    this.#showHeadChoice(answer.stacks);
+    this.#heatmaps.set("summary", answer.maps_summary);
+    this.#heatmaps.set("maps", answer.maps);
+    this.#attentionSection.hidden = !answer.maps.length;
+    this.#showHeadChoice(answer.heads);
   }
 
   /** @param {Api.Comparison} comparison */
   #showComparison({ summary, sides, notes }) {
-    const outputs = sides.filter(({ text, notes: lines }) => text !== null || lines.length);
+    const outputs = sides.map(
+      (output, k) => (output.text !== null || output.notes.length > 0) && outputFigure("AB"[k] ?? "", output),
+    );
     this.#verdict.replaceChildren(summary);
-    this.#outputs.replaceChildren(...outputs.map(outputFigure), ...notes.map(hintLine));
+    this.#outputs.replaceChildren(...present([outputs, notes.map(hintLine)]));
   }
 
   /** @param {Api.PermutationTest} test */
@@ -305,8 +307,8 @@ class Compare {
     this.#outputs.replaceChildren();
     this.#showOrder(this.#view, hasRemovablePositions);
     this.#tokens.replaceChildren(tokenList("X", tokens), tokenList("P X", permutedTokens));
-    this.#layers.replaceChildren(dataTable(layers, "Layer by layer"));
-    this.#residuals.set("comparison", { first: deviation, second: null, difference: null, summary: "" });
+    this.#layers.replaceChildren(dataTable(layers));
+    this.#residuals.set("maps", [deviation]);
   }
 
   /** @param {CompareView} view */
@@ -335,35 +337,35 @@ class Compare {
 
   /**
    * Show the choice of a head among those that both have.
-   * @param {Api.HeadCounts[]} stacks
+   * @param {Api.HeadCounts} counts
    */
-  #showHeadChoice(stacks) {
+  #showHeadChoice(counts) {
     const { part, layer, head } = this.#view;
-    const stack = stacks.find((other) => other.part === part) ?? stacks[0];
-    if (!stack) return;
-    const parts = stacks.map(({ part: name }) => /** @type {[string, string]} */ ([name, name]));
-    redrawIfNew(this.#headChoice, [stacks, part, layer, head], () => [
+    const parts = Object.keys(counts).map((name) => /** @type {[string, string]} */ ([name, PART_NAMES[name] ?? name]));
+    const shown = parts.find(([name]) => name === part)?.[0] ?? parts[0]?.[0] ?? "";
+    const [layers = 0, heads = 0] = counts[shown] ?? [];
+    redrawIfNew(this.#headChoice, [counts, part, layer, head], () => [
       parts.length > 1 &&
-        choice("Part", "part", parts, stack.part, (chosen) => this.#change({ ...FIRST_HEAD, part: chosen })),
-      stack.layers > 1 &&
-        stepper("Layer", Number(layer), 1, stack.layers, (chosen) => this.#change({ layer: String(chosen) })),
-      stack.heads > 1 &&
-        stepper("Head", Number(head), 1, stack.heads, (chosen) => this.#change({ head: String(chosen) })),
+        choice("Part", "part", parts, shown, (chosen) => this.#change({ ...FIRST_HEAD, part: chosen })),
+      layers > 1 && stepper("Layer", Number(layer), 1, layers, (chosen) => this.#change({ layer: String(chosen) })),
+      heads > 1 && stepper("Head", Number(head), 1, heads, (chosen) => this.#change({ head: String(chosen) })),
     ]);
   }
 
-  /** @param {Api.CurveComparison} curves */
-  #showCurves({ charts, best, settings }) {
-    const figures = charts.map((data) => {
+  /** @param {Api.DataTable[]} tables charts, then the best metrics, then the settings */
+  #showCurves(tables) {
+    const figures = tables.flatMap(({ picture, ...table }) => {
+      if (!picture) return [];
       const el = h("figure", {});
-      chart.render({ model: new Model({ chart: data }), el });
+      chart.render({ model: new Model({ chart: { ...table, picture } }), el });
       return el;
     });
-    const table = (/** @type {Api.DataTable} */ data, /** @type {string} */ caption, /** @type {string} */ none) =>
-      data.rows.length ? dataTable(data, caption) : hintLine(none);
+    const [best, settings] = tables.slice(-2);
+    const table = (/** @type {Api.DataTable | undefined} */ data, /** @type {string} */ none) =>
+      data?.rows.length ? dataTable(data) : hintLine(none);
     this.#charts.replaceChildren(...figures);
-    this.#best.replaceChildren(table(best, "The best of each run", "Neither run has finished an epoch."));
-    this.#settings.replaceChildren(table(settings, "Settings that differ", "The settings are the same."));
+    this.#best.replaceChildren(table(best, "Neither run has finished an epoch."));
+    this.#settings.replaceChildren(table(settings, "The settings are the same."));
   }
 
   /** @param {string} message */
@@ -371,8 +373,8 @@ class Compare {
     for (const part of [this.#verdict, this.#outputs, this.#tokens, this.#layers]) part.replaceChildren();
     this.#status.textContent = message;
     this.#pairs.set("pairs", []);
-    this.#heatmaps.set("comparison", null);
-    this.#residuals.set("comparison", null);
+    this.#heatmaps.set("maps", []);
+    this.#residuals.set("maps", []);
     this.#attentionSection.hidden = this.#layerSection.hidden = true;
   }
 }
@@ -382,8 +384,11 @@ function hintLine(text) {
   return h("p", { class: "hint" }, text);
 }
 
-/** @param {Api.ComparedOutput} output */
-function outputFigure({ name, text, note, caption_attention: captionAttention, notes }) {
+/**
+ * @param {string} name
+ * @param {Api.Output} output
+ */
+function outputFigure(name, { text, note, caption_attention: captionAttention, notes }) {
   return h(
     "figure",
     {},
@@ -410,6 +415,14 @@ function tokenList(name, tokens) {
  */
 function scrollRegion(label, content) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, content);
+}
+
+/**
+ * @param {string} title
+ * @param {HTMLElement} content
+ */
+function tableSection(title, content) {
+  return h("section", { "aria-label": title }, h("h3", {}, title), scrollRegion(title, content));
 }
 
 /**

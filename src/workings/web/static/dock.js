@@ -32,8 +32,9 @@ function content(model) {
     h(
       "span",
       { class: "tokens" },
+      query && key && "query ",
       h("b", { class: "query" }, query),
-      key ? " attends to " : "",
+      query && key && ", key ",
       h("b", { class: "key" }, key),
     );
   return [

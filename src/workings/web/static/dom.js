@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 const MATHML_ELEMENTS = new Set("math mrow mi mn mo msub msup msubsup mfrac msqrt mtext".split(" "));
-const MATHML_ATTRIBUTES = new Set("class mathvariant stretchy lspace rspace".split(" "));
+const MATHML_ATTRIBUTES = new Set("class mathvariant stretchy lspace rspace form".split(" "));
 const SVG_ELEMENTS = new Set("svg title g rect path polyline polygon circle text".split(" "));
 const SVG_ATTRIBUTES = new Set(
   (
@@ -81,11 +81,40 @@ export function math(formula) {
 }
 
 /**
- * Return a formula in a box that scrolls and that a screen reader reads as text.
+ * Return a formula in a box that a screen reader reads as text. It wraps before = and +, and scrolls where that is not
+ * enough: browsers do not break lines within MathML.
  * @param {Api.Formula} formula
  */
 export function formulaBox(formula) {
-  return h("div", { class: "formula", tabindex: "0", role: "math", "aria-label": formula.text }, math(formula));
+  const [name, attributes, ...children] = formula.tree;
+  const parts = splitFormula(children).map((nodes) => {
+    const element = math({ tree: [name, attributes, ...nodes], text: "" });
+    element.setAttribute("aria-hidden", "true"); // the box has the text
+    return element;
+  });
+  return h("div", { class: "formula", tabindex: "0", role: "math", "aria-label": formula.text }, parts);
+}
+
+/**
+ * Return the parts of a formula: all but the first begin with = or +.
+ * @param {(Api.Tree | string)[]} nodes
+ */
+function splitFormula(nodes) {
+  /** @type {(Api.Tree | string)[][]} */
+  const parts = [[]];
+  const add = (/** @type {Api.Tree | string} */ node) => {
+    const [name, attributes, ...children] = typeof node === "string" ? ["", {}, node] : node;
+    if (isBreak(node)) parts.push([[name, { ...attributes, form: "infix" }, ...children]]);
+    else if (name === "mrow" && children.some(isBreak)) children.forEach(add);
+    else parts.at(-1)?.push(node);
+  };
+  nodes.forEach(add);
+  return parts;
+}
+
+/** @param {Api.Tree | string} node */
+function isBreak(node) {
+  return typeof node !== "string" && node[0] === "mo" && (node[2] === "=" || node[2] === "+");
 }
 
 /**

@@ -1,7 +1,7 @@
 // @ts-check
 // A heat map: a table of numbers where it is small; where it is large, a drawing with a table of the largest values.
 
-import { currentPalette, decodeBytes, decodeShorts, formatFixed, MASKED, onColorScheme, paint } from "./colors.js";
+import { currentColors, decodeBytes, decodeShorts, formatFixed, MASKED, onColorScheme, paint } from "./colors.js";
 import { clamp, h, svg } from "./dom.js";
 import { ARROW_KEYS } from "./matrix.js";
 /** @import { Model } from "./model.js" */
@@ -103,7 +103,7 @@ class Heatmap {
    */
   #table(map, texts) {
     const { rows, columns, description } = map;
-    const { colors, inks } = currentPalette(map);
+    const [colors, inks] = [currentColors(map.colors), currentColors(map.inks)];
     const [rowAxis, columnAxis] = this.#axes;
     const cells = rows.map((_, i) =>
       columns.map((_, j) => {
@@ -149,7 +149,7 @@ class Heatmap {
     const { rows, columns, description } = map;
     const [rowAxis, columnAxis] = this.#axes;
     const canvas = h("canvas", { "aria-hidden": "true" });
-    paint(canvas, this.#levels, [rows.length, columns.length], currentPalette(map).colors);
+    paint(canvas, this.#levels, [rows.length, columns.length], currentColors(map.colors));
     const mark = (/** @type {string} */ kind) =>
       svg("rect", { class: kind, width: "0", height: "0", "vector-effect": "non-scaling-stroke" });
     this.#marks = {
@@ -343,7 +343,14 @@ class Heatmap {
     const name = h("b", { class: "query" });
     const tokens = map.columns.map((column) => h("span", {}, column.slice(0, MAX_NAME)));
     this.#rowText = { row: -1, name, tokens };
-    return h("div", { class: "row-text", dir: "auto", "aria-hidden": "true" }, name, " attends to: ", tokens);
+    return h(
+      "div",
+      { class: "row-text", dir: "auto", "aria-hidden": "true" },
+      "Attention from ",
+      name,
+      " to: ",
+      tokens,
+    );
   }
 
   /**
@@ -353,7 +360,7 @@ class Heatmap {
   #colorRowText(map, row) {
     const shown = this.#rowText;
     if (!shown || shown.row === row) return;
-    const { colors, inks } = currentPalette(map);
+    const [colors, inks] = [currentColors(map.colors), currentColors(map.inks)];
     shown.row = row;
     shown.name.textContent = `${map.rows[row]?.slice(0, MAX_NAME)} ${row + 1}`;
     shown.tokens.forEach((token, k) => {
@@ -369,7 +376,7 @@ class Heatmap {
 
   /** @param {Api.Heatmap} map */
   #colorBar(map) {
-    const { colors } = currentPalette(map);
+    const colors = currentColors(map.colors);
     const canvas = h("canvas", { "aria-hidden": "true" });
     paint(canvas, Uint8Array.from(colors.keys()), [1, colors.length], colors);
     const ticks = map.ticks.map(([level, text]) => {

@@ -1,7 +1,7 @@
 // @ts-check
 // Several heat maps: a gallery of thumbnails, the heads of an attention stack, two maps and their difference.
 
-import { currentPalette, decodeBytes, onColorScheme, paint } from "./colors.js";
+import { currentColors, decodeBytes, onColorScheme, paint } from "./colors.js";
 import { focusedIn, h, present } from "./dom.js";
 import heatmap from "./heatmap.js";
 import { ARROW_KEYS } from "./matrix.js";
@@ -14,14 +14,14 @@ export default {
    * @returns {Dispose}
    */
   render({ model, el }) {
-    const { maps, maps_per_row: mapsPerRow, light, dark } = model.get("data");
+    const { maps, maps_per_row: mapsPerRow, colors, inks } = model.get("data");
     /** @type {Model<HeatmapState>} */
     const large = new Model({ map: null, pinned: null, axes: ["query", "key"] });
     let chosen = 0;
     let shown = -1;
     const show = (/** @type {number} */ k) => {
       const map = maps[k];
-      if (shown !== k && map) large.set("map", { ...map, light, dark });
+      if (shown !== k && map) large.set("map", { ...map, colors, inks });
       shown = k;
     };
     const thumbnails = h("div", {
@@ -46,11 +46,11 @@ export default {
       show(k);
     };
     const draw = () => {
-      const { colors } = currentPalette({ light, dark });
+      const current = currentColors(colors);
       const items = maps.map(({ name, levels, rows, columns }, k) => {
         const point = () => show(k);
         const attributes = { "aria-label": name, onclick: () => choose(k), onpointerenter: point, onfocus: point };
-        const button = thumbnail(levels, [rows.length, columns.length], colors, attributes);
+        const button = thumbnail(levels, [rows.length, columns.length], current, attributes);
         return h("div", {}, button, h("span", { "aria-hidden": "true" }, name));
       });
       thumbnails.replaceChildren(...(maps.length > 1 ? items : []));
@@ -113,9 +113,9 @@ function findHead(el, layer, head) {
 
 /** @param {Model<HeadGridState>} model */
 function heads(model) {
-  const [stack, palettes] = [model.get("stack"), model.get("palettes")];
-  if (!stack || !palettes) return [];
-  const { colors } = currentPalette(palettes);
+  const [stack, colors] = [model.get("stack"), model.get("colors")];
+  if (!stack || !colors) return [];
+  const current = currentColors(colors);
   const { thumbs } = stack;
   const count = thumbs[0]?.length ?? 0;
   const names = Array.from({ length: count }, (_, k) => h("span", {}, count > 1 ? `head ${k + 1}` : ""));
@@ -124,7 +124,7 @@ function heads(model) {
       "div",
       { class: "head-row" },
       h("span", { "aria-hidden": "true" }, thumbs.length > 1 ? `layer ${i + 1}` : ""),
-      layer.map((levels, j) => headThumbnail(model, stack, { layer: i + 1, head: j + 1 }, levels, colors)),
+      layer.map((levels, j) => headThumbnail(model, stack, { layer: i + 1, head: j + 1 }, levels, current)),
     ),
   );
   const grid = h(
@@ -166,7 +166,7 @@ function headThumbnail(model, stack, { layer, head }, levels, colors) {
     class: isOff ? "thumb off" : "thumb",
     data: { layer, head },
     "aria-pressed": String(isChosen),
-    "aria-label": `Layer ${layer}, head ${head}${isOff ? ", switched off" : ""}`,
+    "aria-label": `Layer ${layer}, head ${head}${isOff ? ", ablated" : ""}`,
     tabindex: isTabStop ? "0" : "-1",
     onclick: () => {
       model.set("chosen", { layer, head });
@@ -202,8 +202,7 @@ export const heatmapComparison = {
    * @returns {Dispose}
    */
   render({ model, el }) {
-    const parts = /** @type {const} */ (["first", "second", "difference"]).map((name) => ({
-      name,
+    const parts = [0, 1, 2].map(() => ({
       el: h("div", {}),
       /** @type {Model<HeatmapState>} */
       model: new Model({ map: null, pinned: null, axes: model.get("axes") }),
@@ -220,13 +219,12 @@ export const heatmapComparison = {
       });
     }
     const draw = () => {
-      const comparison = model.get("comparison");
-      note.textContent = comparison?.summary ?? "";
-      for (const part of parts) {
-        const map = comparison?.[part.name] ?? null;
+      note.textContent = model.get("summary") ?? "";
+      parts.forEach((part, k) => {
+        const map = model.get("maps")[k] ?? null;
         part.el.hidden = !map;
         if (JSON.stringify(map) !== JSON.stringify(part.model.get("map"))) part.model.set("map", map);
-      }
+      });
     };
     el.replaceChildren(
       note,
@@ -236,7 +234,7 @@ export const heatmapComparison = {
         parts.map((part) => part.el),
       ),
     );
-    model.on("change:comparison", draw);
+    model.on("change:maps", draw);
     draw();
     return () => disposers.forEach((dispose) => dispose());
   },

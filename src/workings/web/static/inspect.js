@@ -14,24 +14,18 @@ import {
 } from "./inspect_results.js";
 import { Model } from "./model.js";
 import { API, download, messageOf, Query } from "./request.js";
-import { findRun, firstText, noRuns, pictureInput, runList, textInput } from "./run_inputs.js";
+import { findRun, firstText, noRuns, PART_NAMES, pictureInput, runList, textInput } from "./run_inputs.js";
 /** @import { DerivationState } from "./inspect_results.js" */
 /** @import { Store } from "./store.js" */
 
-const PART_NAMES = {
-  alignment: "alignment",
-  cross: "cross-attention",
-  decoder: "decoder",
-  encoder: "encoder",
-};
-const DECODER_ROWS = "A row is named by the token that the decoder reads; the token it predicts is in the next row.";
+const DECODER_ROWS = "Each row has the token that the decoder reads; it predicts the token of the next row.";
 /** @type {Record<string, string>} */
 const PART_HINTS = {
-  alignment: "The mean of all heads, one row per generated token. The other tabs show each head.",
+  alignment: "Cross-attention averaged over all heads, one row per generated token. The other tabs show each head.",
   cross: DECODER_ROWS,
   decoder: DECODER_ROWS,
 };
-const PICTURE_COLUMNS = " A column is a position in the picture: row, column.";
+const PICTURE_COLUMNS = " Each column is a cell of the image grid: row, column.";
 
 /** @type {ViewState} */
 const NO_CELL = { row: "", column: "" };
@@ -68,11 +62,11 @@ class Inspect {
   #sections = [];
   #derivedCell = ""; // the request of the derivation that is shown
   /** @type {Model<HeadGridState>} */
-  #heads = new Model({ stack: null, palettes: null, chosen: null });
+  #heads = new Model({ stack: null, colors: null, chosen: null });
   /** @type {Model<HeatmapState>} */
   #map = new Model({ map: null, pinned: null, axes: ["query", "key"] });
   /** @type {Model<DerivationState>} */
-  #derivation = new Model({ derivation: null });
+  #derivation = new Model({ derivation: null, table: null });
   #inspectQuery;
   #mapQuery;
   #cellQuery;
@@ -116,7 +110,7 @@ class Inspect {
     this.#inspectQuery = new Query({ el, onAnswer: (answer, body) => this.#showInspection(answer, body), onError });
     /** @type {Query<Api.Heatmap, Api.HeadRequest>} */
     this.#mapQuery = new Query({ onAnswer: (answer, body) => this.#addHeatmap(answer, body), onError });
-    /** @type {Query<Api.Derivation, object>} */
+    /** @type {Query<[Api.Derivation, Api.Table | null], object>} */
     this.#cellQuery = new Query({ onAnswer: (answer, body) => this.#showDerivation(answer, body), onError });
   }
 
@@ -287,13 +281,13 @@ class Inspect {
     const chosen = this.#chosen;
     this.#attention.hidden = !chosen;
     this.#el.classList.toggle("no-attention", !chosen);
-    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.caption_attention));
+    this.#el.classList.toggle("with-picture", Boolean(this.#inspection?.output.caption_attention));
     if (!chosen || !this.#inspection) return;
     const { stack, layer, head } = chosen;
-    const { stacks, light, dark } = this.#inspection;
+    const { stacks, colors } = this.#inspection;
     const { row, column } = this.#view;
     this.#showTabs(stacks, stack.part);
-    this.#heads.set("palettes", { light, dark });
+    this.#heads.set("colors", colors);
     const shown = this.#heads.get("chosen");
     if (this.#heads.get("stack") !== stack) {
       this.#heads.set("chosen", { layer, head });
@@ -311,7 +305,7 @@ class Inspect {
    * @param {string} chosen
    */
   #showTabs(stacks, chosen) {
-    const options = stacks.map(({ part }) => /** @type {[string, string]} */ ([part, PART_NAMES[part]]));
+    const options = stacks.map(({ part }) => /** @type {[string, string]} */ ([part, PART_NAMES[part] ?? part]));
     const choose = (/** @type {string} */ part) => this.#change({ part, layer: "1", head: "1", ...NO_CELL });
     redraw(this.#tabs, stacks.length > 1 && choice("Attention", "part", options, chosen, choose));
   }
@@ -357,16 +351,17 @@ class Inspect {
       );
     const hasPin = Boolean(this.#view.row);
     const hint = PART_HINTS[part];
-    const hasPicture = this.#inspection?.caption_attention && part === "cross";
+    const hasPicture = this.#inspection?.output.caption_attention && part === "cross";
     redraw(
       this.#tools,
       stack.has_workings && [
-        button(isOff ? "Switch this head on" : "Switch this head off", toggle, {
+        button(isOff ? "Restore this head" : "Ablate this head", toggle, {
           "aria-pressed": String(isOff),
+          title: "Ablation sets the output of a head to zero",
           data: { control: "toggle" },
         }),
         off.length > 0 &&
-          button(`Switch all heads on (${off.length} off)`, () => this.#change({ off: "" }), {
+          button(`Restore all heads (${off.length} ablated)`, () => this.#change({ off: "" }), {
             data: { control: "all" },
           }),
         button("Show the working", () => this.#askDerivation(), {
@@ -406,13 +401,14 @@ class Inspect {
   }
 
   /**
-   * @param {Api.Derivation} derivation
+   * @param {[Api.Derivation, Api.Table | null]} answer the head as a problem is null if it is too large
    * @param {object} request
    */
-  #showDerivation(derivation, request) {
+  #showDerivation([derivation, table], request) {
     const text = JSON.stringify(request);
     if (text !== JSON.stringify(this.#cellRequest)) return; // another cell, head or input is shown now
     this.#derivedCell = text;
+    this.#derivation.set("table", table);
     this.#derivation.set("derivation", derivation);
   }
 
@@ -426,7 +422,7 @@ class Inspect {
 }
 
 /**
- * Read the heads that are switched off, as the address has them: decoder.1.2 cross.2.1
+ * Read the ablated heads, as the address has them: decoder.1.2 cross.2.1
  * @param {string | undefined} text
  * @returns {Api.AblatedHead[]}
  */

@@ -1,7 +1,7 @@
 // @ts-check
 // Results of a run for an input: its output, a continuation, attribution, neurons, positions, a cell's derivation.
 
-import { probabilityBars, tokenKeys, tokenStrip } from "./charts.js";
+import { dataTable, probabilityBars, tokenKeys, tokenStrip } from "./charts.js";
 import { button, choice, dropdown, formulaBox, h, present, redraw, stepper, svg } from "./dom.js";
 import heatmap from "./heatmap.js";
 import { Model } from "./model.js";
@@ -11,45 +11,34 @@ import { API, Query } from "./request.js";
  * Return a run's output: notes, a text, probabilities, a captioned picture.
  * @param {Api.Inspection} inspection
  */
-export function outputView(inspection) {
-  const {
-    notes,
-    description,
-    generation,
-    bars,
-    num_omitted: numOmitted,
-    caption_attention: captionAttention,
-  } = inspection;
+export function outputView({ output, baseline, description, bars, num_omitted: numOmitted }) {
+  const { notes, text, caption_attention: captionAttention } = output;
   const box = h("div", {});
   probabilityBars.render({ model: new Model({ bars, description, num_omitted: numOmitted }), el: box });
   return present([
     notes.map((note) => h("p", { class: "hint" }, note)),
-    generation && generatedText(description, generation),
+    text !== null && generatedText(description, output, baseline),
     bars.length > 0 && box,
-    captionAttention && captionedPicture(captionAttention, generation?.text ?? ""),
+    captionAttention && captionedPicture(captionAttention, text ?? ""),
   ]);
 }
 
 /**
  * @param {string} heading
- * @param {Api.GeneratedText} written
+ * @param {Api.Output} output
+ * @param {Api.Output | null} baseline
  */
-function generatedText(heading, { text, note, baseline, baseline_note: baselineNote }) {
-  const part = (/** @type {string} */ title, /** @type {string} */ words, /** @type {string} */ hint) =>
+function generatedText(heading, output, baseline) {
+  const part = (/** @type {string} */ title, /** @type {Api.Output} */ { text, note }) =>
     h(
       "div",
       { class: "generated" },
       h("h3", {}, title),
-      h("p", { class: "words", dir: "auto" }, words || "(empty)"),
-      h("p", { class: "hint" }, hint),
+      h("p", { class: "words", dir: "auto" }, text || "(empty)"),
+      h("p", { class: "hint" }, note),
     );
-  if (baseline === null) return part(heading, text, note);
-  return h(
-    "div",
-    { class: "before-and-after" },
-    part("With these heads switched off", text, note),
-    part("With all heads", baseline, baselineNote),
-  );
+  if (!baseline) return part(heading, output);
+  return h("div", { class: "before-and-after" }, part("With ablated heads", output), part("Intact model", baseline));
 }
 
 /**
@@ -159,7 +148,7 @@ export class Completion {
           "temperature",
           [
             ["0", "greedy"],
-            ["0.8", "sampled"],
+            ["0.8", "sampling, T = 0.8"],
           ],
           String(temperature),
           (value) => set({ temperature: Number(value) }),
@@ -183,7 +172,11 @@ export class Completion {
     };
     const visible = tokens.filter(({ text }) => text);
     const spans = visible.map((token) =>
-      h("span", { class: "token", title: token.probability_text, onpointerenter: () => show(token) }, token.text),
+      h(
+        "span",
+        { class: "token", title: token.probability_text, onpointerenter: () => show(token) },
+        token.text.replaceAll("\n", "⏎\n"), // a line break alone has nothing to point at
+      ),
     );
     const onkeydown = tokenKeys(spans, (k) => {
       const token = visible[k];
@@ -274,7 +267,7 @@ class Extra {
   draw(_answer) {}
 }
 
-/** @extends {Extra<Api.Attribution>} */
+/** @extends {Extra<Api.TokenStrip[]>} */
 export class AttributionSection extends Extra {
   /**
    * @param {() => Api.InspectRequest} input
@@ -295,24 +288,15 @@ export class AttributionSection extends Extra {
 
   /**
    * @override
-   * @param {Api.Attribution} attribution
+   * @param {Api.TokenStrip[]} strips
    */
-  draw({ label, contrast_label: contrastLabel, strips }) {
+  draw(strips) {
     const boxes = strips.map((strip) => {
       const el = h("div", {});
       tokenStrip.render({ model: new Model({ strip }), el });
       return el;
     });
-    const key = h(
-      "p",
-      { class: "hint" },
-      "Orange is for ",
-      h("b", {}, label),
-      ", blue for ",
-      h("b", {}, contrastLabel),
-      ".",
-    );
-    this.content.replaceChildren(key, ...boxes);
+    this.content.replaceChildren(...boxes);
   }
 }
 
@@ -332,7 +316,7 @@ export class NeuronSection extends Extra {
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Neurons over the text", API.neurons, input, onError);
+    super("Neuron activations", API.neurons, input, onError);
     const text = h("div", {});
     this.content.append(this.#controls, text);
     tokenStrip.render({ model: this.#model, el: text });
@@ -385,22 +369,22 @@ export class NeuronSection extends Extra {
       stepper("Neuron", cell, 1, size, (number) => this.#choose(number)),
       h(
         "div",
-        { class: "choice most-variable", role: "group", "aria-label": "Neurons that vary most" },
-        h("span", { class: "label" }, "Vary most"),
+        { class: "choice most-variable", role: "group", "aria-label": "Neurons with the highest variance" },
+        h("span", { class: "label" }, "Highest variance"),
         h("div", { class: "segments" }, others.map(neuronButton)),
       ),
     );
   }
 }
 
-/** @extends {Extra<Api.Positions>} */
+/** @extends {Extra<Api.Heatmap[]>} */
 export class PositionSection extends Extra {
   /**
    * @param {() => Api.InspectRequest} input
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Position encodings", API.positions, input, onError);
+    super("Position encoding", API.positions, input, onError);
   }
 
   /**
@@ -421,9 +405,9 @@ export class PositionSection extends Extra {
 
   /**
    * @override
-   * @param {Api.Positions} positions
+   * @param {Api.Heatmap[]} maps
    */
-  draw({ description, maps }) {
+  draw(maps) {
     const boxes = maps.map((map) => {
       const el = h("div", {});
       /** @type {Model<HeatmapState>} */
@@ -435,13 +419,16 @@ export class PositionSection extends Extra {
       heatmap.render({ model, el });
       return el;
     });
-    this.content.replaceChildren(h("p", { class: "hint" }, description), h("div", { class: "side-by-side" }, boxes));
+    this.content.replaceChildren(
+      h("p", { class: "hint" }, maps[0]?.description),
+      h("div", { class: "side-by-side" }, boxes),
+    );
   }
 }
 
 /**
  * One cell of an attention head in numbers: its largest terms, the sum of the others, the model's own value.
- * @typedef {{ derivation: Api.Derivation | null }} DerivationState
+ * @typedef {{ derivation: Api.Derivation | null, table: Api.Table | null }} DerivationState
  */
 export const derivationView = {
   /**
@@ -454,7 +441,9 @@ export const derivationView = {
   render({ model, el, onClose, onOpen }) {
     const draw = () => {
       const derivation = model.get("derivation");
-      el.replaceChildren(...(derivation ? [derivationContent(derivation, onClose, onOpen)] : []));
+      const table = model.get("table");
+      const open = table && (() => onOpen(table));
+      el.replaceChildren(...(derivation ? [derivationContent(derivation, onClose, open)] : []));
     };
     draw();
     model.on("change:derivation", draw);
@@ -464,21 +453,11 @@ export const derivationView = {
 /**
  * @param {Api.Derivation} derivation
  * @param {() => void} onClose
- * @param {(table: Api.Table) => void} onOpen
+ * @param {(() => void) | null} onOpen null if the head is too large for Work
  */
 function derivationContent(derivation, onClose, onOpen) {
-  const {
-    title,
-    name,
-    description,
-    formula,
-    intermediates,
-    working,
-    lines,
-    model_values: modelValues,
-    notes,
-    table,
-  } = derivation;
+  const { title, name, description, formula, intermediates, working, notes } = derivation;
+  const tables = [derivation.terms, derivation.model_values].filter(({ rows }) => rows.length);
   const formulas = [formula, ...intermediates, working].map(formulaBox);
   return h(
     "div",
@@ -494,34 +473,11 @@ function derivationContent(derivation, onClose, onOpen) {
     h(
       "div",
       {},
-      lines.length > 0 && termTable(derivation),
-      modelValues.length > 0 && comparisonTable(derivation),
+      tables.map(dataTable),
       notes.map((note) => h("p", { class: "hint" }, note)),
-      table
-        ? button("Open this head in Work", () => onOpen(table), { class: "main" })
+      onOpen
+        ? button("Open this head in Work", onOpen, { class: "main" })
         : h("p", { class: "hint" }, "This head has more than 64 rows or columns: too large for Work."),
     ),
   );
-}
-
-/** @param {Api.Derivation} derivation */
-function termTable({ header, lines }) {
-  const headings = header.map((text) => h("th", { scope: "col" }, text));
-  const body = lines.map(({ name, numbers, is_marked: isMarked }) =>
-    h(
-      "tr",
-      { class: isMarked ? "marked" : null },
-      h("th", { scope: "row", dir: "auto" }, isMarked ? "▸ " : "", name),
-      numbers.map((text) => h("td", {}, text)),
-    ),
-  );
-  return h("table", { class: "listed" }, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, body));
-}
-
-/** @param {Api.Derivation} derivation */
-function comparisonTable({ model_values: modelValues }) {
-  const body = modelValues.map(([name, value, difference]) =>
-    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value), h("td", { class: "soft" }, difference)),
-  );
-  return h("table", { class: "listed" }, h("tbody", {}, body));
 }

@@ -10,7 +10,7 @@ const SIGNS = { wrong: "✗", follows: "↳", rounded: "≈" };
 const DESCRIPTIONS = {
   masked: "masked",
   wrong: "wrong",
-  follows: "follows from an earlier wrong number",
+  follows: "follows from an earlier mistake",
   rounded: "differs by rounding only",
   blank: "left blank",
 };

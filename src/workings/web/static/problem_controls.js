@@ -14,8 +14,8 @@ const NORMALIZERS = ["softmax", "sigmoid", "sum"].map((name) => [name, name]);
 const ACTIVATIONS = ["relu", "tanh", "sigmoid", "gelu"].map((name) => [name, name]);
 /** @type {[string, string][]} */
 const NORM_ORDERS = [
-  ["post", "after"],
-  ["pre", "before"],
+  ["post", "post-norm"],
+  ["pre", "pre-norm"],
 ];
 /** @type {[string, string][]} */
 const FILE_FORMATS = [
@@ -188,8 +188,8 @@ export function lectureList(open, showError) {
     h("option", { value: "" }, "Open a lecture example…"),
   );
   fetchJson(API.lectures).then(
-    (/** @type {{ name: string, title: string }[]} */ lectures) =>
-      select.append(...lectures.map(({ name, title }) => h("option", { value: name }, title || name))),
+    (/** @type {Record<string, string>} */ titles) =>
+      select.append(...Object.entries(titles).map(([name, title]) => h("option", { value: name }, title || name))),
     (error) => showError(messageOf(error)),
   );
   return select;
@@ -223,14 +223,14 @@ export function downloadButtons(store, showError, report) {
  * @param {boolean} [options.acceptsFile]
  * @param {(text: string) => Promise<void>} options.onSubmit
  */
-export function openPasteDialog({ title, hint, action = "Read it", acceptsFile = false, onSubmit }) {
+export function openPasteDialog({ title, hint, action = "Insert", acceptsFile = false, onSubmit }) {
   const area = h("textarea", { rows: "10", spellcheck: "false", "aria-label": title });
   const status = h("p", { class: "status", role: "alert" });
   const readFile = async (/** @type {{ target: HTMLInputElement }} */ event) => {
     const file = event.target.files?.[0];
     if (!file) return;
     if (file.size < MAX_FILE) area.value = await file.text();
-    else status.textContent = "that file is larger than 400 kB";
+    else status.textContent = "the file is larger than 400 kB";
   };
   const submit = async () => {
     try {

@@ -13,8 +13,8 @@ const SIGNS = { right: "✓", rounded: "≈", follows: "↳", wrong: "✗", blan
 /** @type {[string, string, string][]} */
 const LEGEND = [
   ["wrong", "✗", "wrong"],
-  ["follows", "↳", "follows from a wrong number"],
-  ["", "≈", "off by rounding"],
+  ["follows", "↳", "follows from an earlier mistake"],
+  ["", "≈", "differs by rounding only"],
   ["blank", "?", "left blank"],
 ];
 const HINT = "Hover over a number, or use the arrow keys, to see how it should be computed.";
@@ -166,7 +166,7 @@ class ReportView {
   #openStepButtons(open) {
     if (!open.length) return [];
     const add = open.map((step) => button(`+ ${step.name}`, () => this.#model.set("newStep", step)));
-    return [h("span", {}, "Steps without an answer; add:"), ...add];
+    return [h("span", {}, "Add a step:"), ...add];
   }
 
   /**
@@ -282,15 +282,11 @@ class ReportView {
 }
 
 /** @param {Api.Report} report */
-function verdict({ steps, counts, verdict: name }) {
+function verdict({ steps, counts, verdict: name, summary }) {
   if (!steps.length) return [];
-  const isWrong = name === "wrong";
-  const text = isWrong ? "✗ Wrong" : counts.blank && !counts.wrong ? "✓ Right so far" : "✓ Right";
-  const counted = Object.entries(counts).filter(([, count]) => count);
-  return [
-    h("b", { class: isWrong ? "is-wrong" : "is-right" }, text),
-    h("span", { class: "counts" }, counted.map(([mark, count]) => `${count} ${mark}`).join(", ")),
-  ];
+  const texts = { wrong: "✗ Wrong", blank: "Nothing to check yet", right: counts.blank ? "✓ Right so far" : "✓ Right" };
+  const classes = { wrong: "is-wrong", blank: "", right: "is-right" };
+  return [h("b", { class: classes[name] }, texts[name]), h("span", { class: "counts" }, summary)];
 }
 
 /**
@@ -315,9 +311,8 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
   /** @type {[string, Child][]} */
   const facts = [["claimed", finding.claimed]];
   if (!practice) {
-    facts.push(["expected", finding.expected]);
-    if (finding.follow_through !== null)
-      facts.push(["carried", `${finding.follow_through}, computed from the claimed numbers before`]);
+    if (finding.follow_through === null) facts.push(["expected", finding.expected]);
+    else facts.push(["expected", `${finding.follow_through} from the numbers before it`], ["exact", finding.expected]);
     facts.push(["working", formulaBox(finding.working)]);
   }
   const causes = finding.causes.map((cause) =>
@@ -325,7 +320,7 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
       "li",
       {},
       h("code", {}, cause.name),
-      ` (explains ${cause.explained_share})`,
+      ` (explains ${cause.explained_share} of the wrong numbers)`,
       !practice && [
         ": ",
         cause.description,
@@ -371,7 +366,7 @@ function causeMatrix(cause, rows, claimed) {
     h(
       "table",
       { class: "cause-matrix" },
-      h("caption", {}, "what this mistake gives; outlined cells equal the claim"),
+      h("caption", {}, "result of this mistake; outlined cells match the claim"),
       h(
         "tbody",
         {},
@@ -416,7 +411,7 @@ function arrow(box, { source, cell, target, first, count }, lane) {
   return svg(
     "g",
     { data: { from: source, to: target } },
-    svg("title", {}, `${count} in ${target} follow from ${source}`),
+    svg("title", {}, `numbers of ${target} that follow from the mistake in ${source}: ${count}`),
     svg("path", { class: "arrow", d }),
     svg("circle", { class: "arrow-head", cx: x1, cy: y1, r: 3 }),
     svg("path", { class: "arrow-head", d: `M${x2 + 1} ${y2}l-8 -4.5v9z` }),

@@ -1,5 +1,5 @@
 // @ts-check
-// The choice of a run, and its input: a text, a numbered scene or a picture of the user's.
+// The choice of a run, the names of its parts, and its input: a text, a numbered scene or a picture of the user's.
 
 import { button, h, redraw, stepper } from "./dom.js";
 
@@ -8,6 +8,16 @@ const KINDS = {
   language: "language model",
   translate: "translator",
   caption: "captioner",
+};
+/**
+ * The parts of a model that have attention.
+ * @type {Record<string, string>}
+ */
+export const PART_NAMES = {
+  alignment: "alignment",
+  cross: "cross-attention",
+  decoder: "decoder self-attention",
+  encoder: "encoder self-attention",
 };
 const FIRST_TEXTS = {
   language: "The first ",
@@ -69,8 +79,8 @@ export function noRuns() {
     h(
       "p",
       {},
-      "This page then shows the model’s output for a text, and its attention. ",
-      "Several runs can be named. Training needs ",
+      "This page then shows the output of the model and its attention weights for any input. ",
+      "It takes several runs. Training needs ",
       h("code", {}, 'pip install "workings[all]"'),
       ".",
     ),

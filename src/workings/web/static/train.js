@@ -12,7 +12,7 @@ const RUNNING_INTERVAL = 1000; // milliseconds between two requests while a run 
 const IDLE_INTERVAL = 5000; // and when it has finished, or after an error
 const SPOKEN_INTERVAL = 30_000; // between two lines for screen readers
 /** @type {Record<string, string>} */
-const STATES = { waiting: "not started", training: "training", quiet: "no recent output", finished: "finished" };
+const STATES = { waiting: "not started", training: "training", quiet: "no new output", finished: "finished" };
 
 export default {
   /**
@@ -107,13 +107,7 @@ class Train {
       this.#facts,
       this.#status,
       section("Curves", this.#chartGrid),
-      h(
-        "div",
-        { class: "halves" },
-        section("Current and best", this.#metrics),
-        this.#resultSection,
-        this.#sampleSection,
-      ),
+      h("div", { class: "halves" }, section("Metrics", this.#metrics), this.#resultSection, this.#sampleSection),
       section(
         "Recipe",
         this.#recipe,
@@ -196,15 +190,15 @@ class Train {
     const elements = charts.map((data) => this.#chart(data));
     const shown = this.#chartGrid.children;
     if (!elements.length) {
-      const message = "The first point appears with the first line of the log.";
+      const message = "The curves begin with the first line of the log.";
       this.#chartGrid.replaceChildren(h("p", { class: "empty" }, message));
     } else if (elements.length !== shown.length || elements.some((el, k) => el !== shown[k])) {
       this.#chartGrid.replaceChildren(...elements);
     }
-    updateChildren(this.#metrics, [dataTable(metrics, "Current and best metrics")]);
+    updateChildren(this.#metrics, [dataTable(metrics)]);
     showFacts(this.#result, result);
-    this.#resultSection.hidden = !result.length;
-    const figures = samples.map(({ epoch, text }) =>
+    this.#resultSection.hidden = !this.#result.childElementCount;
+    const figures = samples.map(([epoch, text]) =>
       h(
         "figure",
         {},
@@ -235,12 +229,12 @@ class Train {
   }
 
   /** @param {Api.Recipe} recipe */
-  #showRecipe({ sections, environment }) {
-    const row = (/** @type {Api.Recipe["sections"][string][number]} */ { key, value, default: defaultValue, help }) =>
+  #showRecipe({ environment = [], ...sections }) {
+    const row = (/** @type {Api.Recipe[string][number]} */ { key, value, default: defaultValue, help }) =>
       h(
         "tr",
         { class: defaultValue ? "changed" : null },
-        h("th", { scope: "row" }, key),
+        h("th", { scope: "row" }, breakable(key)),
         h(
           "td",
           { dir: "auto" },
@@ -273,8 +267,8 @@ class Train {
       ),
     );
     this.#recipe.replaceChildren(...tables);
-    const rows = environment.map(({ name, value }) => [name, value]);
-    this.#environment.replaceChildren(dataTable({ header: ["item", "value"], rows }, "Environment"));
+    const rows = environment.map(({ key, value }) => [key, value]);
+    this.#environment.replaceChildren(dataTable({ title: "Environment", header: ["item", "value"], rows }));
   }
 
   /**
@@ -303,6 +297,14 @@ function section(title, ...children) {
   return h("section", { "aria-label": title }, h("h2", {}, title), children);
 }
 
+/**
+ * Return a key that may be broken after an underscore.
+ * @param {string} key
+ */
+function breakable(key) {
+  return key.split(/(?<=_)/).flatMap((part) => [part, h("wbr")]);
+}
+
 /** @param {string} label */
 function scrollBox(label) {
   return h("div", { class: "scroll", tabindex: "0", "aria-label": label });
@@ -310,11 +312,12 @@ function scrollBox(label) {
 
 /**
  * @param {HTMLElement} list
- * @param {Api.Fact[]} facts
+ * @param {Record<string, string>} facts
  */
 function showFacts(list, facts) {
-  const items = facts.map(({ name, value }) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value)));
-  updateChildren(list, items);
+  const item = (/** @type {[string, string]} */ [name, value]) =>
+    h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value));
+  updateChildren(list, Object.entries(facts).map(item));
 }
 
 /**

@@ -44,7 +44,8 @@ declare namespace Api {
     title: string;
     given: Matrix[];
     steps: Matrix[];
-    absent: { name: string; cells: Cells }[];
+    /** Matrices that can be added, with numbers that change no result. */
+    absent: Record<string, Cells>;
     sizes: Size[];
     heads: number[];
     settings: string[];
@@ -58,7 +59,7 @@ declare namespace Api {
     columns: number[];
   }
 
-  /** The computation of one cell and the cells that it uses. */
+  /** The computation of one cell and the cells that it uses; a hint has no value. */
   interface Working {
     key: string;
     row: number;
@@ -118,7 +119,7 @@ declare namespace Api {
     causes: Cause[];
   }
 
-  /** An error carried forward from one cell into a later step. */
+  /** A wrong cell, and the first cell of a later step that follows from it. */
   interface ErrorLink {
     source: string;
     cell: [number, number];
@@ -129,10 +130,11 @@ declare namespace Api {
 
   interface Report {
     title: string;
-    verdict: string;
+    verdict: "right" | "wrong" | "blank";
     assumption: string;
     notes: string[];
     counts: Record<string, number>;
+    summary: string;
     steps: CheckedStep[];
     findings: Finding[];
     links: ErrorLink[];
@@ -140,17 +142,10 @@ declare namespace Api {
     open_steps: Matrix[];
   }
 
-  interface Hint {
-    row: number;
-    column: number;
-    help: Formula;
-  }
-
-  interface Sheet {
-    title: string;
-    rules: string[];
-    exercises: { name: string; heading: string; instructions: string[]; table: Table }[];
-    notes: string[];
+  interface Exercise {
+    heading: string;
+    instructions: string;
+    table: Table;
   }
 
   interface Run {
@@ -159,18 +154,14 @@ declare namespace Api {
     kind: "caption" | "classify" | "language" | "translate";
   }
 
-  interface Palette {
-    colors: string[];
-    inks: string[];
-  }
-
-  interface Palettes {
-    light: Palette;
-    dark: Palette;
+  /** One color per level. */
+  interface Colors {
+    light: string[];
+    dark: string[];
   }
 
   /** `levels`: base64, one byte per cell; `numbers`: base64, one int16 per cell, in units of the last decimal. */
-  interface Heatmap extends Palettes {
+  interface Heatmap {
     name: string;
     description: string;
     rows: string[];
@@ -178,21 +169,19 @@ declare namespace Api {
     levels: string;
     numbers: string;
     decimals: number;
+    colors: Colors;
+    /** Readable text colors on these colors. */
+    inks: Colors;
     ticks: [number, string][];
     texts: Cells | null;
     largest_per_row: [number, string][][] | null;
   }
 
-  interface HeatmapGallery extends Palettes {
-    maps: Omit<Heatmap, "light" | "dark">[];
+  interface HeatmapGallery {
+    maps: Omit<Heatmap, "colors" | "inks">[];
     maps_per_row: number;
-  }
-
-  interface HeatmapComparison {
-    first: Heatmap | null;
-    second: Heatmap | null;
-    difference: Heatmap | null;
-    summary: string;
+    colors: Colors;
+    inks: Colors;
   }
 
   /** Layers of attention with the same rows and columns; `thumbs`: base64 levels by layer and head. */
@@ -207,12 +196,13 @@ declare namespace Api {
     has_workings: boolean;
   }
 
-  interface Bar {
+  /** The probability of a class or token, and another one: of the intact model, or of side B. */
+  interface Outcome {
     name: string;
-    probability: number;
+    probability: number | null;
     text: string;
-    baseline: number | null;
-    baseline_text: string;
+    other: number | null;
+    other_text: string;
     change: string;
   }
 
@@ -238,32 +228,34 @@ declare namespace Api {
     }[];
   }
 
-  interface GeneratedText {
-    text: string;
+  /** `text` is null if the model generates none. */
+  interface Output {
+    text: string | null;
     note: string;
-    baseline: string | null;
-    baseline_note: string;
+    caption_attention: CaptionImage | null;
+    notes: string[];
   }
 
-  interface Inspection extends Palettes {
+  interface Inspection {
     kind: Run["kind"];
     description: string;
     tokens: string[];
-    bars: Bar[];
+    bars: Outcome[];
     num_omitted: number;
-    generation: GeneratedText | null;
-    caption_attention: CaptionImage | null;
+    output: Output;
+    /** Of the intact model, if heads are ablated. */
+    baseline: Output | null;
     stacks: AttentionStack[];
     cell_groups: string[];
     has_positions: boolean;
-    notes: string[];
+    colors: Colors;
   }
 
   interface GeneratedToken {
     text: string;
     token: string;
     probability_text: string;
-    bars: Bar[];
+    bars: Outcome[];
   }
 
   interface Completion {
@@ -278,107 +270,63 @@ declare namespace Api {
     description: string;
     formula: Formula;
     intermediates: Formula[];
-    header: string[];
-    lines: { name: string; numbers: string[]; is_marked: boolean }[];
+    terms: DataTable;
     working: Formula;
-    model_values: [string, string, string][];
+    model_values: DataTable;
     notes: string[];
-    table: Table | null;
-  }
-
-  interface Attribution {
-    label: string;
-    contrast_label: string;
-    strips: TokenStrip[];
   }
 
   interface NeuronStrip {
-    group: string;
     size: number;
     cell: number;
     strip: TokenStrip;
     others: number[];
   }
 
-  interface Positions {
-    description: string;
-    maps: Heatmap[];
-  }
-
   interface DataTable {
-    header: string[];
-    rows: string[][];
-  }
-
-  interface Chart {
     title: string;
+    header: string[];
+    rows: Cells;
+    /** Of a chart. */
+    picture?: Tree | null;
+  }
+
+  interface Chart extends DataTable {
     picture: Tree;
-    table: DataTable;
   }
 
-  interface Fact {
-    name: string;
-    value: string;
-  }
-
+  /** `samples`: with their epochs. */
   interface Curves {
     charts: Chart[];
     metrics: DataTable;
-    samples: { epoch: number; text: string }[];
-    result: Fact[];
+    samples: [number, string][];
+    result: Record<string, string>;
   }
 
   interface Training {
     state: string;
     summary: string;
     progress: number;
-    facts: Fact[];
+    facts: Record<string, string>;
     revision: number;
     has_report: boolean;
     curves: Curves | null;
   }
 
-  interface Recipe {
-    sections: Record<string, { key: string; value: string; default: string; help: string }[]>;
-    environment: Fact[];
-  }
+  /** By section, and the environment of the training. */
+  type Recipe = Record<string, { key: string; value: string; default: string; help: string }[]>;
 
-  interface CurveComparison {
-    charts: Chart[];
-    best: DataTable;
-    settings: DataTable;
-  }
-
-  interface Pair {
-    name: string;
-    first: number | null;
-    second: number | null;
-    first_text: string;
-    second_text: string;
-    change: string;
-  }
-
-  interface HeadCounts {
-    part: string;
-    layers: number;
-    heads: number;
-  }
-
-  interface ComparedOutput {
-    name: string;
-    text: string | null;
-    note: string;
-    caption_attention: CaptionImage | null;
-    notes: string[];
-  }
+  /** Numbers of layers and heads, by part. */
+  type HeadCounts = Record<string, [number, number]>;
 
   interface Comparison {
-    sides: ComparedOutput[];
+    sides: Output[];
     summary: string;
-    pairs: Pair[];
+    pairs: Outcome[];
     num_omitted: number;
-    stacks: HeadCounts[];
-    head_comparison: HeatmapComparison | null;
+    heads: HeadCounts;
+    maps: Heatmap[];
+    maps_summary: string;
     notes: string[];
   }
 
@@ -390,12 +338,13 @@ declare namespace Api {
     has_removable_positions: boolean;
     layers: DataTable;
     deviation: Heatmap;
-    pairs: Pair[];
-    stacks: HeadCounts[];
-    head_comparison: HeatmapComparison;
+    pairs: Outcome[];
+    heads: HeadCounts;
+    maps: Heatmap[];
+    maps_summary: string;
   }
 
-  /** A head that is switched off. */
+  /** A head whose output is set to zero. */
   interface AblatedHead {
     part: string;
     layer: number;
@@ -532,13 +481,15 @@ interface HeatmapState {
   focus?: MapCell | null;
 }
 
+/** A map, or two maps and their difference. */
 interface HeatmapComparisonState {
-  comparison: Api.HeatmapComparison | null;
+  maps: Api.Heatmap[];
+  summary?: string;
   axes: [string, string];
 }
 
 interface BarState {
-  bars: Api.Bar[];
+  bars: Api.Outcome[];
   /** The caption. */
   description: string;
   /** Outcomes that are left out. */
@@ -546,14 +497,14 @@ interface BarState {
 }
 
 interface PairState {
-  pairs: Api.Pair[];
+  pairs: Api.Outcome[];
   num_omitted: number;
   columns: [string, string];
 }
 
 interface HeadGridState {
   stack: Api.AttentionStack | null;
-  palettes: Api.Palettes | null;
+  colors: Api.Colors | null;
   chosen: HeadChoice | null;
   focus?: HeadChoice | null;
 }

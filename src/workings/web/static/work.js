@@ -15,7 +15,8 @@ import { API, fetchJson, messageOf, Query } from "./request.js";
 import solution from "./solution.js";
 /** @import { Store } from "./store.js" */
 
-const MATRIX_FORMATS = "LaTeX, a NumPy or PyTorch print, a list, Markdown, CSV or tab-separated numbers.";
+const MATRIX_FORMATS =
+  "LaTeX, a printed NumPy array or PyTorch tensor, a list, Markdown, CSV or tab-separated numbers.";
 
 export default {
   /**
@@ -161,13 +162,13 @@ class Work {
     this.#context.show(table.context_tokens, "context" in table.given);
     redraw(this.#settings, settingControls(store, answer));
     redraw(this.#sizes, sizeControls(store, answer));
-    const addMatrix = (/** @type {{ name: string, cells: Cells }} */ { name, cells }) =>
+    const addMatrix = (/** @type {[string, Cells]} */ [name, cells]) =>
       button(`+ ${name}`, () =>
         store.changeProblem((problem) => {
           problem.table.given[name] = cells;
         }),
       );
-    this.#absent.replaceChildren(...answer.absent.map(addMatrix));
+    this.#absent.replaceChildren(...Object.entries(answer.absent).map(addMatrix));
     const { mask } = table.settings;
     const given = Array.isArray(mask) ? [...answer.given, ...maskMatrix(answer, mask)] : answer.given;
     this.#model.set("cells", Object.fromEntries(given.map(({ key }) => [key, matrices(table, key)[key] ?? []])));
@@ -215,7 +216,7 @@ class Work {
    * @param {string} text
    */
   async #readMatrix(key, text) {
-    const { cells } = await fetchJson(API.readMatrix, { text });
+    const cells = await fetchJson(API.readMatrix, { text });
     this.#store.changeProblem(({ table }) => {
       matrices(table, key)[key] = cells;
     });

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from workings import UserError, threads
+from workings import UserError, cli
 
-VARIABLES = (*threads.THREAD_COUNT_VARIABLES, "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+VARIABLES = (*cli.THREAD_COUNT_VARIABLES, "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 SLEEP_SOON = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}
 
 
@@ -20,7 +20,7 @@ def fresh(monkeypatch):
         monkeypatch.setenv(name, "")  # so that monkeypatch removes what a test sets
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr(threads, "count_cores", lambda: 5)
+    monkeypatch.setattr(cli, "count_cores", lambda: 5)
 
 
 def set_variables() -> dict[str, str]:
@@ -28,68 +28,68 @@ def set_variables() -> dict[str, str]:
 
 
 def test_default_is_all_cores_and_idle_threads_that_sleep():
-    assert threads.set_num_threads() == 5
+    assert cli.set_num_threads() == 5
     assert set_variables() == {"OMP_NUM_THREADS": "5", **SLEEP_SOON}
 
 
 @pytest.mark.parametrize(("processes", "threads_each"), [("1", 5), ("2", 2), ("8", 1)])
 def test_processes_of_torchrun_share_the_cores(processes, threads_each, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
-    assert threads.set_num_threads() == threads_each
+    assert cli.set_num_threads() == threads_each
 
 
 def test_setting_twice_changes_nothing():
-    threads.set_num_threads()
+    cli.set_num_threads()
     before = set_variables()
-    assert threads.set_num_threads() == 5
+    assert cli.set_num_threads() == 5
     assert set_variables() == before
 
 
 def test_environment_variables_win_over_the_default(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    assert threads.set_num_threads() == 3
+    assert cli.set_num_threads() == 3
     assert set_variables() == {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "active"}
 
 
 def test_a_spin_count_of_the_user_is_kept(monkeypatch):
     monkeypatch.setenv("GOMP_SPINCOUNT", "30000")
-    threads.set_num_threads()
+    cli.set_num_threads()
     assert set_variables() == {"OMP_NUM_THREADS": "5", **SLEEP_SOON, "GOMP_SPINCOUNT": "30000"}
 
 
 def test_the_argument_wins_over_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("MKL_NUM_THREADS", "4")
-    assert threads.set_num_threads(2) == 2
-    assert {set_variables()[name] for name in threads.THREAD_COUNT_VARIABLES} == {"2"}
+    assert cli.set_num_threads(2) == 2
+    assert {set_variables()[name] for name in cli.THREAD_COUNT_VARIABLES} == {"2"}
 
 
 @pytest.mark.parametrize(("given", "number"), [("4,2", 4), (" 7 ", 7), ("", 5)])
 def test_every_openmp_spelling_of_the_number_is_read(given, number, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", given)
-    assert threads.set_num_threads() == number
+    assert cli.set_num_threads() == number
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "many", True])
 @pytest.mark.usefixtures("without_shape_checks")
 def test_an_invalid_number_is_refused_and_nothing_is_set(wrong):
     with pytest.raises(UserError, match=f"threads={wrong}: expected a whole number, 1 or more"):
-        threads.set_num_threads(wrong)
+        cli.set_num_threads(wrong)
     assert not set_variables()
 
 
 def test_an_invalid_environment_variable_is_named_in_the_error(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
     with pytest.raises(UserError, match="OMP_NUM_THREADS=many: expected a whole number"):
-        threads.set_num_threads()
+        cli.set_num_threads()
 
 
 def test_an_imported_torch_gets_the_number(monkeypatch):
     numbers = []
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(set_num_threads=numbers.append))
-    threads.set_num_threads()
-    threads.set_num_threads(2)
+    cli.set_num_threads()
+    cli.set_num_threads(2)
     assert numbers == [5, 2]
 
 
@@ -118,13 +118,13 @@ def test_count_cores_respects_affinity_and_cgroup_quota(
     limit = tmp_path / "cpu.max"
     if quota is not None:
         limit.write_text(quota)
-    monkeypatch.setattr(threads, "CGROUP_QUOTA_FILE", limit)
-    assert threads.count_cores() == expected
+    monkeypatch.setattr(cli, "CGROUP_QUOTA_FILE", limit)
+    assert cli.count_cores() == expected
 
 
 def test_torch_uses_the_number_and_neither_torch_nor_numpy_is_imported():
     program = (
-        "import sys; from workings.threads import set_num_threads; set_num_threads(1)\n"
+        "import sys; from workings.cli import set_num_threads; set_num_threads(1)\n"
         "assert not {'torch', 'numpy'} & sys.modules.keys()\n"
         "import torch; print(torch.get_num_threads())"
     )

@@ -1,24 +1,30 @@
-"""The routes of the screen Inspect; each request is a job for the model threads."""
+"""The routes of the screens Inspect and Compare; each request is a job for the model threads."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
 from workings.web import requests, responses
 from workings.web.jobs import Deadline
-from workings.web.problem_files import build_file_response
+from workings.web.routes_problems import build_file_response
 from workings.web.runs import RunRegistry
 
 if TYPE_CHECKING:
+    from workings.web.comparer import Comparer
     from workings.web.inspector import Inspector
 
 Result = TypeVar("Result")
 
 
-def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
+def add_model_routes(app: FastAPI, registry: RunRegistry) -> None:
     """Add the routes to the application; torch is imported by the first request."""
+    _add_inspect_routes(app, registry)
+    _add_compare_routes(app, registry)
+
+
+def _add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
     inspectors: list[Inspector] = []
 
     def get_inspector() -> "Inspector":
@@ -53,8 +59,11 @@ def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
     @app.post("/api/inspect/working")
     async def working(
         body: requests.DerivationRequest, request: Request
-    ) -> responses.DerivationView:
-        """Return the derivation of one attention weight, and the head as a problem for Work."""
+    ) -> tuple[responses.DerivationView, requests.ProblemTable | None]:
+        """Return the derivation of an attention weight, and the head as a problem for Work.
+
+        The problem is null if the head is too large for Work.
+        """
         return await submit(request, body.run, lambda inspector, _: inspector.derive_cell(body))
 
     @app.post("/api/inspect/complete")
@@ -67,7 +76,9 @@ def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         )
 
     @app.post("/api/inspect/explain")
-    async def explain(body: requests.InspectRequest, request: Request) -> responses.AttributionView:
+    async def explain(
+        body: requests.InspectRequest, request: Request
+    ) -> list[responses.TokenStrip]:
         """Attribute the prediction of a classifier to the tokens of the text."""
         return await submit(request, body.run, lambda inspector, _: inspector.explain(body))
 
@@ -77,8 +88,40 @@ def add_inspect_routes(app: FastAPI, registry: RunRegistry) -> None:
         return await submit(request, body.run, lambda inspector, _: inspector.read_cell(body))
 
     @app.post("/api/inspect/positions")
-    async def positions(body: requests.RunRequest, request: Request) -> responses.PositionsView:
+    async def positions(body: requests.RunRequest, request: Request) -> list[responses.Heatmap]:
         """Return the position vectors of a model and their dot products."""
         return await submit(
             request, body.run, lambda inspector, _: inspector.describe_positions(body)
         )
+
+
+def _add_compare_routes(app: FastAPI, registry: RunRegistry) -> None:
+    def get_comparer() -> "Comparer":
+        from workings.web.comparer import Comparer
+
+        return Comparer(registry)
+
+    @app.get("/api/compare/curves")
+    def curves(
+        first: requests.RunName,
+        second: requests.RunName,
+        width: Annotated[int, Query(ge=240, le=1600)] = 480,
+    ) -> list[responses.TableView]:
+        """Compare two trainings: charts of both, then the best metrics, then the settings."""
+        runs = registry.get_run(first), registry.get_run(second)
+        from workings.web.comparer import compare_training
+
+        return compare_training(*runs, width)
+
+    @app.post("/api/compare")
+    async def compare(body: requests.CompareRequest, request: Request) -> responses.ComparisonView:
+        """Compare two runs on an input, or one run on two inputs."""
+        for side in (body.first, body.second):
+            registry.get_run(side.run)  # an unknown run is an error before the job is queued
+        return await registry.submit(request, lambda _: get_comparer().compare(body))
+
+    @app.post("/api/permute")
+    async def permute(body: requests.PermuteRequest, request: Request) -> responses.PermutationView:
+        """Compare f(P X) with P f(X) for a permutation of the tokens."""
+        registry.get_run(body.run)
+        return await registry.submit(request, lambda _: get_comparer().permute(body))

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from workings.plain_text import visible_width
 from workings.problems.worked_problem import WorkedProblem
-from workings.render.terminal import visible_width
-from workings.render.worked_text import render_text
+from workings.render.worked import render_text
 
 ANSI = re.compile(r"\x1b\[[\d;]*m")
 
