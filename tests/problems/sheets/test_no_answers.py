@@ -84,3 +84,13 @@ def test_handouts_with_mistakes_have_no_number_of_the_key(kind: str) -> None:
         for exercise in sheet.exercises:
             assert exercise.planted_mistake is not None
             assert exercise.planted_mistake.description not in text, name
+
+
+def test_unanswered_notebook_has_no_verdict() -> None:
+    outputs = list(run_notebook(render_files(make_sheet("masked", "3x3", 1, 1))["sheet.ipynb"]))
+    assert len(outputs) == 4 * len(make_sheet("masked", "3x3", 1, 1).exercises[0].problem.asked_steps)
+    for output in outputs:
+        assert "othing to check" in output
+        assert "✓" not in output
+        assert 'class="is-right"' not in output
+        assert "exact" not in FRAME.sub("", output)
