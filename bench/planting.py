@@ -8,6 +8,7 @@ import numpy as np
 
 from planting_layers import LAYER_MISTAKES, Plant, VariantLister, once_and_everywhere
 from sheets import (
+    GATES,
     Env,
     Masked,
     Matrix,
@@ -116,6 +117,23 @@ def _wrong_weight(sheet: Sheet) -> Iterator[Plant]:
     weights = {product.pairs[k][1] for _, k, product in _products(sheet)}
     for other in sorted(weights | ({"W_O"} & set(sheet.given))):
         yield from _by_weight(sheet, lambda x, _w, o=other: (x, o))
+    yield from _other_projection(sheet)
+
+
+def _other_projection(sheet: Sheet) -> Iterator[Plant]:
+    """Yield a projection or a gate with the weights and the bias of another one."""
+    for key, step in sheet.steps.items():
+        own = key.removeprefix(sheet.prefix).partition(".")[0]
+        family = next((names for names in ("QKV", "".join(GATES)) if own in names), "")
+        if not isinstance(step, Product):
+            continue
+        for other in family.replace(own, ""):
+            pairs = tuple((x, w.removesuffix(own) + other) for x, w in step.pairs)
+            bias = f"b_{other}" if family == "QKV" else f"b{other}"
+            is_known = all(w in sheet.given or w in sheet.steps for _, w in pairs)
+            if is_known and all(w.startswith("W_") for _, w in step.pairs):
+                has_bias = bias in sheet.given or bias in sheet.steps
+                yield {key: replace(step, pairs=pairs, bias=bias if has_bias else None)}
 
 
 def _not_projected(sheet: Sheet) -> Iterator[Plant]:

@@ -257,13 +257,22 @@ def _encoding(**changes: bool) -> VariantLister:
 
 
 def _weights_in_wrong_order(sheet: Sheet) -> Iterator[Plant]:
-    swapped, other = {}, {"W_1": "W_2", "W_2": "W_1"}
-    for key, step in sheet.steps.items():
-        if isinstance(step, Product) and step.pairs[0][1] in other:
-            x, weight = step.pairs[0]
-            swapped[key] = replace(step, pairs=((x, other[weight]),))
-    if swapped:
-        yield swapped
+    """Use W_2 first and W_1 then, each with the bias of its place or with its own."""
+    layers = {
+        step.pairs[0][1]: (key, step)
+        for key, step in sheet.steps.items()
+        if isinstance(step, Product) and step.pairs[0][1] in ("W_1", "W_2")
+    }
+    if not layers:
+        return
+    swapped: Plant = {}
+    with_bias: Plant = {}
+    for weight, other in (("W_1", "W_2"), ("W_2", "W_1")):
+        key, step = layers[weight]
+        swapped[key] = replace(step, pairs=((step.pairs[0][0], other),))
+        with_bias[key] = replace(swapped[key], bias=layers[other][1].bias)
+    yield swapped
+    yield with_bias
 
 
 LAYER_MISTAKES: dict[str, VariantLister] = {

@@ -54,11 +54,16 @@ class Draw:
 
 
 def random_sheet(
-    rng: Rng, style: str | None = None, kind: str | None = None, decimals: int | None = None
+    rng: Rng,
+    style: str | None = None,
+    kind: str | None = None,
+    decimals: int | None = None,
+    is_complete: bool | None = None,
 ) -> tuple[Sheet, Worked]:
     """Draw a sheet, in half of the cases attention, and solve it correctly.
 
-    Without a `style` it is one of the plain ones. `decimals` are those of the givens.
+    Without a `style` it is one of the plain ones. `decimals` are those of the givens. With
+    `is_complete` all steps are written, or (False) some are not.
     """
     while True:
         draw = Draw(rng, decimals)
@@ -68,6 +73,8 @@ def random_sheet(
         sheet.style = draw_style(rng, style or str(rng.choice(PLAIN_STYLES)))
         sheet.claimed = _draw_claimed(draw, sheet)
         if style is not None and not _is_style_visible(sheet):
+            continue
+        if is_complete not in (None, len(sheet.claimed) == len(sheet.claimable)):
             continue
         try:
             worked = work(sheet)

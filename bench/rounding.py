@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sheets import ByHand, Env, Matrix, Sheet, Worked
+from sheets import Env, Matrix, NotedStep, Sheet, Worked
 from styles import read_number
 
-_EXACT = 1e-11  # relative: closer values are equal
+_EXACT = 1e-14  # relative: closer values are equal
 _NUMBER = re.compile(r"-?\d+(?:[.,](\d+))?(?:(?:e|×10\^)(-?\d+))?")
 Source = tuple[str, str]  # a step, and the name of an intermediate result or ""
 
@@ -118,7 +118,7 @@ class _Evaluation:
     sheet: Sheet
     order: list[str]  # the steps to compute, the last is the one in question
     claims: Env
-    noted: dict[Source, tuple[int, ...]] = field(default_factory=dict)  # shapes
+    noted: dict[Source, Matrix] = field(default_factory=dict)  # what may have been rounded
 
     def __call__(self, moves: dict[Source, Matrix]) -> Matrix:
         env = {**self.sheet.given, **self.sheet.constants}
@@ -129,14 +129,14 @@ class _Evaluation:
             step = self.sheet.steps[key]
 
             def note(name: str, value: Matrix, key: str = key) -> Matrix:
-                self.noted.setdefault((key, name), value.shape[-2:])
+                self.noted.setdefault((key, name), value)
                 moved = value + moves.get((key, name), 0.0)
                 return np.maximum(moved, 0) if name == "exponentials" else moved
 
             with np.errstate(all="ignore"):
-                result = step.by_hand(env, note) if isinstance(step, ByHand) else step(env)
+                result = step.compute(env, note) if isinstance(step, NotedStep) else step(env)
             if key != self.order[-1] and key not in self.sheet.inner:
-                self.noted.setdefault((key, ""), result.shape[-2:])
+                self.noted.setdefault((key, ""), result)
                 result = result + moves.get((key, ""), 0.0)
             env[key] = result
         return env[self.order[-1]]
@@ -155,10 +155,9 @@ def reachable_range(sheet: Sheet, planted: Worked, key: str, exact: Env) -> tupl
     evaluate = _Evaluation(sheet, list(needed_steps(sheet, key, set(claims))), claims)
     middle = evaluate({})
     own_unit = float(units(planted.texts[key], exact[key], sheet).max())
-    bounds = {source: np.full(shape, own_unit) for source, shape in evaluate.noted.items()}
-    for source in bounds:
-        if source[1]:
-            bounds[source] = bounds[source] / 2
+    bounds = {
+        source: _bound(source[1], value, own_unit) for source, value in evaluate.noted.items()
+    }
     carried = _carry(sheet, claims)
     for k in evaluate.order[:-1]:
         if k in claims:
@@ -191,6 +190,16 @@ def reachable_range(sheet: Sheet, planted: Worked, key: str, exact: Env) -> tupl
     )
 
 
+def _bound(name: str, value: Matrix, unit: float) -> Matrix:
+    """Return by how much results that are not written may be off."""
+    if not name:
+        return np.full(value.shape, unit)
+    bound = np.full(value.shape, unit / 2)
+    if name == "exponentials":  # nobody continues with a single digit
+        bound = np.where(value.max(-1, keepdims=True) < 10 * unit, 0.0, bound)
+    return bound
+
+
 def _carry(sheet: Sheet, claims: Env) -> Env:
     """Return what the claims before each step lead to."""
     env, carried = {**sheet.given, **sheet.constants}, {}
@@ -203,7 +212,7 @@ def _carry(sheet: Sheet, claims: Env) -> Env:
 
 def _equal(a: Matrix, b: Matrix) -> Matrix:
     with np.errstate(invalid="ignore"):
-        close = np.abs(a - b) <= _EXACT * np.maximum(np.abs(a), 1e-3)
+        close = np.abs(a - b) <= _EXACT * np.abs(a)
     return close | (a == b)
 
 

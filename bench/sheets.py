@@ -67,19 +67,19 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu, "tanh": np.tanh, "sigmoid": sigmoid}
 GATES = {"i": sigmoid, "f": sigmoid, "g": np.tanh, "o": sigmoid}
 
 
-class ByHand:
+class NotedStep:
     """A step with intermediate results that a person may round."""
 
     def __call__(self, env: Env) -> Matrix:
-        return self.by_hand(env, lambda _name, value: value)
+        return self.compute(env, lambda _name, value: value)
 
-    def by_hand(self, env: Env, note: Note) -> Matrix:
+    def compute(self, env: Env, note: Note) -> Matrix:
         """Compute the step, with each intermediate result replaced by `note` of it."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Product(ByHand):
+class Product(NotedStep):
     """`then(a b + c d + … + bias)`.
 
     The weight `Wᵀ` is the transpose of W, and an empty one leaves a as it is.
@@ -89,7 +89,7 @@ class Product(ByHand):
     bias: str | None = None
     then: Callable[[Matrix], Matrix] = identity
 
-    def by_hand(self, env: Env, note: Note) -> Matrix:
+    def compute(self, env: Env, note: Note) -> Matrix:
         total = sum(multiply(env, a, b) for a, b in self.pairs)
         total = total if self.bias is None else total + env[self.bias]
         return total if self.then is identity else self.then(note("sum", total))
@@ -107,14 +107,14 @@ def get(env: Env, name: str) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Quotient(ByHand):
+class Quotient(NotedStep):
     """The scores divided by a number, which may be the root of an integer."""
 
     source: str
     divisor: float
     is_root: bool = False
 
-    def by_hand(self, env: Env, note: Note) -> Matrix:
+    def compute(self, env: Env, note: Note) -> Matrix:
         divisor = np.array([[self.divisor]])
         return env[self.source] / (note("root", divisor) if self.is_root else divisor)
 
@@ -137,12 +137,12 @@ class Masked:
 
 
 @dataclass(frozen=True)
-class Softmax(ByHand):
+class Softmax(NotedStep):
     """The softmax of each row."""
 
     source: str
 
-    def by_hand(self, env: Env, note: Note) -> Matrix:
+    def compute(self, env: Env, note: Note) -> Matrix:
         x = env[self.source]
         if not (np.isfinite(x).any() and x.max() <= _MAX_EXPONENT):
             return softmax(x)
@@ -150,7 +150,7 @@ class Softmax(ByHand):
 
 
 @dataclass(frozen=True)
-class Standardized(ByHand):
+class Standardized(NotedStep):
     """The distances from the mean divided by the standard deviation."""
 
     source: str
@@ -159,7 +159,7 @@ class Standardized(ByHand):
     eps: float
     takes_root: bool = True
 
-    def by_hand(self, env: Env, note: Note) -> Matrix:
+    def compute(self, env: Env, note: Note) -> Matrix:
         divisor = env[self.variance] + self.eps
         if self.takes_root:
             divisor = note("deviation", np.sqrt(divisor))
@@ -321,8 +321,8 @@ def work(
 
 def _compute(step: Step, env: Env, style: Style, index: int) -> Matrix:
     with np.errstate(all="ignore"):
-        if isinstance(step, ByHand):
-            exact = step.by_hand(env, lambda name, value: style.note(name, value, index))
+        if isinstance(step, NotedStep):
+            exact = step.compute(env, lambda name, value: style.note(name, value, index))
         else:
             exact = step(env)
     if not isinstance(step, Softmax):  # small weights are no roundoff

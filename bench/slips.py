@@ -12,26 +12,55 @@ from styles import read_number
 Rng = np.random.Generator
 Texts = list[list[str]]
 _MAX_SLIP_UNITS = 60.0
+_MARGIN = 1.0  # of the range of rounding
 _MAX_TABLE_FACTOR = 12  # of a multiplication table
 
 
 def spoil_step(sheet: Sheet, name: str, correct: Worked, rng: Rng) -> tuple[Worked, str] | None:
-    """Corrupt the written numbers of one step and continue with them; return the step, too."""
-    target = sheet.claimed[rng.integers(len(sheet.claimed))]
-    before, later = correct.texts[target], False
+    """Corrupt the written numbers of one step and continue with them; return the step, too.
+
+    None if the result may as well be another slip, or a copy by chance.
+    """
+    index = int(rng.integers(len(sheet.claimed)))
+    target = sheet.claimed[index]
+    before = correct.texts[target]
     if name == "copied-from-another-step":
-        # A copy from a later step is a misprint: that step was computed before the copy.
-        later, index = bool(rng.random() < 0.5), sheet.claimed.index(target)
-        keys = sheet.claimed[index + 1 :] if later else sheet.claimed[:index]
-        texts = _copy_from_another_step([correct.texts[key] for key in keys], before, rng)
-    elif name in ("arithmetic-slip", "unknown"):
+        others = [correct.texts[key] for key in sheet.claimed[:index]]
+        texts = _copy_from_another_step(others, before, rng)
+    elif name in SUM_SLIPS:
         texts = SUM_SLIPS[name](sheet, target, correct, rng)
     else:
         texts = _corrupt_cell(DIGIT_SLIPS[name], before, rng)
     if texts is None or texts == before or _has_decimals(texts) != _has_decimals(before):
         return None
-    worked = write_wrongly(sheet, correct, target, texts, is_misprint=later)
+    if name.startswith("copied") and not _is_distinctive_copy(before, texts):
+        return None
+    worked = write_wrongly(sheet, correct, target, texts, is_misprint=False)
     return None if worked is None else (worked, target)
+
+
+def _is_distinctive_copy(before: Texts, after: Texts) -> bool:
+    """Return True if a copy is no coincidence: several digits, and not those of the right number.
+
+    A number that stands more than once in the step says little.
+    """
+    pairs = [(a, b) for rows in zip(before, after, strict=True) for a, b in zip(*rows, strict=True)]
+    changed = [(a, b) for a, b in pairs if a != b]
+    if any(_have_same_digits(a, b) for a, b in changed):
+        return False
+    written = [a for a, _ in pairs]
+    if len(changed) == 1:
+        return len(_digits(changed[0][1])) > 1 and written.count(changed[0][1]) <= 1
+    return sum(len(_digits(b)) for _, b in changed) > len(changed)
+
+
+def _digits(text: str) -> str:
+    """Return the significant digits of a number."""
+    return text.lstrip("-").replace(".", "").strip("0")
+
+
+def _have_same_digits(a: str, b: str) -> bool:
+    return sorted(_digits(a)) == sorted(_digits(b))
 
 
 def write_wrongly(
@@ -129,7 +158,7 @@ def _copy_from_another_step(others: list[Texts], before: Texts, rng: Rng) -> Tex
 def _terms(step: Product, env: Env, i: int, j: int) -> Iterator[tuple[float, float]]:
     """Yield the factors of the terms of a cell; the bias is not among them."""
     for a, b in step.pairs:
-        if b:
+        if b and not b.startswith("I"):  # an identity is not written out
             left, right = get(env, a), get(env, b)
             # One row for all: the query of additive attention.
             yield from zip(left[min(i, len(left) - 1)], right[:, j], strict=True)
@@ -149,7 +178,11 @@ def _miscalculate(sheet: Sheet, key: str, correct: Worked, rng: Rng) -> Texts | 
     if not values:
         return None
     (i, j), value = values[rng.integers(len(values))]
-    return _rewrite(sheet, key, correct, (i, j), value)
+    changed = _rewrite(sheet, key, correct, (i, j), value)
+    before = correct.texts[key]
+    if changed is None or _is_known_slip(sheet, correct, before[i][j], changed[i][j]):
+        return None
+    return changed
 
 
 def _rewrite(
@@ -213,12 +246,11 @@ def _random_number(sheet: Sheet, key: str, correct: Worked, rng: Rng) -> Texts |
 
 def _is_known_slip(sheet: Sheet, correct: Worked, before: str, after: str) -> bool:
     """Return True if the digits are those of the right number, or it stands somewhere else."""
-    if sorted(before.lstrip("-")) == sorted(after.lstrip("-")):
+    if _have_same_digits(before, after):
         return True
-    a, b = (t.lstrip("-").replace(".", "").strip("0") for t in (before, after))
     written = {t for texts in correct.texts.values() for row in texts for t in row}
     given = {float(v) for cells in sheet.given.values() for v in cells.flat}
-    return a == b or after in written or read_number(after) in given
+    return after in written or read_number(after) in given
 
 
 def slip_beyond_rounding(
@@ -234,6 +266,9 @@ def slip_beyond_rounding(
     low, high = min(low, exact[key][i, j]), max(high, exact[key][i, j])
     unit = _unit_beside(texts, i, j)
     size = unit * min_units * float((_MAX_SLIP_UNITS / min_units) ** rng.random())
+    if len(sheet.claimed) < len(sheet.claimable):
+        # Bounds that hold for every rounding of several unwritten steps are wider than the range.
+        size += _MARGIN * (high - low)
     value = high + size if rng.random() < 0.5 else low - size
     changed = [list(row) for row in texts]
     changed[i][j] = f"{value:.{max(round(-np.log10(unit)), 0)}f}"

@@ -65,11 +65,11 @@ class Style:
             smallest = value.max(-1).min()
             if smallest * 10**decimals < 10:  # nobody continues with a single digit
                 raise ValueError("the exponentials are too small to be rounded")
+        if not (np.abs(value) < MAX_VALUE).all():
+            raise ValueError("an intermediate result is too large to be written by hand")
         return np.array([[float(self._round(float(cell), decimals)) for cell in r] for r in value])
 
     def _round(self, value: float, decimals: int) -> Decimal:
-        if not abs(value) < MAX_VALUE:
-            raise ValueError(f"{value} is too large to be written by hand")
         # 2.0999999999999996 is 2.1: fourteen digits are more than anybody writes.
         exact = Decimal(f"{value:.13e}")
         if self.significant is not None:
@@ -82,6 +82,8 @@ class Style:
     def _format(self, value: float, decimals: int) -> str:
         if np.isneginf(value):
             return self.infinity
+        if not abs(value) < MAX_VALUE:
+            raise ValueError(f"{value} is too large to be written by hand")
         if self.whole_cells and abs(value - round(value)) < 1e-12:
             return f"{round(value)}"
         if self.notation == "fraction":
@@ -102,8 +104,8 @@ class Style:
 
 def read_number(text: str) -> float:
     """Return the value of a number as written."""
-    if text == "−∞":
-        return -np.inf
+    if text in ("−∞", "?"):
+        return -np.inf if text == "−∞" else np.nan
     plain = text.replace(",", ".").replace("×10^", "e")
     return float(Fraction(plain)) if "/" in plain else float(plain)
 

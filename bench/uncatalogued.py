@@ -116,7 +116,9 @@ def has_name(sheet: Sheet, worked: Worked, key: str, correct: Worked, exact: Env
         other = work_with_mistake(sheet, variant, correct)
         if other is None or other.env[key].shape != written.shape:
             continue
-        if (np.abs(other.env[key] - written) <= 2 * unit + 1e-9).all():
+        with np.errstate(invalid="ignore"):
+            is_near = np.abs(other.env[key] - written) <= 2 * unit + 1e-9
+        if (is_near | (other.env[key] == written)).all():
             return True
     return False
 

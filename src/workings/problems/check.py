@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workings.problems.diagnosis import Cause, WrongStep, find_causes
+from workings.problems.diagnosis import UNKNOWN, Cause, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.judging import CheckedStep, check_claims, list_unclaimed_sources
 from workings.problems.notation import Formula, Notation, format_decimal
@@ -30,12 +30,14 @@ from workings.problems.verdicts import (
     Verdicts,
 )
 from workings.problems.worked_problem import (
+    CauseSummary,
     Cell,
     MistakeSummary,
     Panel,
     WorkedProblem,
     WorkedResult,
 )
+from workings.problems.wrong_step import WrongStep
 
 _MAX_DECIMALS = 15
 _MAX_SHOWN_REPRINTS = 6
@@ -86,10 +88,7 @@ class WrongCell:
         }
         if self.carried_value is not None:
             data["carried"] = _to_json_number(self.carried_value)
-        data["causes"] = [
-            {"name": c.name, "reproduces": c.reproduced_share, "says": c.description}
-            for c in self.causes
-        ]
+        data["causes"] = [_describe_cause(cause) for cause in self.causes]
         return data
 
 
@@ -189,16 +188,16 @@ class Report(WorkedResult):
         order = {step.key: k for k, step in enumerate(self.problem.steps)}
         nearest = sorted(self.steps, key=lambda other: abs(order[other.step.key] - order[own_key]))
         other_claims = {
-            other.step.key: other.copyable_matrix(self.problem.exact_matrices[other.step.key])
-            for other in nearest
-            if other.step.key != own_key
+            other.step.key: other.copyable_values for other in nearest if other.step.key != own_key
         }
-        number = checked_step.claim.numbers[first_cell[0]][first_cell[1]]
         return WrongStep(
             problem=self.problem,
             step=checked_step.step,
             first_cell=first_cell,
-            first_text="?" if number is None else _format_claimed(number.text),
+            texts=[
+                ["?" if number is None else _format_claimed(number.text) for number in row]
+                for row in checked_step.claim.numbers
+            ],
             claimed_matrix=checked_step.claimed_matrix,
             verdicts=checked_step.verdicts,
             carried_matrix=checked_step.carried_matrix,
@@ -218,7 +217,7 @@ class Report(WorkedResult):
             [self._make_panel(checked_step) for checked_step in self.steps],
             verdict="nothing to check" if self.verdict == "blank" else self.verdict,
             summary=". ".join((self._format_counts(), *self.notes)),
-            mistake=None if self.first is None else self._make_mistake_summary(self.first),
+            mistakes=list(map(self._make_mistake_summary, self.wrong_cells)),
             assumption=self.assumption,
             notes=tuple(self.source_notes),
         )
@@ -302,7 +301,15 @@ class Report(WorkedResult):
             claimed=wrong_cell.claimed,
             expected=expected,
             working=self.working_formula(wrong_cell),
-            causes=[(c.name, c.reproduced_share, c.description) for c in wrong_cell.causes],
+            causes=[
+                CauseSummary(
+                    c.name,
+                    "" if c.name == UNKNOWN else c.reproduced_share,
+                    c.description,
+                    c.partner,
+                )
+                for c in wrong_cell.causes
+            ],
         )
 
     def working_formula(self, wrong_cell: WrongCell) -> Formula:
@@ -323,18 +330,22 @@ class Report(WorkedResult):
         return working
 
     def summarize(self) -> str:
-        """Return a few lines: the first wrong cell, expected value and causes, counts, notes."""
+        """Return the first wrong cell with its causes, those of other steps, counts and notes."""
+        counts = ". ".join((self._format_counts(), *self.notes))
         if self.verdict == "blank":
-            return "\n  ".join(("nothing to check: no number is claimed", *self.source_notes))
-        symbol = "✓" if self.verdict == "right" else "✗"
-        lines = [f"{symbol} {'. '.join((self._format_counts(), *self.notes))}"]
-        if self.first is not None:
-            first = self._make_mistake_summary(self.first)
-            causes = " or ".join(name for name, _, _ in first.causes)
-            lines = [f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"]
-            lines.append(self._format_counts())
+            lines = ["nothing to check: no number is claimed"]
+        elif self.first is None:
+            lines = [f"{'✗' if self.reprinted_cells else '✓'} {counts}"]
+        else:
+            first, *others = map(self._make_mistake_summary, self.wrong_cells)
+            lines = [
+                f"✗ {first.location}: {first.claimed}, but it is {first.expected}:"
+                f" {first.format_causes()}",
+                *(mistake.format_as_further(k) for k, mistake in enumerate(others, start=2)),
+                counts,
+            ]
         if self.assumption and self.verdict == "right":
-            lines = [f"✓ right, if {self.assumption}", lines[0].removeprefix("✓ ")]
+            lines = [f"✓ right, if {self.assumption}", counts]
         elif self.assumption:
             lines.append(f"if {self.assumption}")
         return "\n  ".join((*lines, *self.source_notes))
@@ -350,6 +361,7 @@ class Report(WorkedResult):
             "verdict": self.verdict,
             **({"if": self.assumption} if self.assumption else {}),
             "first": first,
+            "mistakes": [wrong_cell.to_dict() for wrong_cell in self.wrong_cells],
             "steps": [
                 {
                     "step": checked.step.name,
@@ -395,6 +407,17 @@ def _format_count(count: int, noun: str) -> str:
 def _format_claimed(text: str) -> str:
     """Format a claimed number for prose: − and ∞ instead of - and inf."""
     return ("−" + text[1:] if text.startswith("-") else text).replace("inf", "∞")
+
+
+def _describe_cause(cause: Cause) -> dict[str, Any]:
+    """Return the fields of a cause in the JSON report."""
+    data: dict[str, Any] = {"name": cause.name}
+    if cause.partner is not None:
+        data["with"] = cause.partner
+    data |= {"reproduces": cause.reproduced_share, "says": cause.description}
+    if cause.unexplained_cells:
+        data["unexplained"] = [list(cell) for cell in cause.unexplained_cells]
+    return data
 
 
 def _to_json_number(value: float) -> float | str:

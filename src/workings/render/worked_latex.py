@@ -85,6 +85,9 @@ def render_latex(problem: WorkedProblem) -> str:
         parts += [f"{escape_latex(note[:1].upper() + note[1:])}." for note in problem.notes]
     if problem.mistake is not None:
         parts.append(_mistake_latex(problem.mistake, n))
+        for number, mistake in enumerate(problem.mistakes[1:], start=2):
+            text = mistake.format_as_further(number)
+            parts.append(f"{escape_latex(text[:1].upper() + text[1:])}.")
     if problem.givens:
         parts += ["\\subsection*{Given}", _givens_latex(problem.givens, n), "\\subsection*{Steps}"]
     parts += [_legend_latex(problem)] if used_marks(problem.steps) else []
@@ -241,10 +244,11 @@ def _mistake_latex(mistake: MistakeSummary, notation: LatexNotation) -> str:
         lines.append(f"\\[ {mistake.working(notation)} \\]")
     if mistake.causes:
         lines.append("Likely causes:\n\\begin{itemize}")
-        for name, reproduces, description in mistake.causes:
-            share = f" (explains {escape_latex(reproduces)})" if reproduces else ""
-            cause = f"\\texttt{{{escape_latex(name)}}}{share}: {escape_latex(description)}"
-            lines.append(f"  \\item {cause}")
+        for cause in mistake.causes:
+            share = f" (explains {escape_latex(cause.explained_share)})"
+            name = f"\\texttt{{{escape_latex(cause.name)}}}"
+            name += share if cause.explained_share else ""
+            lines.append(f"  \\item {name}: {escape_latex(cause.description)}")
         lines.append("\\end{itemize}")
     return "\n".join(lines)
 

@@ -88,7 +88,9 @@ def test_handouts_with_mistakes_have_no_number_of_the_key(kind: str) -> None:
 
 def test_unanswered_notebook_has_no_verdict() -> None:
     outputs = list(run_notebook(render_files(make_sheet("masked", "3x3", 1, 1))["sheet.ipynb"]))
-    assert len(outputs) == 4 * len(make_sheet("masked", "3x3", 1, 1).exercises[0].problem.asked_steps)
+    assert len(outputs) == 4 * len(
+        make_sheet("masked", "3x3", 1, 1).exercises[0].problem.asked_steps
+    )
     for output in outputs:
         assert "othing to check" in output
         assert "✓" not in output

@@ -315,12 +315,14 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
     else facts.push(["expected", `${finding.follow_through} from the numbers before it`], ["exact", finding.expected]);
     facts.push(["working", formulaBox(finding.working)]);
   }
+  // A cause that is not known has no share; in practice its description would give the answer away.
+  const unknown = practice ? ": no known mistake explains this" : "";
   const causes = finding.causes.map((cause) =>
     h(
       "li",
       {},
       h("code", {}, cause.name),
-      ` (explains ${cause.explained_share} of the wrong numbers)`,
+      cause.explained_share ? ` (explains ${cause.explained_share} of the wrong numbers)` : unknown,
       !practice && [
         ": ",
         cause.description,
