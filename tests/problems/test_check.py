@@ -254,7 +254,7 @@ def test_wrong_weights_of_other_kinds_are_named() -> None:
 
 
 def test_attention_mistakes_in_block_are_named() -> None:
-    fields = {"kind": "block", **KINDS["block"], "W_O": m(2, 2)}
+    fields = {"kind": "block", **KINDS["block"], "W_O": m(2, 2), "scale": "sqrt(d_k)"}
     problem = Problem(**fields)
     exact = problem.solve()
     scores = {"scores": format_cells(exact["attention.scores"])}

@@ -31,8 +31,13 @@ def softmax(x: Matrix) -> Matrix:
     return e / np.where(total == 0, 1, total)
 
 
+# A convention that is not declared is not a mistake.
+DECLARED = {"vectors": "rows", "scale": "sqrt(d_k)", "mask": "none", "normalizer": "softmax"}
+
+
 def check_first(**fields: Any) -> dict[str, Any]:
-    report = json.loads(Problem(**fields).check().to_json())
+    has_attention = fields.get("kind", "attention") in ("attention", "block")
+    report = json.loads(Problem(**(DECLARED if has_attention else {}) | fields).check().to_json())
     first: dict[str, Any] = report["first"]
     return first
 
@@ -110,8 +115,8 @@ class Sheet:
             table = claim.setdefault("head", {}).setdefault(head, {}) if head else claim
             table[name] = format_cells(matrix.T if columns else matrix)
         given = {k: v.T if columns else v for k, v in self.given.items()}
-        vectors = "columns" if columns else "rows"
-        return Problem(**given, heads=self.heads, mask="causal", claim=claim, vectors=vectors)
+        settings = DECLARED | {"mask": "causal", "vectors": "columns" if columns else "rows"}
+        return Problem(**given, **settings, heads=self.heads, claim=claim)
 
 
 PLAIN, WIDE = Sheet(3, 3, 3), Sheet(3, 5, 4)

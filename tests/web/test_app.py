@@ -86,7 +86,7 @@ def test_column_vectors_transpose_all_steps(client: TestClient, table: Table) ->
 
 
 def test_cause_has_name_and_resulting_cells(client: TestClient, table: Table) -> None:
-    table = {**table, "settings": {}, "given": {"X": [["1", "2"], ["3", "1"]]}}
+    table = {**table, "settings": {"scale": "sqrt(d_k)"}, "given": {"X": [["1", "2"], ["3", "1"]]}}
     scaled = [["5", "5"], ["5", "10"]]
     claims = [{"key": "scaled", "cells": scaled}]
     report = client.post("/api/check", json={"table": {**table, "claims": claims}}).json()

@@ -16,6 +16,7 @@ from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.numbers import read_number
 from workings.problems.ops import Copy
 from workings.problems.problem import Problem
+from workings.problems.reprints import ReprintedCell, find_reprinted_cells
 from workings.problems.solution import (
     Solution,
     describe_part,
@@ -39,6 +40,7 @@ from workings.problems.worked_problem import (
 from workings.problems.wrong_step import WrongStep
 
 _MAX_DECIMALS = 15
+_MAX_SHOWN_REPRINTS = 6
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Report(WorkedResult):
         self, problem: Problem, steps: list[CheckedStep], env: dict[str, IntervalMatrix]
     ) -> None:
         self.problem, self.steps, self._env = problem, steps, env
+        self.assumption = ""  # a convention that the problem leaves open
         counter = Counter(str(v) for step in steps for v in step.verdicts.flat)
         self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
@@ -125,10 +128,25 @@ class Report(WorkedResult):
 
     @property
     def verdict(self) -> str:
-        """`wrong` if any cell is wrong, `blank` if none has a number, otherwise `right`."""
-        if self.counts["wrong"]:
+        """`wrong` if any cell is wrong or reprinted differently, `blank` if none has a number."""
+        if self.counts["wrong"] or self.reprinted_cells:
             return "wrong"
         return "right" if sum(self.counts.values()) > self.counts["blank"] else "blank"
+
+    @cached_property
+    def reprinted_cells(self) -> list[ReprintedCell]:
+        """The numbers that the source prints once more, differently."""
+        return find_reprinted_cells(self.problem)
+
+    @property
+    def source_notes(self) -> list[str]:
+        """Remarks on the source: on its reprints, and on steps that are not judged."""
+        cells = self.reprinted_cells
+        notes = [f"reprinted differently: {c.describe()}" for c in cells[:_MAX_SHOWN_REPRINTS]]
+        if len(cells) > _MAX_SHOWN_REPRINTS:
+            notes.append(f"… and {len(cells) - _MAX_SHOWN_REPRINTS} more reprinted numbers")
+        reasons = self.problem.unjudged.items()
+        return notes + [f"{key} is not judged: {reason}" for key, reason in reasons]
 
     def __getitem__(self, key: str) -> list[list[str]]:
         """Return the verdicts of a step's cells, in the problem's convention."""
@@ -200,6 +218,8 @@ class Report(WorkedResult):
             verdict="nothing to check" if self.verdict == "blank" else self.verdict,
             summary=". ".join((self._format_counts(), *self.notes)),
             mistakes=list(map(self._make_mistake_summary, self.wrong_cells)),
+            assumption=self.assumption,
+            notes=tuple(self.source_notes),
         )
 
     def _format_counts(self) -> str:
@@ -310,29 +330,37 @@ class Report(WorkedResult):
         return working
 
     def summarize(self) -> str:
-        """Return the first wrong cell with its causes, those of other steps, and counts."""
+        """Return the first wrong cell with its causes, those of other steps, counts and notes."""
+        counts = ". ".join((self._format_counts(), *self.notes))
         if self.verdict == "blank":
-            return "nothing to check: no number is claimed"
-        if self.first is None:
-            return ". ".join((f"✓ {self._format_counts()}", *self.notes))
-        first, *others = map(self._make_mistake_summary, self.wrong_cells)
-        return "\n  ".join(
-            [
+            lines = ["nothing to check: no number is claimed"]
+        elif self.first is None:
+            lines = [f"{'✗' if self.reprinted_cells else '✓'} {counts}"]
+        else:
+            first, *others = map(self._make_mistake_summary, self.wrong_cells)
+            lines = [
                 f"✗ {first.location}: {first.claimed}, but it is {first.expected}:"
                 f" {first.format_causes()}",
                 *(mistake.format_as_further(k) for k, mistake in enumerate(others, start=2)),
-                ". ".join((self._format_counts(), *self.notes)),
+                counts,
             ]
-        )
+        if self.assumption and self.verdict == "right":
+            lines = [f"✓ right, if {self.assumption}", counts]
+        elif self.assumption:
+            lines.append(f"if {self.assumption}")
+        return "\n  ".join((*lines, *self.source_notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
-        first = self.first
+        first = self.first.to_dict() if self.first else None
+        if first is None and self.reprinted_cells:
+            first = self.reprinted_cells[0].to_wrong_cell()
         return {
             "version": 1,
             "title": self.problem.title,
             "verdict": self.verdict,
-            "first": first and first.to_dict(),
+            **({"if": self.assumption} if self.assumption else {}),
+            "first": first,
             "mistakes": [wrong_cell.to_dict() for wrong_cell in self.wrong_cells],
             "steps": [
                 {
@@ -346,7 +374,14 @@ class Report(WorkedResult):
             ],
             "counts": self.counts,
             **({"notes": self.notes} if self.notes else {}),
+            **self._describe_source(),
         }
+
+    def _describe_source(self) -> dict[str, Any]:
+        """Return the fields for reprints and for steps that are not judged, if there are any."""
+        cells, unjudged = self.reprinted_cells, self.problem.unjudged
+        fields: dict[str, Any] = {"reprints": [cell.to_dict() for cell in cells]} if cells else {}
+        return fields | ({"not_judged": [*unjudged]} if unjudged else {})
 
     def to_json(self, file: str | None = None) -> str:
         """Return the report as one line of JSON; `file` adds the name of the file."""

@@ -90,7 +90,11 @@ _ORDINALS = ("", "first", "second", "third", "fourth", "fifth", "sixth", "sevent
 
 @dataclass(frozen=True)
 class WorkedProblem(Renderable):
-    """The givens and steps of a solution or report, with the verdict of a report."""
+    """The givens and steps of a solution or report, with the verdict of a report.
+
+    `assumption` is the condition of the verdict, `notes` what it does not cover: reprints, steps
+    that are not judged.
+    """
 
     title: str
     givens: list[Panel]
@@ -99,6 +103,8 @@ class WorkedProblem(Renderable):
     summary: str = ""
     mistakes: list[MistakeSummary] = field(default_factory=list)  # one per wrong step, in order
     decimals: int = 3
+    assumption: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def mistake(self) -> MistakeSummary | None:

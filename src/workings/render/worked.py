@@ -108,6 +108,8 @@ class _TextDocument:
             claimed, expected = to_one_line(mistake.claimed), to_one_line(mistake.expected)
             location = to_one_line(mistake.location)
             verdict += f": {location}: claimed {claimed}, expected {expected}"
+        if problem.assumption:
+            verdict += f", if {to_one_line(problem.assumption)}"
         style = {"wrong": "wrong", "right": "right verdict"}.get(problem.verdict, "strong")
         return lines + [
             self.styler(line, style) for line in wrap_to_columns(verdict, self.width, "  ")
@@ -191,6 +193,8 @@ class _TextDocument:
         if problem.summary:
             summary = wrap_to_columns(to_one_line(problem.summary), self.width)
             lines += ["", *summary] if lines else summary
+        for note in problem.notes:
+            lines += wrap_to_columns(to_one_line(note), self.width, "  ")
         return [self.styler(lines[0], "strong"), *lines[1:]] if problem.mistake else lines
 
     def mistake_lines(self, mistake: MistakeSummary) -> list[str]:

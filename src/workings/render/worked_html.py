@@ -105,8 +105,11 @@ class _HtmlDocument:
             return f'<p class="summary">{summary}</p>' if summary else ""
         css_class = {"wrong": "is-wrong", "right": "is-right"}.get(verdict, "")
         text = f"{VERDICT_SYMBOLS.get(verdict, '')} {escape_html(verdict.capitalize())}"
+        if self.problem.assumption:
+            text += f", if {escape_html(self.problem.assumption)}"
         counts = f": {summary}" if summary else ""
-        return f'<p class="verdict"><b class="{css_class}">{text}</b>{counts}</p>'
+        notes = "".join(f"\n<p>{escape_html(note)}</p>" for note in self.problem.notes)
+        return f'<p class="verdict"><b class="{css_class}">{text}</b>{counts}</p>{notes}'
 
     def mistake_html(self) -> str:
         """Return the first wrong number, linked to its cell, with its likely causes."""

@@ -79,7 +79,10 @@ def render_latex(problem: WorkedProblem) -> str:
         parts.append(f"\\section*{{{escape_latex(problem.title)}}}")
     if problem.verdict:
         summary = f": {escape_latex(problem.summary)}" if problem.summary else ""
-        parts.append(f"\\textbf{{{escape_latex(problem.verdict.capitalize())}}}{summary}.")
+        condition = f", if {escape_latex(problem.assumption)}" if problem.assumption else ""
+        verdict = escape_latex(problem.verdict.capitalize())
+        parts.append(f"\\textbf{{{verdict}}}{condition}{summary}.")
+        parts += [f"{escape_latex(note[:1].upper() + note[1:])}." for note in problem.notes]
     if problem.mistake is not None:
         parts.append(_mistake_latex(problem.mistake, n))
         for number, mistake in enumerate(problem.mistakes[1:], start=2):

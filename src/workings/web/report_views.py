@@ -30,6 +30,8 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
     return responses.ReportView(
         title=problem.title,
         verdict=report.verdict,
+        assumption=report.assumption,
+        notes=report.source_notes,
         counts=report.counts,
         summary=layout.summary,
         steps=[

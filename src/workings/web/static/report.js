@@ -102,7 +102,7 @@ class ReportView {
   #draw() {
     const report = this.#model.get("data");
     if (!report) return;
-    this.#verdict.replaceChildren(...verdict(report));
+    this.#verdict.replaceChildren(...verdict(report), ...conditions(report));
     this.#drawFindings(report);
     this.#inspector.clear();
     this.#drawGiven(report.given);
@@ -287,6 +287,15 @@ function verdict({ steps, counts, verdict: name, summary }) {
   const texts = { wrong: "✗ Wrong", blank: "Nothing to check yet", right: counts.blank ? "✓ Right so far" : "✓ Right" };
   const classes = { wrong: "is-wrong", blank: "", right: "is-right" };
   return [h("b", { class: classes[name] }, texts[name]), h("span", { class: "counts" }, summary)];
+}
+
+/**
+ * Return the condition of the verdict, and what it does not cover.
+ * @param {Api.Report} report
+ */
+function conditions({ assumption, notes }) {
+  const texts = [...(assumption ? [`if ${assumption}`] : []), ...notes];
+  return texts.map((text) => h("p", { class: "condition" }, text));
 }
 
 /**
