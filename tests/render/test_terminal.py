@@ -26,7 +26,7 @@ def test_styles_are_added_only_in_color() -> None:
     assert AnsiStyler(color=False)("cat", "strong") == "cat"
 
 
-def test_true_color_is_asked_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_true_color_support_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     assert has_true_color()
     monkeypatch.delenv("COLORTERM")

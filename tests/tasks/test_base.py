@@ -1,4 +1,4 @@
-"""What all tasks share: loading, copying with other weights, the check of their data."""
+"""Behavior common to all tasks: loading, copying with other weights, the check of their data."""
 
 import pytest
 import torch
@@ -70,6 +70,6 @@ def test_out_of_memory_becomes_a_hint(error):
             raise error
 
 
-def test_other_errors_stay_what_they_are():
+def test_other_errors_are_unchanged():
     with pytest.raises(RuntimeError, match="shapes"), oom_hint("while testing"):
         raise RuntimeError("shapes do not match")

@@ -1,4 +1,4 @@
-"""What translators and captioners share: decoder inputs, sampled texts, cross-attention."""
+"""Behavior common to translators and captioners: decoder inputs, sampled texts, cross-attention."""
 
 import pytest
 import torch

@@ -119,7 +119,7 @@ def test_split_probabilities_equal_hugging_faces():
     assert largest_deviation(counts, expected) < 5
 
 
-def test_every_epoch_is_sampled_anew(tokenizer):
+def test_every_epoch_is_sampled_differently(tokenizer):
     """The limit on variants of a frequent word does not fix them over epochs."""
     texts = BPEDropout(tokenizer, ["low " * 100], 0.05, "0")
     epochs = [texts.sample_epoch(epoch)[0].tolist() for epoch in range(60)]

@@ -1,4 +1,4 @@
-"""What all kinds of tokenizers have in common, and saved files: damaged, foreign and too large."""
+"""Behavior common to all tokenizers, and saved files: damaged, foreign and too large."""
 
 import json
 from pathlib import Path
