@@ -43,7 +43,7 @@ from workings.recipes import ClassificationRecipe
         ({"a\nb" * 500: 1}, "a\\nba\\nb"),
     ],
 )
-def test_what_no_recipe_may_say(table, expected_message):
+def test_invalid_recipes_are_refused(table, expected_message):
     with pytest.raises(UserError) as caught:
         build(ClassificationRecipe, table)
     message = str(caught.value)

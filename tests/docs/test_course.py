@@ -365,7 +365,7 @@ def test_evaluate_prints_loss_bits_and_perplexity(capsys, tmp_path, monkeypatch)
     assert perplexity == pytest.approx(math.exp(loss), rel=1e-3)
 
 
-def test_the_attention_example_is_what_the_solver_computes():
+def test_the_attention_example_equals_the_solution():
     given = tomllib.loads(_named("example.toml"))["given"]
     solution = Problem.from_toml(_named("example.toml")).solve()
     projected, scored, results = _tables()
@@ -401,7 +401,7 @@ def _tables():
     return tables
 
 
-def test_the_gradient_example_is_what_the_rnn_layer_has():
+def test_the_gradient_example_equals_that_of_the_rnn_layer():
     layer = RNN(1, 1, batch_first=True)
     for name, value in (("weight_ih", 1.0), ("weight_hh", 0.8), ("bias_ih", 0), ("bias_hh", 0)):
         torch.nn.init.constant_(getattr(layer, f"{name}_l0"), value)

@@ -75,15 +75,15 @@ def test_step_may_be_rounded_once_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("again", "message"),
+    ("reprint", "message"),
     [
         ({"W_Q": [[1, 2, 3]]}, "claim.again.1.W_Q is 1×3; it must be 2×2"),
         ({"W_K": [[1, 0], [0, 1]]}, "claim.again.1.W_K: no such step"),
     ],
 )
-def test_invalid_reprints(again: dict[str, list[list[int]]], message: str) -> None:
+def test_invalid_reprints(reprint: dict[str, list[list[int]]], message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
-        Problem(**GIVEN, claim={"again": [again]})
+        Problem(**GIVEN, claim={"again": [reprint]})
     with pytest.raises(UserError, match=r"claim\.W_Q: no such step"):
         Problem(**GIVEN, claim={"W_Q": GIVEN["W_Q"]})
 

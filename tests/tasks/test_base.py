@@ -94,7 +94,7 @@ def test_out_of_memory_becomes_a_hint(error):
             raise error
 
 
-def test_other_errors_stay_what_they_are():
+def test_other_errors_are_unchanged():
     with pytest.raises(RuntimeError, match="shapes"), oom_hint("while testing"):
         raise RuntimeError("shapes do not match")
 

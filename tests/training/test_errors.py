@@ -30,7 +30,7 @@ resource = pytest.importorskip("resource", reason="only Unix limits the memory o
 NOBODY = 65534
 
 
-def test_metrics_that_need_the_whole_model_are_refused_with_fsdp(squares):
+def test_metrics_that_need_the_full_model_are_refused_with_fsdp(squares):
     overrides = ("--train.metric", "exact", "--train.parallelism", "fsdp")
     recipe = toys.squares_recipe(squares, *overrides)
     task, device = Captioning.from_recipe(recipe), torch.device("cpu")
