@@ -19,7 +19,7 @@ from workings.cli import VERBS, _build_parser, main
 from workings.data import captions, corpora, datasets, parallel
 from workings.data.splits import Splits
 from workings.experiments import core
-from workings.experiments.core import train_model
+from workings.experiments.base import train_model
 from workings.recipes import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for a cluster
