@@ -46,8 +46,8 @@ def test_report_json() -> None:
     claim = {"scores": [[1, 0], [0, 5]], "weights": [["0.731", "0.269"], ["0.0067", "?"]]}
     problem = Problem(title="t", X=[[1, 0], [0, 2]], scale="none", claim=claim)
     data = json.loads(problem.check().to_json("a/slide.toml"))
-    names = ["version", "file", "title", "verdict", "first", "mistakes", "steps", "counts"]
-    assert list(data) == names
+    keys = ["version", "file", "title", "verdict", "first", "mistakes", "steps", "counts"]
+    assert list(data) == keys
     assert data.pop("mistakes") == [data["first"]]
     assert data == {
         "version": 1,
@@ -104,7 +104,9 @@ def test_carried_value_only_if_inputs_are_wrong() -> None:
     assert (first.key, first.expected, first.carried_value) == ("Q", 1.0, None)
     assert "carried" not in json.loads(report.to_json())["first"]
     assert (second.key, second.expected, second.carried_value) == ("scores", 1.0, 2.0)
-    assert second.causes[0].description.endswith("2·1 is 2, not 7")
+    says = "no known mistake explains this: 2·1 is 2, not 7"
+    assert second.causes[0].description == says
+    assert [m["step"] for m in json.loads(report.to_json())["mistakes"]] == ["Q", "scores"]
     data = second.to_dict()
     assert list(data) == ["step", "head", "cell", "claimed", "expected", "carried", "causes"]
     assert data["carried"] == 2.0

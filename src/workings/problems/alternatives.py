@@ -338,8 +338,13 @@ def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Read
 
 
 def _is_projection(mixed: CheckedStep, output: CheckedStep) -> bool:
-    """Return True if some W_O leads from the claimed mixed vectors to the claimed output."""
+    """Return True if some W_O leads from the claimed mixed vectors to the claimed output.
+
+    There must be more vectors than W_O has rows: it leads from fewer to any output.
+    """
     x, y = mixed.claimed_matrix, output.claimed_matrix
+    if len(np.unique(x.values, axis=0)) <= x.values.shape[1]:
+        return False
     weights = np.linalg.lstsq(x.values, y.values, rcond=None)[0]
     tolerance = y.units + x.units @ np.abs(weights) + 1e-9 * (1 + np.abs(y.values))
     return bool((np.abs(x.values @ weights - y.values) <= tolerance).all())

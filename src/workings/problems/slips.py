@@ -19,7 +19,7 @@ _MAX_WRONG_CELLS = 64  # more wrong cells are not slips in writing
 _MAX_TERM_SLIPS = 2  # more wrong cells are not slips in a single term
 _MAX_TABLE_FACTOR = 12  # of a multiplication table
 _MAX_SLIP_CHANCE = 0.15  # of all slips of one kind
-_MAX_ADJACENT_CHANCE = 0.3  # of a copy from an adjacent cell
+_MAX_ADJACENT_CHANCE = 0.2  # of a copy from an adjacent cell
 _MAX_COPY_CHANCE = 0.2  # of a copy from any of the other steps
 
 _SLIP_DESCRIPTIONS = {
@@ -144,7 +144,7 @@ def _estimate_adjacent_chance(
         num_equal = int((copyable == number).sum() - (adjacent == number).sum())
         num_others = int((~np.isnan(copyable)).sum() - (~np.isnan(adjacent)).sum())
         share = num_adjacent * float(wrong_step.value_chance[i, j])
-        chance *= min(1.0, max(share, num_equal / max(num_others, 1)))
+        chance *= min(1.0, max(share, num_equal / (num_others + 1)))
     return chance
 
 
