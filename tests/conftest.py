@@ -16,6 +16,7 @@ SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models", "decode")
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 
 import torch  # noqa: E402
+
 from workings.cli import THREAD_COUNT_VARIABLES  # noqa: E402
 
 settings.register_profile("default", deadline=None, derandomize=True)
