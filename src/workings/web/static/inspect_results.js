@@ -384,7 +384,7 @@ export class PositionSection extends Extra {
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Position encoding", API.positions, input, onError);
+    super("Positional encoding", API.positions, input, onError);
   }
 
   /**
