@@ -151,7 +151,7 @@ def test_user_error_has_at_most_two_lines(arguments, message):
 def test_unknown_verb_is_one_line_error(verb, message):
     done = workings(verb, "lectures/L2-self.toml", "--train.epochs", "3", code=2)
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"workings: {verb}: no such verb: {message}")
+    assert line.startswith(f"workings: {verb}: no such command: {message}")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from workings.layers.recurrent import RNN
 
 COURSE = ROOT / "docs" / "path.md"
 TEXT = COURSE.read_text(encoding="utf-8")
-STOPS = 12
+LESSONS = 12
 TERMS = (
     "recurrent neural network", "embedding", "hidden state", "unrolled", "logits", "softmax",
     "cross-entropy", "back-propagation through time", "vanishing gradient", "gradient clipping",
@@ -79,14 +79,14 @@ EXERCISES = _exercises()
 FILES = [exercise for exercise in EXERCISES.values() if exercise.file]
 
 
-def test_each_stop_has_a_figure_a_formula_and_three_exercises():
-    stops = re.split(r"^## \d+\. ", TEXT, flags=re.MULTILINE)[1:]
-    assert len(stops) == STOPS
-    for number, stop in enumerate(stops, start=1):
-        assert re.search(r"^!\[[^\]]+\]\(figures/\S+\.svg\)$", stop, re.MULTILINE), number
-        exercises = re.findall(r"^\*\*Exercise (\S+)\.\*\* ", stop, re.MULTILINE)
+def test_each_lesson_has_a_figure_a_formula_and_three_exercises():
+    lessons = re.split(r"^## \d+\. ", TEXT, flags=re.MULTILINE)[1:]
+    assert len(lessons) == LESSONS
+    for number, lesson in enumerate(lessons, start=1):
+        assert re.search(r"^!\[[^\]]+\]\(figures/\S+\.svg\)$", lesson, re.MULTILINE), number
+        exercises = re.findall(r"^\*\*Exercise (\S+)\.\*\* ", lesson, re.MULTILINE)
         assert exercises == [f"{number}.{k}" for k in (1, 2, 3)]
-        assert re.search(r"^```\n", stop, re.MULTILINE) or number == 11
+        assert re.search(r"^```\n", lesson, re.MULTILINE) or number == 11
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -423,7 +423,7 @@ def test_translation_scores_are_those_of_the_results():
     flat = " ".join(TEXT.split())
     assert f"only as its first state reaches {bleu['rnn']:.0f} BLEU" in flat
     assert f"One that sees it at every step reaches {bleu['context']:.0f}." in flat
-    assert f"With attention, the next stop, it is {bleu['attention']:.0f}" in flat
+    assert f"With attention, the next lesson, it is {bleu['attention']:.0f}" in flat
     assert f"the Transformer reaches {bleu['transformer']:.0f} BLEU" in flat
     assert f"attention over a GRU reached {bleu['attention']:.0f}." in flat
 

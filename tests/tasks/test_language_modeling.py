@@ -65,8 +65,8 @@ def test_settings_for_recurrent_models_only(text):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["--scheduled_sampling.rate", "1.5"], r"scheduled_sampling\.rate = 1\.5: from 0 to 1"),
-        (["--scheduled_sampling.rate", "-0.1"], "from 0 to 1"),
+        (["--scheduled_sampling.rate", "1.5"], r"scheduled_sampling\.rate = 1\.5: expected 0 to 1"),
+        (["--scheduled_sampling.rate", "-0.1"], "expected 0 to 1"),
         (["--scheduled_sampling.rate", "0.5", "--data.stateful", "true"], "exclude each other"),
     ],
 )

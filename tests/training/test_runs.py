@@ -161,7 +161,7 @@ def test_loading_a_run_imports_no_report():
 
 
 def test_a_run_of_another_task_is_refused(corpus_run):
-    message = "of the task 'language', for `workings complete`: one of 'classify' is needed here"
+    message = "of the task 'language', for `workings complete`: expected one of the task 'classify'"
     with pytest.raises(UserError, match=message):
         load(corpus_run, Classification)
     assert isinstance(load(corpus_run), LanguageModeling)

@@ -200,7 +200,7 @@ def _rows_latex(panel: Panel, decimals: int) -> str:
 
 
 def _fraction_digits(text: str) -> str | None:
-    """Return the part of a number from its decimal point on; None: it is no plain number."""
+    """Return the part of a number from its decimal point on; None: it is not a plain number."""
     match = re.fullmatch(r"[+-]?\d+([.,]\d*)?", text)
     return (match[1] or "") if match else None
 

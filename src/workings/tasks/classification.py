@@ -55,7 +55,7 @@ from workings.tasks.base import (
 
 EVAL_BATCH_SIZE = 128
 PREDICTION_BATCH_SIZE = 64
-MAX_TOKEN_CHARACTERS = 40  # texts longer than so many times max_length are cut before encoding
+MAX_TOKEN_CHARACTERS = 40  # texts longer than this many times max_length are cut before encoding
 FILE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt", ".gz")  # such a source is a file, not a text
 
 
@@ -438,7 +438,7 @@ def _read_labels(path: Path) -> tuple[str, ...]:
 
 
 def read_texts(sources: Iterable[str], column: str) -> Iterator[str]:
-    """Yield the texts of each source: `-` is standard input; what is no file is a text itself."""
+    """Yield the texts of each source: `-` is standard input; if it is not a file, it is a text."""
     for source in sources:
         if source == "-":
             yield from (e.text for e in read_examples(sys.stdin.buffer, format="text", label=None))
@@ -449,7 +449,9 @@ def read_texts(sources: Iterable[str], column: str) -> Iterator[str]:
                 )
             yield from (e.text for e in read_examples(source, text=column, label=None))
         elif source.endswith(FILE_SUFFIXES) and " " not in source:
-            raise UserError(f"{source}: no such file (to predict it as a text, use -)")
+            raise UserError(
+                f"{source}: no such file (if it is a text, pass it through standard input: -)"
+            )
         else:
             yield source
 
