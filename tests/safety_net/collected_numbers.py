@@ -410,12 +410,12 @@ def get_next_token_probabilities(page: Any) -> list[float]:
 
 def get_translation(page: Any) -> str:
     """Return the page's translation of SENTENCE."""
-    return request(page, *names.REQUESTS["inspect translate"])["generation"]["text"]
+    return request(page, *names.REQUESTS["inspect translate"])["output"]["text"]
 
 
 def get_log_probability(page: Any) -> float:
     """Return the page's log-probability of its translation."""
-    note = request(page, *names.REQUESTS["inspect translate"])["generation"]["note"]
+    note = request(page, *names.REQUESTS["inspect translate"])["output"]["note"]
     return parse_numbers(note)[0]
 
 

@@ -269,8 +269,6 @@ REQUESTS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "lectures": ("/api/lectures", None),
     "runs": ("/api/runs", None),
 }
-# What is read of the answers about runs.
-LIKELY = {"bars": "bars", "share": "probability"}
-WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "output", "text", "note"
-PACKED = {"numbers"}  # base64 of two bytes a number
-NUMBERS_AMONG_WORDS = {"note"}
+# -- keys of responses ---------------------------------------------------------------------------
+PACKED_KEYS = {"numbers"}  # base64, two bytes per number
+KEYS_OF_TEXT_WITH_NUMBERS = {"note"}
