@@ -97,6 +97,8 @@ class Session:
         status = main([*words, "--threads", "1"])
         captured = self.capsys.readouterr()
         expected = (0, 1) if words[0] in REPORTING_VERBS else (0,)
+        if words[0] == "check" and "nothing to check" in captured.err:
+            expected = (2,)  # an exercise that is still to be filled in
         assert status in expected, f"{line}\n{captured.err}"
         arguments = vars(parse_command(words))
         file = arguments.get("out") or arguments.get("problem")
