@@ -177,7 +177,7 @@ def _build_config(model: LanguageModel) -> dict[str, Any]:
 
 
 def _map_tensors(layers: int, *, is_tied: bool) -> Iterator[TensorMapping]:
-    """Yield the names of all tensors here and there; a tied head has no tensor of its own."""
+    """Yield our and Hugging Face's names of all tensors; a tied head has no tensor of its own."""
     yield TensorMapping("embedding.weight", "wte.weight")
     yield TensorMapping("positions.table", "wpe.weight")
     for k in range(layers):

@@ -225,7 +225,7 @@ class HeadTrace:
         )
 
     def _build_settings(self, has_key_names: bool) -> dict[str, Any]:
-        """Return the problem's settings; keys that are given have names of their own."""
+        """Return the problem's settings; `has_key_names`: name the tokens of the keys as well."""
         settings = {
             "title": self.title,
             "vectors": "rows",
