@@ -348,6 +348,8 @@ def to_toml(sheet: Sheet, worked: Worked) -> str:
         if mask is not None and "mask" not in sheet.settings:
             oriented = mask.T if sheet.columns else mask
             lines.append(f"mask = {oriented.astype(int).tolist()}")
+        elif mask is None:  # declared, since a convention that is left open is no mistake
+            lines.append('mask = "none"')
     lines.append("[given]")
     for name, cells in sheet.given.items():
         oriented = cells.T if sheet.columns else cells

@@ -75,6 +75,7 @@ def _section(file: Path, report: Report) -> str:
         ]
         parts.append("\n".join([*head, *rows]) + "\n")
         parts += [_finding(first) for first in report.wrong_cells]
+        parts += [f"- Reprinted differently: {c.describe()}.\n" for c in report.reprinted_cells]
     else:
         parts.append("Every printed number is right or rounded.\n")
     return "\n".join(parts)

@@ -26,7 +26,7 @@ def main(runs: Path) -> None:
     french, scenes, python = (ensure_trained(runs / name) for name in names)
     workings(["translate", french, "red heart", "--show", "--out", str(DOCS / "alignment.svg")])
     workings(["caption", scenes, "--test", "3", "--show", "--out", str(DOCS / "caption.png")])
-    page = ["--format", "html", "--out", str(DOCS / "cells-python.html")]
+    page = ["--top", "1", "--format", "html", "--out", str(DOCS / "cells-python.html")]
     workings(["cells", python, *page])
     untrained = [
         str(RECIPES / f"{name}.toml") for name in ("helo", "python-lstm", "python-transformer")

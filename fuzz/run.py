@@ -3,8 +3,8 @@
     python fuzz/run.py READER|all [--seconds 60] [--seed 0] [--engine plain|atheris]
 
 With the package atheris (Linux), mutations are guided by code coverage; without it, valid files are
-mutated at random. A finding is written to fuzz/findings/, and the exit status is 1; `--again FILE`
-reads a finding once more.
+mutated at random. A finding is written to fuzz/findings/, and the exit status is 1; `--reproduce
+FILE` reads a finding once more.
 """
 
 import argparse
@@ -164,16 +164,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", choices=("plain", "atheris"))
-    parser.add_argument("--again", metavar="FILE", help="read a finding once more")
+    parser.add_argument("--reproduce", metavar="FILE", help="read a finding once more")
     options = parser.parse_args()
     engine = options.engine or ("atheris" if find_spec("atheris") else "plain")
     if options.reader == "all":
         return _fuzz_all(options, engine)
-    if options.again:
+    if options.reproduce:
         from readers import read_or_refuse
 
         sys.stdout.write(
-            f"{read_or_refuse(readers()[options.reader], Path(options.again).read_bytes())}\n"
+            f"{read_or_refuse(readers()[options.reader], Path(options.reproduce).read_bytes())}\n"
         )
     elif engine == "atheris" and "FUZZ_FOLDER" in os.environ:
         fuzz_guided(options.reader, options.seconds, options.seed)

@@ -11,11 +11,12 @@ from jaxtyping import install_import_hook
 # The modules with shapes in their signatures; the types of all others are checked by mypy.
 CHECKED_MODULES = ["workings.attention", "workings.layers", "workings.trace"]
 install_import_hook(CHECKED_MODULES, "beartype.beartype")
-SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models", "decode")
+SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 
 import torch  # noqa: E402
+
 from workings.cli import THREAD_COUNT_VARIABLES  # noqa: E402
 
 settings.register_profile("default", deadline=None, derandomize=True)

@@ -75,7 +75,7 @@ def test_atomic_folder_appears_when_complete_and_never_by_halves(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
-def test_atomic_folder_replaces_a_folder_only_if_told_to(tmp_path: Path) -> None:
+def test_atomic_folder_replaces_a_folder_only_with_replace(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "old.txt").write_text("old")

@@ -10,15 +10,15 @@ from workings.recipes import ClassificationRecipe
 @pytest.mark.parametrize(
     ("table", "expected_message"),
     [
-        ({"model": {"d_model": 0}}, "model.d_model = 0: a whole number from 1 to"),
-        ({"model": {"d_model": 10**12}}, "model.d_model = 1000000000000: a whole number"),
+        ({"model": {"d_model": 0}}, "model.d_model = 0: expected a whole number from 1 to"),
+        ({"model": {"d_model": 10**12}}, "model.d_model = 1000000000000: expected a whole number"),
         ({"model": {"hidden_size": 1 << 99_999}}, "model.hidden_size = a value too large to show"),
         ({"model": {"layers": -1}}, "model.layers = -1"),
-        ({"model": {"kind": "perceptron", "hidden_sizes": []}}, "hidden_sizes = []: at least one"),
+        ({"model": {"kind": "perceptron", "hidden_sizes": []}}, "hidden_sizes = []: expected"),
         ({"model": {"kind": "convolution", "channels": [8, 0]}}, "channels = 0"),
         ({"model": {"kind": "convolution", "stride": 0}}, "stride = 0"),
         ({"model": {"kind": "ngrams", "max_n": 10**6}}, "at most 60 tokens"),
-        ({"model": {"dropout": 1.0}}, "model.dropout = 1.0: from 0 to below 1"),
+        ({"model": {"dropout": 1.0}}, "model.dropout = 1.0: expected 0 to below 1"),
         ({"model": {"kind": ["rnn"]}}, "model.kind = ['rnn']: expected one of"),
         ({"model": {"kind": {"a": 1}}}, "model.kind = {'a': 1}"),
         ({"model": {"size": [1]}}, "model.size = [1]: expected one of"),
@@ -38,12 +38,12 @@ from workings.recipes import ClassificationRecipe
         ({"train": {"clip_norm": 0.0}}, "clip_norm = 0.0: it must be positive, or none"),
         ({"train": {"patience": 0}}, "train.patience = 0"),
         ({"train": {"optimizer": 1 << 99_999}}, "train.optimizer = a value too large to show"),
-        ({"seed": -1}, "seed = -1: a whole number from 0"),
+        ({"seed": -1}, "seed = -1: expected a whole number from 0"),
         ({"title": [1] * 10_000}, "title = [1, 1"),
         ({"a\nb" * 500: 1}, "a\\nba\\nb"),
     ],
 )
-def test_what_no_recipe_may_say(table, expected_message):
+def test_invalid_recipes_are_refused(table, expected_message):
     with pytest.raises(UserError) as caught:
         build(ClassificationRecipe, table)
     message = str(caught.value)

@@ -160,7 +160,7 @@ class Hypothesis:
 
 
 class SearchFunction(Protocol):
-    """The signature of `beam_search` for one model, and of other engines' searches."""
+    """The signature of `beam_search` with its model bound, and of other engines' searches."""
 
     def __call__(
         self,

@@ -56,7 +56,8 @@ class ProcessGroup:
             if chosen.index >= torch.cuda.device_count():
                 raise UserError(
                     f"local rank {chosen.index} has no GPU: this machine has "
-                    f"{torch.cuda.device_count()}: start as many processes, or --train.device cpu"
+                    f"{torch.cuda.device_count()}: start as many processes, or train with "
+                    "--train.device cpu"
                 )
             torch.cuda.set_device(chosen)
         self.device = chosen

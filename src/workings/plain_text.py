@@ -68,7 +68,7 @@ def to_one_line(text: str) -> str:
 
 
 def show_whitespace(token: str) -> str:
-    r"""Write a token so that its spaces are seen; one that only ends a letter begun before, as …
+    r"""Make a token's whitespace visible; one that only completes a character is shown as ….
 
     >>> show_whitespace(" cat"), show_whitespace("\n"), show_whitespace("")
     ('␣cat', '⏎', '…')
@@ -181,7 +181,7 @@ def visible_width(line: str) -> int:
 
 
 def rgb_code(color: str) -> str:
-    """Return the red, green and blue of `#rrggbb` as an ANSI code has them.
+    """Return the red, green and blue of `#rrggbb` as in an ANSI code.
 
     >>> rgb_code("#ff8000")
     '255;128;0'

@@ -225,7 +225,7 @@ def _read_checksum(path: Path) -> str:
         raise CorruptFileError(f"{path}: not a safetensors file: its header is not JSON") from None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("sha256"), str):
         raise CorruptFileError(
-            f"{path}: the header has no checksum of ours: damaged, or not written by workings"
+            f"{path}: the header has no checksum: damaged, or not written by workings"
         )
     return str(metadata["sha256"])
 

@@ -85,6 +85,19 @@ def test_api_that_needs_torch_names_the_extra():
     assert 'pip install "workings[models]"' in done.stderr.splitlines()[-1]
 
 
+def test_check_of_a_slide(tmp_path):
+    slide = tmp_path / "slide.md"
+    slide.write_text("X = [[1, 0], [0, 2]] | A = [[1, 0], [0.06, 0.94]]", encoding="utf-8")
+    done = workings("check", "--from", str(slide), code=0)
+    assert done.stdout.startswith('✓ right, if the mask is causal: declare mask = "causal"\n')
+    report = json.loads(workings("check", "--json", "--from", str(slide)).stdout)
+    assert report["if"] == 'the mask is causal: declare mask = "causal"'
+    slide.write_text("X = [[1, 0], [0, 2]] T = [[1, 0], [0, 4]]", encoding="utf-8")
+    done = workings("check", "--from", str(slide), code=2)
+    assert done.stdout == ""
+    assert "'T' is not a matrix of the problem" in done.stderr
+
+
 def test_solve_cell():
     output = workings("solve", "lectures/L2-self.toml", "--cell", "scores,2,3").stdout
     assert output.endswith("2·2 + 2·3 + 2·1 = 12\n")
@@ -138,7 +151,7 @@ def test_user_error_has_at_most_two_lines(arguments, message):
 def test_unknown_verb_is_one_line_error(verb, message):
     done = workings(verb, "lectures/L2-self.toml", "--train.epochs", "3", code=2)
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"workings: {verb}: no such verb: {message}")
+    assert line.startswith(f"workings: {verb}: no such command: {message}")
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_invalid_option_is_one_line_error(run, capsys, options, message):
 
 def test_predict_needs_a_classifier(run, capsys):
     assert main(["predict", run, "the cat"]) == 2
-    assert "one of 'classify' is needed" in capsys.readouterr().err
+    assert "expected one of the task 'classify'" in capsys.readouterr().err
 
 
 def test_evaluate_on_other_text(run, tmp_path, capsys):

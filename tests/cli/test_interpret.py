@@ -155,6 +155,6 @@ def test_gradients_of_recipes_and_runs(folder, tmp_path, capsys):
     assert run("gradients", *models[:1], "--max-lag", "5", "--out", tmp_path / "g.svg") == 0
     assert (tmp_path / "g.svg").read_text().startswith("<svg")
     assert run("gradients", folder / "classify.toml") == 2
-    assert "one of 'language' is needed" in capsys.readouterr().err
+    assert "expected one of the task 'language'" in capsys.readouterr().err
     assert run("gradients", *models[:1], "--max-lag", "0") == 2
     assert "at least 1" in capsys.readouterr().err

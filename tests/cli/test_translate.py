@@ -139,8 +139,8 @@ def test_lines_before_a_bad_byte_are_translated(run, tmp_path, capsys):
             "--temperature (sampling) and --beams (search) exclude each other",
         ),
         (["--seed", "3"], "--seed needs --temperature"),
-        (["--length-penalty", "nan"], "length_penalty = nan: a number from -10 to 10"),
-        (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: a number from -10 to 10"),
+        (["--length-penalty", "nan"], "length_penalty = nan: expected a number from -10 to 10"),
+        (["--length-penalty", "1e9"], "length_penalty = 1000000000.0: expected a number from -10"),
     ],
 )
 def test_invalid_options_are_refused(run, options, message, capsys):

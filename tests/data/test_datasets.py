@@ -157,7 +157,7 @@ def test_archive_in_the_folder_is_used_and_kept(
     assert (folder / "imdb" / "aclImdb_v1.tar.gz").exists()
 
 
-def test_error_says_how_to_get_the_files_by_hand(cache: Path, serve: Any) -> None:
+def test_error_explains_how_to_download_the_files_manually(cache: Path, serve: Any) -> None:
     with pytest.raises(UserError, match="not on this machine") as error:
         load_dataset("imdb", allow_download=False)
     message = str(error.value)

@@ -107,7 +107,7 @@ def test_servers_with_missing_or_wrong_ranges(server: Any, tmp_path: Path, plan:
     assert download_from(server, tmp_path, *plan).read_bytes() == CONTENT
 
 
-def test_server_without_progress_is_given_up(server: Any, tmp_path: Path) -> None:
+def test_download_without_progress_is_aborted(server: Any, tmp_path: Path) -> None:
     server.etag = None
     plan = ["truncate", "no ranges", "truncate", "truncate"]
     server.content = CONTENT[:200_000]

@@ -220,7 +220,7 @@ def test_files_are_downloaded_once(
     assert (cache / "multi30k" / "train.de.gz").is_file()
 
 
-def test_error_says_how_to_get_the_files_by_hand(cache: Path, server: Any) -> None:
+def test_error_explains_how_to_download_the_files_manually(cache: Path, server: Any) -> None:
     with pytest.raises(UserError, match=r"multi30k: train\.de is not on this machine") as error:
         load_pairs("multi30k", source="de", target="en", allow_download=False)
     assert f"put train.de, gzipped or not, from {PARALLEL_DATASETS['multi30k'].homepage}" in str(

@@ -123,7 +123,7 @@ def test_seed_determines_the_scenes() -> None:
     assert len({scene.caption for scene in one}) > 20
 
 
-def test_splits_share_no_scene_whatever_the_seed() -> None:
+def test_splits_share_no_scene_for_any_seed() -> None:
     scenes = {
         split: list(islice(generate_scenes(split, seed=len(split)), 300)) for split in SCENE_SPLITS
     }

@@ -108,7 +108,7 @@ def test_line_breaks_in_a_sentence_become_spaces(tmp_path: Path) -> None:
         ("", "", "empty"),
         (b"a\nb\xff\n", "a\nb\n", r"train\.de, line 2: not UTF-8: byte 0xff in column 2"),
         ("a\nb\n", b"caf\xe9\nb\n", r"train\.en, line 1: not UTF-8"),
-        ("a\n", "a\n", "only one pair: nothing is left to train on beside test and validation"),
+        ("a\n", "a\n", "only one pair: nothing is left to train on besides test and validation"),
         ("a\nb\n", "a\nb\n", "only 2 pairs"),
         (" \n\n\t\n", "a\nb\nc\n", "all 3 pairs have an empty side"),
         ("a\n" * 50, "b\n" * 50, "smallest group of pairs that share sentences has 50"),

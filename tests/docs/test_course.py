@@ -25,7 +25,7 @@ from workings.layers.recurrent import RNN
 
 COURSE = ROOT / "docs" / "path.md"
 TEXT = COURSE.read_text(encoding="utf-8")
-STOPS = 12
+LESSONS = 12
 TERMS = (
     "recurrent neural network", "embedding", "hidden state", "unrolled", "logits", "softmax",
     "cross-entropy", "back-propagation through time", "vanishing gradient", "gradient clipping",
@@ -79,14 +79,14 @@ EXERCISES = _exercises()
 FILES = [exercise for exercise in EXERCISES.values() if exercise.file]
 
 
-def test_each_stop_has_a_figure_a_formula_and_three_exercises():
-    stops = re.split(r"^## \d+\. ", TEXT, flags=re.MULTILINE)[1:]
-    assert len(stops) == STOPS
-    for number, stop in enumerate(stops, start=1):
-        assert re.search(r"^!\[[^\]]+\]\(figures/\S+\.svg\)$", stop, re.MULTILINE), number
-        exercises = re.findall(r"^\*\*Exercise (\S+)\.\*\* ", stop, re.MULTILINE)
+def test_each_lesson_has_a_figure_a_formula_and_three_exercises():
+    lessons = re.split(r"^## \d+\. ", TEXT, flags=re.MULTILINE)[1:]
+    assert len(lessons) == LESSONS
+    for number, lesson in enumerate(lessons, start=1):
+        assert re.search(r"^!\[[^\]]+\]\(figures/\S+\.svg\)$", lesson, re.MULTILINE), number
+        exercises = re.findall(r"^\*\*Exercise (\S+)\.\*\* ", lesson, re.MULTILINE)
         assert exercises == [f"{number}.{k}" for k in (1, 2, 3)]
-        assert re.search(r"^```\n", stop, re.MULTILINE) or number == 11
+        assert re.search(r"^```\n", lesson, re.MULTILINE) or number == 11
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -365,7 +365,7 @@ def test_evaluate_prints_loss_bits_and_perplexity(capsys, tmp_path, monkeypatch)
     assert perplexity == pytest.approx(math.exp(loss), rel=1e-3)
 
 
-def test_the_attention_example_is_what_the_solver_computes():
+def test_the_attention_example_equals_the_solution():
     given = tomllib.loads(_named("example.toml"))["given"]
     solution = Problem.from_toml(_named("example.toml")).solve()
     projected, scored, results = _tables()
@@ -401,7 +401,7 @@ def _tables():
     return tables
 
 
-def test_the_gradient_example_is_what_the_rnn_layer_has():
+def test_the_gradient_example_equals_that_of_the_rnn_layer():
     layer = RNN(1, 1, batch_first=True)
     for name, value in (("weight_ih", 1.0), ("weight_hh", 0.8), ("bias_ih", 0), ("bias_hh", 0)):
         torch.nn.init.constant_(getattr(layer, f"{name}_l0"), value)
@@ -423,7 +423,7 @@ def test_translation_scores_are_those_of_the_results():
     flat = " ".join(TEXT.split())
     assert f"only as its first state reaches {bleu['rnn']:.0f} BLEU" in flat
     assert f"One that sees it at every step reaches {bleu['context']:.0f}." in flat
-    assert f"With attention, the next stop, it is {bleu['attention']:.0f}" in flat
+    assert f"With attention, the next lesson, it is {bleu['attention']:.0f}" in flat
     assert f"the Transformer reaches {bleu['transformer']:.0f} BLEU" in flat
     assert f"attention over a GRU reached {bleu['attention']:.0f}." in flat
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from commands import ROOT, expand_patterns, parse_command, split
 from documents import DOCUMENTS, inline_commands, read_blocks
-from workings.experiments.toy_training import train_model
 
 from workings.cli import VERBS, _build_parser, main
 from workings.data import captions, corpora, datasets, parallel
 from workings.data.splits import Splits
 from workings.experiments import core
+from workings.experiments.base import train_model
 from workings.recipes import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for a cluster

@@ -25,7 +25,7 @@ def tokenizer():
     return BytePairTokenizer.train(TEXTS, vocab_size=280)
 
 
-def test_written_tokenizer_encodes_alike(tokenizer, tmp_path):
+def test_written_tokenizer_encodes_the_same(tokenizer, tmp_path):
     assert write_tokenizer(tokenizer, tmp_path)
     engine = Engine.from_file(str(tmp_path / "tokenizer.json"))
     for text in ("lower low", "naïve 🙂\n two  spaces <s> <pad>", "it's 1234!", "ÿ\u0000"):

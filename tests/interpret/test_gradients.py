@@ -34,7 +34,7 @@ def sample_ids(sequences=3, time=13):
     return torch.randint(3, VOCAB_SIZE, (sequences, time), generator=generator)
 
 
-def test_gradients_of_a_linear_rnn_go_with_the_powers_of_w():
+def test_gradients_of_a_linear_rnn_scale_with_the_powers_of_w():
     model = build_recurrent("rnn").double()
     layer = model.recurrent.layers[0][0].layer
     with torch.no_grad():  # without inputs h stays 0, where a tanh is linear

@@ -113,7 +113,7 @@ def test_heads_of_translators(norm, part):
     assert head.problem.exact_matrices["weights"].shape == (len(x[0]), len(x[-1]))
 
 
-def test_default_is_cross_attention_of_the_own_translation():
+def test_default_is_cross_attention_of_the_models_translation():
     task = translation_task(WORDS)
     translation = next(task.translate_best([SOURCE]))
     problem = problem_from_head(task, SOURCE, 1, 1)

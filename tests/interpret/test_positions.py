@@ -1,4 +1,4 @@
-"""Position encodings, and permuted tokens: without positions attention is equivariant."""
+"""Positional encodings, and permuted tokens: without positions attention is equivariant."""
 
 import numpy as np
 import pytest

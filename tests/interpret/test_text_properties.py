@@ -122,7 +122,7 @@ def test_pattern_holds_in_its_matches_or_their_first_group():
     assert marks(from_pattern("first", r"^\w").compute_values("ab\ncd")) == "+..+."
 
 
-def test_pattern_that_does_not_terminate_is_ended():
+def test_pattern_that_does_not_terminate_is_stopped():
     start = time.perf_counter()
     with pytest.raises(UserError, match="took more than 1 s"):
         from_pattern("bad", r"(a+)+$", timeout=1.0).compute_values("a" * 60 + "b")

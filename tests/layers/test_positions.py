@@ -1,4 +1,4 @@
-"""Position encodings against their formula, added and concatenated, cached and growing."""
+"""Positional encodings against their formula, added and concatenated, cached and growing."""
 
 import math
 

@@ -219,5 +219,5 @@ def test_activation_dropout_is_a_setting_of_its_own():
         for block in (model.encoder[0], model.decoder[0]):
             assert block.feed_forward.dropout.p == expected
             assert block.feed_forward_residual.dropout.p == 0.5
-    with pytest.raises(UserError, match=r"activation_dropout = 1\.0: from 0 to below 1"):
+    with pytest.raises(UserError, match=r"activation_dropout = 1\.0: expected 0 to below 1"):
         build_translator({**table, "activation_dropout": 1.0}, 9, 9)

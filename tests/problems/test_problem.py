@@ -55,7 +55,7 @@ def test_claim_of_head_is_given_by_number():
     assert "✗" in repr(problem.check())
 
 
-def test_asked_steps_are_shown_and_not_slices():
+def test_requested_steps_are_shown_and_slices_are_not():
     problem = Problem(X=X, heads=2, scale="none")
     keys = [step.key for step in problem.asked_steps]
     names = ("scores", "weights", "mixed")

@@ -124,7 +124,7 @@ def test_large_negative_number_is_wrong_elsewhere() -> None:
     )
 
 
-def test_next_step_reads_it_as_minus_infinity() -> None:
+def test_next_step_reads_large_negative_number_as_minus_infinity() -> None:
     claim = {"masked": [[1, -10_000], [1, 1]], "weights": [[1, 0], ["1/2", "1/2"]]}
     report = Problem(X=[[1], [1]], scale="none", mask="causal", claim=claim).check()
     assert report.verdict == "right"

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from workings.problems.notation import Notation, format_decimal
-from workings.problems.worked_problem import Cell, MistakeSummary, Panel, WorkedProblem
+from workings.problems.worked_problem import (
+    CauseSummary,
+    Cell,
+    MistakeSummary,
+    Panel,
+    WorkedProblem,
+)
 
 HOSTILE_TEXTS = [
     "<script>alert(1)</script>",
@@ -101,9 +107,20 @@ def report() -> WorkedProblem:
         "18",
         "12",
         lambda n: n.equals(n.product(n.number(2), n.number(6)), n.number(12)),
-        [("arithmetic-slip", "1/1", "no rule gives 18"), ("sign-lost", "1/1", "a <b> sign & more")],
+        [
+            CauseSummary("arithmetic-slip", "1/1", "no rule gives 18"),
+            CauseSummary("sign-lost", "1/1", "a <b> sign & more"),
+        ],
     )
-    return WorkedProblem("A report", [], [scores, weights], "wrong", "5 right, 1 wrong", mistake)
+    second = MistakeSummary(
+        "weights, row 2, column 2",
+        "3",
+        "0.88",
+        None,
+        [CauseSummary("not-scaled", "9/9", ""), CauseSummary("scaled-by-d_k", "9/9", "")],
+    )
+    steps = [scores, weights]
+    return WorkedProblem("A report", [], steps, "wrong", "5 right, 1 wrong", [mistake, second])
 
 
 @pytest.fixture
@@ -115,8 +132,8 @@ def hostile() -> WorkedProblem:
     cell = replace(panel.cells[0][0], text=text, value=None, note=text)
     cells = [[cell, *panel.cells[0][1:]], *panel.cells[1:]]
     step = replace(panel, name=text, cells=cells, verdict=text)
-    mistake = MistakeSummary(text, text, text, None, [(text, text, text)])
-    return WorkedProblem(text, [replace(panel, name=text)], [step], text, text, mistake)
+    mistake = MistakeSummary(text, text, text, None, [CauseSummary(text, text, text)])
+    return WorkedProblem(text, [replace(panel, name=text)], [step], text, text, [mistake] * 2)
 
 
 @pytest.fixture

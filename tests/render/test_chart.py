@@ -228,7 +228,7 @@ def test_nothing_overlaps_for_any_numbers(
     check_chart(make_chart(*lines, log_x=log, log_y=log))
 
 
-def test_points_are_where_the_axes_say() -> None:
+def test_points_match_the_axes() -> None:
     chart = make_chart(Series("a", [(0, 0.0), (5, 0.5), (10, 1.0)]))
     texts = {m.text: m for m in reversed(chart.shapes) if isinstance(m, TextLabel)}  # y before x
     start, middle, end = data_lines(chart)[0].points
@@ -301,7 +301,7 @@ def test_legend_counts_what_it_leaves_out() -> None:
     assert "no points to draw" in texts(make_chart(*CASES["nothing finite"]))
 
 
-def test_series_share_a_color_only_if_they_ask_for_it() -> None:
+def test_series_share_a_color_only_if_it_is_set() -> None:
     lines = [
         Series("a", curve(5), color=1), Series("b", curve(5), True, 1),
         Series("c", curve(5)), Series("d", curve(5)),
@@ -311,7 +311,7 @@ def test_series_share_a_color_only_if_they_ask_for_it() -> None:
     assert [line.dashed for line in chart_lines] == [False, True, False, False]
 
 
-def test_png_has_the_line_where_the_svg_has_it() -> None:
+def test_png_has_the_line_of_the_svg() -> None:
     chart = make_chart(
         Series("flat", [(k, 0.5) for k in range(40)]), Series("r", [(0, 0), (39, 1)])
     )

@@ -60,7 +60,7 @@ def test_only_large_images_are_shrunk():
 
 
 @given(GRIDS)
-def test_smoothing_keeps_the_maximum_and_its_place(grid):
+def test_smoothing_keeps_the_maximum_and_its_position(grid):
     smooth = smooth_upsample(grid)
     factor = smooth.shape[0] // grid.shape[0]
     assert max(smooth.shape) >= MIN_SMOOTH_SIDE

@@ -299,7 +299,7 @@ def test_without_system_fonts_the_default_font_is_used(
 )
 def test_invalid_shapes_are_refused(picture: Picture, add: Callable[[Picture], object]) -> None:
     before = list(picture.shapes)
-    with pytest.raises(UserError, match=r"expected|is no color"):
+    with pytest.raises(UserError, match=r"expected|is not a color"):
         add(picture)
     assert picture.shapes == before
 

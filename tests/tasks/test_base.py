@@ -12,13 +12,13 @@ from small_tasks import (
     language_task,
     translation_task,
 )
-from workings.recipes.registry import builtin_recipes
 
 from workings.data import CharacterTokenizer
 from workings.decode import Sampling
 from workings.errors import UserError
 from workings.models.seq2seq import PAD, START
 from workings.recipes import read_recipe
+from workings.recipes.base import builtin_recipes
 from workings.tasks.attention import PassOptions
 from workings.tasks.base import (
     SPLIT_NAMES,
@@ -94,7 +94,7 @@ def test_out_of_memory_becomes_a_hint(error):
             raise error
 
 
-def test_other_errors_stay_what_they_are():
+def test_other_errors_are_unchanged():
     with pytest.raises(RuntimeError, match="shapes"), oom_hint("while testing"):
         raise RuntimeError("shapes do not match")
 

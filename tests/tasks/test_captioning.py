@@ -29,7 +29,7 @@ def task(squares_run):
 # -- learning --------------------------------------------------------------------------------------
 
 
-def test_it_learns_colors_and_sides(squares_run):
+def test_captioner_learns_colors_and_sides(squares_run):
     result = toys.result(squares_run)
     assert result["test_exact"] == 100.0
     assert result["test_bleu_4"] > 99
@@ -125,7 +125,7 @@ def test_a_caption_does_not_depend_on_its_batch(task, squares_run):
     assert next(task.caption(pixels[3:4]))[0].text == captions[3].text
 
 
-def test_it_is_evaluated_on_other_images(task, squares):
+def test_captioner_is_evaluated_on_other_images(task, squares):
     metrics = task.evaluate_on(str(squares))
     assert metrics["test_pictures"] == 150
     assert metrics["test_exact"] > 95

@@ -12,7 +12,7 @@ from workings.tasks.classification import Classification, read_texts
 from workings.training.runs import load, train_recipe
 
 
-def test_it_learns_and_predicts(texts_run):
+def test_classifier_learns_and_predicts(texts_run):
     task = load(texts_run)
     prediction = next(iter(task.predict_sources(["plum fig pear"])))
     assert prediction["label"] == "fruit"

@@ -65,8 +65,8 @@ def test_settings_for_recurrent_models_only(text):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["--scheduled_sampling.rate", "1.5"], r"scheduled_sampling\.rate = 1\.5: from 0 to 1"),
-        (["--scheduled_sampling.rate", "-0.1"], "from 0 to 1"),
+        (["--scheduled_sampling.rate", "1.5"], r"scheduled_sampling\.rate = 1\.5: expected 0 to 1"),
+        (["--scheduled_sampling.rate", "-0.1"], "expected 0 to 1"),
         (["--scheduled_sampling.rate", "0.5", "--data.stateful", "true"], "exclude each other"),
     ],
 )
@@ -129,7 +129,7 @@ def test_the_validation_text_starts_where_the_training_text_ends(
 # -- training --------------------------------------------------------------------------------------
 
 
-def test_it_learns_and_logs(corpus_run):
+def test_language_model_learns_and_logs(corpus_run):
     result = toys.result(corpus_run)
     assert result["validation_loss"] < 1.0
     assert result["validation_perplexity"] == pytest.approx(math.exp(result["validation_loss"]))
@@ -247,7 +247,7 @@ def test_a_changed_text_is_evaluated_only_as_another_one(corpus_run, tmp_path):
 # -- completions -----------------------------------------------------------------------------------
 
 
-def test_it_completes_words(corpus_run):
+def test_language_model_completes_words(corpus_run):
     task = load(corpus_run)
     assert "yellow" in task.complete("hello world, ye", 6)
     assert load(corpus_run).complete("hello w", 20) == task.complete("hello w", 20)

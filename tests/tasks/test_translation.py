@@ -39,7 +39,7 @@ def task(pairs_run):
 # -- learning --------------------------------------------------------------------------------------
 
 
-def test_it_learns_the_language(pairs_run, task):
+def test_translator_learns_to_reverse_the_words(pairs_run, task):
     result = toys.result(pairs_run)
     assert result["test_bleu"] > 90
     assert result["signature"].startswith("nrefs:1|case:lc")  # words are lowercased

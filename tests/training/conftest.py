@@ -46,8 +46,8 @@ def run(two_runs, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory):
-    """A folder with a recipe of 28 steps in four epochs, and `whole`, its undisturbed run."""
+def reference(tmp_path_factory):
+    """A folder with a recipe of 28 steps in four epochs, and `run`, without a fault."""
     folder = tmp_path_factory.mktemp("faults")
     data = toys.write_texts(folder / "texts.jsonl", words=4, last_words=2)
     (folder / "recipe.toml").write_text(
@@ -55,11 +55,11 @@ def undisturbed(tmp_path_factory):
         '[model]\nkind = "recurrent"\nd_model = 64\nhidden_size = 64\ndropout = 0.2\n'
         '[train]\nepochs = 4\nbatch_size = 8\naverage = "ema"\nema_decay = 0.9\nsave_every = 3\n'
     )
-    assert main(["train", str(folder / "recipe.toml"), "--out", f"{folder}/whole", "--quiet"]) == 0
+    assert main(["train", str(folder / "recipe.toml"), "--out", f"{folder}/run", "--quiet"]) == 0
     return folder
 
 
 @pytest.fixture
-def recipe(undisturbed):
-    """The path of the recipe of `undisturbed`."""
-    return str(undisturbed / "recipe.toml")
+def recipe(reference):
+    """The path of the recipe of the reference run."""
+    return str(reference / "recipe.toml")

@@ -20,15 +20,15 @@ def check_no_partial_files(run):
     assert [p for p in run.rglob("*") if p.name.startswith(".") and p.name != ".lock"] == []
 
 
-def check_resumes(run, undisturbed):
-    """Resume a run; its weights and log must be those of the undisturbed run."""
+def check_resumes(run, reference):
+    """Resume a run; its weights and log must be those of the reference run."""
     assert main(["resume", str(run), "--quiet"]) == 0
-    whole = undisturbed / "whole"
-    assert weights(run) == weights(whole)
+    expected = reference / "run"
+    assert weights(run) == weights(expected)
     newest = "checkpoints/step-28/model.safetensors"
-    assert (run / newest).read_bytes() == (whole / newest).read_bytes()
+    assert (run / newest).read_bytes() == (expected / newest).read_bytes()
     log = log_without_times(run)
-    assert log == log_without_times(whole)
+    assert log == log_without_times(expected)
     assert [r["kind"] for r in log] == ["epoch"] * 4 + ["test"]
     check_no_partial_files(run)
 

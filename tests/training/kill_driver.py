@@ -1,6 +1,6 @@
-"""Trains a recipe, killing it again and again, and resuming what is left: for test_trainer.py.
+"""Trains a recipe that is repeatedly killed and resumed: for test_trainer.py.
 
-`python kill_driver.py RECIPE FOLDER ROUNDS KILLS` trains FOLDER/whole undisturbed, then ROUNDS runs
+`python kill_driver.py RECIPE FOLDER ROUNDS KILLS` trains FOLDER/uninterrupted, then ROUNDS runs
 each of two kinds, killed up to KILLS times: FOLDER/time-N by SIGKILL after a random time, and
 FOLDER/call-N at a random call that writes or removes a file. It prints the number of kills of each
 run as JSON. Each attempt is a fork of one process that has loaded everything, so that it is quick.
@@ -24,7 +24,7 @@ def main(recipe_file: str, folder: str, rounds: str, kills: str) -> None:
     from workings.recipes import read_recipe
     from workings.training.runs import train_recipe
 
-    train_recipe(read_recipe(recipe_file), Path(folder) / "whole", mode="quiet")
+    train_recipe(read_recipe(recipe_file), Path(folder) / "uninterrupted", mode="quiet")
     counts = {
         f"{kind}-{seed}": kill_repeatedly(
             recipe_file, Path(folder) / f"{kind}-{seed}", kind, seed, int(kills)

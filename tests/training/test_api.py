@@ -23,7 +23,7 @@ def make_classifier():
     )
 
 
-def test_language_model_on_a_text_is_the_users_own_object():
+def test_train_updates_the_given_language_model():
     model = models.TransformerLM(vocab_size=50, d_model=16, layers=1, heads=2)
     before = model.embedding.weight.detach().clone()
     task = train(model, TEXT, epochs=2)

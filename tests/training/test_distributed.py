@@ -166,7 +166,7 @@ def test_two_processes_train_like_one(tmp_path, tables):
         "translator": tables.translator("transformer", parallelism="fsdp", **ema),
     }
     stopping = [
-        {"folder": tmp_path / "whole", "recipe": with_dropout},
+        {"folder": tmp_path / "uninterrupted", "recipe": with_dropout},
         {"folder": tmp_path / "stopped", "recipe": with_dropout, "stop_at": 14},
         {"folder": tmp_path / "stopped"},
         {"folder": tmp_path / "stateful-stopped", "recipe": stateful, "stop_at": 4},
@@ -177,7 +177,7 @@ def test_two_processes_train_like_one(tmp_path, tables):
     steps = {name: len(read_losses(tmp_path / name)) for name in recipes}
     assert [steps[name] for name in ("ddp", "fsdp", "accumulated", "unused")] == [22, 22, 8, 22]
     assert len(read_losses(tmp_path / "stopped")) == 8  # the rest of 22
-    check_same(tmp_path / "stopped", tmp_path / "whole", exactly=True)
+    check_same(tmp_path / "stopped", tmp_path / "uninterrupted", exactly=True)
     check_same(tmp_path / "stateful-resumed", tmp_path / "stateful", exactly=True)
     # One process resumes with the hidden states that two saved.
     resumed = train_alone(str(tmp_path / "stateful-stopped"))
@@ -319,13 +319,13 @@ def test_all_classifiers_resume_exactly(tmp_path, tables, parallelism, processes
     plan = []
     for kind, recipe in recipes.items():
         plan += [
-            {"folder": tmp_path / f"{kind}-whole", "recipe": recipe},
+            {"folder": tmp_path / f"{kind}-uninterrupted", "recipe": recipe},
             {"folder": tmp_path / kind, "recipe": recipe, "stop_at": 3},
         ]
     run_plan(processes, plan, tmp_path)
     run_plan(processes, [{"folder": tmp_path / kind} for kind in recipes], tmp_path)
     for kind in recipes:
-        check_same(tmp_path / kind, tmp_path / f"{kind}-whole", exactly=True)
+        check_same(tmp_path / kind, tmp_path / f"{kind}-uninterrupted", exactly=True)
 
 
 @pytest.mark.slow
@@ -337,14 +337,14 @@ def test_a_run_resumes_with_any_number_of_processes_and_either_parallelism(tmp_p
         for average in ("ema", "last")
     }
     for name, recipe in recipes.items():
-        train_alone(str(tmp_path / f"{name}-whole"), recipe)
+        train_alone(str(tmp_path / f"{name}-uninterrupted"), recipe)
         train_alone(str(tmp_path / name), recipe, stop_at=7)
     for processes, parallelism, step in ((2, "ddp", 16), (4, "fsdp", 25), (2, "fsdp", 36)):
         options = {"stop_at": step, "parallelism": parallelism}
         run_plan(processes, [{"folder": tmp_path / name, **options} for name in recipes], tmp_path)
     for name in recipes:
         assert len(train_alone(str(tmp_path / name))) == 8
-        check_same(tmp_path / name, tmp_path / f"{name}-whole", exactly=False)
+        check_same(tmp_path / name, tmp_path / f"{name}-uninterrupted", exactly=False)
 
 
 @pytest.mark.slow
@@ -358,8 +358,8 @@ def test_a_killed_worker_is_replaced_and_the_run_continues(tmp_path, tables, par
     assert process.returncode == 0, printed
     assert (run / "result.json").is_file()
     assert not list(run.glob(".*.part"))
-    run_plan(2, [{"folder": tmp_path / "whole", "recipe": recipe}], tmp_path)
-    check_same(run, tmp_path / "whole", exactly=True)
+    run_plan(2, [{"folder": tmp_path / "uninterrupted", "recipe": recipe}], tmp_path)
+    check_same(run, tmp_path / "uninterrupted", exactly=True)
     assert "Traceback" not in printed
 
 

@@ -30,7 +30,7 @@ resource = pytest.importorskip("resource", reason="only Unix limits the memory o
 NOBODY = 65534
 
 
-def test_metrics_that_need_the_whole_model_are_refused_with_fsdp(squares):
+def test_metrics_that_need_the_full_model_are_refused_with_fsdp(squares):
     overrides = ("--train.metric", "exact", "--train.parallelism", "fsdp")
     recipe = toys.squares_recipe(squares, *overrides)
     task, device = Captioning.from_recipe(recipe), torch.device("cpu")
@@ -104,7 +104,7 @@ def set_a_weight_to_nan(trainer):
     trainer.task.model.head.weight[0, 0] = math.nan
 
 
-def test_a_weight_that_is_nan(recipe, undisturbed, tmp_path, capsys, monkeypatch):
+def test_a_weight_that_is_nan(recipe, reference, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
     with fault_before(monkeypatch, Trainer, "_step", set_a_weight_to_nan, at_step(14)):
         line = error_line(capsys, "train", recipe, "--out", run)
@@ -112,10 +112,10 @@ def test_a_weight_that_is_nan(recipe, undisturbed, tmp_path, capsys, monkeypatch
     assert "try a lower train.learning_rate" in line
     last = run / "checkpoints" / "step-12"
     assert f"the last checkpoint with finite weights is {last}" in line
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
-def test_a_layer_whose_output_is_infinite(recipe, undisturbed, tmp_path, capsys, monkeypatch):
+def test_a_layer_whose_output_is_infinite(recipe, reference, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
 
     def make_output_infinite(trainer):
@@ -129,10 +129,10 @@ def test_a_layer_whose_output_is_infinite(recipe, undisturbed, tmp_path, capsys,
     assert "the loss is nan at step 10: it began in layer recurrent" in line
     assert "the last checkpoint with finite weights is" in line
     assert "step-9" in line
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
-def test_a_checkpoint_with_nan_is_not_suggested(recipe, undisturbed, tmp_path, capsys, monkeypatch):
+def test_a_checkpoint_with_nan_is_not_suggested(recipe, reference, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
 
     def is_step_nine(trainer):
@@ -143,7 +143,7 @@ def test_a_checkpoint_with_nan_is_not_suggested(recipe, undisturbed, tmp_path, c
     assert "at step 10" in line
     assert f"the last checkpoint with finite weights is {run / 'checkpoints' / 'step-7'}" in line
     assert (run / "checkpoints" / "step-9").is_dir()
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 def test_weights_that_are_nan_after_the_last_step_are_not_saved(
@@ -174,7 +174,7 @@ def test_a_loss_that_diverges(recipe, tmp_path, capsys, rate):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_metric_that_is_not_finite(recipe, undisturbed, tmp_path, capsys, monkeypatch, value):
+def test_a_metric_that_is_not_finite(recipe, reference, tmp_path, capsys, monkeypatch, value):
     run = tmp_path / "run"
 
     def spoil_evaluation(trainer):
@@ -189,7 +189,7 @@ def test_a_metric_that_is_not_finite(recipe, undisturbed, tmp_path, capsys, monk
         line = error_line(capsys, "train", recipe, "--out", run)
     assert f"the validation accuracy is {value} after step 14" in line
     assert f"finite weights is {run / 'checkpoints' / 'step-12'}" in line
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 # -- disks -----------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def synchronous_checkpoints(monkeypatch):
 
 @pytest.mark.parametrize("number", [2, 3, 9])
 def test_a_full_disk_while_a_checkpoint_is_written(
-    recipe, undisturbed, disk, capsys, monkeypatch, number
+    recipe, reference, disk, capsys, monkeypatch, number
 ):
     run = disk.folder / "run"
     writes = []  # checkpoints are written at steps 3, 6, 7, 9, 12, 14, …
@@ -258,28 +258,28 @@ def test_a_full_disk_while_a_checkpoint_is_written(
     assert "the last complete checkpoint is step-" in line
     check_no_partial_files(run)
     disk.free()
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 def test_a_full_disk_while_the_first_checkpoint_is_written(
-    recipe, undisturbed, disk, capsys, monkeypatch
+    recipe, reference, disk, capsys, monkeypatch
 ):
     with fault_before(monkeypatch, Checkpoints, "_write", disk.fill):
         line = error_line(capsys, "train", recipe, "--out", disk.folder / "run")
     assert "there is no earlier checkpoint" in line
     disk.free()
-    check_resumes(disk.folder / "run", undisturbed)
+    check_resumes(disk.folder / "run", reference)
 
 
 @pytest.mark.usefixtures("synchronous_checkpoints")
-def test_a_full_disk_while_the_log_is_written(recipe, undisturbed, disk, capsys, monkeypatch):
+def test_a_full_disk_while_the_log_is_written(recipe, reference, disk, capsys, monkeypatch):
     run = disk.folder / "run"
     with fault_before(monkeypatch, Log, "log_epoch", disk.fill):
         line = error_line(capsys, "train", recipe, "--out", run)
     assert f"{run / 'log.jsonl'}: No space left on device: free some space" in line
     check_no_partial_files(run)
     disk.free()
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_full_disk_while_the_log_is_written(recipe, undisturbed, disk, capsys,
 )
 @pytest.mark.usefixtures("synchronous_checkpoints")
 def test_a_full_disk_while_another_file_is_written(
-    recipe, undisturbed, disk, capsys, monkeypatch, function, name
+    recipe, reference, disk, capsys, monkeypatch, function, name
 ):
     run = disk.folder / "run"
     module, _, attribute = function.rpartition(".")
@@ -310,10 +310,10 @@ def test_a_full_disk_while_another_file_is_written(
     if name == "config.toml":  # nothing has begun: the same command works again
         assert not (run / "config.toml").exists()
         assert main(["train", recipe, "--out", str(run), "--quiet"]) == 0
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
-def test_a_limit_on_the_size_of_files(recipe, undisturbed, tmp_path, capsys):
+def test_a_limit_on_the_size_of_files(recipe, reference, tmp_path, capsys):
     """Like a full disk, where no file system can be mounted."""
     run = tmp_path / "run"
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -325,12 +325,12 @@ def test_a_limit_on_the_size_of_files(recipe, undisturbed, tmp_path, capsys):
     assert "File too large" in line
     assert f"workings resume {run}" in line
     check_no_partial_files(run)
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
-def test_a_read_only_file_system(recipe, undisturbed, disk, capsys):
+def test_a_read_only_file_system(recipe, reference, disk, capsys):
     run = disk.folder / "run"
-    shutil.copytree(undisturbed / "whole", run)
+    shutil.copytree(reference / "run", run)
     disk.remount("ro")
     line = error_line(capsys, "train", recipe, "--out", disk.folder / "new")
     assert f"{disk.folder / 'new'}: Read-only file system" in line
@@ -339,17 +339,17 @@ def test_a_read_only_file_system(recipe, undisturbed, disk, capsys):
     assert main(["predict", str(run), "fig pear"]) == 0  # writes nothing
     assert json.loads(capsys.readouterr().out)["label"] == "fruit"
     disk.remount("rw")
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 @contextmanager
-def folder_without_permission(undisturbed):
+def folder_without_permission(reference):
     """Root becomes another user for a while; others make the folder read-only."""
     folder = Path(tempfile.mkdtemp(prefix="workings-"))
     (folder / "inside").mkdir()
     for name in ("recipe.toml", "texts.jsonl"):
-        shutil.copy(undisturbed / name, folder)
-    text = (folder / "recipe.toml").read_text().replace(str(undisturbed), str(folder))
+        shutil.copy(reference / name, folder)
+    text = (folder / "recipe.toml").read_text().replace(str(reference), str(folder))
     (folder / "recipe.toml").write_text(text)
     try:
         if os.geteuid():
@@ -366,8 +366,8 @@ def folder_without_permission(undisturbed):
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="this system has no users")
-def test_permission_denied(undisturbed, capsys):
-    with folder_without_permission(undisturbed) as folder:
+def test_permission_denied(reference, capsys):
+    with folder_without_permission(reference) as folder:
         run = folder / "inside" / "run"
         line = error_line(capsys, "train", folder / "recipe.toml", "--out", run)
     assert f"{run}: Permission denied" in line
@@ -375,7 +375,7 @@ def test_permission_denied(undisturbed, capsys):
 
 
 @pytest.mark.parametrize("step", [2, 8])
-def test_a_folder_that_is_moved_away(recipe, undisturbed, tmp_path, capsys, monkeypatch, step):
+def test_a_folder_that_is_moved_away(recipe, reference, tmp_path, capsys, monkeypatch, step):
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
 
     def move_away(_trainer):
@@ -386,4 +386,4 @@ def test_a_folder_that_is_moved_away(recipe, undisturbed, tmp_path, capsys, monk
     assert f"{run}: the run's folder was moved or removed" in line
     assert not run.exists()  # it is not created again
     elsewhere.rename(run)
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)

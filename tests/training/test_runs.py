@@ -121,7 +121,7 @@ def test_pairs_in_two_files_are_found_from_another_folder(few_pairs, tmp_path, m
 
 
 def test_a_folder_in_which_another_process_trains_is_locked(
-    recipe, undisturbed, tmp_path, capsys, monkeypatch
+    recipe, reference, tmp_path, capsys, monkeypatch
 ):
     run = tmp_path / "run"
     stopped = {"at": 13}
@@ -138,7 +138,7 @@ def test_a_folder_in_which_another_process_trains_is_locked(
         assert f"workings resume {run}" in error_line(capsys, "train", recipe, "--out", run)
         assert main(["predict", str(run), "fig"]) == 0  # reads only
         capsys.readouterr()
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 # -- loading ---------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_loading_a_run_imports_no_report():
 
 
 def test_a_run_of_another_task_is_refused(corpus_run):
-    message = "of the task 'language', for `workings complete`: one of 'classify' is needed here"
+    message = "of the task 'language', for `workings complete`: expected one of the task 'classify'"
     with pytest.raises(UserError, match=message):
         load(corpus_run, Classification)
     assert isinstance(load(corpus_run), LanguageModeling)
@@ -403,16 +403,16 @@ def test_changed_data_are_neither_evaluated_nor_repeated(tmp_path, capsys):
 @pytest.mark.parametrize("average", ["none", "ema", "last"])
 def test_an_extended_run_ends_like_a_longer_one(texts, tmp_path, average):
     constant = ["--train.schedule", "constant", "--train.average", average, "--train.epochs"]
-    run, extended, whole = tmp_path / "run", tmp_path / "new" / "extended", tmp_path / "whole"
+    run, extended, longer = tmp_path / "run", tmp_path / "new" / "extended", tmp_path / "longer"
     train_recipe(toys.texts_recipe(texts, *constant, "2"), run, mode="quiet")
     before = read_files(run)
     resume(run, mode="quiet", epochs=4, out=extended)
-    train_recipe(toys.texts_recipe(texts, *constant, "4"), whole, mode="quiet")
-    found, expected = (read_tensors(folder / "model.safetensors") for folder in (extended, whole))
+    train_recipe(toys.texts_recipe(texts, *constant, "4"), longer, mode="quiet")
+    found, expected = (read_tensors(folder / "model.safetensors") for folder in (extended, longer))
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert read_epochs(extended) == read_epochs(whole)
-    assert read_run_recipe(extended) == read_run_recipe(whole)
-    assert load(extended).evaluate_on() == load(whole).evaluate_on()
+    assert read_epochs(extended) == read_epochs(longer)
+    assert read_run_recipe(extended) == read_run_recipe(longer)
+    assert load(extended).evaluate_on() == load(longer).evaluate_on()
     assert read_files(run) == before
 
 
@@ -428,7 +428,7 @@ def test_a_decaying_learning_rate_continues_on_the_longer_schedule(texts, tmp_pa
 
 
 def test_an_extended_run_that_was_stopped_resumes(texts_run, tmp_path, monkeypatch):
-    resume(texts_run, mode="quiet", epochs=4, out=tmp_path / "whole")
+    resume(texts_run, mode="quiet", epochs=4, out=tmp_path / "longer")
     step = Trainer._step
 
     def stopping(self, micro_batches):
@@ -440,8 +440,8 @@ def test_an_extended_run_that_was_stopped_resumes(texts_run, tmp_path, monkeypat
         with pytest.raises(TrainingInterrupt):
             resume(texts_run, mode="quiet", epochs=4, out=tmp_path / "extended")
     resume(tmp_path / "extended", mode="quiet")
-    assert read_epochs(tmp_path / "extended") == read_epochs(tmp_path / "whole")
-    assert toys.weights(tmp_path / "extended") == toys.weights(tmp_path / "whole")
+    assert read_epochs(tmp_path / "extended") == read_epochs(tmp_path / "longer")
+    assert toys.weights(tmp_path / "extended") == toys.weights(tmp_path / "longer")
 
 
 def test_a_run_whose_patience_ran_out_is_not_extended(texts, tmp_path):

@@ -40,15 +40,17 @@ def stop_at(patch, step):
 
 
 def check_resumes_exactly(recipe, folder, step):
-    """A training that is stopped and resumed ends with the weights and log of a whole one."""
-    train_recipe(recipe, folder / "whole", mode="quiet")
+    """A stopped and resumed training ends with the weights and log of an uninterrupted one."""
+    train_recipe(recipe, folder / "uninterrupted", mode="quiet")
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, step)
         with pytest.raises(TrainingInterrupt):
             train_recipe(recipe, folder / "stopped", mode="quiet")
     resume(folder / "stopped", mode="quiet")
-    assert toys.weights(folder / "whole") == toys.weights(folder / "stopped")
-    assert toys.log_without_times(folder / "whole") == toys.log_without_times(folder / "stopped")
+    assert toys.weights(folder / "uninterrupted") == toys.weights(folder / "stopped")
+    assert toys.log_without_times(folder / "uninterrupted") == toys.log_without_times(
+        folder / "stopped"
+    )
 
 
 @pytest.fixture
@@ -178,7 +180,7 @@ def test_a_compiled_model_learns_the_same(texts, tmp_path):
 # -- signals ---------------------------------------------------------------------------------------
 
 
-def test_sigterm_stops_after_the_current_step(recipe, undisturbed, tmp_path, capsys, monkeypatch):
+def test_sigterm_stops_after_the_current_step(recipe, reference, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
 
     def terminate(_trainer):
@@ -189,7 +191,7 @@ def test_sigterm_stops_after_the_current_step(recipe, undisturbed, tmp_path, cap
     last_line = capsys.readouterr().err.splitlines()[-1]
     assert last_line == f"stopped; continue with: workings resume {run}"
     assert (run / "checkpoints" / "step-11").is_dir()
-    check_resumes(run, undisturbed)
+    check_resumes(run, reference)
 
 
 def test_a_signal_during_the_last_evaluation_stops_before_the_test(texts, tmp_path, monkeypatch):
@@ -255,7 +257,7 @@ save_every = 3
 
 
 def check_kills(tmp_path, rounds, kills):
-    """Runs that are killed and resumed end with the log, result and weights of a whole one."""
+    """Killed and resumed runs end with the log, result and weights of an uninterrupted one."""
     data = toys.write_texts(tmp_path / "texts.jsonl", words=4, last_words=4)
     (tmp_path / "recipe.toml").write_text(KILL_RECIPE.format(data=data))
     driver = Path(__file__).with_name("kill_driver.py")
@@ -265,7 +267,7 @@ def check_kills(tmp_path, rounds, kills):
     )
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
-    expected = final_state(tmp_path / "whole")
+    expected = final_state(tmp_path / "uninterrupted")
     assert len(expected[0]) == 5  # four epochs and a test
     for name in counts:
         assert final_state(tmp_path / name) == expected, name

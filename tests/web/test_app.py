@@ -86,7 +86,7 @@ def test_column_vectors_transpose_all_steps(client: TestClient, table: Table) ->
 
 
 def test_cause_has_name_and_resulting_cells(client: TestClient, table: Table) -> None:
-    table = {**table, "settings": {}, "given": {"X": [["1", "2"], ["3", "1"]]}}
+    table = {**table, "settings": {"scale": "sqrt(d_k)"}, "given": {"X": [["1", "2"], ["3", "1"]]}}
     scaled = [["5", "5"], ["5", "10"]]
     claims = [{"key": "scaled", "cells": scaled}]
     report = client.post("/api/check", json={"table": {**table, "claims": claims}}).json()
@@ -121,6 +121,35 @@ def test_optional_matrices_start_neutral(client: TestClient, table: Table) -> No
 )
 def test_read_parses_matrices(client: TestClient, text: str) -> None:
     assert client.post("/api/read", json={"text": text}).json() == [["1", "2"], ["3", "4"]]
+
+
+def test_undeclared_conventions_of_a_slide(client: TestClient) -> None:
+    slide = "X = [[1, 0], [0, 2]]; A = [[1, 0], [0.06, 0.94]]"
+    table = client.post("/api/open", json={"text": slide}).json()
+    assert table["vectors"] == ""
+    assert not {"scale", "mask", "normalizer"} & set(table["settings"])
+    report = client.post("/api/check", json={"table": table}).json()
+    assert report["verdict"] == "right"
+    assert report["assumption"] == 'the mask is causal: declare mask = "causal"'
+    table["settings"]["mask"] = "none"
+    report = client.post("/api/check", json={"table": table}).json()
+    assert (report["verdict"], report["assumption"]) == ("wrong", "")
+
+
+def test_unknown_weights_and_reprints_of_a_slide(client: TestClient) -> None:
+    slide = (
+        "X = [[1, 0], [0, 2]]; Q = [[0.33, 1], [5, 6]]; K = [[7, 8], [9, 1]]; X = [[1, 0], [0, 3]]"
+    )
+    table = client.post("/api/open", json={"text": slide}).json()
+    assert table["rounded"] == ["Q", "K"]
+    assert [(claim["key"], claim["reprint"]) for claim in table["claims"]] == [("X", 1)]
+    report = client.post("/api/check", json={"table": table}).json()
+    note = "reprinted differently: X, row 2, column 2: printed as 2, then as 3"
+    assert report["notes"] == [note]
+    text = client.post("/api/export", json={"table": table, "file_format": "toml"}).text
+    problem = Problem.from_toml(text)
+    assert problem.given["Q"].lo[0, 0] < 0.33 < problem.given["Q"].hi[0, 0]
+    assert len(problem.check().reprinted_cells) == 1
 
 
 def test_open_parses_slides_and_problem_files(client: TestClient) -> None:

@@ -73,7 +73,7 @@ def test_sheet_is_answered_with_hints(visit: OpenPage) -> None:
     page.get_by_role("button", name="Problem sheet").click()
     page.get_by_role("button", name="Create sheet").click()
     page.wait_for_selector("figure[data-key=masked]")
-    assert "Nothing filled in yet" in page.locator(".verdict").inner_text()
+    assert "Nothing to check yet" in page.locator(".verdict").inner_text()
     assert read_matrix(page, "X") == format_matrix(problem, "X")
     assert read_matrix(page, "W_K") == format_matrix(problem, "W_K")
     formulas = page.locator(".checked-steps h2 math").all()

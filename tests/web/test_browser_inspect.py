@@ -332,7 +332,7 @@ def test_accessibility(visit: OpenPage, run: str, ready: str) -> None:
     pytest.importorskip("axe_playwright_python")
     page = visit(fragment(run, "one red cat"), ready=ready, reduced_motion="reduce")
     if run == "gpt":
-        page.locator("summary", has_text="Position encoding").click()
+        page.locator("summary", has_text="Positional encoding").click()
         page.locator("figure.map td[tabindex='0']").click()
         page.get_by_role("button", name="Show the working").click()
         page.wait_for_selector(".derivation")

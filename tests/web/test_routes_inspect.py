@@ -267,7 +267,7 @@ def test_position_vectors(runs_client: TestClient, runs: dict[str, Path]) -> Non
     rotary = decode_numbers(inspect(runs_client, "/positions", run="rotary")[1])
     np.testing.assert_allclose(np.diag(rotary), 1, atol=1e-4)
     np.testing.assert_allclose(rotary[1:, 1:], rotary[:-1, :-1], atol=1e-3)
-    assert "no position encoding" in error_of(runs_client, "/positions", run="lstm")
+    assert "no positional encoding" in error_of(runs_client, "/positions", run="lstm")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""The command line: its main function, and what the verbs share.
+"""The command line: its main function, and what the commands share.
 
-Each verb is a module without logic. `--help` imports neither torch nor numpy.
+Each command is a module without logic. `--help` imports neither torch nor numpy.
 """
 
 import argparse
@@ -70,7 +70,7 @@ CGROUP_QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; return the exit status: 2 for a user error."""
+    """Run one command; return the exit status: 2 for a user error."""
     for stream in (sys.stdout, sys.stderr):  # the code page of the terminal may lack our symbols
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -107,9 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check_verb(argv: Sequence[str]) -> None:
-    """Raise a one-line error for an unknown verb; argparse would list all verbs."""
+    """Raise a one-line error for an unknown command; argparse would list all commands."""
     if argv and not argv[0].startswith("-") and argv[0] not in VERBS:
-        raise UserError(f"{truncate(argv[0])}: no such verb: {did_you_mean(argv[0], VERBS)}")
+        raise UserError(f"{truncate(argv[0])}: no such command: {did_you_mean(argv[0], VERBS)}")
 
 
 def _report_error(error: UserError | OSError) -> int:
@@ -131,10 +131,10 @@ def _format_error(error: Exception) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that accepts changes of a recipe, and an epilog that is a function."""
+    """A parser that accepts overrides of recipe keys, and an epilog that is a function."""
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Parse without the changes of a recipe: argparse would take their values for a RECIPE."""
+        """Set the recipe overrides aside: argparse would take their values for a RECIPE."""
         changes: list[str] = []
         if args is not None and self.get_default("takes_changes"):
             args, changes = self._split_changes(args)
@@ -142,7 +142,7 @@ class _Parser(argparse.ArgumentParser):
         return known, [*unknown, *changes]
 
     def _split_changes(self, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the arguments of the verb, and the changes of a recipe as `--key=VALUE`."""
+        """Return the command's own arguments, and the recipe overrides as `--key=VALUE`."""
         own: list[str] = []
         changes: list[str] = []
         rest = list(argv)
@@ -157,7 +157,7 @@ class _Parser(argparse.ArgumentParser):
         return [*own, *rest], changes
 
     def _has_option(self, flag: str) -> bool:
-        """Return True if this is an option of the verb, perhaps abbreviated."""
+        """Return True if this is an option of the command, perhaps abbreviated."""
         return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
@@ -172,14 +172,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _build_parser(names: Sequence[str] = VERBS) -> argparse.ArgumentParser:
-    """Build the parser of these verbs; only their modules are imported."""
+    """Build the parser of these commands; only their modules are imported."""
     common = _Parser(add_help=False)
-    group = common.add_argument_group("for every verb")
+    group = common.add_argument_group("for every command")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    group.add_argument("--threads", type=int, metavar="N", help="number of compute threads")
+    group.add_argument(
+        "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
+    )
     parser = _Parser(prog="workings", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"workings {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in names:
         verb = import_module(f"workings.cli.{name}")
         sub = verbs.add_parser(name, parents=[common], help=verb.HELP, description=verb.__doc__)
@@ -188,7 +190,7 @@ def _build_parser(names: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     return parser
 
 
-# -- shared by the verbs: options ------------------------------------------------------------------
+# -- shared by the commands: options ---------------------------------------------------------------
 
 
 def add_layer_and_head_options(parser: argparse.ArgumentParser, default: str) -> None:
@@ -209,11 +211,19 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     recipe = "default: the recipe's"
     parser.add_argument("--beams", type=int, metavar="N", help=f"beam size ({recipe})")
     parser.add_argument(
-        "--length-penalty", type=float, metavar="A", help=f"of beam search ({recipe})"
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help=f"length penalty of beam search; 0: none ({recipe})",
     )
-    parser.add_argument("--n-best", type=int, metavar="N", help="print the N best with scores")
     parser.add_argument(
-        "--temperature", type=float, metavar="T", help="sample instead of beam search"
+        "--n-best", type=int, metavar="N", help="print the N best outputs with their scores"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="sample at this temperature, instead of beam search",
     )
     parser.add_argument(
         "--seed", type=int, metavar="N", help="random seed of sampling (default: 0)"
@@ -261,7 +271,7 @@ def check_show_options(arguments: argparse.Namespace, names: Sequence[str]) -> N
         raise UserError(f"{options[0]} needs --show")
 
 
-# -- shared by the verbs: input and output ---------------------------------------------------------
+# -- shared by the commands: input and output ------------------------------------------------------
 
 
 def supports_color() -> bool:

@@ -13,12 +13,14 @@ HELP = "show attention weights"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument("text", metavar="TEXT", help="text, or - for standard input")
     add_layer_and_head_options(parser, "all")
     parser.add_argument(
-        "--format", choices=FIGURE_FORMATS, help="default: by the suffix of --out, or text"
+        "--format",
+        choices=FIGURE_FORMATS,
+        help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 

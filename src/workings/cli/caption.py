@@ -18,7 +18,7 @@ HELP = "caption pictures"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument("pictures", metavar="PICTURE", nargs="*", help="picture files")
     parser.add_argument(
@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", action="store_true", help="draw the attention of each word")
     add_layer_and_head_options(parser, "the mean of all")
     parser.add_argument(
-        "--format", choices=FIGURE_FORMATS, help="of --show (default: by the suffix of --out)"
+        "--format",
+        choices=FIGURE_FORMATS,
+        help="format of --show (default: from the suffix of --out)",
     )
     parser.add_argument("--out", metavar="FILE", help="write the figure of --show to a file")
 

@@ -7,11 +7,11 @@ import argparse
 
 from workings.cli import write_result
 
-HELP = "find cells that track quotes, comments, depth, …"
+HELP = "find cells (hidden units) that track quotes, comments, depth, …"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "--text", metavar="FILE", help="file or named text (default: the run's held-out text)"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "html", "json"),
         default="text",
-        help="default: text; json has the numbers without the text",
+        help="output format (default: text); json has the numbers without the text",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 

@@ -10,7 +10,7 @@ _NO_CLAIMS = "it claims no numbers: give those to check in a [claim] table"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("files", metavar="FILE", nargs="*", help="problem files with a [claim]")
     parser.add_argument(
         "--from",
@@ -23,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per file")
     parser.add_argument(
-        "--format", choices=("text", "latex", "html", "json"), default="text", help="default: text"
+        "--format",
+        choices=("text", "latex", "html", "json"),
+        default="text",
+        help="output format (default: text)",
     )
     parser.add_argument(
         "--full", action="store_true", help="show every step, even for several files"

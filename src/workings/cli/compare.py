@@ -10,7 +10,7 @@ CHANGES = True  # --section.key VALUE changes all of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("recipes", metavar="RECIPE", nargs="+", help="recipes (TOML)")
     parser.add_argument(
         "--out", metavar="FOLDER", default="runs/compare", help="default: runs/compare"

@@ -10,7 +10,7 @@ MAX_BEAMS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "prompt",
@@ -27,7 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="maximum number of new tokens (default: 200)",
     )
     parser.add_argument(
-        "--temperature", type=float, default=0.8, metavar="T", help="0: greedy (default: 0.8)"
+        "--temperature",
+        type=float,
+        default=0.8,
+        metavar="T",
+        help="sampling temperature; 0: greedy decoding (default: 0.8)",
     )
     parser.add_argument(
         "--top-k", type=int, default=0, metavar="K", help="sample from the K most probable tokens"

@@ -6,7 +6,7 @@ HELP = "compare two runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("first", metavar="RUN", help="folder of a run")
     parser.add_argument("second", metavar="RUN", help="folder of another run")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -6,7 +6,7 @@ HELP = "evaluate a trained model"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "--data",
@@ -20,7 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--beams", type=int, metavar="N", help="beam size (default: the recipe's)")
     parser.add_argument(
-        "--length-penalty", type=float, metavar="A", help="of beam search (default: the recipe's)"
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="length penalty of beam search; 0: none (default: the recipe's)",
     )
     parser.add_argument(
         "--record",

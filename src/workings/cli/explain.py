@@ -11,7 +11,7 @@ HELP = "attribute the prediction to input tokens"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument("text", metavar="TEXT", help="text, or - for standard input")
     parser.add_argument(
@@ -21,7 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="occlusion, gradient or attention; may be given several times (default: all)",
     )
     parser.add_argument(
-        "--format", choices=("text", "html", "json"), default="text", help="default: text"
+        "--format",
+        choices=("text", "html", "json"),
+        default="text",
+        help="output format (default: text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 

@@ -15,7 +15,7 @@ HELP = "grade students' answers to a sheet"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "sheet", metavar="SHEET", help="folder of the sheet, written by workings make"
     )

@@ -13,15 +13,21 @@ CHANGES = True  # --section.key VALUE changes all recipes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "models", metavar="RECIPE", nargs="+", help="recipes (TOML) or folders of runs"
     )
     parser.add_argument(
-        "--max-lag", type=int, default=100, metavar="K", help="largest k, in tokens (default: 100)"
+        "--max-lag",
+        type=int,
+        default=100,
+        metavar="K",
+        help="largest lag k, in tokens (default: 100)",
     )
     parser.add_argument(
-        "--format", choices=FIGURE_FORMATS, help="default: by the suffix of --out, or text"
+        "--format",
+        choices=FIGURE_FORMATS,
+        help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 

@@ -12,7 +12,7 @@ HELP = "show an attention head as a worked problem"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "text", metavar="TEXT", help="text (for a translator the source), or - for standard input"
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=("text", "html", "json"),
-        help="default: by the suffix of --out, or text",
+        help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
 

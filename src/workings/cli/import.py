@@ -2,13 +2,13 @@
 
 import argparse
 
-# ruff: noqa: N999 (the module is named after the verb)
+# ruff: noqa: N999 (the module is named after the command)
 
 HELP = "import a GPT-2 or Marian model from Hugging Face's format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("folder", metavar="FOLDER", help="folder written by save_pretrained")
     parser.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
 

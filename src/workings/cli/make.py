@@ -10,7 +10,7 @@ HELP = "make a problem sheet with its answer key"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "--kind",
         required=True,
@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plant one mistake per problem, for students to find",
     )
-    parser.add_argument("--title", default="", metavar="TEXT", help="default: the name of the kind")
+    parser.add_argument(
+        "--title", default="", metavar="TEXT", help="title of the sheet (default: the kind)"
+    )
     parser.add_argument(
         "--decimals", type=int, default=3, metavar="N", help="decimals to round to (default: 3)"
     )
@@ -47,18 +49,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="width of a query (default: one that makes scaling mistakes visible)",
     )
-    parser.add_argument("--heads", type=int, metavar="N", help="default: 2 for multi-head")
+    parser.add_argument(
+        "--heads", type=int, metavar="N", help="attention heads (default: 2 for multi-head)"
+    )
     parser.add_argument(
         "--context",
         type=int,
         metavar="N",
-        help="context tokens of cross-attention (default: as many as X has)",
+        help="context tokens of cross-attention (default: as many as there are queries)",
     )
     parser.add_argument(
         "--hidden-size", type=int, metavar="N", help="hidden units of rnn, lstm, feed_forward, …"
     )
     parser.add_argument(
-        "--scale", default="sqrt(d_k)", metavar="sqrt(d_k)|none", help="default: sqrt(d_k)"
+        "--scale",
+        default="sqrt(d_k)",
+        metavar="sqrt(d_k)|none",
+        help="divisor of the scores (default: sqrt(d_k))",
     )
 
 

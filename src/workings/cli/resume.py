@@ -9,7 +9,7 @@ HELP = "resume a training"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "--parallelism",

@@ -8,7 +8,7 @@ HELP = "score translators on the same sentences"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "runs", metavar="RUN", nargs="+", help="folders of runs; the first is the baseline"
     )
@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="other sentence pairs (default: the test data of the first run)",
     )
     parser.add_argument(
-        "--format", choices=FIGURE_FORMATS, help="default: by the suffix of --out, or text"
+        "--format",
+        choices=FIGURE_FORMATS,
+        help="output format (default: from the suffix of --out, or text)",
     )
     parser.add_argument("--out", metavar="FILE", help="also write the result to a file")
 

@@ -1,4 +1,4 @@
-"""Serve the workbench: a page to solve and check problems, and to inspect and compare runs.
+"""Serve the web page: solve and check problems, inspect and compare runs.
 
 It listens on this machine only. With --host, others can open it with a link that has a token.
 """
@@ -7,18 +7,22 @@ import argparse
 import os
 import sys
 
-HELP = "serve the workbench: solve, check, inspect and compare in a browser"
+HELP = "serve the web page: solve, check, inspect and compare in a browser"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "runs", metavar="RUN", nargs="*", help="folders of runs to inspect (default: none)"
     )
     parser.add_argument(
-        "--port", type=int, default=8642, metavar="N", help="default: 8642; 0: any free port"
+        "--port", type=int, default=8642, metavar="N", help="port (default: 8642); 0: any free port"
     )
-    parser.add_argument("--host", metavar="NAME", help="address for access by others, with a token")
+    parser.add_argument(
+        "--host",
+        metavar="NAME",
+        help="address that other machines can reach; the link then has a token",
+    )
     parser.add_argument("--no-open", action="store_true", help="do not open a browser")
 
 

@@ -8,13 +8,16 @@ HELP = "solve a problem step by step"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE", help="problem file (TOML)")
     parser.add_argument(
         "--decimals", type=int, default=3, metavar="N", help="decimals to show (default: 3)"
     )
     parser.add_argument(
-        "--format", choices=("text", "latex", "html", "json"), default="text", help="default: text"
+        "--format",
+        choices=("text", "latex", "html", "json"),
+        default="text",
+        help="output format (default: text)",
     )
     parser.add_argument(
         "--cell",

@@ -7,7 +7,7 @@ CHANGES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("recipe", metavar="RECIPE", help="recipe (TOML)")
     parser.add_argument(
         "--vocabulary",

@@ -6,7 +6,7 @@ HELP = "show how texts are tokenized and embedded"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("texts", metavar="TEXT", nargs="+", help="text")
     parser.add_argument(
         "--run",

@@ -13,7 +13,7 @@ CHANGES = True  # --section.key VALUE changes the recipe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="recipe (TOML)")
     parser.add_argument(
         "--repeat", metavar="RUN", help="repeat a run: its recipe, with the same number of threads"

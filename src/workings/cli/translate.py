@@ -24,13 +24,14 @@ _SUFFIXES = ("txt", "tsv", "csv", "json", "jsonl", "md")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("run_folder", metavar="RUN", help="folder of the run")
     parser.add_argument(
         "texts",
         metavar="TEXT",
         nargs="*",
-        help="sentence, file with one sentence per line, or - for standard input; without: prompt",
+        help="sentence, file with one sentence per line, or - for standard input (default: ask for "
+        "sentences)",
     )
     add_search_options(parser)
     parser.add_argument(
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_layer_and_head_options(parser, "the mean of all")
     parser.add_argument(
-        "--format", choices=FIGURE_FORMATS, help="of --show (default: by the suffix of --out)"
+        "--format",
+        choices=FIGURE_FORMATS,
+        help="format of --show (default: from the suffix of --out)",
     )
     parser.add_argument("--out", metavar="FILE", help="write the alignment to a file")
 

@@ -13,7 +13,7 @@ FIGURE_SUFFIXES = ("svg", "png", "html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
+    """Add the arguments of the command."""
     parser.add_argument("question", metavar="NAME", nargs="?", help="question (default: list all)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
     parser.add_argument(

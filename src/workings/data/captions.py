@@ -429,7 +429,7 @@ def _decode_images(
 
 
 def render_scenes(scenes: Sequence[Scene], size: int, on_step: StepCallback) -> PixelCache:
-    """Draw scenes, or load them from the cache; their repr, which states all, is the key."""
+    """Draw scenes, or load them from the cache; the key is their repr, which is complete."""
 
     def draw() -> Iterator[NDArray[np.uint8]]:
         for scene in scenes:

@@ -117,7 +117,7 @@ def _collect_docstrings() -> tuple[str, ...]:
 
 
 def _iter_stdlib_sources() -> Iterator[str]:
-    """Yield the modules' sources in an order by hash, so that the end is like the rest.
+    """Yield the modules' sources ordered by a hash, so that the held-out end is like the rest.
 
     Tests, tables of characters and installed packages are left out.
     """

@@ -292,7 +292,7 @@ def _walk_files(folder: Path) -> Iterable[str]:
 
 
 def _index_by_name(paths: Iterable[str]) -> dict[str, str]:
-    """Return paths by themselves, and by their file name if that is unique."""
+    """Map each path to itself, and each file name that is unique to its path."""
     by_path: dict[str, str] = {}
     by_file_name: dict[str, str | None] = {}
     for path in paths:

@@ -220,7 +220,7 @@ def _hold_out_splits(
     if len(train) <= len(fractions):
         pairs = "one pair" if len(train) == 1 else f"{len(train)} pairs"
         raise UserError(
-            f"{truncate(name, 300)}: only {pairs}: nothing is left to train on beside "
+            f"{truncate(name, 300)}: only {pairs}: nothing is left to train on besides "
             + " and ".join(fractions)
         )
     counts = [split_size(fraction, len(train)) for fraction in fractions.values()]

@@ -220,7 +220,7 @@ class FilterStats:
 
 @dataclass(frozen=True)
 class PairSplits:
-    """Sentence pairs to train on, to validate on (and choose by), and to test on."""
+    """Sentence pairs to train on, to validate on (and select the best epoch by), to test on."""
 
     name: str
     train: tuple[SentencePair, ...]

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Splits:
-    """Examples to train on, to validate on (and choose by), and to test on."""
+    """Examples to train on, to validate on (and select the best epoch by), and to test on."""
 
     name: str
     train: tuple[Example, ...]

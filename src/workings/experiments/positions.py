@@ -36,7 +36,7 @@ POSITION_KINDS = ("none", "added", "concatenated")
 
 @dataclass(frozen=True)
 class PositionResult:
-    """A block trained with one kind of positions."""
+    """A block trained with one kind of positional encoding."""
 
     kind: str
     reversal_difference: float  # largest change of a word's output if the sentence is reversed
@@ -99,7 +99,7 @@ def measure_reversal(model: OrderClassifier) -> float:
 
 
 def measure(seed: int = 1, steps: int = STEPS) -> PositionMeasurements:
-    """Measure the effect of reversal, and train, for each of POSITION_KINDS."""
+    """For each of POSITION_KINDS, measure the effect of reversing a sentence, and train a model."""
     encoding = sinusoids(NUM_POSITIONS, ENCODING_WIDTH)
     products = encoding @ encoding.T
     results = []

@@ -177,7 +177,7 @@ def _build_config(model: LanguageModel) -> dict[str, Any]:
 
 
 def _map_tensors(layers: int, *, is_tied: bool) -> Iterator[TensorMapping]:
-    """Yield all tensors; a tied head is none of its own."""
+    """Yield the names of all tensors here and there; a tied head has no tensor of its own."""
     yield TensorMapping("embedding.weight", "wte.weight")
     yield TensorMapping("positions.table", "wpe.weight")
     for k in range(layers):
@@ -238,7 +238,7 @@ def read_gpt2_tokenizer(folder: Path, config: Mapping[str, Any], vocab_size: int
     if type(end_of_text_id) is not int or not 0 <= end_of_text_id < vocab_size:
         if _END_OF_TEXT not in ids:
             raise UserError(
-                f"{path}: no token ends a text: expected eos_token_id in {CONFIG_FILE}, "
+                f"{path}: no end-of-text token: expected eos_token_id in {CONFIG_FILE}, "
                 f"or the token {_END_OF_TEXT}"
             )
         end_of_text_id = ids[_END_OF_TEXT]

@@ -102,7 +102,7 @@ class ImportedMarian(NamedTuple):
 
 
 class TensorMapping(NamedTuple):
-    """A tensor here, and the tensors of Hugging Face's file that it is concatenated of."""
+    """A tensor here, and the tensors of Hugging Face's file that it is concatenated from."""
 
     name: str
     hf_names: tuple[str, ...]
@@ -214,7 +214,7 @@ def feature_order(width: int) -> Int[Tensor, " width"]:
 
 
 def _token_order(size: int, config: Mapping[str, Any], unk_id: int) -> list[int]:
-    """Return Marian's id of each of our ids: special tokens first, of which two may be one."""
+    """Return Marian's id of each of our ids: special tokens first (padding may also be start)."""
     pad = config.get("pad_token_id", size - 1)
     eos = config.get("eos_token_id", 0)
     start = config.get("decoder_start_token_id", pad)
@@ -296,7 +296,7 @@ def _map_attention(block: str, hf_block: str, name: str, hf_name: str) -> Iterat
 
 
 def _map_linear(name: str, hf_names: tuple[str, ...], feature_dim: int) -> Iterator[TensorMapping]:
-    """Yield the tensors of a linear layer whose input (1) or output (0) are features."""
+    """Yield the tensors of a linear layer whose input (1) or output (0) has reordered features."""
     weights = tuple(f"{hf_name}.weight" for hf_name in hf_names)
     yield TensorMapping(f"{name}.weight", weights, feature_dim)
     biases = tuple(f"{hf_name}.bias" for hf_name in hf_names)
@@ -429,7 +429,7 @@ def _read_byte_pair_tokenizer(path: Path, order: Sequence[int]) -> tuple[Tokeniz
     are_integers = all(type(token_id) is int for token_id in ids.values())
     if not are_integers or not sorted(ids.values()) == list(order) == list(range(len(ids))):
         raise UserError(
-            f"{path}: a byte-pair tokenizer of a Marian is read as `workings export` writes it"
+            f"{path}: of byte-pair tokenizers, only those that `workings export` writes can be read"
         )
     if normalizer not in (None, LOWERCASE_NORMALIZER):
         raise UserError(

@@ -1,1 +1,1 @@
-"""Looking into a trained model: which words decided."""
+"""Interpretation of trained models: attention, heads, attributions, neurons, gradients."""

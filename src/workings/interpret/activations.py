@@ -34,7 +34,7 @@ def select_passage(
     from the end of its training part on.
     """
     if num_characters < 1:
-        raise UserError(f"{num_characters} characters: at least 1")
+        raise UserError(f"{num_characters} characters: expected at least 1")
     if source is not None:
         return "", _read_beginning(source, num_characters)
     corpus = "".join(read_corpus(recipe.data.set))
@@ -54,7 +54,7 @@ def _read_beginning(source: str, num_characters: int) -> str:
 
 @dataclass(frozen=True)
 class NeuronGroup:
-    """Neurons with one tap."""
+    """The neurons whose activations one tap records."""
 
     path: str
     name: str
@@ -63,7 +63,7 @@ class NeuronGroup:
 
 
 def find_neuron_groups(model: nn.Module, num_tokens: int = 1) -> list[NeuronGroup]:
-    """Return the neurons of a language model that can be read on so many tokens.
+    """Return a language model's neurons that can be read on a text of `num_tokens` tokens.
 
     Other models have none, and models with fewer positions cannot read them.
     """
@@ -93,7 +93,7 @@ def find_neuron_groups(model: nn.Module, num_tokens: int = 1) -> list[NeuronGrou
 
 
 def build_reader(model: nn.Module, ids: Sequence[int]) -> "ActivationReader":
-    """Return a reader of a model's neurons; raise UserError if it is no language model."""
+    """Return a reader of a model's neurons; raise UserError if it is not a language model."""
     if not isinstance(model, LanguageModel):
         raise UserError("only language models have cells to inspect")
     return ActivationReader(model, np.asarray(ids))

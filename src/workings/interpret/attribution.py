@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from workings.data import pad
+from workings.data.batching import pad
 from workings.errors import UserError, did_you_mean
 from workings.interpret.attention import collect
 from workings.interpret.results import Attribution, TokenAttributions
@@ -209,7 +209,7 @@ def _attribute_by_attention(prediction: _Prediction) -> TokenAttributions | None
 def _collect_received_attention(
     prediction: _Prediction, pools_last: bool
 ) -> tuple[list[list[float]], float]:
-    """Return the attention to each token by layer, as shares, and the total that is not padding."""
+    """Return the attention that each token receives, by layer, and the share not on padding."""
     if not prediction.ids:
         return [], 1.0
     (stack,) = collect(prediction.task, prediction.text, max_tokens=None)

@@ -32,7 +32,7 @@ def measure_gradients(
 ) -> GradientReport:
     """Measure several models, by the name of their recipe or run, each on its own corpus."""
     if max_lag < 1:
-        raise UserError(f"max_lag = {max_lag}: at least 1")
+        raise UserError(f"max_lag = {max_lag}: expected at least 1")
     norms: list[GradientNorms] = []
     radii: list[SpectralRadius] = []
     stems = {Path(name).stem for name in tasks}

@@ -177,8 +177,8 @@ class HeadProblem(WorkedResult):
         if size > MAX_PROBLEM_BYTES:
             raise UserError(
                 f"the problem file would have {size / 1e6:.1f} MB, the limit is "
-                f"{MAX_PROBLEM_BYTES / 1e6:.0f} MB: with projected, it starts from Q, K and V and "
-                "is smaller"
+                f"{MAX_PROBLEM_BYTES / 1e6:.0f} MB: with --projected (projected=True), it "
+                "starts from Q, K and V and is smaller"
             )
         return content
 
@@ -242,8 +242,8 @@ def _build_problem(settings: Mapping[str, Any], given: Mapping[str, Matrix]) -> 
     max_side = max(max(matrix.shape) for matrix in given.values())
     if max_side > MAX_SIDE:
         raise UserError(
-            f"vectors of {max_side:,} numbers: a problem has at most {MAX_SIDE:,}; with projected, "
-            "it starts from Q, K and V and is smaller"
+            f"vectors of {max_side:,} numbers: a problem has at most {MAX_SIDE:,}; with "
+            "--projected (projected=True), it starts from Q, K and V and is smaller"
         )
     # A problem takes float64 numbers as they are, and float32 numbers by their shortest decimals.
     doubles = {name: matrix.astype(np.float64) for name, matrix in given.items()}

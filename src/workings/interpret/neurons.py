@@ -85,7 +85,7 @@ def find_neurons(
     window: int = DEFAULT_WINDOW,
     seed: int = 0,
 ) -> NeuronSearch:
-    """Find the `top` neurons for each property, with their scores where they were not selected.
+    """Find the `top` neurons for each property, scored on text that was not used to select them.
 
     The model does not read `preceding_text`, but a property may depend on it. A token has the value
     of its last character. `window` is the context length of a Transformer.
@@ -107,7 +107,7 @@ def search_neurons(
     top: int = 3,
     seed: int = 0,
 ) -> NeuronSearch:
-    """Do the same as `find_neurons` for any source of activations."""
+    """Do what `find_neurons` does, for any source of activations."""
     _check_search(spans, properties, top)
     parts = np.array_split(np.arange(reader.warmup_tokens, len(spans)), NUM_PARTS)
     halves = np.concatenate(parts[::2]), np.concatenate(parts[1::2])
@@ -138,7 +138,7 @@ def _check_search(spans: list[Span], properties: Sequence[Property], top: int) -
     if duplicates := {name for name in names if names.count(name) > 1}:
         raise UserError(f"two properties are called {min(duplicates)!r}: rename one of them")
     if top < 1:
-        raise UserError(f"top = {top}: at least 1")
+        raise UserError(f"top = {top}: expected at least 1")
 
 
 def _score_properties(
@@ -284,7 +284,7 @@ def _build_excerpt(
 def compute_association(
     activations: Float[np.ndarray, "positions neurons"], values: PositionValues
 ) -> Float[np.ndarray, " neurons"]:
-    """Return how well each neuron tracks a property, from −1 (inverted) over 0 to 1.
+    """Return how well each neuron tracks a property, from −1 (inverted) to 1; 0: not at all.
 
     For booleans it is 2 · AUC − 1, where ties count half; for numbers, Pearson's correlation.
 

@@ -1,4 +1,4 @@
-"""Position encodings of a model, and the effect of permuting its tokens."""
+"""Positional encodings of a model, and the effect of permuting its tokens."""
 
 import random
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ TokenOrder: TypeAlias = Literal["reversed", "swapped", "shuffled"]
 
 @torch.no_grad()
 def extract_position_vectors(model: nn.Module) -> PositionVectors | None:
-    """Return the encoding of a model's first positions; None if it has no position encoding."""
+    """Return the encoding of a model's first positions; None if it has none."""
     for module in model.modules():
         if isinstance(module, LearnedPositions):
             vectors = to_numpy(module.rows(0, min(MAX_POSITIONS, len(module.table))))
@@ -115,7 +115,7 @@ def build_permutation(count: int, order: TokenOrder, seed: int = 0) -> list[int]
 
 
 def _detect_position_encoding(model: nn.Module) -> str:
-    """Return the name of a model's position encoding, or "none"."""
+    """Return the name of a model's positional encoding, or "none"."""
     if any(isinstance(module, RotaryPositions) for module in model.modules()):
         return "rotary"
     positions = getattr(model, "positions", None)

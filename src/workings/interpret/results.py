@@ -252,7 +252,7 @@ class CaptionAttention(Renderable):
 
 @dataclass(frozen=True, eq=False)
 class PositionVectors:
-    """The position encoding of a model's first positions."""
+    """The positional encoding of a model's first positions."""
 
     description: str
     vectors: NDArray[np.float32]  # [positions, width]

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workings.data import Tokenizer, WordTokenizer, load_tokenizer, standardize
+from workings.data.tokenizers.base import Tokenizer, load_tokenizer
+from workings.data.tokenizers.words import WordTokenizer, standardize
 from workings.errors import UserError
 from workings.interpret.results import VectorizedText
 

@@ -1,4 +1,4 @@
-"""Position encodings: sinusoids or a learned table, added or concatenated, and rotary positions."""
+"""Positional encodings: sinusoidal or learned, added or concatenated, and rotary."""
 
 from typing import Literal, TypeAlias, get_args
 
@@ -30,7 +30,7 @@ def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor
 def join(
     x: Float[Tensor, "batch time width"], positions: Float[Tensor, "time d"], mode: JoinMode
 ) -> Float[Tensor, "batch time joined"]:
-    """Add position encodings to the vectors, or concatenate them.
+    """Add positional encodings to the vectors, or concatenate them.
 
     >>> join(torch.zeros(1, 2, 3), torch.ones(2, 2), "concatenate")
     tensor([[[0., 0., 0., 1., 1.],

@@ -1,4 +1,4 @@
-"""Recurrent layers: torch's kernels without a trace, step by step with taps with one."""
+"""Recurrent layers: torch's kernels; under an open trace, step by step with taps."""
 
 import math
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""BLEU, CIDEr-D, ROUGE-L and exact match of image captions, as the COCO evaluation has them."""
+"""BLEU, CIDEr-D, ROUGE-L and exact match of image captions, as in the COCO evaluation."""
 
 import math
 import re

@@ -91,7 +91,7 @@ class NgramClassifier(TextClassifier):
         if not is_frequent.any():
             raise UserError(
                 f"too few texts to learn from, {len(texts):,} with {sum(map(len, texts)):,} tokens"
-                f": no n-gram is in {self.min_count:,} of them; a lower model.min_count?"
+                f": no n-gram is in {self.min_count:,} of them; try a lower model.min_count"
             )
         counts = counts[is_frequent]
         inside = counts + 1  # add-one smoothing

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from workings.problems.diagnosis import Cause, WrongStep, find_causes
+from workings.problems.diagnosis import UNKNOWN, Cause, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.judging import CheckedStep, check_claims, list_unclaimed_sources
 from workings.problems.notation import Formula, Notation, format_decimal
 from workings.problems.numbers import read_number
 from workings.problems.ops import Copy
 from workings.problems.problem import Problem
+from workings.problems.reprints import ReprintedCell, find_reprinted_cells
 from workings.problems.solution import (
     Solution,
     describe_part,
@@ -29,14 +30,17 @@ from workings.problems.verdicts import (
     Verdicts,
 )
 from workings.problems.worked_problem import (
+    CauseSummary,
     Cell,
     MistakeSummary,
     Panel,
     WorkedProblem,
     WorkedResult,
 )
+from workings.problems.wrong_step import WrongStep
 
 _MAX_DECIMALS = 15
+_MAX_SHOWN_REPRINTS = 6
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,7 @@ class WrongCell:
         }
         if self.carried_value is not None:
             data["carried"] = _to_json_number(self.carried_value)
-        data["causes"] = [
-            {"name": c.name, "reproduces": c.reproduced_share, "says": c.description}
-            for c in self.causes
-        ]
+        data["causes"] = [_describe_cause(cause) for cause in self.causes]
         return data
 
 
@@ -103,6 +104,7 @@ class Report(WorkedResult):
         self, problem: Problem, steps: list[CheckedStep], env: dict[str, IntervalMatrix]
     ) -> None:
         self.problem, self.steps, self._env = problem, steps, env
+        self.assumption = ""  # a convention that the problem leaves open
         counter = Counter(str(v) for step in steps for v in step.verdicts.flat)
         self.counts = {v: counter[v] for v in ("right", "rounded", "follows", "wrong", "blank")}
 
@@ -126,10 +128,25 @@ class Report(WorkedResult):
 
     @property
     def verdict(self) -> str:
-        """`wrong` if any cell is wrong, `blank` if none has a number, otherwise `right`."""
-        if self.counts["wrong"]:
+        """`wrong` if any cell is wrong or reprinted differently, `blank` if none has a number."""
+        if self.counts["wrong"] or self.reprinted_cells:
             return "wrong"
         return "right" if sum(self.counts.values()) > self.counts["blank"] else "blank"
+
+    @cached_property
+    def reprinted_cells(self) -> list[ReprintedCell]:
+        """The numbers that the source prints once more, differently."""
+        return find_reprinted_cells(self.problem)
+
+    @property
+    def source_notes(self) -> list[str]:
+        """Remarks on the source: on its reprints, and on steps that are not judged."""
+        cells = self.reprinted_cells
+        notes = [f"reprinted differently: {c.describe()}" for c in cells[:_MAX_SHOWN_REPRINTS]]
+        if len(cells) > _MAX_SHOWN_REPRINTS:
+            notes.append(f"… and {len(cells) - _MAX_SHOWN_REPRINTS} more reprinted numbers")
+        reasons = self.problem.unjudged.items()
+        return notes + [f"{key} is not judged: {reason}" for key, reason in reasons]
 
     def __getitem__(self, key: str) -> list[list[str]]:
         """Return the verdicts of a step's cells, in the problem's convention."""
@@ -171,16 +188,16 @@ class Report(WorkedResult):
         order = {step.key: k for k, step in enumerate(self.problem.steps)}
         nearest = sorted(self.steps, key=lambda other: abs(order[other.step.key] - order[own_key]))
         other_claims = {
-            other.step.key: other.copyable_matrix(self.problem.exact_matrices[other.step.key])
-            for other in nearest
-            if other.step.key != own_key
+            other.step.key: other.copyable_values for other in nearest if other.step.key != own_key
         }
-        number = checked_step.claim.numbers[first_cell[0]][first_cell[1]]
         return WrongStep(
             problem=self.problem,
             step=checked_step.step,
             first_cell=first_cell,
-            first_text="?" if number is None else _format_claimed(number.text),
+            texts=[
+                ["?" if number is None else _format_claimed(number.text) for number in row]
+                for row in checked_step.claim.numbers
+            ],
             claimed_matrix=checked_step.claimed_matrix,
             verdicts=checked_step.verdicts,
             carried_matrix=checked_step.carried_matrix,
@@ -200,7 +217,9 @@ class Report(WorkedResult):
             [self._make_panel(checked_step) for checked_step in self.steps],
             verdict="nothing to check" if self.verdict == "blank" else self.verdict,
             summary=". ".join((self._format_counts(), *self.notes)),
-            mistake=None if self.first is None else self._make_mistake_summary(self.first),
+            mistakes=list(map(self._make_mistake_summary, self.wrong_cells)),
+            assumption=self.assumption,
+            notes=tuple(self.source_notes),
         )
 
     def _format_counts(self) -> str:
@@ -282,7 +301,15 @@ class Report(WorkedResult):
             claimed=wrong_cell.claimed,
             expected=expected,
             working=self.working_formula(wrong_cell),
-            causes=[(c.name, c.reproduced_share, c.description) for c in wrong_cell.causes],
+            causes=[
+                CauseSummary(
+                    c.name,
+                    "" if c.name == UNKNOWN else c.reproduced_share,
+                    c.description,
+                    c.partner,
+                )
+                for c in wrong_cell.causes
+            ],
         )
 
     def working_formula(self, wrong_cell: WrongCell) -> Formula:
@@ -303,24 +330,38 @@ class Report(WorkedResult):
         return working
 
     def summarize(self) -> str:
-        """Return one or two lines: the first wrong cell, its expected value and causes, counts."""
+        """Return the first wrong cell with its causes, those of other steps, counts and notes."""
+        counts = ". ".join((self._format_counts(), *self.notes))
         if self.verdict == "blank":
-            return "nothing to check: no number is claimed"
-        if self.first is None:
-            return ". ".join((f"✓ {self._format_counts()}", *self.notes))
-        first = self._make_mistake_summary(self.first)
-        causes = " or ".join(name for name, _, _ in first.causes)
-        line = f"✗ {first.location}: {first.claimed}, but it is {first.expected}: {causes}"
-        return f"{line}\n  {self._format_counts()}"
+            lines = ["nothing to check: no number is claimed"]
+        elif self.first is None:
+            lines = [f"{'✗' if self.reprinted_cells else '✓'} {counts}"]
+        else:
+            first, *others = map(self._make_mistake_summary, self.wrong_cells)
+            lines = [
+                f"✗ {first.location}: {first.claimed}, but it is {first.expected}:"
+                f" {first.format_causes()}",
+                *(mistake.format_as_further(k) for k, mistake in enumerate(others, start=2)),
+                counts,
+            ]
+        if self.assumption and self.verdict == "right":
+            lines = [f"✓ right, if {self.assumption}", counts]
+        elif self.assumption:
+            lines.append(f"if {self.assumption}")
+        return "\n  ".join((*lines, *self.source_notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
-        first = self.first
+        first = self.first.to_dict() if self.first else None
+        if first is None and self.reprinted_cells:
+            first = self.reprinted_cells[0].to_wrong_cell()
         return {
             "version": 1,
             "title": self.problem.title,
             "verdict": self.verdict,
-            "first": first and first.to_dict(),
+            **({"if": self.assumption} if self.assumption else {}),
+            "first": first,
+            "mistakes": [wrong_cell.to_dict() for wrong_cell in self.wrong_cells],
             "steps": [
                 {
                     "step": checked.step.name,
@@ -333,7 +374,14 @@ class Report(WorkedResult):
             ],
             "counts": self.counts,
             **({"notes": self.notes} if self.notes else {}),
+            **self._describe_source(),
         }
+
+    def _describe_source(self) -> dict[str, Any]:
+        """Return the fields for reprints and for steps that are not judged, if there are any."""
+        cells, unjudged = self.reprinted_cells, self.problem.unjudged
+        fields: dict[str, Any] = {"reprints": [cell.to_dict() for cell in cells]} if cells else {}
+        return fields | ({"not_judged": [*unjudged]} if unjudged else {})
 
     def to_json(self, file: str | None = None) -> str:
         """Return the report as one line of JSON; `file` adds the name of the file."""
@@ -359,6 +407,17 @@ def _format_count(count: int, noun: str) -> str:
 def _format_claimed(text: str) -> str:
     """Format a claimed number for prose: − and ∞ instead of - and inf."""
     return ("−" + text[1:] if text.startswith("-") else text).replace("inf", "∞")
+
+
+def _describe_cause(cause: Cause) -> dict[str, Any]:
+    """Return the fields of a cause in the JSON report."""
+    data: dict[str, Any] = {"name": cause.name}
+    if cause.partner is not None:
+        data["with"] = cause.partner
+    data |= {"reproduces": cause.reproduced_share, "says": cause.description}
+    if cause.unexplained_cells:
+        data["unexplained"] = [list(cell) for cell in cause.unexplained_cells]
+    return data
 
 
 def _to_json_number(value: float) -> float | str:

@@ -1,43 +1,49 @@
-"""Find what caused the wrong cells of a step: a mistake in its formula, or a slip in writing."""
+"""Find what caused the wrong cells of a step: mistakes in its formula, or slips in writing."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.mistakes import Mistake, list_mistakes
-from workings.problems.notation import TextNotation
-from workings.problems.ops import Copy, Env, Linear, Op, Scaling
-from workings.problems.problem import Problem
-from workings.problems.verdicts import ClaimedMatrix, Verdicts
+from workings.problems.ops import Env, Linear, Op, Scaling
+from workings.problems.points import PointMatrix
+from workings.problems.slips import describe_right, find_slips, find_term_slips, format_working
+from workings.problems.verdicts import MINUS_INFINITY_THRESHOLD
+from workings.problems.worked_problem import NO_KNOWN_CAUSE
+from workings.problems.wrong_step import Explanation, WrongStep
 
-_MAX_WORKING_CHARS = 100  # a longer calculation explains nothing
-_MAX_WORKING_COLUMNS = 16  # wider rows are not written out
-_MIN_UNITS = 5  # a smaller number has too few digits to recognize a moved decimal point
-_MAX_DIGITS = 15  # the precision of a 64-bit float
-_MAX_WRONG_CELLS = 64  # more wrong cells are not slips in writing
-
-_SLIP_DESCRIPTIONS = {
-    "sign-lost": "has the sign of {} wrong",
-    "digits-swapped": "has two digits of {} swapped",
-    "decimal-point-moved": "has the decimal point of {} in the wrong place",
-}
+UNKNOWN = "unknown"
+_MAX_CHANCE = 0.3  # that random numbers fit a mistake as well
+_MAX_PARTIAL_CHANCE = 1e-2  # the same for a mistake with slips on top
+_MAX_PAIR_CHANCE = 1e-4  # and for two mistakes together
+_MAX_SLIPS = 2  # cells that a mistake in the formula may leave unexplained
+_MIN_EXPLAINED = 3  # cells, if some are left unexplained
+_MIN_EXPLAINED_SHARE = 0.6  # of the cells that it changes, if some are left unexplained
+_MAX_TRIALS = 6_000  # operations computed to try mistakes
+_MAX_PAIRED = 200  # mistakes that are tried in pairs
+_MAX_PAIRS = 800
+_CONFLICT = object()  # two changes of the same thing
 
 
 @dataclass(frozen=True)
 class Cause:
     """A mistake that leads to the claim; it explains `num_explained` of `num_wrong` cells.
 
-    `result` is the step as computed with the mistake, vectors as rows; None for a slip in writing.
+    `partner` is the other mistake if two were made together. `unexplained_cells` are the other
+    wrong cells, counted from 0 in the problem's convention. `result` is the step as computed with
+    the mistake, vectors as rows; None for a slip in writing.
     """
 
     name: str
     num_explained: int
     num_wrong: int
     description: str
+    partner: str | None = None
+    unexplained_cells: tuple[tuple[int, int], ...] = ()
     result: Floats | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -46,95 +52,220 @@ class Cause:
         return f"{self.num_explained}/{self.num_wrong}"
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """A mistake that leads to some of the wrong cells, the first one among them.
-
-    `result` is the step as computed with the mistake; None for a slip in single numbers.
-    """
-
-    name: str
-    description: str
-    explained_cells: Bools
-    result: Floats | None = None
-
-
-@dataclass(frozen=True)
-class WrongStep:
-    """A claimed step with wrong cells, and everything else as claimed; vectors as rows."""
-
-    problem: Problem
-    step: Step
-    first_cell: tuple[int, int]  # the first that is wrong
-    first_text: str  # the number claimed there
-    claimed_matrix: ClaimedMatrix
-    verdicts: Verdicts
-    carried_matrix: IntervalMatrix  # computed from the claims before it
-    env: Env  # every matrix as claimed or, if it is not, as computed from the claims
-    # The other claims, which may have been copied; tainted cells hold the exact value instead.
-    other_claims: Env
-
-    @property
-    def is_wrong(self) -> Bools:
-        """True for wrong cells."""
-        is_wrong: Bools = self.verdicts == "wrong"
-        return is_wrong
-
-
 def find_causes(wrong_step: WrongStep) -> list[Cause]:
-    """Return the causes that explain the most wrong cells; several if they explain equally many."""
-    num_wrong, best = int(wrong_step.is_wrong.sum()), dict[str, Cause]()
-    for candidate in (*_find_step_mistakes(wrong_step), *find_slips(wrong_step)):
-        count = int(candidate.explained_cells.sum())
-        if candidate.name not in best or best[candidate.name].num_explained < count:
-            best[candidate.name] = Cause(
-                candidate.name, count, num_wrong, candidate.description, candidate.result
+    """Return the causes that explain the most wrong cells; several if they explain equally many.
+
+    A mistake that explains all of them comes before two mistakes together, and those before a
+    mistake with slips on top.
+    """
+    trials = _Trials(wrong_step)
+    slips = list(find_slips(wrong_step))
+    mistakes = list(trials.find_mistakes())
+    complete = [e for e in (*mistakes, *slips) if _is_complete(wrong_step, e)]
+    if any(e.result is not None for e in complete):
+        return _select_best(wrong_step, complete)
+    pairs = trials.find_pairs()
+    if complete or pairs:
+        return [*pairs, *(_select_best(wrong_step, complete) if complete else [])]
+    if mistakes:
+        return [_add_slips(cause) for cause in _select_best(wrong_step, mistakes)]
+    for candidates in (slips, list(find_term_slips(wrong_step))):
+        if candidates := _select_likely_slips(wrong_step, candidates):
+            return _select_best(wrong_step, candidates)
+    description = f"{NO_KNOWN_CAUSE}: {describe_right(wrong_step)}"
+    return [Cause(UNKNOWN, 0, wrong_step.num_wrong, description)]
+
+
+def _select_likely_slips(wrong_step: WrongStep, slips: list[Explanation]) -> list[Explanation]:
+    """Return the slips in the first wrong cell, if slips explain all or most wrong cells."""
+    explained = [slip.explained_cells for slip in slips]
+    covers_all = bool(slips) and int(np.logical_or.reduce(explained).sum()) == wrong_step.num_wrong
+    return [
+        slip
+        for slip in slips
+        if slip.explained_cells[wrong_step.first_cell]
+        and (covers_all or 2 * int(slip.explained_cells.sum()) > wrong_step.num_wrong)
+    ]
+
+
+def _is_complete(wrong_step: WrongStep, explanation: Explanation) -> bool:
+    return int(explanation.explained_cells.sum()) == wrong_step.num_wrong
+
+
+def _select_best(wrong_step: WrongStep, explanations: list[Explanation]) -> list[Cause]:
+    """Return the explanations of the most cells as causes, one for each name."""
+    best: dict[str, Cause] = {}
+    for explanation in explanations:
+        count = int(explanation.explained_cells.sum())
+        if explanation.name not in best or best[explanation.name].num_explained < count:
+            unexplained = np.argwhere(wrong_step.is_wrong & ~explanation.explained_cells).tolist()
+            best[explanation.name] = Cause(
+                explanation.name,
+                count,
+                wrong_step.num_wrong,
+                explanation.description,
+                unexplained_cells=tuple(wrong_step.orient_cell(i, j) for i, j in unexplained),
+                result=explanation.result,
             )
-    if not best:
-        return [Cause("arithmetic-slip", 1, num_wrong, _describe_slip(wrong_step))]
     most = max(cause.num_explained for cause in best.values())
     return [cause for cause in best.values() if cause.num_explained == most]
 
 
-def _describe_slip(wrong_step: WrongStep) -> str:
-    """Format the correct arithmetic: `2·2 + 2·3 + 2·1 is 12, not 18`."""
-    i, j = wrong_step.first_cell
-    right = TextNotation(4).number(float(wrong_step.carried_matrix.mid[i, j]))
-    working = _format_working(wrong_step.step.op, wrong_step.env, i, j)
-    subject = "it" if working in (None, right) else working
-    return f"{subject} is {right}, not {wrong_step.first_text}"
+def _add_slips(cause: Cause) -> Cause:
+    """Describe the cells that a mistake in the formula does not explain."""
+    places = [f"row {row + 1}, column {column + 1}" for row, column in cause.unexplained_cells]
+    slips = "one more slip" if len(places) == 1 else "two more slips"
+    share = f"in {cause.num_explained} of {cause.num_wrong} cells"
+    slips = f"{slips} at {' and at '.join(places)}"
+    return replace(cause, description=f"{cause.description}, {share}, and {slips}")
 
 
-def _format_working(op: Op, env: Env, i: int, j: int) -> str | None:
-    """Format the arithmetic of a cell; None if it is long or only a copy."""
-    width = max((env[key].shape[1] for key in op.sources()), default=0)
-    if isinstance(op, Copy) or width > _MAX_WORKING_COLUMNS:
-        return None
-    working = op.cell(TextNotation(4), env, i, j)
-    return working if len(working) <= _MAX_WORKING_CHARS else None
+class _Trials:
+    """Tries mistakes: first with points, and those that come near with ranges."""
 
+    @np.errstate(invalid="ignore")
+    def __init__(self, wrong_step: WrongStep) -> None:
+        self.wrong_step = wrong_step
+        self.ops = {step.key: step.op for step in _list_unclaimed_steps(wrong_step)}
+        self.sources = {key: frozenset(op.sources()) for key, op in self.ops.items()}
+        self.points = {key: PointMatrix.of(m.mid) for key, m in wrong_step.env.items()}
+        self.num_computed = 0
+        carried, units = wrong_step.carried_matrix, wrong_step.claimed_matrix.units
+        radius = np.maximum(carried.hi - carried.mid, carried.mid - carried.lo)
+        is_exact = all(m.lo is m.hi or not (m.hi > m.lo).any() for m in wrong_step.env.values())
+        self.tolerance = np.where(np.isfinite(radius), 4 * radius, np.inf) + 4 * units + 1e-9
+        self.relative_tolerance = 1e-9 if is_exact else 0.1
+        self.changing: list[tuple[Mistake, Floats]] = []  # mistakes that change a cell, and results
 
-def _find_step_mistakes(wrong_step: WrongStep) -> Iterator[Explanation]:
-    """Try each mistake in the formula of a step: it must agree with every cell that it changes."""
-    steps, claimed = _list_unclaimed_steps(wrong_step), wrong_step.claimed_matrix
-    for mistake in list_mistakes(wrong_step.problem, [step.key for step in steps]):
-        result = _compute_with_mistake(mistake, steps, wrong_step)
-        if result is None or result.shape != wrong_step.carried_matrix.shape:
-            continue
+    def find_mistakes(self) -> Iterator[Explanation]:
+        """Yield the mistakes that explain all wrong cells, or all but a few slips."""
+        for mistake in list_mistakes(self.wrong_step.problem, self.ops):
+            points = self._compute(mistake.ops, self.points)
+            if points is None or not self._changes_cell(points.mid):
+                continue
+            self.changing.append((mistake, points.mid))
+            if self._is_near(points.mid, _MAX_SLIPS):
+                result = self._compute(mistake.ops, self.wrong_step.env)
+                explanation = result and self._explain(mistake, result)
+                if explanation:
+                    yield explanation
+
+    def find_pairs(self) -> list[Cause]:
+        """Return the mistakes of which two together explain all wrong cells best."""
+        if self.wrong_step.num_wrong < _MIN_EXPLAINED:
+            return []
+        best, causes = _MAX_PAIR_CHANCE, dict[tuple[str, str], Cause]()
+        for a, b in self._list_pairs():
+            ops = None if a.name == b.name else self._combine(a.ops, b.ops)
+            points = ops and self._compute(ops, self.points)
+            if not ops or not points or not self._is_near(points.mid, 0):
+                continue
+            result = self._compute(ops, self.wrong_step.env)
+            pair = Mistake(a.name, ops, f"{a.description}, and {b.description}")
+            explanation = result and self._explain(pair, result)
+            if not explanation or not _is_complete(self.wrong_step, explanation):
+                continue
+            if explanation.chance <= best * (1 + 1e-9):  # equally good ones are all listed
+                causes = causes if explanation.chance >= best * (1 - 1e-9) else {}
+                best = min(best, explanation.chance)
+                (cause,) = _select_best(self.wrong_step, [explanation])
+                for name, partner in ((a.name, b.name), (b.name, a.name)):
+                    causes.setdefault((name, partner), replace(cause, name=name, partner=partner))
+        return list(causes.values())
+
+    @np.errstate(all="ignore")
+    def _list_pairs(self) -> list[tuple[Mistake, Mistake]]:
+        """Return pairs of mistakes, the most promising first.
+
+        Two mistakes often change the result by the sum of their changes, or by the product.
+        """
+        changing = self.changing[:_MAX_PAIRED]
+        if len(changing) < 2:
+            return []
+        claimed = self.wrong_step.claimed_matrix.values
+        cells = self.wrong_step.is_wrong & np.isfinite(claimed)
+        claimed, correct = claimed[cells], self.wrong_step.carried_matrix.mid[cells]
+        results = np.stack([result[cells] for _, result in changing])  # [mistake, cell]
+        first, second = np.triu_indices(len(changing), 1)
+        a, b = results[first], results[second]  # [pair, cell]
+        distance = np.abs(np.stack([a + b - correct, a * b / correct]) - claimed)
+        distance /= np.abs(claimed) + 1e-9  # [way, pair, cell]
+        distance = np.where(np.isnan(distance), 1.0, np.minimum(distance, 1.0))
+        order = np.argsort(distance.sum(2).min(0), kind="stable")[:_MAX_PAIRS]
+        return [(changing[first[k]][0], changing[second[k]][0]) for k in order.tolist()]
+
+    def _combine(self, a: Mapping[str, Op], b: Mapping[str, Op]) -> dict[str, Op] | None:
+        """Return the operations with both mistakes; None if they exclude each other."""
+        ops = {**a, **b}
+        for key in a.keys() & b.keys():
+            op = _merge(self.ops[key], a[key], b[key])
+            if op is _CONFLICT:
+                return None
+            ops[key] = op
+        return ops
+
+    def _compute(self, ops: Mapping[str, Op], env: Env) -> IntervalMatrix | None:
+        """Compute the step with wrong operations in it or in unclaimed steps before it."""
+        if self.num_computed > _MAX_TRIALS:
+            return None
+        changed, layered = set[str](), dict(env)
+        try:
+            with np.errstate(all="ignore"):
+                for key, correct in self.ops.items():
+                    op = ops.get(key)
+                    if op is not None or not changed.isdisjoint(self.sources[key]):
+                        layered[key] = (op or correct).compute(layered)
+                        changed.add(key)
+        except (ValueError, KeyError):  # shapes that do not fit, or a missing matrix
+            return None
+        self.num_computed += len(changed)
+        result = layered[self.wrong_step.step.key]
+        return result if result.shape == self.wrong_step.carried_matrix.shape else None
+
+    @np.errstate(invalid="ignore")
+    def _changes_cell(self, points: Floats) -> bool:
+        """Return True if a mistake makes a difference."""
+        correct = self.wrong_step.carried_matrix.mid
+        is_same = (points == correct) | (np.abs(points - correct) <= 1e-9 * np.abs(correct))
+        return not (is_same & (np.isfinite(points) == np.isfinite(correct))).all()
+
+    @np.errstate(invalid="ignore")
+    def _is_near(self, points: Floats, max_far: int) -> bool:
+        """Return True if a mistake comes near all claimed cells, except for a few wrong ones."""
+        wrong, values = self.wrong_step.is_wrong, self.wrong_step.claimed_matrix.values
+        limit = self.tolerance + self.relative_tolerance * np.abs(points)
+        is_far = np.abs(points - values) > limit
+        is_far &= ~(np.isneginf(points) & (values <= MINUS_INFINITY_THRESHOLD))
+        return not (is_far & ~wrong).any() and int((is_far & wrong).sum()) <= max_far
+
+    def _explain(self, mistake: Mistake, result: IntervalMatrix) -> Explanation | None:
+        """Return the explanation by a mistake if it fits better than by chance."""
+        wrong_step, claimed = self.wrong_step, self.wrong_step.claimed_matrix
+        wrong = wrong_step.is_wrong
         fits = claimed.matches(result) | claimed.is_near(result.mid, 0.5)
-        unchanged = wrong_step.is_wrong & _is_unchanged(wrong_step, result)
-        if (fits | claimed.is_blank | unchanged).all() and fits[wrong_step.first_cell]:
-            description = _describe_mistake(mistake, wrong_step)
-            explained = fits & wrong_step.is_wrong
-            yield Explanation(mistake.name, description, explained, result.mid)
+        explained, unexplained = fits & wrong, wrong & ~fits
+        if not (fits | claimed.is_blank | wrong).all() or not explained.any():
+            return None
+        chance = wrong_step.estimate_chance(result.mid, explained)
+        if unexplained.any():
+            num_changed = int((_is_changed(wrong_step, result.mid) & ~claimed.is_blank).sum())
+            if unexplained.sum() > _MAX_SLIPS or explained.sum() < _MIN_EXPLAINED:
+                return None
+            if explained.sum() < _MIN_EXPLAINED_SHARE * num_changed:
+                return None
+        if chance > (_MAX_PARTIAL_CHANCE if unexplained.any() else _MAX_CHANCE):
+            return None
+        description = _describe_mistake(mistake, wrong_step)
+        return Explanation(mistake.name, description, explained, result.mid, chance)
 
 
-def _is_unchanged(wrong_step: WrongStep, result: IntervalMatrix) -> Bools:
-    """Return where a mistake makes no difference at the written precision."""
+@np.errstate(invalid="ignore")
+def _is_changed(wrong_step: WrongStep, result: Floats) -> Bools:
+    """Return where a mistake makes a difference at the written precision."""
     unit = np.maximum(wrong_step.claimed_matrix.units, 1e-12)
-    with np.errstate(invalid="ignore"):
-        near = np.abs(result.mid - wrong_step.carried_matrix.mid) <= unit / 2
-    return near | (np.isneginf(result.mid) & np.isneginf(wrong_step.carried_matrix.mid))
+    correct = wrong_step.carried_matrix.mid
+    is_near = np.abs(result - correct) <= unit / 2
+    return ~(is_near | (np.isneginf(result) & np.isneginf(correct)))
 
 
 def _describe_mistake(mistake: Mistake, wrong_step: WrongStep) -> str:
@@ -142,7 +273,7 @@ def _describe_mistake(mistake: Mistake, wrong_step: WrongStep) -> str:
     op = mistake.ops.get(wrong_step.step.key)
     working = None
     if isinstance(op, Linear | Scaling):
-        working = _format_working(op, wrong_step.env, *wrong_step.first_cell)
+        working = format_working(op, wrong_step.env, *wrong_step.first_cell)
     suffix = f": {working} is {wrong_step.first_text}" if working else ""
     return mistake.description + suffix
 
@@ -157,162 +288,27 @@ def _list_unclaimed_steps(wrong_step: WrongStep) -> list[Step]:
     return steps[::-1]
 
 
-def _compute_with_mistake(
-    mistake: Mistake, steps: list[Step], wrong_step: WrongStep
-) -> IntervalMatrix | None:
-    """Compute the step with a mistake in it or in an unclaimed step before it."""
-    env, changed = dict(wrong_step.env), False
-    try:
-        for step in steps:
-            op = mistake.ops.get(step.key)
-            changed = changed or op is not None
-            if changed:
-                env[step.key] = (op or step.op).compute(env)
-    except (ValueError, KeyError):  # shapes that do not fit, or a missing matrix
-        return None
-    return env[wrong_step.step.key]
+def _merge(correct: Any, a: Any, b: Any) -> Any:
+    """Return the correct value with the changes of both wrong ones, or `_CONFLICT`."""
+    if _is_equal(a, correct) or _is_equal(b, correct):
+        return b if _is_equal(a, correct) else a
+    if isinstance(correct, Op) and type(correct) is type(a) is type(b):
+        names = [f.name for f in fields(correct)]  # type: ignore[arg-type]
+        merged = {n: _merge(*(getattr(op, n) for op in (correct, a, b))) for n in names}
+        has_conflict = any(value is _CONFLICT for value in merged.values())
+        return _CONFLICT if has_conflict else replace(a, **merged)  # type: ignore[type-var]
+    if not all(isinstance(value, tuple) for value in (correct, a, b)):
+        return _CONFLICT
+    if len(a) == len(b) == len(correct):
+        parts = tuple(_merge(*values) for values in zip(correct, a, b, strict=True))
+        return _CONFLICT if _CONFLICT in parts else parts
+    shorter, longer = sorted((a, b), key=len)
+    kept = [k for k, value in enumerate(correct) if value in shorter]
+    is_changed_alone = all(longer[k] == correct[k] for k in range(len(longer)) if k not in kept)
+    if len(longer) == len(correct) and len(kept) == len(shorter) and is_changed_alone:
+        return tuple(longer[k] for k in kept)  # one mistake left a part out, the other changed one
+    return _CONFLICT
 
 
-def find_slips(wrong_step: WrongStep) -> Iterator[Explanation]:
-    """Yield explanations by slips in writing: in single cells, rows or the entire step."""
-    if wrong_step.is_wrong.sum() <= _MAX_WRONG_CELLS:
-        yield from _find_digit_slips(wrong_step)
-        yield from _find_adjacent_copies(wrong_step)
-    yield from _find_copied_steps(wrong_step)
-
-
-def _find_digit_slips(wrong_step: WrongStep) -> Iterator[Explanation]:
-    """Undo each slip at each wrong cell and test whether the number would be right."""
-    candidates = [
-        (name, i, j, value, unit)
-        for i, j in np.argwhere(wrong_step.is_wrong).tolist()
-        for name, value, unit in _undo_slips(wrong_step.claimed_matrix, i, j)
-    ]
-    if not candidates:
-        return
-    names, rows, columns, values, units = (np.array(part) for part in zip(*candidates, strict=True))
-    is_integer = wrong_step.claimed_matrix.is_integer[rows, columns]
-    undone = ClaimedMatrix(values[None], units[None], is_integer[None])
-    right = wrong_step.carried_matrix.rearrange(lambda a: a[rows, columns][None])
-    fits = (undone.matches(right) | undone.is_near(right.mid, 0.5))[0]
-    # A value whose range contains zero has no digits that could be swapped or moved.
-    has_digits = (right.lo > 0) | (right.hi < 0) | undone.matches(right.point)
-    fits &= (names == "sign-lost") | has_digits[0]
-    for name, template in _SLIP_DESCRIPTIONS.items():
-        own = (names == name) & fits
-        explained = np.zeros(wrong_step.is_wrong.shape, dtype=np.bool_)
-        explained[rows[own], columns[own]] = True
-        if explained[wrong_step.first_cell]:
-            value = float(wrong_step.carried_matrix.mid[wrong_step.first_cell])
-            description = template.format(TextNotation(4).number(value))
-            yield Explanation(name, f"{wrong_step.first_text} {description}", explained)
-
-
-def _undo_slips(
-    claimed_matrix: ClaimedMatrix, i: int, j: int
-) -> Iterator[tuple[str, float, float]]:
-    """Yield numbers that a slip may have turned into this one: slip, value and unit."""
-    value, unit = float(claimed_matrix.values[i, j]), float(claimed_matrix.units[i, j])
-    if value == 0 or not np.isfinite(value):
-        return
-    yield "sign-lost", -value, unit
-    if unit == 0:
-        return
-    places = max(round(-np.log10(unit)), 0)
-    digits = f"{abs(value):.{places}f}"
-    for swapped in _swap_digits(digits) if len(digits) <= _MAX_DIGITS else ():
-        yield "digits-swapped", float(np.copysign(float(swapped), value)), unit
-    common = _find_common_unit(claimed_matrix, i, j)
-    for power in (1, -1, 2, -2, 3, -3):
-        moved = value * 10.0**power
-        if abs(value) >= _MIN_UNITS * unit:
-            yield "decimal-point-moved", moved, unit * 10.0**power
-        units = abs(moved) / common
-        if 0.5 < units < 10**_MAX_DIGITS and abs(units - round(units)) < 1e-6:
-            yield "decimal-point-moved", moved, common  # precision of the other cells
-
-
-def _find_common_unit(claimed_matrix: ClaimedMatrix, i: int, j: int) -> float:
-    """Return the smallest unit of the other cells."""
-    others = claimed_matrix.units > 0
-    others[i, j] = False
-    return float(claimed_matrix.units[others].min() if others.any() else claimed_matrix.units[i, j])
-
-
-def _swap_digits(digits: str) -> Iterator[str]:
-    """Yield the number with two digits swapped, also across the point; 1 counts as 01."""
-    digits = digits if "." in digits else f"0{digits}"
-    positions = [k for k, c in enumerate(digits) if c.isdigit()]
-    for a, b in combinations(positions, 2):
-        if digits[a] != digits[b]:
-            yield digits[:a] + digits[b] + digits[a + 1 : b] + digits[a] + digits[b + 1 :]
-
-
-def _find_adjacent_copies(wrong_step: WrongStep) -> Iterator[Explanation]:
-    """Test whether wrong cells have the number of an adjacent cell that is not wrong itself."""
-    values = wrong_step.claimed_matrix.values
-    copyable = np.where(wrong_step.is_wrong, np.nan, values)
-    if wrong_step.is_wrong.sum() > 1:  # several −∞ come from a mask and are not copied
-        copyable = np.where(np.isinf(copyable), np.nan, copyable)
-    padded = np.pad(copyable, 1, constant_values=np.nan)
-    neighbors = (padded[1:-1, :-2], padded[1:-1, 2:], padded[:-2, 1:-1], padded[2:, 1:-1])
-    explained: Bools = np.any([values == other for other in neighbors], axis=0)
-    explained &= wrong_step.is_wrong & ~_is_zero_for_infinity(wrong_step)
-    if explained[wrong_step.first_cell]:
-        description = f"{wrong_step.first_text} is also the number in an adjacent cell"
-        yield Explanation("copied-from-neighbour", description, explained)
-
-
-def _is_zero_for_infinity(wrong_step: WrongStep) -> Bools:
-    """Return cells with 0 instead of −∞: a mistake with its own name, while zeros are common."""
-    is_zero: Bools = wrong_step.claimed_matrix.values == 0
-    return is_zero & np.isneginf(wrong_step.carried_matrix.mid)
-
-
-def _find_copied_steps(wrong_step: WrongStep) -> Iterator[Explanation]:
-    """Test whether the numbers are those of another claimed step: all, a row or a single one."""
-    name, wrong, claimed = (
-        "copied-from-another-step",
-        wrong_step.is_wrong,
-        wrong_step.claimed_matrix,
-    )
-    for key, other in wrong_step.other_claims.items():
-        has_same_shape = other.shape == wrong.shape
-        fits = claimed.matches(other) if has_same_shape else np.zeros(wrong.shape, dtype=np.bool_)
-        if (fits | claimed.is_blank).all():
-            yield Explanation(name, f"these are the numbers of {key}", fits & wrong)
-        for transposed in (False, True):
-            oriented = other.T if transposed else other
-            yield from _find_copied_lines(wrong_step, key, oriented, transposed)
-        if fits[wrong_step.first_cell]:
-            # A single number may match a rounded one by chance, so it must be equal.
-            is_equal = (claimed.values == other.mid) | (other.tainted & (claimed.values != 0))
-            explained = fits & wrong & is_equal & ~_is_zero_for_infinity(wrong_step)
-            if explained[wrong_step.first_cell]:
-                description = f"{wrong_step.first_text} is the number at the same place of {key}"
-                yield Explanation(name, description, explained)
-
-
-def _find_copied_lines(
-    wrong_step: WrongStep, key: str, other: IntervalMatrix, transposed: bool
-) -> Iterator[Explanation]:
-    """Test whether the row (transposed: column) of the first wrong cell is one of another step."""
-    wrong = wrong_step.is_wrong.T if transposed else wrong_step.is_wrong
-    line, width = wrong_step.first_cell[1 if transposed else 0], wrong.shape[1]
-    if other.shape[1] != width or width == 1:
-        return
-    claimed = wrong_step.claimed_matrix.slice_line(line, transposed)
-    # With a single wrong number, another row may match by chance: only the same row counts.
-    has_several = wrong[line].sum() > 1
-    candidates = (
-        range(other.shape[0]) if has_several else range(line, min(line + 1, len(other.mid)))
-    )
-    for k in candidates:
-        if (claimed.matches(other.slice_row(k)) | claimed.is_blank).all():
-            explained = np.zeros(wrong.shape, dtype=np.bool_)
-            explained[line] = wrong[line]
-            # With column vectors, a row here is a column of the problem.
-            axis = "row" if transposed == wrong_step.problem.column_vectors else "column"
-            description = f"this {axis} is {axis} {k + 1} of {key}"
-            explained = explained.T if transposed else explained
-            yield Explanation("copied-from-another-step", description, explained)
+def _is_equal(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)

@@ -236,7 +236,7 @@ def _read_problem(folder: Path, entry: Any, decimals: int, has_mistakes: bool) -
         content = read_problem_table(folder / file)
         table = {key: value for key, value in content.items() if key != "claim"}
         steps = [step.key for step in Problem(**table).asked_steps]
-        planted_report = Problem(**content).check() if has_mistakes else None
+        planted_report = check_problem(Problem(**content)) if has_mistakes else None
     except UserError as error:
         raise UserError(f"{folder / file}: {error}") from None
     if planted_report is not None and planted_report.first is None:

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from workings.problems.intervals import IntervalMatrix
+from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.ops import Env, Normalization, Scaling
 from workings.problems.problem import Claim, Problem
@@ -49,17 +49,14 @@ class CheckedStep:
         fits = claimed.matches(carried) | claimed.is_near(carried.mid, 1.0) | claimed.is_blank
         return bool(fits.all())
 
-    def copyable_matrix(self, exact: IntervalMatrix) -> IntervalMatrix:
-        """Return the numbers that may have been copied into another step.
+    @property
+    def copyable_values(self) -> Floats:
+        """The numbers that may have been copied into another step, NaN elsewhere.
 
-        A cell that follows from a wrong number cannot have been copied before that number was
-        written; it is replaced with the exact value and marked as tainted.
+        A wrong number is no source, and one that follows from it was written after it.
         """
-        follows = self.verdicts == "follows"
-        return replace(
-            IntervalMatrix.exact(np.where(follows, exact.mid, self.claimed_matrix.values)),
-            tainted=follows,
-        )
+        is_copyable = (self.verdicts == "right") | (self.verdicts == "rounded")
+        return np.where(is_copyable, self.claimed_matrix.values, np.nan)
 
 
 @dataclass(frozen=True)

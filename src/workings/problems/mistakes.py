@@ -3,29 +3,36 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TypeAlias
 
 import numpy as np
 
-from workings.problems.intervals import Bools
+from workings.problems.intervals import Bools, IntervalMatrix, concatenate_columns
 from workings.problems.kinds import Step
 from workings.problems.kinds.attention import resolve_scale
 from workings.problems.kinds.recurrent import GATES
+from workings.problems.layer_mistakes import MistakeOption, list_layer_mistakes
+from workings.problems.notation import Notation
 from workings.problems.ops import (
     ColumnSlice,
     Concatenation,
     Copy,
+    Env,
     Linear,
     Masking,
     Normalization,
     Op,
     Scaling,
+    format_symbol,
 )
 from workings.problems.problem import Problem
 
-MistakeOption: TypeAlias = tuple[str, Op, str]  # name, wrong operation, description
 _MAX_PERMUTED_HEADS = 4  # up to so many heads are tried in every order
 _WEIGHT_FAMILIES = ("QKV", "".join(gate for gate, _ in GATES))
+
+
+_INTERLEAVED_SPLIT = "gave each head every other column, not adjacent ones"
+_INTERLEAVED_CONCATENATION = "took the columns of the heads in turn"
+_INTERLEAVED_THROUGHOUT = f"{_INTERLEAVED_SPLIT}, and {_INTERLEAVED_CONCATENATION}"
 
 
 @dataclass(frozen=True)
@@ -37,23 +44,105 @@ class Mistake:
     description: str
 
 
+@dataclass(frozen=True)
+class ProjectedHeads(Op):
+    """The heads multiplied by W_O one by one and then concatenated.
+
+    A head has a block of W_O: its rows, and as many columns as every other head. `own_block`: each
+    head uses its own block; otherwise all use the first.
+    """
+
+    heads: tuple[str, ...]
+    weight: str
+    bias: str | None
+    own_block: bool
+
+    def compute(self, env: Env) -> IntervalMatrix:
+        weight, count = env[self.weight], len(self.heads)
+        rows, columns = _block_size(weight.shape[0], count), _block_size(weight.shape[1], count)
+
+        def block(head: int) -> IntervalMatrix:
+            k = head if self.own_block else 0
+            return weight.rearrange(
+                lambda a: a[k * rows : (k + 1) * rows, k * columns : (k + 1) * columns]
+            )
+
+        parts = [env[key] @ block(head) for head, key in enumerate(self.heads)]
+        product = concatenate_columns(parts)
+        return product if self.bias is None else product + env[self.bias]
+
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply("concat", *(format_symbol(n, key) for key in self.heads))
+
+    def sources(self) -> tuple[str, ...]:
+        return (*self.heads, self.weight, *([] if self.bias is None else [self.bias]))
+
+
+@dataclass(frozen=True)
+class ProjectedValues(Op):
+    """The output of attention whose values were multiplied by W_O before the heads mixed them."""
+
+    weights: tuple[str, ...]  # of each head
+    values: str
+    weight: str
+    bias: str | None
+
+    def compute(self, env: Env) -> IntervalMatrix:
+        projected = env[self.values] @ env[self.weight]
+        width = _block_size(projected.shape[1], len(self.weights))
+        parts = [
+            env[key] @ projected.slice_columns(head * width, (head + 1) * width)
+            for head, key in enumerate(self.weights)
+        ]
+        mixed = concatenate_columns(parts)
+        return mixed if self.bias is None else mixed + env[self.bias]
+
+    def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
+        return n.apply("concat", *(format_symbol(n, key) for key in self.weights))
+
+    def sources(self) -> tuple[str, ...]:
+        bias = [] if self.bias is None else [self.bias]
+        return (*self.weights, self.values, self.weight, *bias)
+
+
+def _block_size(size: int, count: int) -> int:
+    if size % count:
+        raise ValueError("the blocks of the heads have different sizes")
+    return size // count
+
+
 def list_mistakes(problem: Problem, keys: Collection[str]) -> Iterator[Mistake]:
     """Yield the mistakes that are possible in the given steps of a problem.
 
     A mistake that is possible in several places (each head, each time step, keys and values) is
-    listed for each place and once for all of them together.
+    listed for each place and for several of them together: all, those of one time step or head,
+    and those of one name.
     """
     options: dict[tuple[str, str], dict[str, list[Op]]] = {}
-    for step in problem.steps:
-        if step.key in keys:
-            for name, op, description in _list_step_mistakes(problem, step):
-                options.setdefault((name, description), {}).setdefault(step.key, []).append(op)
+    steps = {step.key: step for step in problem.steps if step.key in keys}
+    for step in steps.values():
+        for name, op, description in _list_step_mistakes(problem, step):
+            options.setdefault((name, description), {}).setdefault(step.key, []).append(op)
+    listed: set[tuple[str, str, Op]] = set()
     for (name, description), ops in options.items():
         for key, variants in ops.items():
             for op in variants:
-                yield Mistake(name, {key: op}, description)
-        if len(ops) > 1:
-            yield Mistake(name, {key: variants[0] for key, variants in ops.items()}, description)
+                if (name, key, op) not in listed:
+                    yield Mistake(name, {key: op}, description)
+                listed.add((name, key, op))
+        for group in _group_steps([steps[key] for key in ops]):
+            yield Mistake(name, {step.key: ops[step.key][0] for step in group}, description)
+
+
+def _group_steps(steps: list[Step]) -> Iterator[list[Step]]:
+    """Yield the steps in which one mistake may be made together."""
+    if len(steps) > 1:
+        yield steps
+    for attribute in ("part_index", "name"):
+        groups: dict[str | int | None, list[Step]] = {}
+        for step in steps:
+            groups.setdefault(getattr(step, attribute), []).append(step)
+        yield from (group for group in groups.values() if 1 < len(group) < len(steps))
 
 
 def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]:
@@ -65,6 +154,13 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
         yield from _list_context_mistakes(op)
     if isinstance(op, Normalization):
         yield from _list_normalization_mistakes(problem, op)
+    yield from _list_attention_mistakes(problem, step)
+    yield from list_layer_mistakes(problem, step)
+
+
+def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]:
+    """Yield the mistakes in one step of attention, by its name."""
+    op = step.op
     prefix, _, name = step.name.rpartition(".")
     if "scale" not in problem.kind.settings or prefix not in ("", "attention"):
         return
@@ -82,16 +178,25 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
         yield from _list_scale_mistakes(problem, key("scores"))
     elif name == "masked" and problem.setting.mask is not None:
         yield from _list_mask_mistakes(problem.setting.mask, key("scaled"))
-    elif name == "V" and isinstance(op, ColumnSlice):
-        yield from _list_unprojected_mistakes(problem, op)
+    elif isinstance(op, ColumnSlice):
+        if name == "V":
+            yield from _list_unprojected_mistakes(problem, op)
+        heads = problem.setting.heads
+        interleaved = ColumnSlice(op.x, (step.part_index or 1) - 1, op.stop * heads, heads)
+        for description in (_INTERLEAVED_SPLIT, _INTERLEAVED_THROUGHOUT):
+            yield "heads-interleaved", interleaved, description
     elif name == "mixed" and isinstance(op, Concatenation):
         description = "concatenated the heads in another order"
         for order in _list_head_orders(op.parts):
             yield "heads-in-wrong-order", Concatenation(order), description
+        for description in (_INTERLEAVED_CONCATENATION, _INTERLEAVED_THROUGHOUT):
+            yield "heads-interleaved", replace(op, interleaved=True), description
     elif name == "mixed" and isinstance(op, Linear):
         yield from _list_mixing_mistakes(problem, step, op)
     elif name == "output" and isinstance(op, Linear):
         yield from _list_output_mistakes(problem, op)
+        if problem.setting.heads > 1:
+            yield from _list_early_projection_mistakes(problem, op, prefix)
 
 
 def _list_projection_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
@@ -227,6 +332,27 @@ def _list_output_mistakes(problem: Problem, op: Linear) -> Iterator[MistakeOptio
         yield "output-projection-forgotten", only_bias, description
     transposed = replace(op, pairs=((mixed, f"{weight}ᵀ"),))
     yield "output-projection-transposed", transposed, f"used {weight}ᵀ, not {weight}"
+
+
+def _list_early_projection_mistakes(
+    problem: Problem, op: Linear, prefix: str
+) -> Iterator[MistakeOption]:
+    """Yield the mistakes of multiplying by W_O before the heads are concatenated."""
+    ((_, weight),) = op.pairs
+    if not weight.startswith("W_"):
+        return
+    heads = range(1, problem.setting.heads + 1)
+    mixed = tuple(f"{prefix}mixed.{head}" for head in heads)
+    name = "projected-before-concatenation"
+    for own_block, description in (
+        (True, f"multiplied each head by its own block of {weight} and concatenated the products"),
+        (False, f"multiplied each head by the first block of {weight} and concatenated"),
+    ):
+        projected = ProjectedHeads(mixed, weight, op.bias, own_block)
+        yield name, projected, description
+    weights = tuple(f"{prefix}weights.{head}" for head in heads)
+    values = ProjectedValues(weights, f"{prefix}V", weight, op.bias)
+    yield name, values, f"multiplied V by {weight} before the heads mixed it"
 
 
 def _list_head_orders(parts: tuple[str, ...]) -> list[tuple[str, ...]]:

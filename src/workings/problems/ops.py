@@ -39,6 +39,14 @@ def format_call(n: Notation, function: str, inside: str) -> str:
     return inside if function == "none" else n.apply(function, inside)
 
 
+@dataclass(frozen=True)
+class Terms:
+    """The sum in a cell: its terms, each a product of factors, and the function of their sum."""
+
+    products: list[tuple[float, ...]]
+    finish: Callable[[float], float] = lambda total: total
+
+
 class Op(ABC):
     """The operation that computes a step from earlier matrices."""
 
@@ -62,6 +70,10 @@ class Op(ABC):
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         """Format the arithmetic of cell (i, j), vectors as rows; by default only its value."""
         return n.number(float(self.compute(env).mid[i, j]))
+
+    def terms(self, env: Env, i: int, j: int) -> Terms | None:  # noqa: ARG002
+        """Return the terms of cell (i, j), vectors as rows; None if it is not a sum."""
+        return None
 
     @abstractmethod
     def sources(self) -> tuple[str, ...]:
@@ -91,13 +103,19 @@ class Copy(UnaryOp):
 
 @dataclass(frozen=True)
 class ColumnSlice(UnaryOp):
-    """Columns `start` to `stop` of a matrix: the part of one head or one gate."""
+    """Columns `start` to `stop` of a matrix: the part of one head or one gate.
+
+    `stride` is for the mistake of taking every other column.
+    """
 
     start: int
     stop: int
+    stride: int = 1
 
     def compute(self, env: Env) -> IntervalMatrix:
-        return env[self.x].slice_columns(self.start, self.stop)
+        if self.stride == 1:
+            return env[self.x].slice_columns(self.start, self.stop)
+        return env[self.x].rearrange(lambda a: a[:, self.start : self.stop : self.stride])
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply("part", format_symbol(n, self.x))
@@ -118,12 +136,20 @@ class RowSlice(UnaryOp):
 
 @dataclass(frozen=True)
 class Concatenation(Op):
-    """Matrices side by side: the concatenated outputs of the heads."""
+    """Matrices side by side: the concatenated outputs of the heads.
+
+    `interleaved` is for the mistake of taking their columns in turn.
+    """
 
     parts: tuple[str, ...]
+    interleaved: bool = False
 
     def compute(self, env: Env) -> IntervalMatrix:
-        return concatenate_columns([env[p] for p in self.parts])
+        matrix = concatenate_columns([env[p] for p in self.parts])
+        if not self.interleaved:
+            return matrix
+        order = np.arange(matrix.shape[1]).reshape(len(self.parts), -1).T.ravel()
+        return matrix.rearrange(lambda a: a[:, order])
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.apply("concat", *(format_symbol(n, p) for p in self.parts))
@@ -256,6 +282,10 @@ ACTIVATIONS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
 }
 
 
+def _activate_number(function: str, value: float) -> float:
+    return float(ACTIVATIONS[function](IntervalMatrix.exact(value)).mid[0, 0])
+
+
 @dataclass(frozen=True)
 class Activation(UnaryOp):
     """An activation function applied to each cell."""
@@ -302,16 +332,20 @@ class Linear(Op):
         return format_call(n, self.function, n.total(terms))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        terms = [
-            n.product(n.factor(float(x)), n.factor(float(y)))
+        terms = [n.product(*map(n.factor, factors)) for factors in self.terms(env, i, j).products]
+        return format_call(n, self.function, n.total(terms))
+
+    def terms(self, env: Env, i: int, j: int) -> Terms:
+        products: list[tuple[float, ...]] = [
+            (float(x), float(y))
             for a, b in self.pairs
             for x, y in zip(
                 _broadcast_row(get_matrix(env, a), i), get_matrix(env, b).mid[:, j], strict=True
             )
         ]
         if self.bias is not None:
-            terms.append(n.factor(float(env[self.bias].mid[0, j])))
-        return format_call(n, self.function, n.total(terms))
+            products.append((float(env[self.bias].mid[0, j]),))
+        return Terms(products, lambda total: _activate_number(self.function, total))
 
     def sources(self) -> tuple[str, ...]:
         keys = tuple(key.removesuffix("ᵀ") for pair in self.pairs for key in pair)
@@ -360,6 +394,14 @@ class SumOfProducts(Op):
             ]
         )
 
+    def terms(self, env: Env, i: int, j: int) -> Terms:
+        return Terms(
+            [
+                (float(env[a].mid[i, j]), _activate_number(self.function, env[b].mid[i, j]))
+                for a, b in self.pairs
+            ]
+        )
+
     def sources(self) -> tuple[str, ...]:
         return tuple(key for pair in self.pairs for key in pair)
 
@@ -379,6 +421,9 @@ class Sum(Op):
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         return n.total([n.factor(float(env[k].mid[i, j])) for k in (self.a, self.b)])
+
+    def terms(self, env: Env, i: int, j: int) -> Terms:
+        return Terms([(float(env[key].mid[i, j]),) for key in (self.a, self.b)])
 
     def sources(self) -> tuple[str, ...]:
         return (self.a, self.b)

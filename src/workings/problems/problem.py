@@ -5,9 +5,10 @@ vectors is transposed when it is read, and its results are transposed back.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,13 @@ class Claim:
     reprint: int = 0
 
 
+@dataclass(frozen=True)
+class GivenReprint(Claim):
+    """A given matrix that is printed more than once: the k-th reprint and its first print."""
+
+    first: list[list[Number | None]] = field(default_factory=list)
+
+
 class Problem:
     """A problem from a file (`load`), from TOML or other text, or from matrices as keywords.
 
@@ -61,6 +69,12 @@ class Problem:
     sizes: Sizes
     steps: list[Step]
     claims: list[Claim]
+    given_reprints: list[GivenReprint]
+    table: Mapping[str, Any]  # as it was read
+    undeclared: frozenset[str]  # settings that the table leaves open
+    assumption: str = ""  # what a document leaves open and its numbers show
+    has_unknown_mask: bool = False  # the formulas of a document add a mask that it does not give
+    unjudged: Mapping[str, str] = MappingProxyType({})  # steps of an unknown matrix, and why
 
     def __init__(self, **fields: Any) -> None:
         kind = fields.get("kind", "attention")
@@ -100,11 +114,14 @@ class Problem:
 
     def _read(self, table: Mapping[str, Any]) -> None:
         reader = ProblemReader(table)
+        self.table = table
         self.kind = reader.read_kind()
+        self.undeclared = reader.find_undeclared(self.kind)
         self.title = reader.read_text("title", default="")
         vectors = reader.read_choice("vectors", ("rows", "columns"), default="rows")
         self.column_vectors = vectors == "columns"
         self.given = reader.read_matrices(self.kind, self.column_vectors)
+        self.given |= reader.read_rounded(self.given, self.column_vectors)
         self.sizes = self._infer_sizes()
         self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
         self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
@@ -115,6 +132,7 @@ class Problem:
             first_row = reader.read_first_row(claimed["angles", 0], self.column_vectors)
             self.sizes.sizes["angles"] = len(first_row)
         self.steps = self.kind.build(self.sizes, self.setting)
+        self.given_reprints = list(self._read_given_reprints(reader, claimed))
         self.claims = list(self._read_claims(reader, claimed))
 
     def _infer_sizes(self) -> Sizes:
@@ -158,6 +176,19 @@ class Problem:
             if state in self.kind.matrices and state not in self.given:
                 constants[state] = IntervalMatrix.exact(np.zeros((1, self.sizes["h"])))
         return constants
+
+    def _read_given_reprints(
+        self, reader: ProblemReader, claimed: dict[tuple[str, int], Any]
+    ) -> Iterator[GivenReprint]:
+        """Remove the givens from the reprints of claims, and yield them."""
+        steps = {step.key for step in self.steps}
+        for key, reprint in list(claimed):
+            if reprint and key in self.kind.matrices and key in self.given and key not in steps:
+                value, shape = claimed.pop((key, reprint)), self.given[key].shape
+                where = f"claim.again.{reprint}.{key}"
+                first = reader.read_given(key, shape, self.column_vectors)
+                numbers = reader.read_matrix(where, value, shape, self.column_vectors)
+                yield GivenReprint(key, numbers, reprint, first)
 
     def _read_claims(
         self, reader: ProblemReader, claimed: dict[tuple[str, int], Any]
@@ -222,7 +253,7 @@ class Problem:
         return Solution(self, decimals)
 
     def check(self) -> "Report":
-        """Check every claimed cell."""
-        from workings.problems.check import check_problem
+        """Check every claimed cell, under the conventions that undeclared settings show."""
+        from workings.problems.alternatives import check_readings
 
-        return check_problem(self)
+        return check_readings(self)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
 from workings.problems.numbers import MAX_SIDE, Number, read_number, transpose_rows
 from workings.problems.ops import ACTIVATIONS
+from workings.problems.verdicts import ClaimedMatrix
 
 MAX_PROBLEM_BYTES = 2_000_000  # a page of matrices has about 2,000
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time step
-_TOP_LEVEL_KEYS = ("title", "kind", "vectors", "tokens", "context_tokens", "given", "claim")
+_TOP_LEVEL_KEYS = (
+    *("title", "kind", "vectors", "tokens", "context_tokens", "rounded", "given", "claim"),
+)
+_CONVENTIONS = ("vectors", "scale", "mask", "normalizer")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
     "activation": tuple(name for name in ACTIVATIONS if name != "none"),
@@ -120,6 +125,31 @@ class ProblemReader:
                 )
         return given
 
+    def read_rounded(
+        self, given: Mapping[str, IntervalMatrix], column_vectors: bool
+    ) -> dict[str, IntervalMatrix]:
+        """Return the givens that are printed rounded: each number may be a unit off."""
+        names = self._table.get("rounded", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UserError('rounded must be a list of givens: ["Q"]')
+        matrices = {}
+        for name in names:
+            if name not in given:
+                raise UserError(f"rounded: {_safe_key(name)} is not given")
+            matrix = given[name]
+            claimed = ClaimedMatrix.from_numbers(
+                self.read_given(name, matrix.shape, column_vectors)
+            )
+            unit = np.where(claimed.is_integer, 0.0, claimed.units)
+            matrices[name] = replace(matrix, lo=matrix.mid - unit, hi=matrix.mid + unit)
+        return matrices
+
+    def read_given(
+        self, name: str, shape: tuple[int, int], column_vectors: bool
+    ) -> list[list[Number | None]]:
+        """Read a given matrix as it is written, vectors as rows."""
+        return self.read_matrix(f"given.{name}", self._given[name], shape, column_vectors)
+
     def read_setting(self, kind: Kind, column_vectors: bool, sizes: Sizes) -> Setting:
         """Read the settings, with defaults for those that are absent."""
         values: dict[str, Any] = {}
@@ -144,6 +174,11 @@ class ProblemReader:
             if key in kind.settings and key not in values:
                 raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
         return Setting(**values)
+
+    def find_undeclared(self, kind: Kind) -> frozenset[str]:
+        """Return the conventions that the file leaves to their defaults."""
+        names = [name for name in _CONVENTIONS if name == "vectors" or name in kind.settings]
+        return frozenset(name for name in names if self._find_setting(name)[1] is None)
 
     def _find_setting(self, key: str) -> tuple[str, Any]:
         """Return the path and value of a setting, in [given] or at the top level."""

@@ -1,7 +1,7 @@
 """The content of a solution or report to display, independent of text, LaTeX or HTML."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workings.display import Renderable
@@ -43,28 +43,73 @@ class Panel:
         return len(self.cells), len(self.cells[0])
 
 
+NO_KNOWN_CAUSE = "no known mistake explains this"
+
+
+@dataclass(frozen=True)
+class CauseSummary:
+    """A possible cause; `partner` is the other mistake if two were made together."""
+
+    name: str
+    explained_share: str  # of the wrong cells: "2/3"; "" if the cause is not known
+    description: str
+    partner: str | None = None
+
+
 @dataclass(frozen=True)
 class MistakeSummary:
-    """The first wrong number and its possible causes."""
+    """The first wrong number of a step and its possible causes."""
 
     location: str
     claimed: str
     expected: str
     working: Formula | None
-    causes: list[tuple[str, str, str]]  # name, reproduced share, description
+    causes: list[CauseSummary]
+
+    def format_causes(self) -> str:
+        """Format the names of the causes: `not-scaled or copied-from-another-step`."""
+        names = []
+        for cause in self.causes:
+            pair = [name for name in (cause.name, cause.partner) if name is not None]
+            # Two mistakes that were made together are listed one after the other.
+            if " and ".join(pair[::-1]) not in names:
+                names.append(" and ".join(pair) if cause.explained_share else NO_KNOWN_CAUSE)
+        return " or ".join(names)
+
+    def format_as_further(self, number: int) -> str:
+        """Format a mistake after the first in one line: `second mistake: scaled, row 1, …`."""
+        ordinal = _ORDINALS[number] if number < len(_ORDINALS) else f"{number}th"
+        shares = sorted({cause.explained_share for cause in self.causes if cause.explained_share})
+        explained = f", {shares[0].replace('/', ' of ')}" if shares else ""
+        claim = f"{self.claimed}, but it is {self.expected}"
+        return f"{ordinal} mistake: {self.location}: {claim}: {self.format_causes()}{explained}"
+
+
+_ORDINALS = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
 @dataclass(frozen=True)
 class WorkedProblem(Renderable):
-    """The givens and steps of a solution or report, with the verdict of a report."""
+    """The givens and steps of a solution or report, with the verdict of a report.
+
+    `assumption` is the condition of the verdict, `notes` what it does not cover: reprints, steps
+    that are not judged.
+    """
 
     title: str
     givens: list[Panel]
     steps: list[Panel]
     verdict: str = ""
     summary: str = ""
-    mistake: MistakeSummary | None = None
+    mistakes: list[MistakeSummary] = field(default_factory=list)  # one per wrong step, in order
     decimals: int = 3
+    assumption: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mistake(self) -> MistakeSummary | None:
+        """The first mistake."""
+        return self.mistakes[0] if self.mistakes else None
 
 
 class WorkedResult(Renderable, ABC):

@@ -92,16 +92,18 @@ class BoundedConfig:
             if name in _INT_RANGES:
                 _check_integers(name, value if isinstance(value, tuple) else (value,))
             elif name in _FRACTION_KEYS and value is not None and not 0 <= value < 1:
-                raise UserError(f"{name} = {value}: from 0 to below 1")
+                raise UserError(f"{name} = {value}: expected 0 to below 1")
 
 
 def _check_integers(name: str, values: tuple[int | None, ...]) -> None:
     low, high = _INT_RANGES[name]
     if not values:
-        raise UserError(f"{name} = []: at least one is needed")
+        raise UserError(f"{name} = []: expected at least one number")
     for number in values:
         if number is not None and not low <= number <= high:
-            raise UserError(f"{name} = {safe_repr(number)}: a whole number from {low} to {high:,}")
+            raise UserError(
+                f"{name} = {safe_repr(number)}: expected a whole number from {low} to {high:,}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +137,7 @@ class TokenizerConfig(BoundedConfig):
     min_count: int = 1
     """tokens that occur less often become unknown"""
     padded_vocab_size: int | None = None
-    """fill a smaller vocabulary up to this size with tokens that no text has; none: leave it"""
+    """pad a smaller vocabulary to this size with unused tokens; none: no padding"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +161,7 @@ class TrainConfig(BoundedConfig):
     betas: tuple[float, ...] = (0.9, 0.999)
     """decay rates of adam, adamw and muon (whose momentum is the first)"""
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
-    """course of the learning rate after the warmup"""
+    """learning rate schedule after the warmup"""
     min_lr_ratio: float = 0.0
     """final learning rate of linear and cosine, as a fraction of the peak"""
     warmup: float = 0.0
@@ -175,9 +177,9 @@ class TrainConfig(BoundedConfig):
     average_last: int = 3
     """number of epochs that `last` averages over"""
     patience: int | None = None
-    """stop after so many epochs without an improvement on the validation data; none: never"""
+    """stop after this many epochs without an improvement on the validation data; none: never"""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """number format of the forward pass"""
+    """floating-point format of the forward pass"""
     device: str = "auto"
     """cpu, cuda or mps; auto: the fastest available"""
     compile: bool = False
@@ -198,7 +200,9 @@ class TrainConfig(BoundedConfig):
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise UserError(f"clip_norm = {self.clip_norm}: it must be positive, or none")
         if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
-            raise UserError(f"betas = {safe_repr(list(self.betas))}: two numbers from 0 to below 1")
+            raise UserError(
+                f"betas = {safe_repr(list(self.betas))}: expected two numbers from 0 to below 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +264,7 @@ class TransformerDecoderConfig(TransformerConfig, DecoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig(BoundedConfig):
-    """How outputs are searched for in evaluation."""
+    """Beam search for translations and captions."""
 
     beams: int = 5
     """beam size; 1: greedy decoding"""
@@ -272,7 +276,7 @@ class SearchConfig(BoundedConfig):
         if not -MAX_LENGTH_PENALTY <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise UserError(
                 f"length_penalty = {self.length_penalty}: "
-                f"a number from -{MAX_LENGTH_PENALTY} to {MAX_LENGTH_PENALTY}"
+                f"expected a number from -{MAX_LENGTH_PENALTY} to {MAX_LENGTH_PENALTY}"
             )
 
 
@@ -290,7 +294,7 @@ class ScheduledSamplingConfig(BoundedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.rate <= 1:
-            raise UserError(f"rate = {self.rate}: from 0 to 1")
+            raise UserError(f"rate = {self.rate}: expected 0 to 1")
 
     def rate_at(self, epoch: int) -> float:
         """Return the sampling rate of an epoch, counted from 0.
@@ -336,7 +340,7 @@ def find_recipe(name: str | Path) -> Path:
 
 
 def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> "Recipe":
-    """Build the recipe of the task that a table names (`classify` without a name).
+    """Build a recipe from a table; its key `task` selects the kind (default: `classify`).
 
     >>> build_recipe({"task": "translate"}, ["--data.source", "1"]).data.source
     '1'
@@ -365,7 +369,7 @@ def list_recipe_keys() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A key and its value in TOML, and its default where that is another value."""
+    """A recipe key and its value in TOML; `default` is empty if the value is the default."""
 
     key: str
     value: str
@@ -374,7 +378,7 @@ class Setting:
 
 
 def list_settings(recipe: "Recipe") -> list[Setting]:
-    """List all settings of a recipe, those of its model included that it does not state.
+    """List all settings of a recipe, including its model's defaults.
 
     >>> from workings.recipes import ClassificationRecipe
     >>> [s for s in list_settings(ClassificationRecipe()) if s.key == "train.batch_size"]

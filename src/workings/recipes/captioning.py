@@ -64,7 +64,7 @@ class CaptionerConfig(DecoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentCaptionerConfig(CaptionerConfig, RecurrentDecoderConfig):
-    """RNN, GRU or LSTM (the course notes' B6)."""
+    """A vision encoder, then an RNN, GRU or LSTM decoder."""
 
     sizes: ClassVar[Sizes] = {
         "small": {**_SMALL_ENCODER, "d_model": 128, "hidden_size": 256},
@@ -104,7 +104,7 @@ class CaptionTokenizerConfig(TokenizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionSearchConfig(SearchConfig):
-    """How captions are searched for in evaluation."""
+    """Beam search for captions."""
 
     beams: int = 3
     """beam size; 1: greedy decoding"""

@@ -31,9 +31,9 @@ class ClassificationDataConfig(BoundedConfig):
     validation: float = 0.1
     """fraction of the training examples held out for validation"""
     max_length: int = 512
-    """tokens of a text after which it is truncated"""
+    """maximum number of tokens; longer texts are truncated"""
     watch_test: bool = False
-    """also evaluate the test set after each epoch, for the curves; nothing is selected by it"""
+    """also evaluate on the test set after each epoch, for the curves only: it selects nothing"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,13 @@ class ClassifierConfig(ModelConfig):
     dropout: float = 0.0
     """dropout rate"""
     padding: Padding = "masked"
-    """masked: padding is ignored; unmasked: it is read like any token, as in the course notes;
-    left: unmasked, and before the text"""
+    """masked: padding is ignored; unmasked: it is read like any token, as in the lecture
+    notes; left: unmasked, and before the text"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentClassifierConfig(ClassifierConfig):
-    """RNN, GRU or LSTM (the course notes' A1 and A2)."""
+    """RNN, GRU or LSTM (A1 and A2 in docs/classifiers.md)."""
 
     kind: ClassVar[str] = "recurrent"
     sizes: ClassVar[Sizes] = {
@@ -73,7 +73,7 @@ class RecurrentClassifierConfig(ClassifierConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronConfig(ClassifierConfig):
-    """Concatenated embeddings (A3) or their mean, then a multilayer perceptron."""
+    """Concatenated embeddings (A3 in docs/classifiers.md) or their mean, then a perceptron."""
 
     kind: ClassVar[str] = "perceptron"
     sizes: ClassVar[Sizes] = {
@@ -91,7 +91,7 @@ class PerceptronConfig(ClassifierConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionConfig(ClassifierConfig):
-    """1-D convolutions, then all positions concatenated (A4) or global max pooling (A5)."""
+    """1-D convolutions, then flattened or global max pooling (A4 and A5 in docs/classifiers.md)."""
 
     kind: ClassVar[str] = "convolution"
     sizes: ClassVar[Sizes] = {
@@ -115,7 +115,7 @@ class ConvolutionConfig(ClassifierConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerClassifierConfig(ClassifierConfig):
-    """A Transformer encoder (A6)."""
+    """A Transformer encoder (A6 in docs/classifiers.md)."""
 
     kind: ClassVar[str] = "transformer"
     sizes: ClassVar[Sizes] = {
@@ -132,7 +132,7 @@ class TransformerClassifierConfig(ClassifierConfig):
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     """positional encoding"""
     max_positions: int = 512
-    """number of learned positions"""
+    """longest sequence with learned positions"""
     pooling: Literal["mean", "max", "last"] = "mean"
     """input of the output layer: the mean or max over all positions, or the last position"""
 

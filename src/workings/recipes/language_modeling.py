@@ -30,7 +30,7 @@ class LanguageDataConfig(BoundedConfig):
     context_length: int = 64
     """tokens in a training sequence"""
     eval_every: int = 200
-    """steps between evaluations: one epoch"""
+    """training steps in an epoch, after which the model is evaluated"""
     stateful: bool = False
     """recurrent models only: sequences follow each other, and each starts from the hidden state
     at the end of the one before"""
@@ -40,7 +40,9 @@ class LanguageDataConfig(BoundedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.validation < 1:
-            raise UserError(f"validation = {self.validation}: above 0 and below 1")
+            raise UserError(
+                f"validation = {self.validation}: expected a fraction above 0 and below 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +84,8 @@ class RecurrentLanguageModelConfig(LanguageModelConfig):
     layers: int = 1
     """number of layers"""
     chrono_init: int | None = None
-    """lstm: initialize the gate biases for time constants of 1 to so many steps (Tallec and
-    Ollivier, 2018); none: about two steps"""
+    """lstm: longest memory, in steps, that the gate biases are initialized for (chrono
+    initialization; Tallec and Ollivier, 2018); none: about two steps"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ class TransformerLanguageModelConfig(TransformerConfig, LanguageModelConfig):
     positions: Literal["learned", "sinusoidal", "rotary"] = "rotary"
     """positional encoding"""
     max_positions: int = 256
-    """number of learned positions"""
+    """longest sequence with learned positions"""
     activation: Activation = "gelu"
     """activation of the feed-forward layers; gelu-tanh: the approximation of gelu in GPT-2"""
     tie_embeddings: bool = True

@@ -34,10 +34,10 @@ class TranslationDataConfig(BoundedConfig):
     validation: float = 0.05
     """fraction of the pairs held out for validation, where the dataset has no validation split"""
     max_length: int = 100
-    """words of a training sentence: pairs with a longer one are left out"""
+    """longest training sentence, in words: pairs with a longer one are left out"""
     ratio: float = 3.0
-    """pairs are left out where one side has more than so many times the words of the other, which
-    count as three at least"""
+    """largest ratio of the lengths of a pair, in words: other pairs are left out; a sentence of
+    fewer than three words counts as three"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class TranslatorConfig(DecoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentTranslatorConfig(TranslatorConfig, RecurrentDecoderConfig):
-    """Recurrent encoder and decoder: RNN, GRU or LSTM (the course notes' B7 and B8)."""
+    """Recurrent encoder and decoder: RNN, GRU or LSTM."""
 
     sizes: ClassVar[Sizes] = {
         "small": {"d_model": 128, "hidden_size": 256},
@@ -90,7 +90,7 @@ class RecurrentTranslatorConfig(TranslatorConfig, RecurrentDecoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerTranslatorConfig(TranslatorConfig, TransformerDecoderConfig):
-    """Transformer encoder and decoder (E4 to E6)."""
+    """Transformer encoder and decoder."""
 
     sizes: ClassVar[Sizes] = {
         "small": {"d_model": 128, "d_ff": 256, "layers": 4, "heads": 4},

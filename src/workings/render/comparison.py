@@ -266,5 +266,5 @@ def _notes(comparison: TranslatorComparison) -> list[str]:
             )
         elif overlap:
             pairs = f"{overlap:,} of these {count:,} pairs"
-            notes.append(f"{translator.name} was trained on {pairs}: its score is no fair test")
+            notes.append(f"{translator.name} was trained on {pairs}: its score is not a fair test")
     return notes

@@ -124,7 +124,7 @@ def smooth_upsample(grid: NDArray[np.floating]) -> NDArray[np.float64]:
 def max_pool(
     values: Sequence[Sequence[float]], max_rows: int, max_columns: int
 ) -> list[list[float]]:
-    """Reduce a matrix to at most so many rows and columns, each cell the maximum of its block.
+    """Pool a matrix to at most this many rows and columns; each cell is the maximum of its block.
 
     >>> max_pool([[0.1, 0.5, 0.2], [0.0, 0.3, 0.9]], 1, 2)
     [[0.5, 0.9]]

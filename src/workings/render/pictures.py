@@ -228,7 +228,9 @@ def _check_finite(*numbers: float) -> None:
 
 def _check_color(color: str) -> str:
     if color not in _COLOR_NAMES and not _HEX_COLOR.fullmatch(color):
-        raise UserError(f"{color!r} is no color: {did_you_mean(color, _COLOR_NAMES)}, or #rrggbb")
+        raise UserError(
+            f"{color!r} is not a color: {did_you_mean(color, _COLOR_NAMES)}, or #rrggbb"
+        )
     return color
 
 

@@ -108,6 +108,8 @@ class _TextDocument:
             claimed, expected = to_one_line(mistake.claimed), to_one_line(mistake.expected)
             location = to_one_line(mistake.location)
             verdict += f": {location}: claimed {claimed}, expected {expected}"
+        if problem.assumption:
+            verdict += f", if {to_one_line(problem.assumption)}"
         style = {"wrong": "wrong", "right": "right verdict"}.get(problem.verdict, "strong")
         return lines + [
             self.styler(line, style) for line in wrap_to_columns(verdict, self.width, "  ")
@@ -182,12 +184,17 @@ class _TextDocument:
         return [self.styler(line, "dim") for line in lines]
 
     def summary_lines(self) -> list[str]:
-        """Return the first wrong number, its likely causes, and the summary."""
+        """Return the first wrong number, its likely causes, those of other steps, the summary."""
         problem = self.problem
         lines = [] if problem.mistake is None else self.mistake_lines(problem.mistake)
+        for number, mistake in enumerate(problem.mistakes[1:], start=2):
+            text = to_one_line(mistake.format_as_further(number))
+            lines += wrap_to_columns(f"{text[:1].upper()}{text[1:]}", self.width, "  ")
         if problem.summary:
             summary = wrap_to_columns(to_one_line(problem.summary), self.width)
             lines += ["", *summary] if lines else summary
+        for note in problem.notes:
+            lines += wrap_to_columns(to_one_line(note), self.width, "  ")
         return [self.styler(lines[0], "strong"), *lines[1:]] if problem.mistake else lines
 
     def mistake_lines(self, mistake: MistakeSummary) -> list[str]:
@@ -201,10 +208,11 @@ class _TextDocument:
         ]
         if mistake.working is not None:
             fields.append(("working", mistake.working(self.notation)))
-        for k, (name, reproduces, description) in enumerate(mistake.causes):
+        for k, cause in enumerate(mistake.causes):
             label = ("causes" if len(mistake.causes) > 1 else "cause") if not k else ""
-            share = f" (explains {to_one_line(reproduces)})" if reproduces else ""
-            fields.append((label, f"{to_one_line(name)}{share}: {to_one_line(description)}"))
+            share = f" (explains {to_one_line(cause.explained_share)})"
+            name = to_one_line(cause.name) + (share if cause.explained_share else "")
+            fields.append((label, f"{name}: {to_one_line(cause.description)}"))
         for label, text in fields:
             lines += wrap_to_columns(
                 f"  {label:<10}{text}".replace("  ", "\u00a0\u00a0"), self.width, " " * 12

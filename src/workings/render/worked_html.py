@@ -105,8 +105,11 @@ class _HtmlDocument:
             return f'<p class="summary">{summary}</p>' if summary else ""
         css_class = {"wrong": "is-wrong", "right": "is-right"}.get(verdict, "")
         text = f"{VERDICT_SYMBOLS.get(verdict, '')} {escape_html(verdict.capitalize())}"
+        if self.problem.assumption:
+            text += f", if {escape_html(self.problem.assumption)}"
         counts = f": {summary}" if summary else ""
-        return f'<p class="verdict"><b class="{css_class}">{text}</b>{counts}</p>'
+        notes = "".join(f"\n<p>{escape_html(note)}</p>" for note in self.problem.notes)
+        return f'<p class="verdict"><b class="{css_class}">{text}</b>{counts}</p>{notes}'
 
     def mistake_html(self) -> str:
         """Return the first wrong number, linked to its cell, with its likely causes."""
@@ -123,7 +126,7 @@ class _HtmlDocument:
 <dt>claimed</dt><dd>{escape_html(typeset(mistake.claimed))}</dd>
 <dt>expected</dt><dd>{escape_html(typeset(mistake.expected))}</dd>
 {self.working_html(mistake)}</dl>
-{_causes_list(mistake)}</section>"""
+{_causes_list(mistake)}{_further_mistakes(self.problem)}</section>"""
 
     def working_html(self, mistake: MistakeSummary) -> str:
         """Return the working of the expected number."""
@@ -287,9 +290,13 @@ def _causes_list(mistake: MistakeSummary) -> str:
     if not mistake.causes:
         return ""
     items = []
-    for name, reproduces, description in mistake.causes:
-        share = f" (explains {escape_html(reproduces)})" if reproduces else ""
-        items.append(
-            f"<li><code>{escape_html(name)}</code>{share}: {escape_html(description)}</li>"
-        )
+    for cause in mistake.causes:
+        share = f" (explains {escape_html(cause.explained_share)})" if cause.explained_share else ""
+        name, description = escape_html(cause.name), escape_html(cause.description)
+        items.append(f"<li><code>{name}</code>{share}: {description}</li>")
     return f'<ol class="causes" aria-label="Likely causes">{"".join(items)}</ol>\n'
+
+
+def _further_mistakes(problem: WorkedProblem) -> str:
+    lines = [m.format_as_further(k) for k, m in enumerate(problem.mistakes[1:], start=2)]
+    return "".join(f"<p>{escape_html(line[:1].upper() + line[1:])}</p>\n" for line in lines)

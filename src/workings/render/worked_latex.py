@@ -79,9 +79,15 @@ def render_latex(problem: WorkedProblem) -> str:
         parts.append(f"\\section*{{{escape_latex(problem.title)}}}")
     if problem.verdict:
         summary = f": {escape_latex(problem.summary)}" if problem.summary else ""
-        parts.append(f"\\textbf{{{escape_latex(problem.verdict.capitalize())}}}{summary}.")
+        condition = f", if {escape_latex(problem.assumption)}" if problem.assumption else ""
+        verdict = escape_latex(problem.verdict.capitalize())
+        parts.append(f"\\textbf{{{verdict}}}{condition}{summary}.")
+        parts += [f"{escape_latex(note[:1].upper() + note[1:])}." for note in problem.notes]
     if problem.mistake is not None:
         parts.append(_mistake_latex(problem.mistake, n))
+        for number, mistake in enumerate(problem.mistakes[1:], start=2):
+            text = mistake.format_as_further(number)
+            parts.append(f"{escape_latex(text[:1].upper() + text[1:])}.")
     if problem.givens:
         parts += ["\\subsection*{Given}", _givens_latex(problem.givens, n), "\\subsection*{Steps}"]
     parts += [_legend_latex(problem)] if used_marks(problem.steps) else []
@@ -194,7 +200,7 @@ def _rows_latex(panel: Panel, decimals: int) -> str:
 
 
 def _fraction_digits(text: str) -> str | None:
-    """Return the part of a number from its decimal point on; None: it is no plain number."""
+    """Return the part of a number from its decimal point on; None: it is not a plain number."""
     match = re.fullmatch(r"[+-]?\d+([.,]\d*)?", text)
     return (match[1] or "") if match else None
 
@@ -238,10 +244,11 @@ def _mistake_latex(mistake: MistakeSummary, notation: LatexNotation) -> str:
         lines.append(f"\\[ {mistake.working(notation)} \\]")
     if mistake.causes:
         lines.append("Likely causes:\n\\begin{itemize}")
-        for name, reproduces, description in mistake.causes:
-            share = f" (explains {escape_latex(reproduces)})" if reproduces else ""
-            cause = f"\\texttt{{{escape_latex(name)}}}{share}: {escape_latex(description)}"
-            lines.append(f"  \\item {cause}")
+        for cause in mistake.causes:
+            share = f" (explains {escape_latex(cause.explained_share)})"
+            name = f"\\texttt{{{escape_latex(cause.name)}}}"
+            name += share if cause.explained_share else ""
+            lines.append(f"  \\item {name}: {escape_latex(cause.description)}")
         lines.append("\\end{itemize}")
     return "\n".join(lines)
 

@@ -263,7 +263,9 @@ class Task(ABC):
 
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
         """Compute the metrics on a named dataset or a file; None: on the recipe's test data."""
-        raise UserError(f"{data or 'test data'}: a {self.noun} is evaluated by its author's code")
+        raise UserError(
+            f"{data or 'test data'}: a {self.noun} has no evaluation of its own: use your own code"
+        )
 
     @classmethod
     def list_datasets(cls) -> tuple[str, ...]:
@@ -351,7 +353,7 @@ class Task(ABC):
 
     @classmethod
     def summarize_recipe(cls, recipe: Any, vocab_size: int, num_classes: int) -> ModelSummary:
-        """Return the layer table of a recipe's model with so many tokens and classes."""
+        """Return the layer table of a recipe's model, given its vocabulary and classes."""
         del vocab_size, num_classes
         raise UserError(f"no layer table for the task {recipe.task!r}")
 

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workings.data import Example, Splits
+from workings.data.readers import Example
+from workings.data.splits import Splits
 
 BASELINES = ("naive Bayes", "TF-IDF + logistic regression")
 WORD_PATTERN = r"(?u)\b\w+\b"  # scikit-learn's default drops words of one letter, as in Chinese

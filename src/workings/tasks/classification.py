@@ -13,23 +13,18 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workings.data import (
-    Example,
-    Splits,
+from workings.data.batching import IdSequence, make_batches, pad
+from workings.data.datasets import list_datasets, load_dataset
+from workings.data.download import ProgressCallback
+from workings.data.readers import Example, ItemsUntilError, read_examples
+from workings.data.splits import Splits, find_text_overlap
+from workings.data.tokenizers.base import (
+    PAD_TOKEN,
+    Span,
     Tokenizer,
-    find_text_overlap,
-    list_datasets,
-    load_dataset,
     load_tokenizer,
-    make_batches,
-    pad,
-    read_examples,
     train_tokenizer,
 )
-from workings.data.batching import IdSequence
-from workings.data.download import ProgressCallback
-from workings.data.readers import ItemsUntilError
-from workings.data.tokenizers.base import PAD_TOKEN, Span
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.io import existing_path
@@ -60,7 +55,7 @@ from workings.tasks.base import (
 
 EVAL_BATCH_SIZE = 128
 PREDICTION_BATCH_SIZE = 64
-MAX_TOKEN_CHARACTERS = 40  # texts longer than so many times max_length are cut before encoding
+MAX_TOKEN_CHARACTERS = 40  # texts longer than this many times max_length are cut before encoding
 FILE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt", ".gz")  # such a source is a file, not a text
 
 
@@ -443,7 +438,7 @@ def _read_labels(path: Path) -> tuple[str, ...]:
 
 
 def read_texts(sources: Iterable[str], column: str) -> Iterator[str]:
-    """Yield the texts of each source: `-` is standard input; what is no file is a text itself."""
+    """Yield the texts of each source: `-` is standard input; if it is not a file, it is a text."""
     for source in sources:
         if source == "-":
             yield from (e.text for e in read_examples(sys.stdin.buffer, format="text", label=None))
@@ -454,7 +449,9 @@ def read_texts(sources: Iterable[str], column: str) -> Iterator[str]:
                 )
             yield from (e.text for e in read_examples(source, text=column, label=None))
         elif source.endswith(FILE_SUFFIXES) and " " not in source:
-            raise UserError(f"{source}: no such file (to predict it as a text, use -)")
+            raise UserError(
+                f"{source}: no such file (if it is a text, pass it through standard input: -)"
+            )
         else:
             yield source
 

@@ -84,7 +84,7 @@ class CustomTask(Task):
     @classmethod
     def build_model(cls, recipe: Any, *preprocessing: Any) -> nn.Module:
         del recipe, preprocessing
-        raise UserError("a custom model is built by its author's code")
+        raise UserError("a custom model has no recipe: build it in your own code")
 
 
 def _to_device(batch: Any, device: torch.device) -> Any:

@@ -147,7 +147,7 @@ class LanguageModeling(Task):
             raise UserError(
                 f"{self.recipe.data.set}: {len(self._train_ids):,} tokens are too few for {size} "
                 f"streams of windows of {self._context_length}: "
-                "a smaller train.batch_size or data.context_length"
+                "use a smaller train.batch_size or data.context_length"
             )
         windows = [(epoch * steps + k) % (length // self._context_length) for k in range(steps)]
         return [
@@ -318,7 +318,7 @@ class LanguageModeling(Task):
         )
 
     def list_prompt_notes(self, prompt: str, max_tokens: int) -> list[str]:
-        """List what the user should know about a prompt: unknown tokens, more than the context."""
+        """List notes on a prompt: it has unknown tokens, or is longer than the context."""
         notes = []
         tokenizer, context = self.tokenizer, self.recipe.data.context_length
         ids = tokenizer.encode(prompt)

@@ -153,7 +153,9 @@ def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
         if constructor is type(model)
     ]
     if not matches:
-        raise UserError(f"{type(model).__name__}: a subclass is trained with loss= and collate=")
+        raise UserError(
+            f"{type(model).__name__}: a subclass needs loss= and collate= to be trained"
+        )
     [(task, kind)] = matches
     recipe_type, configs = RECIPES[task]
     known = {field.name for field in fields(configs[kind])}
@@ -188,7 +190,7 @@ def _store_data(recipe: Recipe, data: Data, folder: Path) -> Any:
             sample=0,
         )
     if not isinstance(recipe, ClassificationRecipe | TranslationRecipe):
-        raise UserError("images are trained on from files: give the path of the captions file")
+        raise UserError("a captioner is trained on files: give the path of the captions file")
     columns = COLUMNS[recipe.task]
     hidden.mkdir(parents=True, exist_ok=True)
     with (hidden / "examples.jsonl").open("w", encoding="utf-8") as file:
@@ -207,7 +209,9 @@ def _read_rows(data: Any, columns: tuple[str, str]) -> Iterator[dict[str, str]]:
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         missing = [name for name in columns if name not in data]
         if missing:
-            raise UserError(f"the data have no column {missing[0]!r}: {' and '.join(columns)}")
+            raise UserError(
+                f"the data have no column {missing[0]!r}: expected {' and '.join(columns)}"
+            )
         data = zip(*(data[name] for name in columns), strict=True)
     for row in data:
         values = [row[name] for name in columns] if isinstance(row, Mapping) else list(row)

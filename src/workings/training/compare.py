@@ -116,7 +116,7 @@ def _train_run(
     """Train or resume the run of a recipe, unless it is finished; return its row."""
     is_started = (folder / "config.toml").is_file()
     if is_started and to_table(read_run_recipe(folder)) != to_table(absolute_paths(recipe)):
-        raise UserError(f"{folder} has a run of another recipe: remove it, or another --out")
+        raise UserError(f"{folder} has a run of another recipe: remove it, or use another --out")
     if (folder / "result.json").is_file():
         log(f"{folder}: trained already")
     else:

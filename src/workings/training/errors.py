@@ -14,7 +14,7 @@ from workings.errors import UserError
 from workings.recipes import TrainConfig
 from workings.tasks.base import Task, oom_hint
 
-DIVERGENCE_FACTOR = 1000.0  # a loss so many times that of the first steps has diverged
+DIVERGENCE_FACTOR = 1000.0  # a loss this many times that of the first steps has diverged
 _DIVERGENCE_HINT = "try a lower train.learning_rate or train.clip_norm"
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PERMISSION_ERRORS = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -76,7 +76,7 @@ def describe_os_error(error: OSError, run: Path) -> str:
     if error.errno in _DISK_FULL_ERRORS:
         return f"{failure}: free some space, then workings resume {run}"
     if error.errno in _PERMISSION_ERRORS:
-        return f"{failure}: a run needs a writable folder: another --out, or chmod u+w"
+        return f"{failure}: a run needs a writable folder: use another --out, or chmod u+w"
     return f"{failure}: when that is fixed, workings resume {run}"
 
 

@@ -91,7 +91,7 @@ class Log:
             self._console.print(escape_control(text), markup=False, highlight=False, soft_wrap=True)
 
     def log_step(self, progress: "TrainingProgress", total_steps: int) -> None:
-        """Update the progress bar, and write a record every so many steps."""
+        """Update the progress bar; at regular intervals of steps, write a record."""
         means = {name: total / progress.num_items for name, total in progress.sums.items()}
         if progress.step % max(-(-total_steps // MAX_STEP_RECORDS), MIN_STEPS_BETWEEN_RECORDS) == 0:
             # By steps, not by time, so that a resumed run writes the same records.

@@ -97,12 +97,12 @@ class TrainingStatus:
 
     @cached_property
     def curves(self) -> list[dict[str, float]]:
-        """The records of the epochs, with their valid numbers."""
+        """The numbers of the records that are written after each epoch."""
         return self._numbers_of_kind("epoch")
 
     @cached_property
     def step_records(self) -> list[dict[str, float]]:
-        """The records within epochs, with their valid numbers."""
+        """The numbers of the records that are written between evaluations."""
         return [
             record
             for record in self._numbers_of_kind("step")
@@ -119,7 +119,7 @@ class TrainingStatus:
         return any(record["kind"] == "test" for record in self.records)
 
     def state(self, idle_seconds: float) -> TrainingState:
-        """Return what the training is doing, if its log has not changed for so many seconds."""
+        """Return the state of the training; `idle_seconds`: since the log's last change."""
         if self.is_finished:
             return "finished"
         times = [0.0, *(r.get("seconds", 0.0) for r in self._timeline)]

@@ -96,7 +96,9 @@ def resume(
       on the schedule of the longer training.
     """
     if (epochs is None) != (out is None):
-        raise UserError("a run is extended to more epochs in a new folder: both are needed")
+        raise UserError(
+            "epochs= and out= go together: a run is extended to more epochs in a new folder"
+        )
     with _os_error_hint(Path(folder)):
         if epochs is None or out is None:
             return _run(None, Path(folder), mode, parallelism)
@@ -138,7 +140,7 @@ def load_by_name(folders: Sequence[str | Path], kind: type[TaskType]) -> dict[st
 
 
 def open_as(kind: type[TaskType], path: str | Path, overrides: Sequence[str] = ()) -> TaskType:
-    """Load a run; or, of a recipe, build its task with new weights."""
+    """Load a run, or build the task of a recipe with new weights."""
     if Path(path).is_dir():
         return load(path, kind)
     recipe = read_recipe(path, overrides)
@@ -150,7 +152,7 @@ def _check_task_kind(kind: type[Task], recipe: Recipe, label: str) -> None:
     expected = next(name for name, task in TASKS.items() if task is kind)
     if recipe.task != expected:
         actual = f"{recipe.task!r}, for `workings {TASKS[recipe.task].verb}`"
-        raise UserError(f"{label} of the task {actual}: one of {expected!r} is needed here")
+        raise UserError(f"{label} of the task {actual}: expected one of the task {expected!r}")
 
 
 def read_run_recipe(folder: Path) -> Recipe:
@@ -167,7 +169,7 @@ def _has_config(folder: Path) -> bool:
 
 
 def _compute_run_id(folder: Path) -> str:
-    """Check the files of a run against their checksums; return the checksum of these."""
+    """Check the files of a run against their checksums; return the run's id, a hash of these."""
     if not (folder / "environment.json").exists():
         return ""  # the run was stopped before it was written
     sums = read_json(folder / "environment.json").get("files", {})
@@ -300,7 +302,7 @@ def _open_folder(new_recipe: Recipe | None, folder: Path, stack: ExitStack) -> R
     if not existing.is_dir():
         raise UserError(f"{existing} is a file: --out needs a folder, new or empty")
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
-        raise UserError(f"{folder} is not empty: `workings resume {folder}`, or another --out")
+        raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     if is_new:
@@ -395,7 +397,9 @@ def _write_description(
         changes = "; ".join(diff_environments({"data": before}, {"data": task.data_info}))
         raise UserError(f"{recipe.data.set} is not what this run was started with: {changes}")
     if not task.matches_folder(folder):
-        raise UserError(f"{folder / task.files[0]}: the same data now give another one")
+        raise UserError(
+            f"{folder / task.files[0]}: the same data now give another tokenizer or labels"
+        )
 
 
 def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
@@ -470,7 +474,7 @@ def _extend_locked(run: Path, epochs: int, folder: Path) -> None:
 
 
 def extend(run: Path, recipe: Recipe, epochs: int, folder: Path, launch_id: str | None) -> None:
-    """Write a new run of more epochs that continues where `run` is.
+    """Write a new run of more epochs that continues from the last checkpoint of `run`.
 
     Its files, weights and checkpoints get the id of the new run; only the learning rate so far was
     that of the shorter schedule. `launch_id` is that of the torchrun, if there is one.
@@ -480,7 +484,9 @@ def extend(run: Path, recipe: Recipe, epochs: int, folder: Path, launch_id: str 
             f"--epochs {epochs}: {run} has {recipe.train.epochs} epochs already: more are needed"
         )
     if folder.exists():
-        raise UserError(f"{folder} exists already: `workings resume {folder}`, or another --out")
+        raise UserError(
+            f"{folder} exists already: use `workings resume {folder}`, or another --out"
+        )
     extended = _change_section(recipe, "train", epochs=epochs)
     environment = read_json(run / "environment.json")
     before = environment.get("files")

@@ -127,7 +127,7 @@ class Trainer:
         self._stop_signal = 0  # the signal that all processes stop for
 
     def _wrap_model(self) -> None:
-        """Make the models of all processes one (DDP or FSDP), and compile it if configured."""
+        """Wrap the model for several processes (DDP or FSDP), and compile it if configured."""
         model, is_alone = self.task.model, self.process_group.world_size == 1
         if not is_alone:
             self._warmup_pass()

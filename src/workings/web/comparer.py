@@ -155,7 +155,7 @@ def _compare_outputs(first: _SideOutput, second: _SideOutput) -> tuple[list[Outc
 
 
 def _build_pairs(first: Probabilities, second: Probabilities) -> tuple[list[OutcomeView], int]:
-    """Return the most probable names of both with both probabilities, and how many are omitted."""
+    """Return the most probable outcomes of either side, and how many are omitted."""
     rank = {name: max(first.get(name, 0.0), second.get(name, 0.0)) for name in {**first, **second}}
     best = sorted(rank, key=lambda name: -rank[name])[:NUM_PAIRS]
     pairs = []
@@ -192,7 +192,7 @@ def _find_stack(stacks: Sequence[AttentionStack], part: str) -> AttentionStack:
     for stack in stacks:
         if stack.part == part:
             return stack
-    raise UserError(f"part {part!r}: not both sides have it")
+    raise UserError(f"part {part!r}: A and B do not both have it")
 
 
 def _permutation_stacks(result: PermutationResult, tokens: list[str]) -> list[AttentionStack]:

@@ -38,7 +38,7 @@ def visible_tokens(tokens: Sequence[str]) -> list[str]:
 def build_bars(
     output: ModelOutput, baseline: ModelOutput | None
 ) -> tuple[list[responses.OutcomeView], int]:
-    """Return bars of the most probable outcomes, now or before, and how many are omitted."""
+    """Return bars of the outcomes most probable with or without ablation; count those omitted."""
     now = output.response.probabilities
     if now is None:
         return [], 0
@@ -107,7 +107,7 @@ def build_stack_view(
 
 
 def list_cell_groups(task: Task, num_tokens: int) -> list[str]:
-    """Return the names of the groups of cells whose activations can be read on so many tokens."""
+    """Return the names of a model's groups of cells; none for a text that is too long."""
     if not 0 < num_tokens <= MAX_INPUT_TOKENS:
         return []
     groups = find_neuron_groups(task.model, num_tokens)

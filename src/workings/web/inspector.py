@@ -202,7 +202,7 @@ class Inspector:
         """Return the position vectors of a model and their dot products as heatmaps."""
         encoding = extract_position_vectors(self._registry.load_task(request.run).model)
         if encoding is None:
-            raise UserError("this model has no position encoding: it reads tokens in sequence")
+            raise UserError("this model has no positional encoding: it reads tokens in sequence")
         positions = [str(k + 1) for k in range(len(encoding.vectors))]
         columns = [str(k + 1) for k in range(encoding.vectors.shape[1])]
         maps = (

@@ -6,7 +6,7 @@ from typing import Any
 from workings.problems import Problem, Report, Solution
 from workings.problems.check import WrongCell
 from workings.problems.derivation import find_error_links
-from workings.problems.diagnosis import Cause
+from workings.problems.diagnosis import UNKNOWN, Cause
 from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal, typeset
 from workings.problems.solution import format_step_title, make_panel, make_step_formula
@@ -30,6 +30,8 @@ def build_report_view(report: Report, decimals: int) -> responses.ReportView:
     return responses.ReportView(
         title=problem.title,
         verdict=report.verdict,
+        assumption=report.assumption,
+        notes=report.source_notes,
         counts=report.counts,
         summary=layout.summary,
         steps=[
@@ -144,7 +146,7 @@ def _build_cause(problem: Problem, cause: Cause, decimals: int) -> responses.Cau
     max_abs = max((abs(v) for row in numbers for v in row if abs(v) < float("inf")), default=0.0)
     return responses.CauseView(
         name=cause.name,
-        explained_share=cause.reproduced_share,
+        explained_share="" if cause.name == UNKNOWN else cause.reproduced_share,
         description=cause.description,
         resulting_cells=[[typeset(format_decimal(v, decimals)) for v in row] for row in numbers]
         or None,

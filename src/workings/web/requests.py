@@ -11,7 +11,7 @@ from workings.plain_text import to_one_line
 from workings.problems import Problem
 from workings.problems.derivation import list_shown_matrices
 from workings.problems.documents.matrices import parse_matrix
-from workings.problems.kinds import KINDS
+from workings.problems.kinds import KINDS, Setting
 from workings.problems.numbers import transpose_rows
 from workings.problems.problem_file import format_claim_path
 from workings.web.problem_views import MAX_SIDE, format_as_given
@@ -46,11 +46,15 @@ class ClaimTable(RequestModel):
 
 
 class ProblemTable(RequestModel):
-    """A problem as the page edits it: the fields of its file; claims have keys like `scores.2`."""
+    """A problem as the page edits it: the fields of its file; claims have keys like `scores.2`.
+
+    Without a declared convention, `vectors` is empty, and a setting is left out.
+    """
 
     title: Annotated[str, Field(max_length=2_000)] = ""
     kind: Name = "attention"
-    vectors: Literal["rows", "columns"] = "rows"
+    vectors: Literal["rows", "columns", ""] = "rows"
+    rounded: list[Name] = Field(default=[], max_length=40)
     tokens: TokenTexts | None = None
     context_tokens: TokenTexts | None = None
     settings: dict[Name, Name | int | Finite | RowsInput] = Field(default={}, max_length=20)
@@ -69,7 +73,8 @@ class ProblemTable(RequestModel):
             return cls(
                 title=problem.title,
                 kind=problem.kind.name,
-                vectors="columns" if problem.column_vectors else "rows",
+                vectors=_get_vectors(problem),
+                rounded=[*problem.table.get("rounded", [])],
                 tokens=problem.tokens,
                 context_tokens=problem.context_tokens,
                 settings=_collect_settings(problem),
@@ -80,7 +85,7 @@ class ProblemTable(RequestModel):
                         reprint=claim.reprint,
                         cells=_transpose_claim(problem, claim.numbers),
                     )
-                    for claim in problem.claims
+                    for claim in (*problem.claims, *problem.given_reprints)
                 ],
             )
         except ValidationError as error:
@@ -124,10 +129,18 @@ def describe_invalid_field(error: Mapping[str, Any]) -> str:
     return f"{field}: {error['msg']}"
 
 
+def _get_vectors(problem: Problem) -> Literal["rows", "columns", ""]:
+    if problem.column_vectors:
+        return "columns"
+    return "" if "vectors" in problem.undeclared else "rows"
+
+
 def _collect_settings(problem: Problem) -> dict[str, Any]:
     setting, settings = problem.setting, dict[str, Any]()
     for name in problem.kind.settings:
         value = getattr(setting, name)
+        if name in problem.undeclared and value == getattr(Setting(), name):
+            continue
         if name == "mask" and setting.causal:
             value = "causal"
         elif name == "mask":
@@ -192,7 +205,10 @@ class SheetRequest(RequestModel):
 def _parse_problem(table: str) -> Problem:
     """Return the problem; cached, because the page requests one cell of it after the other."""
     body = ProblemTable.model_validate_json(table)
-    fields: dict[str, Any] = {"title": body.title, "kind": body.kind, "vectors": body.vectors}
+    fields: dict[str, Any] = {"title": body.title, "kind": body.kind}
+    for name in ("vectors", "rounded"):
+        if getattr(body, name):
+            fields[name] = getattr(body, name)
     for name, value in body.settings.items():
         if name in _PROBLEM_FIELDS:
             raise UserError(f"settings.{name}: {name} is a field of the table, not a setting")

@@ -128,10 +128,15 @@ class FindingView:
 
 @dataclass
 class ReportView:
-    """A checked solution; `open_steps` are not claimed yet."""
+    """A checked solution; `open_steps` are not claimed yet.
+
+    `assumption` is the condition of the verdict, `notes` are about the source.
+    """
 
     title: str
     verdict: str
+    assumption: str
+    notes: list[str]
     counts: dict[str, int]
     summary: str
     steps: list[CheckedStepView]

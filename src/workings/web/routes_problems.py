@@ -159,7 +159,8 @@ def _export_problem(request: requests.ExportRequest) -> str:
 def _problem_fields(table: ProblemTable, problem: Problem) -> dict[str, Any]:
     """Return the fields of a problem file, with the cells as they were typed."""
     fields: dict[str, Any] = {"title": table.title} if table.title else {}
-    fields |= {"kind": table.kind, "vectors": table.vectors}
+    fields |= {"kind": table.kind}
+    fields |= {name: value for name in ("vectors", "rounded") if (value := getattr(table, name))}
     settings = {k: v for k, v in table.settings.items() if k not in problem.kind.matrices}
     given_settings = {k: settings.pop(k) for k in ("count", "width", "base") if k in settings}
     fields |= settings

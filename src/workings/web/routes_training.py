@@ -195,7 +195,7 @@ def _metric_label(key: str) -> str:
 
 
 def _collect_samples(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """Return the latest samples with their epochs, newest first, and the first for comparison."""
+    """Return the latest samples with their epochs, newest first, then the earliest one."""
     samples = [
         (record["epoch"], escape_control(value[:MAX_SAMPLE_LENGTH]))
         for record in records

@@ -31,7 +31,7 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RegisteredRun(RunInfo):
-    """A run with its folder, which the page does not learn."""
+    """A run with its folder, which is never sent to the page."""
 
     folder: Path
 

@@ -114,7 +114,7 @@ def test_surrogates_are_saved_and_loaded(tmp_path: Path) -> None:
         ("words", {"vocabulary": None}, "not a list of texts"),
         ("words", {"vocabulary": ["a", 3]}, "not a list of texts"),
         ("words", {"vocabulary": ["a", "a"]}, "twice"),
-        ("words", {"specials": ["<s>"]}, "expected the specials <pad>, <s>, <unk>"),
+        ("words", {"specials": ["<s>"]}, "expected the special tokens <pad>, <s>, <unk>"),
         ("byte-pair", {"merges": [["a", "zzz"]]}, "do not fit"),
         ("byte-pair", {"merges": [["a"]]}, "broken"),
         ("byte-pair", {"merges": 3}, "broken"),

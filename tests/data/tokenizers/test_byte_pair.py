@@ -205,5 +205,5 @@ def test_dropout_needs_a_byte_pair_tokenizer():
     message = r"^tokenizer\.dropout = 0\.1: only byte-pair has merges to drop; with words, 0$"
     with pytest.raises(UserError, match=message):
         build(TranslationRecipe, {"tokenizer": {"kind": "words", "dropout": 0.1}})
-    with pytest.raises(UserError, match=r"^tokenizer\.dropout = 1\.5: from 0 to below 1$"):
+    with pytest.raises(UserError, match=r"^tokenizer\.dropout = 1\.5: expected 0 to below 1$"):
         build(TranslationRecipe, {"tokenizer": {"dropout": 1.5}})

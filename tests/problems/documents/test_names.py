@@ -1,9 +1,17 @@
 """Names of matrices in documents: aliases, markup and formulas."""
 
+import numpy as np
 import pytest
 
-from workings.problems.documents.names import infer_step, parse_formula, parse_product
+from workings.problems.documents.formulas import (
+    find_divisor,
+    infer_step,
+    infer_vectors,
+    parse_formula,
+    parse_product,
+)
 from workings.problems.documents.problem_text import parse_problem_text
+from workings.problems.problem import Problem
 
 X = "X = [[1, 0], [0, 2]]\n"
 
@@ -76,3 +84,79 @@ def test_formulas(formula: str, factors: tuple[str, ...], step: str | None) -> N
     symbols = parse_formula(formula)
     assert parse_product(symbols) == factors
     assert infer_step(symbols) == step
+
+
+# A name and a formula for each step; the letters mean other steps in other books.
+LETTERS = [
+    {"scores": "A", "scaled": "B", "weights": "A'", "mixed": "O"},
+    {"scores": "P", "scaled": "R", "weights": "E", "mixed": "C"},
+    {"scores": "Z", "scaled": "Y", "weights": "S", "mixed": "A"},
+    {"scores": r"\tilde{A}", "scaled": r"\hat{A}", "weights": "A", "mixed": "H"},
+    {"scores": "S", "scaled": "S", "weights": "S", "mixed": "S"},  # each replaces the one before
+]
+
+
+@pytest.mark.parametrize("letters", LETTERS, ids=lambda letters: "".join(letters.values()))
+@pytest.mark.parametrize("columns", [False, True])
+def test_formula_outranks_the_letter(letters: dict[str, str], columns: bool) -> None:
+    scores, scaled, weights, mixed = letters.values()
+    formulas = {
+        scores: "K^T Q" if columns else "Q K^T",
+        f"{scaled} ": rf"{scores} / \sqrt{{2}}",
+        f"{weights}  ": rf"\text{{softmax}}({scaled})",
+        f"{mixed}   ": f"V {weights}" if columns else f"{weights} V",
+    }
+    exact = Problem(X=[[1, 0], [0, 2]], vectors="columns" if columns else "rows").solve()
+    text = X + "\n".join(
+        f"$${name} = {formula} = {format_matrix(exact[step])}$$"
+        for (name, formula), step in zip(formulas.items(), letters, strict=True)
+    )
+    problem = parse_problem_text(text)
+    assert [claim.key for claim in problem.claims] == list(letters)
+    assert problem.column_vectors == columns
+    assert problem.check().verdict == "right"
+    assert not problem.check().assumption
+
+
+def format_matrix(matrix: np.ndarray) -> str:
+    rows = r" \\ ".join(" & ".join(f"{v:.3f}" for v in row) for row in matrix)
+    return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}"
+
+
+def test_names_are_learned_from_their_use() -> None:
+    text = "H = [[1, 0], [0, 2]]\nQ = H W_Q\nP = [[1, 0], [0, 4]]\nA = softmax(P / 2)\n"
+    problem = parse_problem_text(text + "B = [[1, 0], [0, 1]]\nZ = B V")
+    assert problem.sizes.given == {"X"}
+    assert [claim.key for claim in problem.claims] == ["scores", "weights"]
+    cross = parse_problem_text(f"E = [[5, 0]]\n{X}Q = E W_Q\nK = X W_K\nV = X W_V\n")
+    assert {name: cross.given[name].mid.tolist() for name in cross.sizes.given} == {
+        "X": [[5, 0]],
+        "context": [[1, 0], [0, 2]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("products", "vectors"),
+    [
+        (["X W_Q"], "rows"), (["W_Q X"], "columns"), (["K^T Q"], "columns"), (["QK^T"], "rows"),
+        (["V A'"], "columns"), (["A V"], "rows"), (["W_Q X", "QK^T"], "columns"),
+        (["Q^T K"], "columns"), (["X W_Q", "W_K X"], None), ([], None), (["Q K"], None),
+    ],
+)  # fmt: skip
+def test_vectors_from_the_order_of_factors(products: list[str], vectors: str | None) -> None:
+    assert infer_vectors(parse_product(parse_formula(text)) for text in products) == vectors
+
+
+@pytest.mark.parametrize(
+    ("formula", "d_k", "is_default", "value"),
+    [
+        (r"QK^T / \sqrt{d_k}", 3, True, None), (r"\frac{S}{\sqrt{2}}", 2, True, 2**0.5),
+        (r"\frac{S}{\sqrt{2}}", 3, False, 2**0.5), ("S / 2", 4, True, 2), ("S / 8", 4, False, 8),
+        (r"S / \sqrt{d_{model}}", 4, False, None), ("S / d_k", 4, False, None),
+        (r"\frac{1}{\sqrt{d}} Q K^T", 4, True, None),
+    ],
+)  # fmt: skip
+def test_divisors(formula: str, d_k: int, is_default: bool, value: float | None) -> None:
+    divisor = find_divisor(parse_formula(formula))
+    assert divisor is not None
+    assert (divisor.is_default(d_k), divisor.value) == (is_default, value)

@@ -315,7 +315,7 @@ def test_heads_column_vectors_and_other_kinds() -> None:
         ("Q = [[1]]\nK = [[1]]", "given.V is missing"),
         (X + "Wieghts = [[1, 0], [0, 1]]", "did you mean 'weights'?"),
         (X + "P_3 = [[1, 2]]", "'P_3' is not a matrix of the problem"),
-        (X + "X = [[1, 0], [0, 3]]", "X is given twice, with different numbers"),
+        (X + "X = [[5, 0], [7, 3]]", "X is given twice, with different numbers"),
         (X + "M = [[1, 0], [1, 1]]\nM = [[1, 1], [1, 1]]", "mask is given twice"),
         ("X = [[1, ?]]", "given.X: every cell must be a finite number"),
         (X + "Q = [[1, 0], [0]]", "Q: row 2 has 1 numbers, row 1 has 2"),
@@ -323,7 +323,7 @@ def test_heads_column_vectors_and_other_kinds() -> None:
         (X + "Q = [[[1, 0], [0, 2]]]", "Q: more than two dimensions"),
         (X + "Q = [[1, 0], [0, 2]] * 3", "Q: unexpected '3' beside the matrix"),
         (X + r"$W_Q = \frac12 \begin{bmatrix} 1 \\ 2 \end{bmatrix}$", r"'\\frac12' beside"),
-        (X + "Q = [[1, 0]]", "claim.Q is 1×2; it must be 2×2"),
+        (X + "W_Q = [[1, 0], [0, 1]]\nQ = [[1, 0]]", "claim.Q is 1×2; it must be 2×2"),
         (X + "W_Q = [[1, 0]]", "W_Q has 1 rows, but X has 2 columns"),
         ("X = [[1, nan]]", "X: row 1: 'nan'"),
         ("X = [[1, -inf]]", "given.X: every cell must be a finite number"),
@@ -399,3 +399,56 @@ def test_consecutive_prints() -> None:
     problem = parse_problem_text(text, scale="none")
     assert [claim.key for claim in problem.claims] == ["Q", "scores"]
     assert problem.check().first.claimed == "5"
+
+
+# -- unknown weights -------------------------------------------------------------------------------
+
+W = "W_Q^1 = [[1, 1], [0, 1]]\nW_K = [[1, 0], [1, 1]]\nW_V^1 = [[2, 0], [0, 1]]\n"
+PRINTED = "Q = [[1, 1], [0, 2]]\nK = [[1, 0], [2, 2]]\n"
+
+
+def test_ignored_weight_is_not_the_identity() -> None:
+    text = X + W + PRINTED + "scores = [[1, 4], [0, 4]]\n"
+    problem = parse_problem_text(text, ignore=["W_Q^1", "W_V^1"])
+    assert problem.unjudged == {"Q": "W_Q^1 is ignored", "V": "W_V^1 is ignored"}
+    assert list(get_claims(problem)) == ["K", "scores"]
+    report = problem.check()
+    assert report.verdict == "right"
+    assert "Q is not judged: W_Q^1 is ignored" in report.summarize()
+    wrong = parse_problem_text(text.replace("4]]", "5]]"), ignore=["W_Q^1", "W_V^1"])
+    assert wrong.check().verdict == "wrong"  # what follows from the printed Q is judged
+
+
+def test_step_of_an_ignored_weight_must_be_printed() -> None:
+    text = X + W + "K = [[1, 0], [2, 2]]\nscores = [[1, 4], [0, 4]]\n"
+    with pytest.raises(UserError, match="W_Q\\^1 is ignored: print Q, or nothing after it"):
+        parse_problem_text(text, ignore=["W_Q^1", "W_V^1"])
+    text = X + "W_V^1 = [[1, 1], [0, 1]]\nscores = [[1, 0], [0, 4]]\nZ = [[9, 9], [9, 9]]\n"
+    problem = parse_problem_text(text, ignore=["W_V^1"])
+    assert list(get_claims(problem)) == ["scores"]  # mixed needs V
+    text = X + "W_O' = [[1, 1], [0, 1]]\nscores = [[1, 0], [0, 4]]\nY = [[9, 9], [9, 9]]\n"
+    assert list(get_claims(parse_problem_text(text, ignore=["W_O'"]))) == ["scores", "output"]
+    text = text.replace("W_O'", "W_O^1")
+    assert list(get_claims(parse_problem_text(text, ignore=["W_O^1"]))) == ["scores"]
+
+
+def test_weight_that_is_not_printed_is_not_the_identity() -> None:
+    problem = parse_problem_text(X + PRINTED + "scores = [[1, 4], [0, 4]]\n")
+    assert set(problem.unjudged) == {"Q", "K"}
+    assert problem.check().verdict == "right"
+    # Printed Q and K are rounded; the scores are computed from the exact ones.
+    rounded = "Q = [[0.33, 0.67]]\nK = [[0.67, 0.33]]\nscores = [[0.444]]\n"
+    assert parse_problem_text("X = [[1, 2]]\n" + rounded).check().verdict == "right"
+    # A copy of X has no weight, and a slip in it is wrong.
+    assert parse_problem_text(X + "V = [[1, 0], [0, 3]]").check().verdict == "wrong"
+
+
+# -- several examples ------------------------------------------------------------------------------
+
+
+def test_two_examples_have_no_verdict() -> None:
+    masked = "M = [[1, 0], [1, 1]]\nA = [[1, 0], [0.06, 0.94]]\n"
+    unmasked = "A = [[0.67, 0.33], [0.06, 0.94]]\n"
+    assert parse_problem_text(X + masked).check().verdict == "right"
+    with pytest.raises(UserError, match="weights is printed twice, with different numbers"):
+        parse_problem_text(X + unmasked + masked)

@@ -18,7 +18,7 @@ PAD_TOKEN, BOS_TOKEN, UNK_TOKEN, EOS_TOKEN = "<pad>", "<s>", "<unk>", "</s>"
 REPLACEMENT_CHARACTER = "\ufffd"  # stands for an incomplete character
 FORMAT = "workings tokenizer"
 VERSION = 2
-MAX_TOKEN_CHARACTERS = 32  # long texts are tokenized so many characters per token at a time
+MAX_TOKEN_CHARACTERS = 32  # long texts are tokenized in parts of this many characters per token
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 MAX_FILE_BYTES = 256 * 2**20
 
@@ -163,7 +163,7 @@ class Tokenizer(ABC):
         return parts or [text]
 
     def _fit_prefix(self, text: str, max_tokens: int, max_characters: int) -> int:
-        """Return the length of the longest prefix of so many tokens, of whole words if possible."""
+        """Return the length of the longest prefix that fits, of whole words if possible."""
         if len(text.encode("utf-8", "replace")) <= max_tokens:  # a token has at least one byte
             return len(text)
         spans = self.find_spans(text[:max_characters])
@@ -311,7 +311,9 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     specials = list(tokenizer_class.default_specials)
     if table.get("specials") not in (specials, [*specials, EOS_TOKEN]):
         expected = ", ".join(specials) or "none"
-        raise UserError(f"{path}: expected the specials {expected}, with or without {EOS_TOKEN}")
+        raise UserError(
+            f"{path}: expected the special tokens {expected}, with or without {EOS_TOKEN}"
+        )
     try:
         return tokenizer_class.from_dict(table)
     except (KeyError, TypeError, ValueError) as error:

@@ -208,7 +208,7 @@ class GPT2Tokenizer(BytePairTokenizer):
 
 
 class _CountingIterator:
-    """An iterator over texts without unpaired surrogates that counts them."""
+    """An iterator that counts its texts and replaces unpaired surrogates in them."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts, self.count = iter(texts), 0

@@ -25,6 +25,12 @@ _SYMBOL_COMMANDS = {
     **dict.fromkeys(("dots", "ldots", "cdots", "vdots", "ddots", "square", "Box"), "?"),
     **dict.fromkeys(("quad", "qquad", "enspace", "space", "hfill"), " "),
     **dict.fromkeys(("top", "intercal"), "T"),
+    "prime": "'",
+}
+_ACCENTS = {
+    **dict.fromkeys(("tilde", "widetilde"), "tilde"),
+    **dict.fromkeys(("hat", "widehat"), "hat"),
+    **dict.fromkeys(("bar", "overline"), "bar"),
 }
 # Commands for style; their argument is read without them.
 _IGNORED_COMMANDS = re.compile(
@@ -49,10 +55,11 @@ _POSITION_OPTION = re.compile(r"\s*\[[a-z]?\]")  # \begin{array}[t], \begin{bmat
 _LENGTH = r"\[\s*-?[\d.]*\s*(?:pt|em|ex|mm|cm|in|\\[a-z]+)\s*\]"
 ROW_END = rf"\\\\\*?(?:[ \t]*{_LENGTH})?|\\(?:cr|tabularnewline)(?![A-Za-z])"
 _CELL_BREAK = re.compile(rf"(?P<row>{ROW_END})|(?P<cell>&)|(?P<brace>[{{}}])|\\.", re.DOTALL)
-_TRANSPOSE = re.compile(
+TRANSPOSE = (
     r"\^\s*(?:\{\s*)?(?:\\(?:mathsf|mathrm|mathbf|text)\s*\{?\s*)?"
     r"(?:T|⊤|\\top|\\intercal)(?![A-Za-z])[\s}]*|\.T\b|ᵀ"
 )
+_TRANSPOSE = re.compile(TRANSPOSE)
 _MEMBERSHIP = re.compile(r"\\in(?![A-Za-z])|∈")  # ∈ ℝ²ˣ³ repeats the shape
 _DECORATION = re.compile(
     r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])\s*\\?[\[\](){}|.]?"
@@ -111,6 +118,8 @@ def _parse_command(name: str, tokens: list[str], depth: int) -> str:
         numerator = _parse_argument(tokens, depth).strip()
         denominator = _parse_argument(tokens, depth).strip()
         return f" {numerator}/{denominator} "  # spaces, or 1\frac{1}{2} would become 11/2
+    if name in _ACCENTS:  # \hat{x} is x^(hat), a name of its own
+        return f"{_parse_argument(tokens, depth).strip()}^({_ACCENTS[name]})"
     if _DROPPED_COMMANDS.fullmatch(name):
         _parse_argument(tokens, depth)
         return ""

@@ -2,18 +2,21 @@ r"""Read a problem from a document: LaTeX, Markdown or plain text.
 
 - `NAME = matrix` is read in any form that `documents.matrices` parses, in `$$…$$`, `\[…\]`, align,
   code or prose; so is `NAME:` above a table. In a chain `Q = X W_Q = [A][B] = [C]` the last matrix
-  on its own is the value of Q; a line that begins with `=` continues the chain before it. The
-  factors of a product are used only for names without a value of their own: here X = A and W_Q = B.
-- `documents.names` resolves names. X, weights, biases and the context are givens, all else is
-  claimed; without X, Q, K and V are givens. C is the context, or X if there is no X; if the text
-  has Q = C W_Q and K = X W_K, C is the input and X the context. Kᵀ is the transpose of K. M is the
-  mask, of 0 and −∞ or of 1 and 0.
-- A claim that is repeated with other numbers is checked separately ([[claim.again]]); a given that
-  is repeated with other numbers is an error.
+  on its own is the value of Q; a line that begins with `=` continues the chain before it. A name
+  before an equals sign starts a new statement, whatever separates it from the matrix before.
+- `documents.names` resolves names; a formula outranks the letter. X, weights, biases and the
+  context are givens, all else is claimed; without X, Q, K and V are givens. C is the context, or X
+  if there is no X; if the text has Q = C W_Q and K = X W_K, C is the input and X the context. Kᵀ is
+  the transpose of K. M is the mask, of 0 and −∞ or of 1 and 0.
+- The factors of a product [A][B] are X and W_Q if those have no value of their own; otherwise they
+  are reprints. A matrix that is printed again with a few other numbers is compared with its first
+  print; a claim is also checked separately ([[claim.again]]).
 - A matrix without numbers is a formula and is skipped. A matrix with numbers and an unknown name is
-  an error, so that none goes unchecked; the setting `ignore = ["P"]` skips it.
+  an error, so that none goes unchecked; the setting `ignore = ["P"]` skips it. A given that is
+  ignored is unknown, and what is computed from it is not judged.
 - Settings are keywords, or TOML in comments of the text: `% workings: scale = "none"` and
-  `<!-- workings: mask = "causal" -->`. Nothing is inferred from formulas.
+  `<!-- workings: mask = "causal" -->`. Formulas show a setting where it is not declared: W_Q X that
+  vectors are columns, softmax(QKᵀ) that the scores are not scaled.
 """
 
 import re
@@ -21,43 +24,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workings.errors import UserError, safe_repr
+from workings.errors import UserError
+from workings.problems.documents.collector import MatrixCollector
+from workings.problems.documents.formulas import PROJECTIONS, normalize_name
 from workings.problems.documents.matrices import MAX_TEXT_CHARS, Rows
-from workings.problems.documents.names import (
-    RoleResolver,
-    mentions_matrix,
-    normalize_name,
-    parse_formula,
-    parse_product,
-)
-from workings.problems.documents.statements import (
-    Segment,
-    Statement,
-    find_statements,
-    parse_numbers,
-)
-from workings.problems.numbers import read_number, transpose_rows
+from workings.problems.documents.names import RoleResolver
+from workings.problems.documents.statements import find_statements
+from workings.problems.numbers import read_number
 from workings.problems.problem import Problem
 from workings.problems.problem_file import (
     ProblemReader,
+    format_claim_path,
     parse_problem_toml,
     prefix_errors,
     read_text_file,
     set_nested,
 )
+from workings.problems.reprints import count_differences, is_reprint
 
 _COMMENT = re.compile(
     r"<!--|(?<!\\)(?<!\d)(?<!\d )%[^\n]*|^[ \t]*#+[ \t]*workings:[^\n]*", re.MULTILINE
 )
-_PRODUCTS = {
-    "Q": ("X", "W_Q"),
-    "K": ("X", "W_K"),
-    "V": ("X", "W_V"),
-    "scores": ("Q", "Kᵀ"),
-    "mixed": ("weights", "V"),
-    "output": ("mixed", "W_O"),
-}
-_PROJECTIONS = ("Q", "K", "V")
 
 
 def parse_problem_text(text: str, **settings: Any) -> Problem:
@@ -85,9 +72,8 @@ def parse_problem_text(text: str, **settings: Any) -> Problem:
         for statement in find_statements(text)
         if normalize_name(resolver.extract_name(statement.left)) not in skipped
     ]
-    collector = _MatrixCollector(resolver, settings.get("vectors") == "columns", "mask" in settings)
-    collector.collect(statements)
-    return Problem(**collector.to_table(settings))
+    collector = MatrixCollector(resolver, statements)
+    return _TextProblem(resolver, collector, settings, ignored).read()
 
 
 def load_problem_text(path: str | Path, **settings: Any) -> Problem:
@@ -115,118 +101,135 @@ def _extract_comments(text: str) -> tuple[str, dict[str, Any]]:
         raise UserError(f"settings in a comment: {error}") from None
 
 
-class _MatrixCollector:
-    """Collects the matrices of a text by their role."""
+class _TextProblem:
+    """A problem from the collected matrices of a text and its settings."""
 
-    def __init__(self, resolver: RoleResolver, column_vectors: bool, has_mask: bool) -> None:
-        self._resolver, self._column_vectors, self._has_mask = resolver, column_vectors, has_mask
-        # role -> {cells: rows} in order of appearance; keyed by cells, since a long text may repeat
-        # a matrix very often.
-        self._values: dict[str, dict[tuple[tuple[str, ...], ...], Rows]] = {}
-        self._products: dict[str, tuple[str, ...]] = {}  # role -> factors: Q -> (X, W_Q)
+    def __init__(
+        self,
+        resolver: RoleResolver,
+        collector: MatrixCollector,
+        settings: Mapping[str, Any],
+        ignored: list[str],
+    ) -> None:
+        self._resolver, self._collector, self._settings = resolver, collector, settings
+        self._ignored, self._given = ignored, _get_subtable(settings, "given")
+        self._formulas = collector.infer_settings()
 
-    def collect(self, statements: list[Statement]) -> None:
-        """Collect the values, then the factors of products that have no value of their own."""
-        formulas = [_parse_formulas(statement) for statement in statements]
-        for statement, parsed in zip(statements, formulas, strict=True):
-            for formula in parsed:
-                self._resolver.learn(statement.left, formula)
-        resolved: list[tuple[str, Statement]] = []
-        for statement, parsed in zip(statements, formulas, strict=True):
-            products = [product for product in map(parse_product, parsed) if product]
-            if not products and not any(segment.matrices for segment in statement.segments):
-                continue
-            value, resolution = self._find_value(statement), self._resolver.resolve(statement.left)
-            if resolution is None:
-                if value is not None and self._resolver.extract_name(statement.left):
-                    raise self._resolver.make_unknown_name_error(statement.left)
-                continue
-            role, transposed = resolution
-            resolved.append((role, statement))
-            if value is not None:
-                self._add_value(role, transpose_rows(value) if transposed else value)
-            if products and role in _PROJECTIONS:
-                self._products.setdefault(role, products[0])
-        if self._resolver.kind.name == "attention":
-            self._read_products(resolved)
-        for role, statement in resolved:
-            if role not in self._values:
-                self._reject_surrounding_text(statement)
-        if self._resolver.kind.name == "attention":
-            self._assign_inputs()
+    def read(self) -> Problem:
+        """Return the problem."""
+        problem = self._read_as_shapes_fit()
+        self._reject_several_examples(problem)
+        return problem
 
-    def _find_value(self, statement: Statement) -> Rows | None:
-        """Return the last matrix of a chain that has a segment to itself."""
-        for segment in reversed(statement.segments):
-            matrix = segment.get_single_matrix()
-            name = self._resolver.extract_name(statement.left)
-            rows = parse_numbers(matrix, name) if matrix else None
-            if rows is not None:
-                return rows
-        return None
+    def _reject_several_examples(self, problem: Problem) -> None:
+        """Reject a step that is printed twice with quite different numbers, if one is wrong.
 
-    def _reject_surrounding_text(self, statement: Statement) -> None:
-        """Reject 2 [matrix] as a value, rather than skip it; X [matrix] is a formula."""
-        name = self._resolver.extract_name(statement.left)
-        for segment in statement.segments:
-            text = segment.get_surrounding_text()
-            is_formula = mentions_matrix(parse_formula(text[:400]))
-            if len(segment.matrices) != 1 or not text or is_formula:
-                continue
-            if parse_numbers(segment.matrices[0], name):
-                raise UserError(f"{name}: unexpected {safe_repr(text, 30)} beside the matrix")
+        The text then has two examples, and one of them would be checked with the other's numbers.
+        """
+        values = self._collector.values
+        repeated = []
+        for claim in problem.claims:
+            prints = values.get(format_claim_path(problem.kind, claim.key), {})
+            if claim.reprint and not all(is_reprint(*pair) for pair in _pair_with_first(prints)):
+                repeated.append(claim.key)
+        if not repeated:
+            return
+        for checked in problem.check().steps:
+            if checked.step.key in repeated and checked.verdict == "wrong":
+                raise UserError(
+                    f"{checked.step.key} is printed twice, with different numbers: expected a"
+                    " single problem"
+                )
 
-    def _add_value(self, role: str, rows: Rows) -> None:
-        self._values.setdefault(role, {}).setdefault(tuple(map(tuple, rows)), rows)
+    def _read_as_shapes_fit(self) -> Problem:
+        """Return the problem; where nothing says if vectors are rows, as the shapes fit."""
+        if "vectors" in self._settings or self._formulas.vectors is not None:
+            return self._read_with(self._formulas.vectors or "rows")
+        try:
+            return self._read_with("rows")
+        except UserError as error:
+            try:
+                problem = self._read_with("columns")
+            except UserError:
+                raise error from None
+            if problem.check().counts["wrong"]:
+                hint = '(or declare vectors = "columns", which the shapes fit)'
+                raise UserError(f"{error} {hint}") from None
+            problem.assumption = 'each token is a column: declare vectors = "columns"'
+            return problem
 
-    def _read_products(self, statements: list[tuple[str, Statement]]) -> None:
-        """Read factors that have no value of their own: X and W_Q from [A][B]."""
-        implied: dict[str, Rows] = {}
-        for role, statement in statements:
-            default = _PRODUCTS.get(role, ())
-            if role in _PROJECTIONS and "context" in self._values:
-                default = ()  # of X or of the context: only the text can decide
-            product = self._products.get(role, default[::-1] if self._column_vectors else default)
-            for segment in statement.segments:
-                parts = dict(zip(product, segment.get_factors(), strict=False))
-                if len(parts) != len(product) or len(product) != len(segment.matrices):
-                    parts = self._parse_softmax(segment) if role in ("weights", "mixed") else {}
-                for name, matrix in parts.items():
-                    base = name.removesuffix("ᵀ")
-                    if base not in self._values and base not in implied:
-                        rows = parse_numbers(matrix, base)
-                        if rows is not None:
-                            implied[base] = transpose_rows(rows) if name != base else rows
-        for role, rows in implied.items():
-            self._add_value(role, rows)
+    def _read_with(self, vectors: str) -> Problem:
+        settings = {**({} if vectors == "rows" else {"vectors": vectors}), **self._settings}
+        is_column = settings.get("vectors") == "columns"
+        self._collector.collect(is_column, "mask" in self._settings)
+        unknown = self._find_unknown_weights()
+        table, formulas = self._to_table(settings, unknown), self._formulas
+        problem = Problem(**table)
+        undeclared = problem.undeclared
+        by_formula: dict[str, Any] = {}  # settings that only formulas show
+        if formulas.normalizer == "softmax":
+            undeclared -= {"normalizer"}
+        elif formulas.normalizer is not None:
+            by_formula["normalizer"] = formulas.normalizer
+        if formulas.is_unscaled and "scaled" not in self._collector.values:
+            by_formula["scale"] = "none"
+        elif formulas.divisor is not None:
+            if formulas.divisor.is_default(problem.sizes["k"] // problem.setting.heads):
+                undeclared -= {"scale"}
+            elif formulas.divisor.value:
+                by_formula["scale"] = formulas.divisor.value
+        if by_formula.keys() & undeclared:
+            problem = Problem(**{**by_formula, **table})
+        problem.undeclared = undeclared - ({"vectors"} if formulas.vectors else set())
+        problem.has_unknown_mask = formulas.has_mask and "mask" in undeclared
+        problem.unjudged = unknown
+        return problem
 
-    def _parse_softmax(self, segment: Segment) -> dict[str, str]:
-        """Return the matrices of softmax([scores]) or softmax([scores] + [mask]) by role."""
-        texts = [parse_formula(text[:300]) for text in segment.texts]
-        if "softmax" not in texts[0] or set(texts[0]) - {"softmax", "("}:
-            return {}
-        if len(texts) > 1 and texts[1][:1] == [")"]:
-            has_mask = self._has_mask or "mask" in self._values
-            return {"masked" if has_mask else "scaled": segment.matrices[0]}
-        if len(texts) > 2 and texts[1] == ["+"] and texts[2][:1] == [")"]:
-            return {"scaled": segment.matrices[0], "mask": segment.matrices[1]}
-        return {}
+    def _find_unknown_weights(self) -> dict[str, str]:
+        """Return the printed steps whose weights are not known, and the reason.
 
-    def _assign_inputs(self) -> None:
-        """Decide which of X and C provides the queries and which is the context."""
-        values, queries = self._values, self._products.get("Q", ())
-        keys_values = self._products.get("K", ()) + self._products.get("V", ())
-        is_swapped = "context" in queries and "X" not in queries and "X" in keys_values
-        if "context" in values and ("X" not in values or is_swapped):
-            context = values.pop("context")
-            if "X" in values:
-                values["context"] = values.pop("X")
-            values["X"] = context
+        A weight that is ignored is not the identity; neither is one that is not printed, if the
+        step differs from its input.
+        """
+        values, unknown = self._collector.values, dict[str, str]()
+        pairs: dict[str, tuple[Rows, Rows]] = {}  # input and step without a printed weight
+        if not self._resolver.is_attention:
+            return unknown
+        resolve = self._resolver.resolve_name
+        ignored = {role: name for name in self._ignored if (role := resolve(name))}
+        for step in (*PROJECTIONS, "output"):
+            weight, bias = (f"{letter}_{step[:1].upper()}" for letter in "Wb")
+            names = [ignored[n] for n in (weight, bias) if n in ignored and n not in values]
+            if names:
+                unknown[step] = f"{names[0]} is ignored"
+            elif step in PROJECTIONS and not {weight, bias} & (values.keys() | self._given.keys()):
+                source = values.get("X") if step == "Q" else values.get("context", values.get("X"))
+                if source and step in values:
+                    pairs[step] = (_get_first(source), _get_first(values[step]))
+        # One step that is almost its input is a copy with a slip.
+        others = [
+            step
+            for step, pair in pairs.items()
+            if not is_reprint(*pair) or count_differences(*pair)
+        ]
+        if unknown or len(others) > 1 or not all(is_reprint(*pairs[step]) for step in others):
+            unknown |= {step: f"W_{step} is not given" for step in others}
+        return unknown
 
-    def to_table(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _find_unjudged_steps(self, unknown: Mapping[str, str]) -> set[str]:
+        """Return the steps that cannot be computed, since a matrix before them is not known."""
+        for step in ("Q", "K"):
+            if step in unknown and step not in self._collector.values:
+                raise UserError(f"{unknown[step]}: print {step}, or nothing after it can be judged")
+        is_unknown = "V" in unknown and "V" not in self._collector.values
+        return {"mixed", "output"} if is_unknown else {"output"} & unknown.keys()
+
+    def _to_table(self, settings: Mapping[str, Any], unknown: Mapping[str, str]) -> dict[str, Any]:
         """Return the table of the corresponding problem file."""
-        kind, values = self._resolver.kind, self._values
-        table, given, claims = dict(settings), _get_subtable(settings, "given"), []
+        kind, values = self._resolver.kind, self._collector.values
+        table, given = dict(settings), dict(self._given)
+        claims: list[tuple[str, list[Rows | None]]] = []
+        unjudged = self._find_unjudged_steps(unknown)
         if not values and not given:
             raise UserError(
                 "no matrix found: expected X = …, W_Q = … and claims such as scores = …"
@@ -235,11 +238,15 @@ class _MatrixCollector:
         for role, versions in values.items():
             first, *others = versions.values()
             is_mask = role == "mask" and is_attention
-            is_claim = is_attention and role in _PROJECTIONS and "X" in values
+            is_claim = is_attention and role in PROJECTIONS and "X" in values
+            is_claim = is_claim and role not in unknown
+            if role.rpartition(".")[2] in unjudged:
+                continue
             if not is_mask and (is_claim or role not in kind.matrices):
                 claims.append((role, [first, *others]))
                 continue
-            if any(_parse_values(rows) != _parse_values(first) for rows in others):
+            others = [rows for rows in others if _parse_values(rows) != _parse_values(first)]
+            if any(is_mask or not is_reprint(first, rows) for rows in others):
                 raise UserError(
                     f"{role} is given twice, with different numbers: expected a single problem"
                 )
@@ -247,21 +254,23 @@ class _MatrixCollector:
                 table.setdefault("mask", _to_binary_mask(first))
             else:
                 given.setdefault(role, first)
+                claims.append((role, [None, *others]))
         has_weights = any(name.startswith(("W_", "b_")) for name in given)
-        if (
-            is_attention
-            and "X" not in given
-            and (has_weights or not given.keys() & {*_PROJECTIONS})
-        ):
+        if is_attention and "X" not in given and (has_weights or not given.keys() & {*PROJECTIONS}):
             raise UserError(f"X is missing: found {', '.join(values)}, but no X = …")
+        printed = [role for role in PROJECTIONS if role in unknown and {role, "X"} <= given.keys()]
+        table |= {"rounded": printed} if printed else {}
         claim = {**_nest_claims(claims), **_get_subtable(settings, "claim")}
         return {**table, "given": given, "claim": claim}
 
 
-def _parse_formulas(statement: Statement) -> list[list[str]]:
-    """Parse the segments without a matrix; longer ones are prose."""
-    texts = [segment.texts[0] for segment in statement.segments if not segment.matrices]
-    return [parse_formula(text) for text in texts if len(text) < 400]
+def _pair_with_first(prints: Mapping[Any, Rows]) -> list[tuple[Rows, Rows]]:
+    rows = list(prints.values())
+    return [(rows[0], other) for other in rows[1:]]
+
+
+def _get_first(prints: Mapping[Any, Rows]) -> Rows:
+    return next(iter(prints.values()))
 
 
 def _get_subtable(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -271,14 +280,18 @@ def _get_subtable(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     return dict(table)
 
 
-def _nest_claims(claims: list[tuple[str, list[Rows]]]) -> dict[str, Any]:
-    """Return the claims as nested tables: `head.2.scores`, and repetitions under `again`."""
+def _nest_claims(claims: list[tuple[str, list[Rows | None]]]) -> dict[str, Any]:
+    """Return the claims as nested tables: `head.2.scores`, and repetitions under `again`.
+
+    The first print of a given is None, since it is not claimed.
+    """
     tables: list[dict[str, Any]] = [{}]
     for role, versions in claims:
         for reprint, rows in enumerate(versions):
             if reprint == len(tables):
                 tables.append({})
-            set_nested(tables[reprint], role.split("."), rows)
+            if rows is not None:
+                set_nested(tables[reprint], role.split("."), rows)
     first, *others = tables
     return {**first, "again": others} if others else first
 

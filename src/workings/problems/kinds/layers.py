@@ -1,5 +1,6 @@
 """Problems on position encodings, layer norm, feed-forward, additive attention and blocks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from workings.problems.ops import (
     Normalization,
     Op,
     Sum,
+    Terms,
     UnaryOp,
     format_symbol,
 )
@@ -33,15 +35,21 @@ class Angles(Op):
     width: int
     base: float
     per_pair: bool
+    # The remaining fields describe mistakes.
+    first_position: int = 0
+    divided_by: int | None = None  # in the exponent, instead of the width
+    columns_per_exponent: int = 2  # 1: the exponent grows with every column, not with every pair
+    exponent_step: int = 2  # of adjacent exponents: 2i
 
-    def _exponents(self) -> list[float]:
-        return [c - c % 2 for c in range(0, self.width, 2 if self.per_pair else 1)]
+    def _exponents(self) -> list[int]:
+        shared = 1 if self.per_pair else self.columns_per_exponent
+        columns = range((self.width + 1) // 2 if self.per_pair else self.width)
+        return [self.exponent_step * (column // shared) for column in columns]
 
     def compute(self, env: Env) -> IntervalMatrix:  # noqa: ARG002
-        divisors = self.base ** (np.array(self._exponents()) / self.width)
-        return IntervalMatrix.exact(np.arange(self.count)[:, None]) / IntervalMatrix.exact(
-            divisors[None, :]
-        )
+        divisors = self.base ** (np.array(self._exponents()) / (self.divided_by or self.width))
+        positions = np.arange(self.count)[:, None] + self.first_position
+        return IntervalMatrix.exact(positions) / IntervalMatrix.exact(divisors[None, :])
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         exponent = n.fraction(n.product(n.number(2), n.symbol("i")), n.number(self.width))
@@ -61,15 +69,18 @@ class PositionEncoding(Op):
 
     width: int
     per_pair: bool
+    # The remaining fields describe mistakes.
+    functions: tuple[str, str] = ("sin", "cos")  # of even and odd columns
+    in_degrees: bool = False
 
     def compute(self, env: Env) -> IntervalMatrix:
         angles = env["angles"]
         if self.per_pair:
             angles = angles.rearrange(lambda a: a.repeat(2, axis=1)[:, : self.width])
-        even = np.arange(self.width) % 2 == 0
-        return select_cells(
-            even, angles.apply_sinusoid(np.sin, np.pi / 2), angles.apply_sinusoid(np.cos, 0.0)
-        )
+        if self.in_degrees:
+            angles = angles * IntervalMatrix.exact(np.pi / 180)
+        is_even = np.arange(self.width) % 2 == 0
+        return select_cells(is_even, *(_SINUSOIDS[function](angles) for function in self.functions))
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         angle = n.symbol("angle")
@@ -77,10 +88,16 @@ class PositionEncoding(Op):
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
         angle = env["angles"].mid[i, j // 2 if self.per_pair else j]
-        return n.apply("cos" if j % 2 else "sin", n.number(float(angle)))
+        return n.apply(self.functions[j % 2], n.number(float(angle)))
 
     def sources(self) -> tuple[str, ...]:
         return ("angles",)
+
+
+_SINUSOIDS: dict[str, Callable[[IntervalMatrix], IntervalMatrix]] = {
+    "sin": lambda angles: angles.apply_sinusoid(np.sin, np.pi / 2),
+    "cos": lambda angles: angles.apply_sinusoid(np.cos, 0.0),
+}
 
 
 def _build_position_steps(sizes: Sizes, setting: Setting) -> list[Step]:
@@ -106,6 +123,10 @@ class Mean(UnaryOp):
         row = env[self.x].mid[i]
         return n.fraction(n.total([n.factor(float(v)) for v in row]), n.number(len(row)))
 
+    def terms(self, env: Env, i: int, j: int) -> Terms:  # noqa: ARG002
+        row = env[self.x].mid[i].tolist()
+        return Terms([(value,) for value in row], lambda total: total / len(row))
+
 
 @dataclass(frozen=True)
 class Variance(Op):
@@ -113,9 +134,16 @@ class Variance(Op):
 
     x: str
     mean: str
+    # The remaining fields describe mistakes.
+    unbiased: bool = False  # divided by d − 1
+    rooted: bool = False  # the standard deviation instead
 
     def compute(self, env: Env) -> IntervalMatrix:
-        return env[self.x].variance(env[self.mean])
+        x = env[self.x]
+        variance = x.variance(env[self.mean])
+        if self.unbiased:
+            variance = variance * IntervalMatrix.exact(x.shape[1] / (x.shape[1] - 1))
+        return take_root(variance) if self.rooted else variance
 
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         difference = n.row("(", format_symbol(n, self.x), "−", format_symbol(n, self.mean), ")")
@@ -128,18 +156,32 @@ class Variance(Op):
         ]
         return n.fraction(n.total(squares), n.number(len(row)))
 
+    def terms(self, env: Env, i: int, j: int) -> Terms:  # noqa: ARG002
+        distances = (env[self.x].mid[i] - env[self.mean].mid[i, 0]).tolist()
+        return Terms([(d, d) for d in distances], lambda total: total / len(distances))
+
     def sources(self) -> tuple[str, ...]:
         return (self.x, self.mean)
 
 
+def take_root(matrix: IntervalMatrix) -> IntervalMatrix:
+    """Return the square root of each cell; negative cells count as zero."""
+    with np.errstate(invalid="ignore"):
+        return matrix.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
+
+
 @dataclass(frozen=True)
 class Standardization(Op):
-    """The difference from the mean divided by the standard deviation."""
+    """The difference from the mean divided by the standard deviation.
+
+    `divides_by_variance` is for the mistake of not taking the root.
+    """
 
     x: str
     mean: str
     variance: str
     eps: float
+    divides_by_variance: bool = False
 
     def compute(self, env: Env) -> IntervalMatrix:
         return (env[self.x] - env[self.mean]) / self._compute_deviation(env)
@@ -153,8 +195,7 @@ class Standardization(Op):
 
     def _compute_deviation(self, env: Env) -> IntervalMatrix:
         variance = env[self.variance] + IntervalMatrix.exact(self.eps)
-        with np.errstate(invalid="ignore"):
-            return variance.apply_monotonic(lambda v: np.sqrt(np.maximum(v, 0)))
+        return variance if self.divides_by_variance else take_root(variance)
 
     def _format_quotient(self, n: Notation, difference: str, variance: str) -> str:
         radicand = n.total([variance, n.number(self.eps)]) if self.eps else variance
@@ -198,6 +239,12 @@ class ElementwiseAffine(Op):
         if self.beta is None:
             return term
         return n.total([term, n.factor(float(env[self.beta].mid[0, j]))])
+
+    def terms(self, env: Env, i: int, j: int) -> Terms:
+        own = float(env[self.x].mid[i, j])
+        product = (own,) if self.gamma is None else (float(env[self.gamma].mid[0, j]), own)
+        shift = [] if self.beta is None else [(float(env[self.beta].mid[0, j]),)]
+        return Terms([product, *shift])
 
     def sources(self) -> tuple[str, ...]:
         return tuple(key for key in (self.x, self.gamma, self.beta) if key is not None)

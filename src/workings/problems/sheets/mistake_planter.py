@@ -24,6 +24,7 @@ from workings.problems.sheets.rounded_solution import (
     nest_claims,
     solve_rounded,
 )
+from workings.problems.slips import list_term_slips
 from workings.problems.solution import format_step_title
 
 SINGLE_CELL_MISTAKES = (
@@ -97,7 +98,13 @@ class MistakePlanter:
         value = float(matrix[i, j])
         if not np.isfinite(value):
             return
-        for number in _corrupt_number(rng, name, value, places, _get_neighbors(matrix, i, j)):
+        if name == "arithmetic-slip":
+            terms = step.op.terms(self.correct_matrices, i, j)
+            slips = [] if terms is None else [number for number, _ in list_term_slips(terms)]
+            numbers = [rng.choice(slips)] if slips else []
+        else:
+            numbers = list(_corrupt_number(name, value, places, _get_neighbors(matrix, i, j)))
+        for number in numbers:
             if format_fixed(number, places) != format_fixed(value, places):
                 wrong = matrix.copy()
                 wrong[i, j] = number
@@ -164,9 +171,9 @@ def _find_first_difference(claimed: CellTexts, correct: CellTexts) -> tuple[int,
 
 
 def _corrupt_number(
-    rng: Random, name: str, value: float, places: int, neighbors: list[float]
+    name: str, value: float, places: int, neighbors: list[float]
 ) -> Iterator[float]:
-    """Yield the numbers that a slip in a single cell may turn a value into."""
+    """Yield the numbers that a slip in writing may turn a value into."""
     if name == "sign-lost":
         yield -value
     elif name == "digits-swapped":
@@ -176,10 +183,8 @@ def _corrupt_number(
             yield float(text[:a] + text[b] + text[a + 1 : b] + text[a] + text[b + 1 :])
     elif name == "decimal-point-moved":
         yield value * 10
-    elif name == "copied-from-neighbour":
-        yield from neighbors
     else:
-        yield value + rng.choice((-2, -1, 1, 2)) * (1 if places == 0 else 0.1)
+        yield from neighbors  # copied-from-neighbour
 
 
 def _get_neighbors(matrix: Floats, i: int, j: int) -> list[float]:

@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from workings.problems.intervals import Floats, IntervalMatrix
+from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.mistakes import list_mistakes
-from workings.problems.ops import Op
+from workings.problems.ops import Env, Op
+from workings.problems.points import PointMatrix
 from workings.problems.problem import Problem
 from workings.problems.sheets.rounded_solution import (
     is_integer_matrix,
@@ -32,8 +33,9 @@ class StepMistake:
 
 def list_step_mistakes(problem: Problem) -> list[StepMistake]:
     """Return the mistakes in a single step that change its result, given correct inputs."""
+    points = {key: PointMatrix.of(matrix.mid) for key, matrix in problem.exact_matrices.items()}
     mistakes = _list_single_step_mistakes(problem)
-    return [mistake for mistake in mistakes if _changes_result(problem, mistake)]
+    return [mistake for mistake in mistakes if _changes_result(points, mistake)]
 
 
 def _list_single_step_mistakes(problem: Problem) -> Iterator[StepMistake]:
@@ -43,17 +45,20 @@ def _list_single_step_mistakes(problem: Problem) -> Iterator[StepMistake]:
             yield StepMistake(mistake.name, key, op, mistake.description)
 
 
-def _changes_result(problem: Problem, mistake: StepMistake) -> bool:
-    """Return True if a mistake leads to the correct shape but other numbers."""
-    exact = problem.exact_matrices
+def _changes_result(points: Env, mistake: StepMistake) -> bool:
+    """Return True if a mistake leads to the correct shape but visibly other numbers."""
     try:
         with np.errstate(all="ignore"):
-            result = mistake.op.compute(exact)
+            result = mistake.op.compute(points)
     except (ValueError, KeyError):  # shapes that do not fit, or a missing matrix
         return False
-    correct = exact[mistake.key].mid
-    is_same_shape = result.mid.shape == correct.shape
-    return is_same_shape and not np.allclose(result.mid, correct, rtol=0, atol=1e-12)
+    correct = points[mistake.key].mid
+    # Integers instead of decimals look like rounded numbers.
+    looks_rounded = is_integer_matrix(result.mid) and not is_integer_matrix(correct)
+    tolerance = 0.5 if looks_rounded else 1e-12
+    if result.mid.shape != correct.shape or not result.mid.any():  # only zeros are conspicuous
+        return False
+    return not np.allclose(result.mid, correct, rtol=0, atol=tolerance)
 
 
 MistakeId: TypeAlias = tuple[str, str, str]  # step, name, description
@@ -97,37 +102,46 @@ def find_confusions(problem: Problem, decimals: int, space: MistakeSpace) -> Ite
     A student rounds at every step, so results within the rounding error count as equal.
     """
     env = solve_rounded(problem, decimals)
-    results: dict[str, list[tuple[StepMistake, IntervalMatrix, Floats]]] = defaultdict(list)
+    groups: dict[str, list[StepMistake]] = defaultdict(list)
     for mistake in list_step_mistakes(problem):
-        result = mistake.op.compute(env)
-        results[mistake.key].append((mistake, result, round_matrix(result.mid, decimals).mid))
-    possible = {_make_mistake_id(m) for group in results.values() for m, _, _ in group}
+        groups[mistake.key].append(mistake)
+    possible = {_make_mistake_id(mistake) for group in groups.values() for mistake in group}
     missing = space.mistakes - possible
     yield from (f"{name} leads to the correct {key}" for key, name, _ in sorted(missing))
-    unit = 10.0**-decimals
-    for key, group in results.items():
-        correct = problem.get_step(key).op.compute(env)
-        for mistake, _, value in group:
-            if not _is_outside(value, correct, unit):
+    for key, mistakes in groups.items():
+        correct = problem.get_step(key).op
+        results = [op.compute(env) for op in (correct, *(mistake.op for mistake in mistakes))]
+        is_outside = _compare_results(results, decimals)
+        for k, mistake in enumerate(mistakes, start=1):
+            if not is_outside[k, 0]:
                 yield f"{mistake.name} leads to the correct {key}"
-        for (a, range_a, value_a), (b, range_b, value_b) in combinations(group, 2):
-            ids = _make_mistake_id(a), _make_mistake_id(b)
-            if a.name == b.name or {ids, ids[::-1]} & space.indistinguishable:
+        is_distinct = is_outside & is_outside.T
+        for (i, a), (j, b) in combinations(enumerate(mistakes, start=1), 2):
+            if is_distinct[i, j] or a.name == b.name:
                 continue
-            if not (_is_outside(value_a, range_b, unit) and _is_outside(value_b, range_a, unit)):
+            ids = _make_mistake_id(a), _make_mistake_id(b)
+            if not {ids, ids[::-1]} & space.indistinguishable:
                 yield f"{a.name} and {b.name} lead to the same {key}"
 
 
-def _is_outside(value: Floats, matrix: IntervalMatrix, unit: float) -> bool:
-    """Return True if a cell is more than a unit outside of its range.
+@np.errstate(invalid="ignore")
+def _compare_results(results: list[IntervalMatrix], decimals: int) -> Bools:
+    """Return for each result, as written, and each other one whether it is outside of its range.
 
-    Integers may have been rounded to integers, so they are compared with a unit of 0.5.
+    That is, a cell is more than a unit outside. Integers may have been rounded to integers, so they
+    are compared with a unit of 0.5.
     """
-    unit = 0.5 if is_integer_matrix(value) and not is_integer_matrix(matrix.mid) else unit
-    with np.errstate(invalid="ignore"):
-        is_far = (value < matrix.lo - 1.001 * unit) | (value > matrix.hi + 1.001 * unit)
-    is_infinite = np.isfinite(value) != np.isfinite(matrix.mid)
-    return bool((is_far | is_infinite).any())
+    values = np.stack([round_matrix(result.mid, decimals).mid for result in results])
+    mid, low, high = (np.stack([getattr(r, name) for r in results]) for name in ("mid", "lo", "hi"))
+    is_integer = np.array([is_integer_matrix(value) for value in values])
+    is_decimal = np.array([not is_integer_matrix(result.mid) for result in results])
+    unit = np.where(is_integer[:, None] & is_decimal[None], 0.5, 10.0**-decimals)  # [value, range]
+    margin = 1.001 * unit[:, :, None, None]
+    value = values[:, None]
+    is_far = (value < low[None] - margin) | (value > high[None] + margin)
+    is_infinite = np.isfinite(value) != np.isfinite(mid[None])
+    outside: Bools = (is_far | is_infinite).any((2, 3))
+    return outside
 
 
 def _make_mistake_id(mistake: StepMistake) -> MistakeId:

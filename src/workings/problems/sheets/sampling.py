@@ -415,8 +415,8 @@ def draw_problem_table(plan: SheetPlan, rng: Random, seed: int, number: int) -> 
     title = TITLES[plan.kind]
     table: dict[str, Any] = {"title": f"Problem {number}: {title[0].lower()}{title[1:]}"}
     table["kind"] = "attention" if plan.kind in ATTENTION_KINDS else plan.kind
-    if plan.column_vectors:
-        table["vectors"] = "columns"
+    # Every convention is declared: one that is left open is no mistake.
+    table["vectors"] = "columns" if plan.column_vectors else "rows"
     table |= _make_settings(plan)
     if plan.kind == "positions":
         table["tokens"] = [str(position) for position in range(plan.tokens)]
@@ -435,7 +435,8 @@ def _make_settings(plan: SheetPlan) -> dict[str, Any]:
     if plan.has_attention:
         settings = {"heads": plan.heads} if plan.heads > 1 else {}
         settings["scale"] = "sqrt(d_k)" if plan.is_scaled else "none"
-        settings |= {"mask": "causal"} if plan.is_masked else {}
+        settings["mask"] = "causal" if plan.is_masked else "none"
+        settings["normalizer"] = "softmax"
     if plan.kind == "feed_forward":
         settings["activation"] = "relu"
     return settings

@@ -119,7 +119,8 @@ class _SheetMaker:
                 continue
             num_candidates += 1
             table, problem = candidate
-            if self.mistake_space is None:
+            if self.mistake_space is None or self.plan.kind == "positions":
+                # Which bases are wrong depends on the base of the problem.
                 self.mistake_space = MistakeSpace(table)
             # More confusions than the best so far need not be counted.
             limit = _MAX_CONFUSIONS if best is None else len(best.confusions)
@@ -130,6 +131,7 @@ class _SheetMaker:
                 best = self._plant_mistake(rng, exercise) or best
             is_hopeless = num_candidates >= _GIVE_UP_AFTER and limit > _GIVE_UP_AFTER
             is_exhausted = is_hopeless or num_candidates >= _MAX_CANDIDATES
+            is_exhausted |= self.plan.kind == "positions"  # nothing is drawn at random
             if best is not None and (not best.confusions or is_exhausted):
                 break
         if best is None:

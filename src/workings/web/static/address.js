@@ -36,6 +36,7 @@ function writeProblem({ table, decimals, practice }) {
   if (table.title) add("title", encode(table.title));
   if (table.kind !== "attention") add("kind", encode(table.kind));
   if (table.vectors !== "rows") add("vectors", table.vectors);
+  if (table.rounded.length) add("rounded", table.rounded.map(encode).join(","));
   if (decimals !== 3) add("decimals", decimals);
   if (practice) add("practice", 1);
   if (table.tokens) add("tokens", table.tokens.map(encode).join(","));
@@ -76,6 +77,7 @@ function readProblem(query) {
       title: "",
       kind: "attention",
       vectors: "rows",
+      rounded: [],
       tokens: null,
       context_tokens: null,
       settings: {},
@@ -106,7 +108,8 @@ function readPart(problem, name, value) {
     table.claims.push({ key: step, reprint: Number(reprint), cells: readCells(value) });
   } else if (name === "decimals") problem.decimals = Number(value);
   else if (name === "practice") problem.practice = true;
-  else if (name === "tokens" || name === "context_tokens") table[name] = value.split(",").map(decodeURIComponent);
+  else if (name === "tokens" || name === "context_tokens" || name === "rounded")
+    table[name] = value.split(",").map(decodeURIComponent);
   else if (name === "title" || name === "kind" || name === "vectors") table[name] = decodeURIComponent(value);
 }
 

@@ -34,7 +34,7 @@ const EXPLANATIONS = {
   runs: "Two runs on the same input.",
   inputs: "One run on two inputs.",
   permuted:
-    "One run on an input X and on its tokens in another order, P X. Without position encodings, self-attention is " +
+    "One run on an input X and on its tokens in another order, P X. Without positional encoding, self-attention is " +
     "permutation-equivariant: f(P X) = P f(X).",
 };
 const FIRST_HEAD = { part: "", layer: "1", head: "1" }; // also after a change of the run, which may have fewer heads

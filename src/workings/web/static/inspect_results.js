@@ -7,6 +7,10 @@ import heatmap from "./heatmap.js";
 import { Model } from "./model.js";
 import { API, Query } from "./request.js";
 
+const TILE_HINT =
+  "Brightness is the attention weight for the word, relative to its largest. The number is that largest weight; " +
+  "a frame marks its place.";
+
 /**
  * Return a run's output: notes, a text, probabilities, a captioned picture.
  * @param {Api.Inspection} inspection
@@ -66,7 +70,12 @@ export function captionedPicture({ image, name, tiles }, caption) {
     "div",
     { class: "captioned" },
     h("figure", { class: "photo" }, h("img", { src: image, alt: name }), h("figcaption", {}, name)),
-    tiles.length ? h("ol", { class: "tiles" }, tiles.map(tile)) : h("p", { class: "hint" }, none),
+    h(
+      "div",
+      {},
+      tiles.length > 0 && h("ol", { class: "tiles" }, tiles.map(tile)),
+      h("p", { class: "hint" }, tiles.length ? TILE_HINT : none),
+    ),
   );
 }
 
@@ -384,7 +393,7 @@ export class PositionSection extends Extra {
    * @param {(message: string) => void} onError
    */
   constructor(input, onError) {
-    super("Position encoding", API.positions, input, onError);
+    super("Positional encoding", API.positions, input, onError);
   }
 
   /**

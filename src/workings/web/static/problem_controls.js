@@ -56,7 +56,7 @@ export function settingControls(store, solution) {
         ["rows", "row"],
         ["columns", "column"],
       ],
-      table.vectors,
+      table.vectors || "rows",
       (value) => store.changeProblem((problem) => setVectors(problem, value)),
     ),
     has("scale") && scaleControl(settings.scale ?? "sqrt(d_k)", set("scale")),

@@ -102,7 +102,7 @@ class ReportView {
   #draw() {
     const report = this.#model.get("data");
     if (!report) return;
-    this.#verdict.replaceChildren(...verdict(report));
+    this.#verdict.replaceChildren(...verdict(report), ...conditions(report));
     this.#drawFindings(report);
     this.#inspector.clear();
     this.#drawGiven(report.given);
@@ -290,6 +290,15 @@ function verdict({ steps, counts, verdict: name, summary }) {
 }
 
 /**
+ * Return the condition of the verdict, and what it does not cover.
+ * @param {Api.Report} report
+ */
+function conditions({ assumption, notes }) {
+  const texts = [...(assumption ? [`if ${assumption}`] : []), ...notes];
+  return texts.map((text) => h("p", { class: "condition" }, text));
+}
+
+/**
  * Return the first wrong number of a step and its possible causes, the most likely first.
  * @param {Api.Finding} finding
  * @param {boolean} isFirst
@@ -306,12 +315,14 @@ function findingCard(finding, isFirst, claimed, practice, goTo) {
     else facts.push(["expected", `${finding.follow_through} from the numbers before it`], ["exact", finding.expected]);
     facts.push(["working", formulaBox(finding.working)]);
   }
+  // A cause that is not known has no share; in practice its description would give the answer away.
+  const unknown = practice ? ": no known mistake explains this" : "";
   const causes = finding.causes.map((cause) =>
     h(
       "li",
       {},
       h("code", {}, cause.name),
-      ` (explains ${cause.explained_share} of the wrong numbers)`,
+      cause.explained_share ? ` (explains ${cause.explained_share} of the wrong numbers)` : unknown,
       !practice && [
         ": ",
         cause.description,

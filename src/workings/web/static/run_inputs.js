@@ -80,7 +80,7 @@ export function noRuns() {
       "p",
       {},
       "This page then shows the output of the model and its attention weights for any input. ",
-      "It takes several runs. Training needs ",
+      "You can give it several runs. Training needs ",
       h("code", {}, 'pip install "workings[all]"'),
       ".",
     ),

@@ -7,6 +7,7 @@ const FIRST_PROBLEM = {
     title: "",
     kind: "attention",
     vectors: "rows",
+    rounded: [],
     tokens: ["the", "cat", "sat"],
     context_tokens: null,
     settings: { heads: 1, scale: "sqrt(d_k)", mask: "none", normalizer: "softmax" },
@@ -229,8 +230,9 @@ function transpose(cells) {
  * @param {string} vectors
  */
 export function setVectors({ table }, vectors) {
-  if (table.vectors === vectors) return;
+  const before = table.vectors || "rows"; // the usual one, where a document declares none
   table.vectors = vectors;
+  if (before === vectors) return;
   for (const [name, cells] of Object.entries(table.given)) table.given[name] = transpose(cells);
   for (const claim of table.claims) claim.cells = transpose(claim.cells);
   if (Array.isArray(table.settings.mask)) table.settings.mask = transpose(table.settings.mask);

@@ -76,10 +76,12 @@ declare namespace Api {
     cells: Cells;
   }
 
+  /** Without a declared convention, `vectors` is empty, and a setting is left out. */
   interface Table {
     title: string;
     kind: string;
     vectors: string;
+    rounded: string[];
     tokens: string[] | null;
     context_tokens: string[] | null;
     settings: Record<string, string | number | Cells>;
@@ -129,6 +131,8 @@ declare namespace Api {
   interface Report {
     title: string;
     verdict: "right" | "wrong" | "blank";
+    assumption: string;
+    notes: string[];
     counts: Record<string, number>;
     summary: string;
     steps: CheckedStep[];

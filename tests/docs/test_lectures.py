@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_lectures_page_is_up_to_date():

@@ -1,16 +1,16 @@
-"""Every name that the safety net types or reads: where a name changes, this file does, no other.
+"""The commands, recipes, requests and keys that the frozen numbers are collected with.
 
-What is frozen are numbers and structure. Names in frozen/*.json are compared only up to a
-one-to-one renaming.
+Only this file changes if something is renamed: frozen/*.json has numbers and structure, and names
+are compared up to a one-to-one renaming.
 """
 
 from typing import Any
 
-# -- where the program is ------------------------------------------------------------------------
+# -- modules ------------------------------------------------------------------------
 WEB_MODULE, WEB_FACTORY = "workings.web.app", "build_app"
-SHELF_MODULE, SHELF = "workings.web.runs", "RunRegistry"
+REGISTRY_MODULE, REGISTRY = "workings.web.runs", "RunRegistry"
 
-# -- what runs are asked about -------------------------------------------------------------------
+# -- inputs --------------------------------------------------------------------------------------
 PROMPT, SENTENCE = "hello", "one red cat"
 
 # -- the command line ----------------------------------------------------------------------------
@@ -24,7 +24,7 @@ TRAIN = ["train", "{recipe}", "--quiet", "--threads", "1", "--out", "{out}"]
 EXPORT = ["export", "{run}", "--to", "{form}", "--out", "{out}"]
 GPT2, CTRANSLATE2, MARIAN = "gpt2", "ctranslate2", "marian"
 SUMMARY = ["summary", "{recipe}"]
-PRINTED = {  # verbs that print numbers about a run
+PRINTING_COMMANDS = {  # verbs that print numbers about a run
     "evaluate classifier": ["evaluate", "{classify-transformer}"],
     "predict": ["predict", "{classify-transformer}", "fig iron plum"],
     "explain": ["explain", "{classify-transformer}", "fig iron plum"],
@@ -32,15 +32,15 @@ PRINTED = {  # verbs that print numbers about a run
     "complete": ["complete", "{language-gpt}", "hell", "--tokens", "5", "--show"],
     "head": ["head", "{language-gpt}", PROMPT, "--layer", "1", "--head", "2"],
     "translate": ["translate", "{translate-transformer}", SENTENCE, "--show"],
-    "judge": ["score", "{translate-transformer}"],
+    "score": ["score", "{translate-transformer}"],
     "tokens": ["tokens", "We are learning AI"],
     "gradients": ["gradients", "{language-rnn}"],
 }
-WRITTEN = {  # verbs that write JSON about a run
+WRITING_COMMANDS = {  # verbs that write JSON about a run
     "attention": ["attention", "{language-gpt}", PROMPT, "--format", "json", "--out", "{out}"],
 }
 
-# The kinds of sheets, each with the size and the count that are made of it.
+# Size and number of the problems for each kind of sheet.
 KINDS = {
     "self": ("3x4", 2),
     "masked": ("3x4", 2),
@@ -61,9 +61,9 @@ KEY_FOLDER = "key"
 PROBLEM_FILES = "problem-*.toml"
 LOG_FILE = "log.jsonl"
 
-# -- what is no number and no structure ----------------------------------------------------------
-PROSE = {"says", "title", "file", "note", "notes", "version"}  # keys in JSON, columns of marks
-TIMES = {"seconds", "evaluation_seconds", "milliseconds"}  # keys in a log, and in answers
+# -- keys that are not compared ------------------------------------------------------------------
+PROSE_KEYS = {"says", "title", "file", "note", "notes", "version"}  # in JSON and in grades
+TIME_KEYS = {"seconds", "evaluation_seconds", "milliseconds"}  # in logs and in responses
 
 # -- recipes -------------------------------------------------------------------------------------
 _TRANSFORMER: dict[str, Any] = {
@@ -121,7 +121,7 @@ _CAPTION: dict[str, Any] = {
     "train.batch_size": 8,
     "train.learning_rate": 0.01,
 }
-# {fruit}, {pairs}, {squares}: files that the net writes. Other names of data.set are built in.
+# {fruit}, {pairs}, {squares}: small datasets; other names of data.set are built in.
 RECIPES: dict[str, dict[str, Any]] = {
     "classify-emoji": _CLASSIFY
     | _RECURRENT
@@ -218,9 +218,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 # -- the page ------------------------------------------------------------------------------------
-# What is asked, in order; {table} is a lecture as the page itself is told it.
+# Paths and bodies; {table} stands for the table of a lecture as the page returns it.
 LECTURE = "/api/lecture/{name}"
-OF_A_LECTURE: dict[str, tuple[str, dict[str, Any]]] = {
+LECTURE_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "work": ("/api/work", {"table": "{table}", "decimals": 4}),
     "check": ("/api/check", {"table": "{table}", "decimals": 3}),
 }
@@ -237,7 +237,7 @@ _TABLE: dict[str, Any] = {
 }
 _HEAD = {"part": "decoder", "layer": 1, "head": 1}
 _GPT = {"run": "language-gpt", "text": PROMPT}
-ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
+REQUESTS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "work": ("/api/work", {"table": _TABLE}),
     "check": ("/api/check", {"table": _TABLE}),
     "cell": ("/api/cell", {"table": _TABLE, "key": "weights.2", "row": 1, "column": 0}),
@@ -248,17 +248,20 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "make lstm": ("/api/make", {"kind": "lstm", "tokens": 2, "width": 2, "count": 1, "seed": 7}),
     "read": ("/api/read", {"text": r"\begin{bmatrix} 1 & 2 \\ 3 & 4.50 \end{bmatrix}"}),
     "open": ("/api/open", {"text": "$X = [[1, 0], [0, 2]]$\n\n$scores = [[1, 0], [0, 5]]$"}),
-    "look language": ("/api/inspect", _GPT),
-    "look off": ("/api/inspect", {**_GPT, "ablated_heads": [_HEAD]}),
-    "look classify": ("/api/inspect", {"run": "classify-transformer", "text": "fig iron plum"}),
-    "look translate": ("/api/inspect", {"run": "translate-transformer", "text": SENTENCE}),
-    "look caption": ("/api/inspect", {"run": "caption-attention", "scene": 3}),
-    "look map": ("/api/inspect/map", {**_GPT, **_HEAD}),
-    "look working": ("/api/inspect/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
-    "look complete": ("/api/inspect/complete", {**_GPT, "max_new_tokens": 5}),
-    "look explain": ("/api/inspect/explain", {"run": "classify-transformer", "text": "fig iron"}),
-    "look cells": ("/api/inspect/cells", {"run": "language-lstm", "text": PROMPT}),
-    "look positions": ("/api/inspect/positions", {"run": "language-gpt"}),
+    "inspect language": ("/api/inspect", _GPT),
+    "inspect with ablated head": ("/api/inspect", {**_GPT, "ablated_heads": [_HEAD]}),
+    "inspect classify": ("/api/inspect", {"run": "classify-transformer", "text": "fig iron plum"}),
+    "inspect translate": ("/api/inspect", {"run": "translate-transformer", "text": SENTENCE}),
+    "inspect caption": ("/api/inspect", {"run": "caption-attention", "scene": 3}),
+    "inspect map": ("/api/inspect/map", {**_GPT, **_HEAD}),
+    "inspect working": ("/api/inspect/working", {**_GPT, **_HEAD, "row": 3, "column": 1}),
+    "inspect complete": ("/api/inspect/complete", {**_GPT, "max_new_tokens": 5}),
+    "inspect explain": (
+        "/api/inspect/explain",
+        {"run": "classify-transformer", "text": "fig iron"},
+    ),
+    "inspect cells": ("/api/inspect/cells", {"run": "language-lstm", "text": PROMPT}),
+    "inspect positions": ("/api/inspect/positions", {"run": "language-gpt"}),
     "compare": (
         "/api/compare",
         {"first": _GPT, "second": {**_GPT, "run": "language-rotary"}, **_HEAD},
@@ -266,8 +269,6 @@ ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
     "lectures": ("/api/lectures", None),
     "runs": ("/api/runs", None),
 }
-# What is read of the answers about runs.
-LIKELY = {"bars": "bars", "share": "probability"}
-WRITTEN_PART, WRITTEN_TEXT, WRITTEN_NOTE = "output", "text", "note"
-PACKED = {"numbers"}  # base64 of two bytes a number
-NUMBERS_AMONG_WORDS = {"note"}
+# -- keys of responses ---------------------------------------------------------------------------
+PACKED_KEYS = {"numbers"}  # base64, two bytes per number
+KEYS_OF_TEXT_WITH_NUMBERS = {"note"}
