@@ -80,9 +80,15 @@ def random_sheet(
             worked = work(sheet)
         except ValueError:  # for example a variance that was rounded to 0
             continue
+        if sheet.style.significant is not None and not _has_decimals(worked):
+            continue  # 290 for 294 among whole numbers: nothing says that it is rounded
         if sheet.style.blank_share:
             worked.texts = leave_blanks(worked.texts, sheet.style.blank_share, rng)
         return sheet, worked
+
+
+def _has_decimals(worked: Worked) -> bool:
+    return any("." in text for texts in worked.texts.values() for row in texts for text in row)
 
 
 def _draw_claimed(draw: Draw, sheet: Sheet) -> list[str]:
