@@ -70,7 +70,7 @@ def solve(
 
 
 def make_problem(example: Example, texts: dict[str, Texts]) -> Problem:
-    """Return the problem with a claim."""
+    """Return the problem with a claim; every convention is declared."""
     claim: dict[str, Any] = {}
     for key, cells in texts.items():
         *path, name = key.split(".")
@@ -87,7 +87,16 @@ def make_problem(example: Example, texts: dict[str, Texts]) -> Problem:
         k: v[0] if k.split("_")[0] in vectors and isinstance(v, list) else v
         for k, v in given.items()
     }
-    return Problem(kind=example.kind, given=given, claim=claim, **example.settings)
+    settings = {"vectors": "rows", **example.settings}
+    if example.kind in ("attention", "block"):
+        settings |= {"scale": "sqrt(d_k)", "mask": "none", "normalizer": "softmax"}
+    return Problem(kind=example.kind, given=given, claim=claim, **settings)
+
+
+def truncate_claims(texts: dict[str, Texts], key: str) -> dict[str, Texts]:
+    """Return the claims up to a step: a wrong number may lead to one that cannot be written."""
+    keys = list(texts)
+    return {k: texts[k] for k in keys[: keys.index(key) + 1]}
 
 
 # -- kinds -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy_problems import KINDS, make_problem
 
 from workings import Problem
 
@@ -121,3 +122,17 @@ def test_arithmetic_of_every_cell_evaluates_to_its_value(name: str, columns: boo
             assert Evaluator(working).value() == pytest.approx(value, rel=1e-9, abs=1e-12)
             for text in result:
                 assert Evaluator(text).value() == pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terms_add_up_to_the_cell(kind: str) -> None:
+    problem = make_problem(KINDS[kind](np.random.default_rng(4)), {})
+    env, num_sums = problem.exact_matrices, 0
+    for step in problem.steps:
+        for i, j in np.ndindex(env[step.key].shape):
+            terms = step.op.terms(env, i, j)
+            if terms is not None:
+                num_sums += 1
+                total = sum(math.prod(factors) for factors in terms.products)
+                assert terms.finish(total) == pytest.approx(env[step.key].mid[i, j])
+    assert num_sums or kind == "positions"

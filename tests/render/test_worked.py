@@ -1,11 +1,12 @@
 """Worked problems as text for a terminal."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from workings.plain_text import visible_width
-from workings.problems.worked_problem import WorkedProblem
+from workings.problems.worked_problem import CauseSummary, WorkedProblem
 from workings.render.worked import render_text
 
 ANSI = re.compile(r"\x1b\[[\d;]*m")
@@ -66,6 +67,22 @@ def test_verdict_comes_first_and_mistake_last(report: WorkedProblem) -> None:
     for part in ("claimed", "18", "12", "2·6 = 12", "arithmetic-slip (explains 1/1)", "5 right"):
         assert part in last
     assert last.index("arithmetic-slip") < last.index("sign-lost")
+    second = "weights, row 2, column 2: 3, but it is 0.88: not-scaled or scaled-by-d_k, 9 of 9"
+    assert f"Second mistake: {second}\n" in last
+
+
+def test_unknown_and_joint_causes(report: WorkedProblem) -> None:
+    assert report.mistake is not None
+    unknown = CauseSummary("unknown", "", "no known mistake explains this: 2·6 is 12, not 18")
+    joint = [CauseSummary("a", "3/3", "both", "b"), CauseSummary("b", "3/3", "both", "a")]
+    page, pair = (
+        replace(report.mistake, causes=causes) for causes in ([unknown], [*joint, joint[0]])
+    )
+    text = render_text(replace(report, mistakes=[page]), width=100)
+    assert "cause     unknown: no known mistake explains this: 2·6 is 12, not 18" in text
+    assert page.format_as_further(3).startswith("third mistake: scores, row 2, column 3: 18, but")
+    assert page.format_as_further(12).endswith(": no known mistake explains this")
+    assert pair.format_causes() == "a and b"
 
 
 def test_notes_on_wrong_cells(report: WorkedProblem) -> None:

@@ -198,6 +198,7 @@ def test_first_mistake(report: WorkedProblem) -> None:
     assert causes[0] == "arithmetic-slip (explains 1/1): no rule gives 18"
     assert causes[1].endswith("a <b> sign & more")
     assert finding.one("math").attributes["alttext"] == "2·6 = 12"
+    assert "Second mistake: weights, row 2, column 2: 3, but it is 0.88" in finding.text()
 
 
 def test_notes_can_be_reached_with_the_keyboard(solution: WorkedProblem) -> None:

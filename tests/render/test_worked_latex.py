@@ -82,6 +82,7 @@ def test_matrix(report: WorkedProblem) -> None:
 
 def test_marks_need_no_color(report: WorkedProblem) -> None:
     page = render_latex(report)
+    assert "Second mistake: weights, row 2, column 2: 3, but it is 0.88" in page
     assert r"\underline{0.000007}" in page
     assert r"\boxed{3}" in page
     assert r"0.468\rlap{$^{\approx}$}" in page

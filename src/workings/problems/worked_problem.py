@@ -68,13 +68,12 @@ class MistakeSummary:
 
     def format_causes(self) -> str:
         """Format the names of the causes: `not-scaled or copied-from-another-step`."""
-        names = []
+        groups: dict[frozenset[str | None], str] = {}
         for cause in self.causes:
-            pair = [name for name in (cause.name, cause.partner) if name is not None]
-            # Two mistakes that were made together are listed one after the other.
-            if " and ".join(pair[::-1]) not in names:
-                names.append(" and ".join(pair) if cause.explained_share else NO_KNOWN_CAUSE)
-        return " or ".join(names)
+            name = cause.name if cause.explained_share else NO_KNOWN_CAUSE
+            name = name if cause.partner is None else f"{name} and {cause.partner}"
+            groups.setdefault(frozenset((cause.name, cause.partner)), name)
+        return " or ".join(groups.values())
 
     def format_as_further(self, number: int) -> str:
         """Format a mistake after the first in one line: `second mistake: scaled, row 1, …`."""
