@@ -1,9 +1,9 @@
-"""Write the tables on the pages from results/*.json, so that no figure is copied by hand.
+"""Write the tables on the pages and of `workings recipes` from results/*.json.
 
-python docs/results.py             check that the pages are up to date
+python docs/results.py             check that they are up to date
 python docs/results.py --write     update them
 
-The table NAME is between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+The table NAME of a page is between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 """
 
 import json
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from workings.builtin import builtin_recipes
+from workings.recipes.catalog import RESULTS_FILE
 from workings.storage import read_json
 
 ROOT = Path(__file__).parents[1]
@@ -247,6 +249,31 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
     return "\n".join((next(lines), line, *lines)) + "\n"
 
 
+def catalog() -> str:
+    """Return minutes and result of each recipe as JSON, for `workings recipes`."""
+    results = {}
+    for name in builtin_recipes():
+        paths = [RESULTS / f"{name}.json", *sorted(RESULTS.glob(f"{name}.seed-*.json"))]
+        if paths[0].is_file():
+            trained = [read_json(path) for path in paths]
+            minutes = round(trained[0]["minutes"], 1)
+            results[name] = {"minutes": minutes, "result": _describe_result(trained)}
+    return json.dumps(results, indent=1) + "\n"
+
+
+def _describe_result(results: list[dict[str, Any]]) -> str:
+    """Return the metric of a task, and its mean over the seeds."""
+    first = results[0]
+    if "test_bleu" in first:
+        seeds = f" ({len(results)} seeds)" if len(results) > 1 else ""
+        return f"{_bleu(results):.2f} BLEU{seeds}"
+    if "test_accuracy" in first:
+        return f"{100 * first['test_accuracy']:.2f} % accuracy"
+    if "test_cider" in first:
+        return f"{first['test_cider']:.1f} CIDEr-D"
+    return f"{first['validation_loss']:.3f} nats per character"
+
+
 TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "classifiers": (classifiers, ("docs/classifiers.md", "docs/recipes.md")),
     "language": (language, ("docs/language.md", "docs/recipes.md")),
@@ -259,8 +286,10 @@ TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
 }
 
 
-def find_stale_pages() -> Iterator[tuple[Path, str]]:
-    """Yield every page whose tables are out of date, with its new text."""
+def find_stale_files() -> Iterator[tuple[Path, str]]:
+    """Yield every file whose tables are out of date, with its new text."""
+    if RESULTS_FILE.read_text(encoding="utf-8") != catalog():
+        yield RESULTS_FILE, catalog()
     for name, (make, pages) in TABLES.items():
         for page in pages:
             path = ROOT / page
@@ -277,9 +306,9 @@ def find_stale_pages() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """Update the pages, or report those that are out of date."""
+    """Update the files, or report those that are out of date."""
     stale = []
-    for path, new in find_stale_pages():
+    for path, new in find_stale_files():
         stale.append(path.name)
         if "--write" in sys.argv:
             path.write_text(new, encoding="utf-8")

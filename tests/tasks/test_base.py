@@ -13,12 +13,12 @@ from small_tasks import (
     translation_task,
 )
 
+from workings.builtin import builtin_recipes
 from workings.data import CharacterTokenizer
 from workings.decode import Sampling
 from workings.errors import UserError
 from workings.models.seq2seq import PAD, START
 from workings.recipes import read_recipe
-from workings.recipes.base import builtin_recipes
 from workings.tasks.attention import PassOptions
 from workings.tasks.base import (
     SPLIT_NAMES,

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 import workings
 from workings import UserError, load, models, tasks, train
-from workings.recipes.base import builtin_recipes
+from workings.builtin import builtin_recipes
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 30
 REVIEWS = [(f"good plot {k}", "pos") for k in range(30)] + [

@@ -33,6 +33,7 @@ VERBS = (
     "make",
     "grade",
     "serve",
+    "recipes",
     "train",
     "resume",
     "evaluate",
@@ -59,6 +60,7 @@ DESCRIPTION = """\
 Sequence models, from RNN to Transformer, that show their workings.
 """
 
+RECIPE_HELP = "file (TOML) or name of a built-in recipe (`workings recipes` lists them)"
 FIGURE_FORMATS = ("text", "html", "svg", "png", "json")
 TEXT_SUFFIXES = ("", "txt")
 ZERO_WIDTH_JOINERS = "\u200c\u200d"

@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from workings.builtin import builtin_lectures
 from workings.cli import supports_color, terminal_width, write_output
 
 HELP = "check worked solutions"
@@ -11,7 +12,15 @@ _NO_CLAIMS = "it claims no numbers: give those to check in a [claim] table"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("files", metavar="FILE", nargs="*", help="problem files with a [claim]")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help="problem files with a [claim], or names of lectures",
+    )
+    parser.add_argument(
+        "--lectures", action="store_true", help="check the worked examples of all lectures"
+    )
     parser.add_argument(
         "--from",
         dest="slides",
@@ -32,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--full", action="store_true", help="show every step, even for several files"
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.epilog = f"lectures: {', '.join(builtin_lectures())}"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,6 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.problems import Problem
+
+    lectures = builtin_lectures()
+
+    def load_lecture(name: str) -> Problem:
+        return Problem.load(lectures[name])
 
     def load_slide(file: str) -> Problem:
         from workings.problems.documents.problem_text import load_problem_text
@@ -51,10 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     file_format = "json" if arguments.json else arguments.format
     sources = [
         *((f, Problem.load) for f in arguments.files),
+        *((name, load_lecture) for name in (lectures if arguments.lectures else ())),
         *((f, load_slide) for f in arguments.slides),
     ]
     if not sources:
-        raise UserError("nothing to check: give a problem file, or --from SLIDE")
+        raise UserError("nothing to check: give a problem file, --lectures or --from SLIDE")
     if file_format in ("html", "latex") and len(sources) > 1:
         raise UserError(f"--format {file_format}: takes one file")
     status, outputs = 0, []

@@ -5,13 +5,15 @@ Runs that an earlier comparison has trained in the same folder are reused.
 
 import argparse
 
+from workings.cli import RECIPE_HELP
+
 HELP = "train several recipes and compare them"
 CHANGES = True  # --section.key VALUE changes all of them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("recipes", metavar="RECIPE", nargs="+", help="recipes (TOML)")
+    parser.add_argument("recipes", metavar="RECIPE", nargs="+", help=RECIPE_HELP)
     parser.add_argument(
         "--out", metavar="FOLDER", default="runs/compare", help="default: runs/compare"
     )

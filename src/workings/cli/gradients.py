@@ -6,7 +6,7 @@ of the recurrent matrices.
 
 import argparse
 
-from workings.cli import FIGURE_FORMATS, write_result
+from workings.cli import FIGURE_FORMATS, RECIPE_HELP, write_result
 
 HELP = "show gradient norms over time"
 CHANGES = True  # --section.key VALUE changes all recipes
@@ -15,7 +15,7 @@ CHANGES = True  # --section.key VALUE changes all recipes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "models", metavar="RECIPE", nargs="+", help="recipes (TOML) or folders of runs"
+        "models", metavar="RECIPE", nargs="+", help=f"{RECIPE_HELP}, or folder of a run"
     )
     parser.add_argument(
         "--max-lag",

@@ -2,6 +2,7 @@
 
 import argparse
 
+from workings.builtin import builtin_lectures
 from workings.cli import supports_color, terminal_width, write_output
 
 HELP = "solve a problem step by step"
@@ -9,7 +10,9 @@ HELP = "solve a problem step by step"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE", help="problem file (TOML)")
+    parser.add_argument(
+        "file", metavar="FILE", help="problem file (TOML), or the name of a lecture"
+    )
     parser.add_argument(
         "--decimals", type=int, default=3, metavar="N", help="decimals to show (default: 3)"
     )
@@ -25,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show one cell's computation, counted from 1: scores,2,3 (head 1: scores.1,2,3)",
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.epilog = f"lectures: {', '.join(builtin_lectures())}"
 
 
 def run(arguments: argparse.Namespace) -> int:

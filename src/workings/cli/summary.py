@@ -2,13 +2,15 @@
 
 import argparse
 
+from workings.cli import RECIPE_HELP
+
 HELP = "print a model layer by layer"
 CHANGES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("recipe", metavar="RECIPE", help="recipe (TOML)")
+    parser.add_argument("recipe", metavar="RECIPE", help=RECIPE_HELP)
     parser.add_argument(
         "--vocabulary",
         type=int,

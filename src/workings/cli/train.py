@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from workings.cli import report_on_local_rank_zero
+from workings.cli import RECIPE_HELP, report_on_local_rank_zero, terminal_width
 
 if TYPE_CHECKING:
     from workings.config import Field
@@ -14,7 +14,7 @@ CHANGES = True  # --section.key VALUE changes the recipe
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="recipe (TOML)")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help=RECIPE_HELP)
     parser.add_argument(
         "--repeat", metavar="RUN", help="repeat a run: its recipe, with the same number of threads"
     )
@@ -44,11 +44,19 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 
 
 def keys_help() -> str:
-    """Return the help of all keys of a recipe."""
+    """Return the names of the built-in recipes and the help of all keys of a recipe."""
+    from textwrap import fill
+
+    from workings.builtin import builtin_recipes
     from workings.config import describe
     from workings.recipes import RECIPES
 
-    lines = ["keys of a recipe, each --section.key on the command line:"]
+    names = fill(
+        f"built-in recipes: {', '.join(builtin_recipes())}",
+        terminal_width(),
+        break_on_hyphens=False,
+    )
+    lines = [names, "", "keys of a recipe, each --section.key on the command line:"]
     listed: set[Field] = set()
     for task, (recipe, kinds) in RECIPES.items():
         fields = [f for f in describe(recipe) if f.key != "model"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workings.builtin import find_problem
 from workings.errors import UserError, did_you_mean
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds import KINDS, Kind, Setting, Step
@@ -91,9 +92,14 @@ class Problem:
 
     @classmethod
     def load(cls, path: str | Path) -> "Problem":
-        """Read a problem file."""
+        """Read a problem file, or a lecture's worked example by its name.
+
+        >>> Problem.load("L2-self").title
+        'L2 self-attention: three tokens, 4 to 3, unscaled'
+        """
+        file = find_problem(path)
         with prefix_errors(path):
-            return cls.from_toml(read_text_file(path))
+            return cls.from_toml(read_text_file(file))
 
     @classmethod
     def from_toml(cls, text: str) -> "Problem":

@@ -5,10 +5,10 @@ Nothing here needs torch, so that a mistake in a recipe is reported at once.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from workings.builtin import find_recipe
 from workings.config import (
     Field,
     Variant,
@@ -21,7 +21,7 @@ from workings.config import (
     to_table,
     toml_value,
 )
-from workings.errors import UserError, did_you_mean, safe_repr, truncate
+from workings.errors import UserError, safe_repr
 
 if TYPE_CHECKING:
     from workings.recipes import Recipe
@@ -315,28 +315,14 @@ class ScheduledSamplingConfig(BoundedConfig):
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> "Recipe":
-    """Read a recipe from a TOML file; `overrides` are words such as `--train.epochs 3`."""
-    return build_recipe(load_table(path), overrides)
+    """Read a recipe from a TOML file, or a built-in one by its name.
 
+    `overrides` are words such as `--train.epochs 3`.
 
-def builtin_recipes() -> dict[str, Path]:
-    """Return the files of the recipes that come with the package, by name."""
-    packaged = Path(str(files("workings"))) / "builtin_recipes"
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "recipes"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
-def find_recipe(name: str | Path) -> Path:
-    """Return the file of a recipe that is given by its path or by the name of a built-in one."""
-    path, builtin = Path(name), builtin_recipes()
-    if path.is_file():
-        return path
-    if str(name) in builtin:
-        return builtin[str(name)]
-    raise UserError(
-        f"{truncate(str(name))}: neither a file nor a built-in recipe: "
-        f"{did_you_mean(path.stem, builtin)}"
-    )
+    >>> read_recipe("helo", ["--train.epochs", "2"]).train.epochs
+    2
+    """
+    return build_recipe(load_table(find_recipe(path)), overrides)
 
 
 def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> "Recipe":

@@ -26,7 +26,6 @@ from workings.recipes import (
     TranslationRecipe,
     read_recipe,
 )
-from workings.recipes.base import find_recipe
 from workings.storage import read_tensors
 from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
@@ -136,7 +135,7 @@ def _build_train_config(config: TrainConfig, settings: Mapping[str, Any]) -> Any
 def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
     """Read a recipe, or make the one that describes a model."""
     if isinstance(model, str | Path):
-        return read_recipe(find_recipe(model))
+        return read_recipe(model)
     if not isinstance(model, nn.Module):
         return model
     assert isinstance(model, Rebuildable)

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI
 from fastapi import Path as PathParameter
 from fastapi.responses import Response
 
+from workings.builtin import builtin_lectures
 from workings.errors import UserError, did_you_mean, truncate
 from workings.problems import Problem
 from workings.problems.documents.problem_text import parse_problem_text
@@ -95,15 +94,8 @@ def add_problem_routes(app: FastAPI) -> None:
 
 @cache
 def load_lectures() -> dict[str, Problem]:
-    """Return all worked examples by name, from the package or from the source tree."""
-    packaged = files("workings") / "lectures"
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[3] / "lectures"
-    lectures = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else []
-    return {
-        file.name.removesuffix(".toml"): Problem.from_toml(file.read_text(encoding="utf-8"))
-        for file in lectures
-        if file.name.endswith(".toml")
-    }
+    """Return the lectures' worked examples by name."""
+    return {name: Problem.load(file) for name, file in builtin_lectures().items()}
 
 
 def get_lecture(name: str) -> Problem:
