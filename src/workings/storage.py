@@ -184,10 +184,15 @@ def import_tensors(path: Path) -> dict[str, Tensor]:
         open_regular_file(path).close()  # refuse links, pipes and devices
         with _wrap_format_errors(path):
             tensors = _load_safetensors(path)
+    check_finite(tensors, path)
+    return tensors
+
+
+def check_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise UserError if a tensor of a foreign file has NaN or infinite values."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not tensor.float().isfinite().all():
             raise UserError(f"{path}: {truncate(name)} has NaN or infinite values")
-    return tensors
 
 
 def _load_safetensors(path: Path) -> dict[str, Tensor]:

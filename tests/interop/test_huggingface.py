@@ -9,7 +9,6 @@ from tokenizers import Tokenizer as Engine
 from workings.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer
 from workings.errors import UserError
 from workings.interop.huggingface import (
-    find_weights_file,
     get_tensor,
     read_activation,
     read_byte_pairs,
@@ -84,19 +83,6 @@ def test_names_are_unique_if_a_token_is_spelled_like_a_special_one():
     vocabulary = [*letters, "<s>", "<1>"]
     names = unique_token_names(BytePairTokenizer(vocabulary, merges=[]))
     assert names == ["<pad>", "<<1>>", "<unk>", *vocabulary]
-
-
-def test_weights_must_be_one_safetensors_file(tmp_path):
-    with pytest.raises(UserError, match=r"expected model\.safetensors"):
-        find_weights_file(tmp_path)
-    (tmp_path / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(UserError, match="several files: save them as one"):
-        find_weights_file(tmp_path)
-    torch.save({"wte.weight": torch.ones(2)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(UserError, match=r"may run code .*: save them as safetensors"):
-        find_weights_file(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    assert find_weights_file(tmp_path) == tmp_path / "model.safetensors"
 
 
 def test_tensors_are_checked(tmp_path):

@@ -22,7 +22,6 @@ from workings.interop.huggingface import (
     check_settings,
     check_size,
     check_tensor_names,
-    find_weights_file,
     get_tensor,
     parse_merge,
     read_activation,
@@ -30,12 +29,13 @@ from workings.interop.huggingface import (
     read_config,
     write_json,
 )
+from workings.interop.weights import find_weights_file, read_weights
 from workings.io import read_bytes, read_json_object
 from workings.layers.positions import LearnedPositions
 from workings.layers.transformer import EncoderBlock, LayerNorm
 from workings.models.language import LanguageModel, TransformerLM, build_language_model
 from workings.modules import meta_device
-from workings.storage import export_tensors, import_tensors
+from workings.storage import export_tensors
 
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
 _END_OF_TEXT = "<|endoftext|>"
@@ -70,7 +70,7 @@ def read_gpt2(folder: Path) -> TransformerLM:
     table, vocab_size = convert_gpt2_config(read_config(folder))
     is_tied, layers = table["tie_embeddings"], table["layers"]
     path = find_weights_file(folder)
-    tensors = _strip_prefix(import_tensors(path))
+    tensors = _strip_prefix(read_weights(path))
     if is_tied:
         tensors.pop("lm_head.weight", None)  # a copy of the embedding
     else:

@@ -80,23 +80,6 @@ def activation_name(activation: str) -> str:
     return next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == activation)
 
 
-def find_weights_file(folder: Path) -> Path:
-    """Return the path of a model's weights, which must be a single safetensors file."""
-    if (folder / WEIGHTS_FILE).exists():
-        return folder / WEIGHTS_FILE
-    if any(folder.glob("*.bin")):
-        raise UserError(
-            f"{folder}: the weights are a .bin file, which may run code when it is read: save them "
-            "as safetensors, model.save_pretrained(folder, safe_serialization=True)"
-        )
-    if (folder / f"{WEIGHTS_FILE}.index.json").exists():
-        raise UserError(
-            f"{folder}: the weights are in several files: save them as one, "
-            'model.save_pretrained(folder, max_shard_size="100GB")'
-        )
-    raise UserError(f"{folder}: expected {WEIGHTS_FILE}")
-
-
 def check_tensor_names(
     tensors: Mapping[str, Tensor], expected: Iterable[str], model: str, path: Path
 ) -> None:

@@ -30,12 +30,12 @@ from workings.interop.huggingface import (
     check_settings,
     check_size,
     check_tensor_names,
-    find_weights_file,
     get_tensor,
     read_activation,
     read_byte_pairs,
     write_json,
 )
+from workings.interop.weights import find_weights_file, read_weights
 from workings.io import read_bytes, read_json_object
 from workings.layers.positions import SinusoidalPositions
 from workings.layers.transformer import EncoderBlock
@@ -48,7 +48,7 @@ from workings.models.translation import (
 )
 from workings.modules import meta_device
 from workings.recipes import TranslationTokenizerConfig
-from workings.storage import export_tensors, import_tensors
+from workings.storage import export_tensors
 
 UNK_ID, EOS_ID = 2, 3  # in all our tokenizers for translation
 NUM_SPECIALS = 4
@@ -117,7 +117,7 @@ def read_marian(folder: Path, config: Mapping[str, Any], unk_id: int = 1) -> Imp
     """
     table, vocab_sizes = convert_marian_config(config)
     path = find_weights_file(folder)
-    tensors = _drop_duplicates(import_tensors(path), table)
+    tensors = _drop_duplicates(read_weights(path), table)
     orders = [_token_order(size, config, unk_id) for size in vocab_sizes]
     source_order, target_order = orders
     target_size = vocab_sizes[1]
