@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -193,13 +194,18 @@ def test_links_and_devices_are_not_read(folder: Path, answers: Path, sheet: Shee
     assert len(grades.errors) == 4
 
 
-@pytest.mark.parametrize("name", ["=cmd|' calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "＝1"])
+@pytest.mark.parametrize(
+    "name", ["=cmd|' calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "＝1", " =1", "x;=1;"]
+)
 def test_names_are_escaped_for_spreadsheets(name: str, folder: Path, answers: Path) -> None:
     (answers / name).mkdir()
     (answers / name / "=evil.toml").write_text("")
     for row in csv.reader(io.StringIO(grade(folder, answers).to_csv())):
         for cell in row:
-            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝"))
+            assert not cell.lstrip().startswith(("=", "+", "-", "@", "＝"))
+            assert not cell.startswith(("\t", "\r", "\n"))
+    for line in grade(folder, answers).to_csv().splitlines():  # ";" may separate elsewhere
+        assert re.fullmatch(r'"(?:[^"]|"")*"(?:,"(?:[^"]|"")*")*', line)
 
 
 def test_errors_are_on_one_line(folder: Path, answers: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_only_new_lines_are_parsed(log, monkeypatch):
     with log.open("a") as file:
         file.write(to_lines(epoch(2)))
     assert tail.read()[0] == 2
-    assert parsed == [to_lines(epoch(2)).encode()]
+    assert parsed == [to_lines(epoch(2)).encode().rstrip()]
 
 
 def test_an_incomplete_line_is_read_when_it_is_complete(log):
@@ -72,6 +73,38 @@ def test_links_and_large_logs_are_refused(log, monkeypatch, tmp_path):
     monkeypatch.setattr(monitor, "MAX_TAIL_BYTES", 10)
     with pytest.raises(UserError, match="too large to follow"):
         LogTail(log).read()
+
+
+def test_of_a_long_log_evenly_spaced_and_the_latest_records_are_kept(log, monkeypatch):
+    monkeypatch.setattr(monitor, "MAX_RECORDS", 100)
+    monkeypatch.setattr(monitor, "_CHUNK_BYTES", 3_000)
+    tail, count = LogTail(log), 5_000
+    for start in range(0, count, 500):
+        with log.open("a") as file:
+            file.write(to_lines(*(epoch(n) for n in range(start + 1, start + 501))))
+        numbers = [record["epoch"] for record in tail.read()[1]]
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) <= 200
+        assert numbers[-1] == start + 500
+        spacing = {b - a for a, b in pairwise(numbers[:40])}
+        assert len(spacing) == 1
+    whole = LogTail(log).read()[1]
+    assert [record["epoch"] for record in whole] == numbers  # read at once or as it grew
+
+
+def test_a_line_without_end_is_refused(log, monkeypatch):
+    monkeypatch.setattr(monitor, "_CHUNK_BYTES", 1_000)
+    log.write_text(to_lines(epoch(1)) + "x" * 1_000)
+    with pytest.raises(UserError, match="a line is too long"):
+        LogTail(log).read()
+
+
+def test_many_different_metrics_are_read_in_linear_time(monkeypatch):
+    looks = []
+    monkeypatch.setattr(monitor, "split_metric_name", lambda key: looks.append(key) or ("a", key))
+    records = [epoch(n, **{f"validation_m{n}": 1.0}) for n in range(1, 2_001)]
+    assert len(TrainingStatus(records, 2_000).best_metrics()) == monitor.MAX_METRICS
+    assert len(looks) <= 3 * sum(map(len, records))
 
 
 def write_steps(path, steps, epochs):

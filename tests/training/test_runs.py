@@ -5,6 +5,7 @@ import os
 import pickle
 import random
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from faults import check_resumes, error_line
 from workings.cli import main
 from workings.errors import UserError
 from workings.io import file_lock
-from workings.recipes import read_recipe
+from workings.recipes import build_recipe, read_recipe
 from workings.storage import (
     read_checkpoint,
     read_json,
@@ -27,6 +28,7 @@ from workings.storage import (
 )
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
+from workings.training import runs
 from workings.training.runs import load, read_run_recipe, resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt
 
@@ -45,6 +47,33 @@ def copy_run(run, folder):
 
 
 # -- training --------------------------------------------------------------------------------------
+
+
+def test_the_loser_of_a_race_for_a_new_folder_leaves_it(tmp_path, monkeypatch):
+    folder, lock_folder = tmp_path / "run", runs._lock_folder
+    with ExitStack() as winner:
+
+        def lose(folder):  # another process locks the folder just before this one
+            winner.enter_context(file_lock(folder / ".lock"))
+            return lock_folder(folder)
+
+        monkeypatch.setattr(runs, "_lock_folder", lose)
+        with pytest.raises(UserError, match="another process is training here"):
+            train_recipe(build_recipe({}), folder, mode="quiet")
+        assert (folder / ".lock").exists()
+
+
+def test_a_folder_that_another_process_filled_before_the_lock_is_refused(tmp_path, monkeypatch):
+    folder, lock_folder = tmp_path / "run", runs._lock_folder
+
+    def lock_late(folder):
+        (folder / "config.toml").write_text("")
+        return lock_folder(folder)
+
+    monkeypatch.setattr(runs, "_lock_folder", lock_late)
+    with pytest.raises(UserError, match="is not empty"):
+        train_recipe(build_recipe({}), folder, mode="quiet")
+    assert (folder / "config.toml").exists()
 
 
 def test_files_of_a_run(texts_run):

@@ -155,7 +155,8 @@ class Grades:
     def to_csv(self) -> str:
         """Return the grades as CSV; text that a spreadsheet would compute is escaped."""
         out = io.StringIO()
-        table = csv.writer(out, lineterminator="\n")
+        # All fields are quoted: a program that separates by ";" must not split a name.
+        table = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
         tail = ("total", "out of", "first wrong", "likely causes", "note")
         table.writerow(["student", "problem", *map(_escape_spreadsheet_cell, self.steps), *tail])
         blanks, max_total = [""] * len(self.steps), str(sum(self.max_points.values()))
@@ -413,4 +414,4 @@ def _format_points(value: float) -> str:
 def _escape_spreadsheet_cell(text: str) -> str:
     """Return text on one line, with a quote before it if a spreadsheet would compute it."""
     text = to_one_line(text)
-    return f"'{text}" if text.startswith(_FORMULA_PREFIXES) else text
+    return f"'{text}" if text.lstrip().startswith(_FORMULA_PREFIXES) else text

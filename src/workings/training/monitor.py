@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from workings.errors import UserError
-from workings.io import open_regular_file, read_limited
+from workings.io import open_regular_file
 from workings.training.logging import parse_records
 
 Record: TypeAlias = Mapping[str, Any]
 TrainingState: TypeAlias = Literal["waiting", "training", "quiet", "finished"]
 
-MAX_TAIL_BYTES = 64 * 2**20  # larger logs are not followed
+MAX_TAIL_BYTES = 2**29  # larger logs are not followed
+MAX_RECORDS = 10_000  # kept of a log: evenly spaced ones, and those after the last of these
+MAX_METRICS = 100  # different metrics of a training
+_CHUNK_BYTES = 2**22
+_LATEST_LINES = 100
 BATCH_UNITS = ("examples", "tokens")
 _OVERLAP_BYTES = 512  # bytes before the offset by which a changed file is recognized
 _METRIC_PREFIXES = ("train", "validation", "test")
@@ -30,14 +34,17 @@ class LogTail:
     """The records of a log that is still being written.
 
     A resumed training truncates its log and writes the end again. The bytes before the offset then
-    differ, and the whole file is read again.
+    differ, and the whole file is read again. Of a log with more than `MAX_RECORDS` lines, every
+    second one is left out, then every second of the rest, and so on; the last line is always kept.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._offset, self._overlap = 0, b""
-        self._records: list[dict[str, Any]] = []
+        self._records: dict[int, dict[str, Any]] = {}  # by the numbers of their lines
+        self._latest: list[bytes] = []  # lines
+        self._num_lines, self._spacing = 0, 1
         self._version = 0
 
     def read(self) -> tuple[int, list[dict[str, Any]]]:
@@ -51,7 +58,7 @@ class LogTail:
                     self._read_new(file)
             except FileNotFoundError:
                 self._reset()
-            return self._version, list(self._records)
+            return self._version, self._list_records()
 
     def _read_new(self, file: Any) -> None:
         size = os.fstat(file.fileno()).st_size
@@ -63,17 +70,47 @@ class LogTail:
         if file.read(len(self._overlap)) != self._overlap:
             self._reset()
             file.seek(0)
-        new = read_limited(file, MAX_TAIL_BYTES, self._path.name)
-        complete = new[: new.rfind(b"\n") + 1]
-        if complete:
+        lines, num_before = dict[int, bytes](), self._num_lines
+        while chunk := file.read(_CHUNK_BYTES):
+            complete = chunk[: chunk.rfind(b"\n") + 1]
+            if not complete:
+                if len(chunk) == _CHUNK_BYTES:
+                    raise UserError(f"{self._path.name}: a line is too long to be a record")
+                break
             self._offset += len(complete)
             self._overlap = (self._overlap + complete)[-_OVERLAP_BYTES:]
-            self._records += parse_records(complete)
-            self._version += 1
+            self._add_lines(complete.split(b"\n")[:-1], lines)
+            file.seek(self._offset)
+        for number, line in lines.items():  # only now: most lines of a long log are left out
+            for record in parse_records(line):  # none, if the line is not valid
+                self._records[number] = record
+        self._version += self._num_lines > num_before
+
+    def _add_lines(self, new: list[bytes], lines: dict[int, bytes]) -> None:
+        """Add those of the new lines that are kept to `lines`."""
+        start = -self._num_lines % self._spacing
+        numbers = range(self._num_lines + start, self._num_lines + len(new), self._spacing)
+        lines |= zip(numbers, new[start :: self._spacing], strict=True)
+        self._num_lines += len(new)
+        self._latest = [*self._latest, *new[-_LATEST_LINES:]][-_LATEST_LINES:]
+        while len(self._records) + len(lines) > MAX_RECORDS:
+            self._spacing *= 2
+            for kept in (self._records, lines):
+                for number in [n for n in kept if n % self._spacing]:
+                    del kept[number]
+
+    def _list_records(self) -> list[dict[str, Any]]:
+        records = list(self._records.values())
+        if self._spacing == 1:
+            return records
+        num_after = min(self._num_lines - 1 - max(self._records, default=-1), len(self._latest))
+        latest = self._latest[len(self._latest) - num_after :]
+        return records + parse_records(b"\n".join(latest))
 
     def _reset(self) -> None:
         if self._offset:
-            self._offset, self._overlap, self._records = 0, b"", []
+            self._offset, self._overlap, self._records, self._latest = 0, b"", {}, []
+            self._num_lines, self._spacing = 0, 1
             self._version += 1
 
 
@@ -189,7 +226,7 @@ class TrainingStatus:
     def list_metrics(self) -> list[str]:
         """List the metrics without their splits: accuracy, loss, …"""
         keys = (key for record in (*self.curves, *self.step_records) for key in record)
-        return sorted({split_metric_name(key)[1] for key in keys} - {""})
+        return sorted({split_metric_name(key)[1] for key in keys} - {""})[:MAX_METRICS]
 
     def train_curve(self, metric: str) -> list[tuple[float, float]]:
         """Return the training metric between each two records, as points (epochs done, mean).
@@ -210,21 +247,25 @@ class TrainingStatus:
         return points
 
     def best_metrics(self) -> list[BestMetric]:
-        """Return the latest and the best value of each metric."""
-        metrics = []
-        for key in dict.fromkeys(key for record in self.curves for key in record):
-            if not split_metric_name(key)[1]:
-                continue
-            values = [
-                (r[key], int(r["epoch"]))
-                for r in self.curves
-                if math.isfinite(r.get(key, math.nan))
-            ]
-            if values:
-                choose = min if any(word in key for word in _LOWER_IS_BETTER) else max
-                best = choose(values, key=lambda pair: pair[0])
-                metrics.append(BestMetric(key, *values[-1], *best))
-        return metrics
+        """Return the latest and the best value of each metric, of the first `MAX_METRICS`."""
+        metrics: dict[str, BestMetric] = {}
+        for record in self.curves:
+            epoch = int(record["epoch"])
+            for key, value in record.items():
+                if not split_metric_name(key)[1] or not math.isfinite(value):
+                    continue
+                before = metrics.get(key)
+                if before is None and len(metrics) == MAX_METRICS:
+                    continue
+                best = value, epoch
+                if before is not None and not _is_better(key, value, before.best):
+                    best = before.best, before.best_epoch
+                metrics[key] = BestMetric(key, value, epoch, *best)
+        return list(metrics.values())
+
+
+def _is_better(key: str, value: float, best: float) -> bool:
+    return value < best if any(word in key for word in _LOWER_IS_BETTER) else value > best
 
 
 def split_metric_name(key: str) -> tuple[str, str]:

@@ -301,16 +301,22 @@ def _open_folder(new_recipe: Recipe | None, folder: Path, stack: ExitStack) -> R
     existing = next(p for p in (folder, *folder.parents) if p.exists())
     if not existing.is_dir():
         raise UserError(f"{existing} is a file: --out needs a folder, new or empty")
-    if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
-        raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
     is_new = not folder.exists()
+    _check_empty(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if is_new:
-        stack.callback(_remove_if_unused, folder)
     stack.enter_context(_lock_folder(folder))
+    if is_new:  # after the lock, so that the folder of another process is never removed
+        stack.callback(_remove_if_unused, folder)
+    _check_empty(folder)  # another process may have trained here before the lock was free
     if (launch := launch_id()) is not None:
         write_text(folder / ".launch", launch)
     return new_recipe
+
+
+def _check_empty(folder: Path) -> None:
+    """Refuse a folder that has files; hidden ones do not count."""
+    if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
+        raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
 
 
 def _check_resumable(folder: Path) -> None:
