@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo docs test test-all chromium lint lint-page format bench clean
+BASE_TESTS := tests/problems tests/test_config.py tests/test_io.py tests/test_plain_text.py tests/test_recipes.py
+
+.PHONY: demo docs test test-base test-all chromium lint lint-page format bench clean
 
 # The tour starts with the problems, which need no torch, while torch is being installed.
 demo: $(VENV)/.base
@@ -20,6 +22,11 @@ docs: $(VENV)/.docs
 # Only slow tests use schemathesis, and its plugin takes a second to load in each process.
 test: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -p no:schemathesis
+
+# What runs without torch, for instance on another Python: make test-base PYTHON=python3.13 VENV=.venv-3.13
+test-base: $(VENV)/.base
+	@$(PIP) pytest hypothesis
+	$(BIN)/python -m pytest -q $(BASE_TESTS)
 
 # Fuzzing is guided by coverage where atheris is available, and random elsewhere.
 test-all: $(VENV)/.dev chromium
@@ -63,7 +70,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/saving.py
 	$(BIN)/python bench/distributed.py
 
-# The base install is what a learner gets: numpy and rich. The stamp is written last, so that an
+# The base install is what a learner gets: numpy alone. The stamp is written last, so that an
 # interrupted install starts again.
 $(VENV)/.base: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

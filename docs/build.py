@@ -19,7 +19,7 @@ from reference import package_page, packages, reference
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
-    "Start": ("index", "path", "why", "recipes"),
+    "Start": ("index", "install", "path", "why", "recipes"),
     "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
     "Tasks": ("classify", "language", "translate", "caption"),
     "Look inside": ("explain", "cells", "classifiers"),

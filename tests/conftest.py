@@ -1,28 +1,33 @@
 """Check tensor shapes in signatures where layers and models are tested, and share fixtures."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
-import jaxtyping
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+
+from workings.cli import THREAD_COUNT_VARIABLES
 
 # The modules with shapes in their signatures; the types of all others are checked by mypy.
 CHECKED_MODULES = ["workings.attention", "workings.layers", "workings.trace"]
-install_import_hook(CHECKED_MODULES, "beartype.beartype")
 SHAPE_CHECKED_FOLDERS = ("tests", "layers", "models")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 
-import torch  # noqa: E402
+HAS_TORCH = find_spec("torch") is not None  # `make test-base` has the base install only
+if HAS_TORCH:
+    import jaxtyping
 
-from workings.cli import THREAD_COUNT_VARIABLES  # noqa: E402
+    jaxtyping.install_import_hook(CHECKED_MODULES, "beartype.beartype")
+    import torch
+
+    pytest_plugins = ["trained_runs"]  # runs that test files share
+else:  # torch is their reference
+    collect_ignore = ["problems/documents/test_matrices.py", "problems/kinds/test_kinds.py"]
 
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
-
-pytest_plugins = ["trained_runs"]  # runs that test files share
 
 DATA = Path(os.environ.get("WORKINGS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -38,6 +43,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     models are tested, `make test-all` everywhere.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNT_VARIABLES, "1"))
+    if not HAS_TORCH:
+        return
     torch.set_num_threads(1)
     is_checked = item.path.parent.name in SHAPE_CHECKED_FOLDERS or not item.config.option.markexpr
     jaxtyping.config.update("jaxtyping_disable", not is_checked)

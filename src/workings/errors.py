@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 
 MAX_CHOICES = 30  # names that an error message lists
+REPOSITORY = "https://github.com/workings/workings"
+# Where pip finds the package. Empty once a version is on the package index.
+_INSTALL_SOURCE = f" @ git+{REPOSITORY}"
 
 
 class UserError(ValueError):
@@ -33,14 +36,23 @@ _EXTRAS = {
 }
 
 
-def install_hint(error: ModuleNotFoundError) -> str | None:
-    """Return the pip command that installs a missing module, or None if no extra has it.
+def install_command(extra: str = "") -> str:
+    """Return the command that installs the package, with one of its extras.
 
-    >>> install_hint(ModuleNotFoundError(name="torch"))
-    'pip install "workings[models]"'
+    >>> install_command("models").startswith('pip install "workings[models]')
+    True
+    """
+    return f'pip install "workings{extra and f"[{extra}]"}{_INSTALL_SOURCE}"'
+
+
+def install_hint(error: ModuleNotFoundError) -> str | None:
+    """Return the command that installs a missing module, or None if no extra has it.
+
+    >>> install_hint(ModuleNotFoundError(name="torch")) == install_command("models")
+    True
     """
     extra = _EXTRAS.get((error.name or "").partition(".")[0])
-    return None if extra is None else f'pip install "workings[{extra}]"'
+    return None if extra is None else install_command(extra)
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from workings import __version__
 from workings.cli import VERBS, main
+from workings.errors import install_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,7 +83,7 @@ def test_api_that_needs_torch_names_the_extra():
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
     )
-    assert 'pip install "workings[models]"' in done.stderr.splitlines()[-1]
+    assert install_command("models") in done.stderr.splitlines()[-1]
 
 
 def test_check_of_a_slide(tmp_path):
@@ -247,7 +248,7 @@ def test_verb_that_needs_torch_names_the_extra(arguments):
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == 'workings: torch is missing: pip install "workings[models]"\n'
+    assert done.stderr == f"workings: torch is missing: {install_command('models')}\n"
 
 
 def test_json_is_ascii(tmp_path):

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 from workings.data import images
 from workings.data.images import ImageIssue, UnusableImageError, preprocess_image, read_image
-from workings.errors import UserError
+from workings.errors import UserError, install_command
 
 # Asymmetric, so that every rotation and reflection changes it.
 RAMP = np.stack(
@@ -220,7 +220,7 @@ except ValueError as error:
 """
     command = [sys.executable, "-c", code, str(tmp_path / "a.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == 'images need PIL: pip install "workings[pictures]"\n', done.stderr
+    assert done.stdout == f"images need PIL: {install_command('pictures')}\n", done.stderr
 
 
 def test_damaged_png_is_rejected() -> None:

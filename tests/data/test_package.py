@@ -4,6 +4,7 @@ import sys
 import pytest
 
 import workings.data
+from workings.errors import install_command
 
 
 def test_public_names_exist() -> None:
@@ -29,4 +30,4 @@ except ModuleNotFoundError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("WordTokenizer(7 tokens)"), done.stderr
-    assert 'make_batches needs torch: pip install "workings[models]"' in done.stdout
+    assert f"make_batches needs torch: {install_command('models')}" in done.stdout

@@ -183,10 +183,10 @@ def test_scoring_needs_no_torch():
 
 
 def test_missing_package_has_install_hint(monkeypatch):
-    from workings.errors import install_hint
+    from workings.errors import install_command, install_hint
 
     for name in ("sacrebleu", "sacrebleu.metrics.chrf"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError) as missing:
         score_translations(["a"], ["a"])
-    assert install_hint(missing.value) == 'pip install "workings[translate]"'
+    assert install_hint(missing.value) == install_command("translate")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFont
 
-from workings.errors import UserError
+from workings.errors import UserError, install_command
 from workings.render import raster
 from workings.render.chart import Series, line_chart
 from workings.render.colors import theme_colors
@@ -268,7 +268,8 @@ def test_error_without_pillow_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.delitem(sys.modules, "workings.render.raster")
-    with pytest.raises(ModuleNotFoundError, match=r'PNG needs PIL: pip install "workings\[pict'):
+    hint = re.escape(f"PNG needs PIL: {install_command('pictures')}")
+    with pytest.raises(ModuleNotFoundError, match=hint):
         picture.save(tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
     picture.save(tmp_path / "a.svg")

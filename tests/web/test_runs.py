@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from workings.cli import main
-from workings.errors import UserError
+from workings.errors import UserError, install_command
 from workings.web.app import build_secured_app
 from workings.web.inspector import Inspector
 from workings.web.requests import InspectRequest
@@ -100,7 +100,7 @@ def test_missing_package_names_the_extra(
     ) as client:  # type: ignore[arg-type]
         response = client.post("/api/inspect", json={"run": "gpt", "text": "a"})
     assert response.status_code == 422
-    assert response.json()["error"] == 'tokenizers is missing: pip install "workings[data]"'
+    assert response.json()["error"] == f"tokenizers is missing: {install_command('data')}"
 
 
 def test_error_does_not_reveal_folder(runs: dict[str, Path], tmp_path: Path) -> None:

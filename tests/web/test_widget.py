@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("anywidget", reason='no anywidget: pip install "workings[notebook]"')
+pytest.importorskip("anywidget", reason="anywidget is not installed")
 
 from workings import Problem, UserError, widget
+from workings.errors import install_command
 from workings.interpret.results import AttentionMaps, HeadMap
 from workings.web.widget import Widget
 
@@ -103,4 +104,4 @@ def test_without_anywidget_error_names_the_extra() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    assert 'workings.widget needs anywidget: pip install "workings[notebook]"' in done.stderr
+    assert f"workings.widget needs anywidget: {install_command('notebook')}" in done.stderr

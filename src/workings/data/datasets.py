@@ -22,7 +22,7 @@ from workings.data.splits import (
     hold_out,
     hold_out_missing_splits,
 )
-from workings.errors import UserError, did_you_mean, truncate
+from workings.errors import UserError, did_you_mean, install_command, truncate
 from workings.io import atomic_write, check_inside, file_lock
 
 SPLITS = ("train", "validation", "test")
@@ -419,5 +419,5 @@ def import_emoji(dataset: str) -> ModuleType:
     try:
         import emoji
     except ModuleNotFoundError:
-        raise UserError(f'{dataset} needs emoji: pip install "workings[data]"') from None
+        raise UserError(f"{dataset} needs emoji: {install_command('data')}") from None
     return emoji

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from workings.errors import UserError, did_you_mean, safe_repr, truncate
+from workings.errors import UserError, did_you_mean, install_command, safe_repr, truncate
 from workings.modules import eval_mode
 from workings.recipes import ENCODERS
 
@@ -180,7 +180,7 @@ def _import_package(package: str) -> ModuleType:
         return import_module(package)
     except (ImportError, RuntimeError) as error:  # torchvision raises if torch does not match
         message = f"{package} cannot be imported with this torch: {error}"
-        raise UserError(f"{message}\npip install 'workings[vision]'") from None
+        raise UserError(f"{message}\n{install_command('vision')}") from None
 
 
 def _from_torchvision(

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 from workings.data.download import ProgressCallback
 from workings.io import open_regular_file, read_limited
 from workings.plain_text import escape_control
+from workings.training.progress_bar import ProgressBar
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
-
     from workings.training.trainer import TrainingProgress
 
 LogMode: TypeAlias = Literal["progress", "quiet", "json"]
@@ -38,12 +36,11 @@ class Log:
         self._path = path
         self._file = open_regular_file(path, "ab") if path is not None else None
         self._mode, self._batch_unit = mode, batch_unit
-        self._console, self._bar = _build_progress_bar(mode, stream or sys.stderr, batch_unit)
-        self._bar_task: TaskID | None = None
+        self._bar = ProgressBar(stream or sys.stderr, enabled=mode == "progress")
 
     def close(self) -> None:
         """Close the file, and remove the progress bar."""
-        self._bar.stop()
+        self._bar.clear()
         if self._file is not None:
             self._file.close()
 
@@ -88,7 +85,7 @@ class Log:
     def info(self, text: str) -> None:
         """Print a message."""
         if self._mode == "progress":
-            self._console.print(escape_control(text), markup=False, highlight=False, soft_wrap=True)
+            self._bar.print(escape_control(text))
 
     def log_step(self, progress: "TrainingProgress", total_steps: int) -> None:
         """Update the progress bar; at regular intervals of steps, write a record."""
@@ -105,15 +102,9 @@ class Log:
                 **{f"train_{name}": mean for name, mean in means.items()},
             )
         seconds = max(progress.seconds - progress.epoch_start_seconds, 1e-9)
-        fields: dict[str, Any] = {
-            "epoch": progress.epoch + 1,
-            "means": " · ".join(f"{name} {mean:.4f}" for name, mean in means.items()),
-            "speed": progress.num_items / seconds,
-        }
-        if self._bar_task is None:
-            self._bar_task = self._bar.add_task("", total=total_steps, **fields)
-            self._bar.start()
-        self._bar.update(self._bar_task, completed=progress.step, total=total_steps, **fields)
+        speed = f"{progress.num_items / seconds:,.0f} {self._batch_unit}/s"
+        status = " · ".join([*(f"{name} {mean:.4f}" for name, mean in means.items()), speed])
+        self._bar.update(progress.step, total_steps, f"epoch {progress.epoch + 1}", status)
 
     def log_epoch(
         self, progress: "TrainingProgress", metrics: dict[str, float], **timing: float
@@ -135,50 +126,14 @@ class Log:
         self.info("\n".join(f"  {line}" for text in samples.values() for line in text.split("\n")))
 
 
-def _build_progress_bar(
-    mode: LogMode, stream: TextIO, batch_unit: str
-) -> tuple["Console", "Progress"]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(file=stream)
-    bar = Progress(
-        TextColumn("epoch {task.fields[epoch]}"),
-        BarColumn(),
-        TextColumn("{task.fields[means]} · {task.fields[speed]:,.0f} " + f"{batch_unit}/s ·"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=console,
-        transient=True,
-        disable=mode != "progress" or not console.is_terminal,
-    )
-    return console, bar
-
-
 @contextmanager
 def show_data_progress(mode: LogMode) -> Iterator[ProgressCallback]:
     """Show a progress bar in the terminal while data are downloaded or decoded."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(file=sys.stderr)
-    with Progress(
-        TextColumn("preparing the data"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=mode != "progress" or not console.is_terminal,
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = ProgressBar(sys.stderr, enabled=mode == "progress")
+    try:
+        yield lambda done, total: bar.update(done, total, "preparing the data")
+    finally:
+        bar.clear()
 
 
 def _find_last_line_end(path: Path, length: int) -> int:

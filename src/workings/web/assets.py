@@ -2,8 +2,10 @@
 
 import re
 from functools import cache
+from html import escape
 from importlib.resources import files
 
+from workings.errors import install_command
 from workings.render import colors, svg_writer
 from workings.render.page import base_css
 
@@ -30,6 +32,9 @@ def load_assets() -> dict[str, tuple[bytes, str]]:
             if file.name == "page.css":
                 chart_css = svg_writer.picture_css(_CHART_COLORS)
                 content = f"{base_css()}\n{chart_css}\n{_role_css()}\n".encode() + content
+            elif file.name == "page.html":
+                command = escape(install_command("all"))
+                content = content.replace(b"INSTALL_COMMAND", command.encode())
             assets[file.name] = (content, _MEDIA_TYPES[suffix])
     return assets
 

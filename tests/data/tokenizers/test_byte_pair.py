@@ -1,5 +1,6 @@
 """The byte-pair tokenizer: lossless for every text, the same one by one and in batches."""
 
+import re
 import sys
 from collections import Counter
 from itertools import pairwise
@@ -14,7 +15,7 @@ from tokenizers import models
 
 from workings.config import build
 from workings.data.tokenizers.byte_pair import BPEDropout, BytePairTokenizer
-from workings.errors import UserError
+from workings.errors import UserError, install_command
 from workings.recipes import TranslationRecipe
 
 TEXTS = [
@@ -68,7 +69,7 @@ def test_part_of_a_character_has_its_name_as_text() -> None:
 
 def test_missing_package_has_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(UserError, match=r'pip install "workings\[data\]"'):
+    with pytest.raises(UserError, match=re.escape(install_command("data"))):
         BytePairTokenizer.train(TEXTS)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workings.data.tokenizers.base import UNK_TOKEN, Span, Tokenizer
-from workings.errors import UserError, safe_repr, truncate
+from workings.errors import UserError, install_command, safe_repr, truncate
 from workings.plain_text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _build_engine(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> 
         from tokenizers import models, pre_tokenizers
     except ModuleNotFoundError:
         raise UserError(
-            'byte-pair tokenizers need tokenizers: pip install "workings[data]"'
+            f"byte-pair tokenizers need tokenizers: {install_command('data')}"
         ) from None
     try:
         engine = Engine(models.BPE(vocab=vocabulary, merges=merges))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workings.data.tokenizers.base import Span, Tokenizer
-from workings.errors import UserError, truncate
+from workings.errors import UserError, install_command, truncate
 from workings.plain_text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -99,9 +99,7 @@ def _build_engine(scored_pieces: Sequence[tuple[str, float]]) -> "Engine":
         from tokenizers import Tokenizer as Engine
         from tokenizers import models
     except ModuleNotFoundError:
-        raise UserError(
-            'unigram tokenizers need tokenizers: pip install "workings[data]"'
-        ) from None
+        raise UserError(f"unigram tokenizers need tokenizers: {install_command('data')}") from None
     try:
         return Engine(models.Unigram([("<unk>", 0.0), *scored_pieces], unk_id=0))
     except Exception as error:  # the package raises plain Exception

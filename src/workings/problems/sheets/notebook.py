@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from workings.errors import install_command
 from workings.problems.kinds import Step
 from workings.problems.notation import LatexNotation
 from workings.problems.problem import Problem
@@ -63,17 +64,18 @@ def _cell_json(cell: MarkdownCell | CodeCell, number: int) -> dict[str, object]:
     return {"cell_type": "code", "execution_count": None, "outputs": [], **common}
 
 
-_FILL_IN_INSTRUCTIONS = """\
+_INSTALL_NOTE = f"The checks need the package: `{install_command()}`."
+_FILL_IN_INSTRUCTIONS = f"""\
 Replace the `"?"` with numbers and run the cell: it shows which numbers are right, rounded, \
 wrong, or follow from an earlier mistake. Put fractions and numbers with trailing zeros in quotes: \
 `"1/2"`, `"0.50"`; minus infinity is `"-inf"`.
 
-The checks need the package: `pip install workings`."""
-_FIND_INSTRUCTIONS = """\
+{_INSTALL_NOTE}"""
+_FIND_INSTRUCTIONS = f"""\
 Replace the `"?"` with the step, the row and the column (counted from 1) of the first wrong number \
 and with the name of the mistake; then run the cell. The scores of head 1 are `"scores.1"`.
 
-The checks need the package: `pip install workings`."""
+{_INSTALL_NOTE}"""
 
 
 def make_cells(sheet: Sheet, printed_sheet: PrintedSheet) -> list[MarkdownCell | CodeCell]:

@@ -71,6 +71,7 @@ export function runList(runs, onChange, label = "Run") {
 
 /** Return how to train a run. */
 export function noRuns() {
+  const install = document.querySelector('meta[name="install-command"]')?.getAttribute("content") ?? "";
   return h(
     "div",
     { class: "empty" },
@@ -81,7 +82,7 @@ export function noRuns() {
       {},
       "This page then shows the output of the model and its attention weights for any input. ",
       "You can give it several runs. Training needs ",
-      h("code", {}, 'pip install "workings[all]"'),
+      h("code", {}, install),
       ".",
     ),
   );

@@ -1,0 +1,213 @@
+"""What is published: metadata, files of the wheel, workflows, containers, and how to install it."""
+
+import email
+import json
+import re
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import index_readme
+import pytest
+import yaml
+from hatchling import build
+from markdown_it import MarkdownIt
+from twine.commands.check import check
+
+from workings.errors import _EXTRAS, REPOSITORY, install_command
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+DEVELOPMENT_EXTRAS = {"bench", "dev", "docs", "fuzz"}
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """Build the wheel and the source distribution."""
+    folder = tmp_path_factory.mktemp("dist")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return folder / build.build_wheel(str(folder)), folder / build.build_sdist(str(folder))
+
+
+def read_metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(archive.read(name))
+
+
+# -- wheel and source distribution -----------------------------------------------------------------
+
+
+def test_distributions_pass_the_check_of_the_package_index(dist, capsys):
+    assert check([str(path) for path in dist], strict=True) is False, capsys.readouterr().out
+
+
+def test_wheel_has_all_files_that_the_package_reads(dist):
+    with zipfile.ZipFile(dist[0]) as archive:
+        names = set(archive.namelist())
+    sources = {
+        "workings": ROOT / "src" / "workings",
+        "workings/builtin_recipes": ROOT / "recipes",
+        "workings/lectures": ROOT / "lectures",
+    }
+    for target, folder in sources.items():
+        files = (f for f in folder.rglob("*") if f.is_file() and f.suffix != ".pyc")
+        assert {f"{target}/{f.relative_to(folder).as_posix()}" for f in files} <= names
+
+
+def test_source_distribution_can_be_built_and_tested(dist):
+    with tarfile.open(dist[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for name in ("tools/index_readme.py", "recipes/emoji.toml", "lectures/L2-self.toml"):
+        assert name in names
+    assert {"tests/conftest.py", "docs/index.md", "Makefile", "constraints.txt"} <= names
+    assert not {name for name in names if name.startswith((".venv", ".git/", "node_modules"))}
+
+
+def test_readme_on_the_package_index_has_absolute_links_to_existing_files(dist):
+    metadata = read_metadata(dist[0])
+    text = metadata.get_payload()
+    tokens = [t for block in MarkdownIt().parse(text) for t in block.children or ()]
+    addresses = [str(t.attrGet("href") or t.attrGet("src")) for t in tokens if t.attrs]
+    assert len(addresses) > 10
+    for address in addresses:
+        match = re.fullmatch(rf"{REPOSITORY}/(?:blob|raw)/v{metadata['Version']}/(.+)", address)
+        assert match, address
+        assert (ROOT / match[1]).exists()
+
+
+def test_relative_links_become_absolute():
+    text = "[a](docs/a.md#b), ![c](d.png), [e](https://example.org), [f](#g), `x[1](2)`"
+    absolute = index_readme.make_links_absolute(text, "https://host/repo", "v1")
+    assert absolute.startswith(
+        "[a](https://host/repo/blob/v1/docs/a.md#b), ![c](https://host/repo/raw/v1/d.png), "
+        "[e](https://example.org), [f](#g)"
+    )
+
+
+# -- metadata --------------------------------------------------------------------------------------
+
+
+def test_repository_has_one_address():
+    assert PROJECT["urls"]["Repository"] == REPOSITORY
+    assert all(url.startswith(REPOSITORY) for url in PROJECT["urls"].values())
+    assert yaml.safe_load(read("CITATION.cff"))["repository-code"] == REPOSITORY
+
+
+def test_base_install_is_numpy_alone_and_all_leaves_large_packages_out():
+    assert [re.match(r"\w+", name)[0] for name in PROJECT["dependencies"]] == ["numpy"]
+    [everything] = EXTRAS["all"]
+    assert not {"baselines", "fast", "vision"} & set(re.findall(r"\w+", everything))
+
+
+def test_torch_is_bounded_by_the_tested_version():
+    tested = re.search(r"(?m)^torch==2\.(\d+)", read("constraints.txt"))
+    assert f"torch>=2.6,<2.{int(tested[1]) + 1}" in EXTRAS["models"]
+
+
+def test_every_python_that_is_claimed_is_tested():
+    prefix = "Programming Language :: Python :: "
+    claimed = {c.removeprefix(prefix) for c in PROJECT["classifiers"] if prefix in c} - {"3"}
+    for path in WORKFLOWS:
+        matrix = yaml.safe_load(path.read_text())["jobs"]["test"]["strategy"]["matrix"]
+        assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+        assert len(matrix["system"]) == 3
+        assert claimed <= set(matrix["python"])
+    documented = read("docs/install.md").partition("## Tested versions")[2]
+    runs = [line for line in documented.splitlines() if re.match(r"\| 3\.\d", line)]
+    done = "".join(line for line in runs if "not yet" not in line)
+    assert claimed == set(re.findall(r"\b3\.\d+", done))
+
+
+# -- how to install it -----------------------------------------------------------------------------
+
+
+def test_extras_exist_and_are_documented():
+    assert set(_EXTRAS.values()) <= set(EXTRAS)
+    table = set(re.findall(r"(?m)^\| `([\w-]+)` \|", read("docs/install.md")))
+    assert table == set(EXTRAS) - DEVELOPMENT_EXTRAS
+
+
+def test_documents_give_the_install_command_of_the_error_messages():
+    commands = {install_command(extra) for extra in ("", *EXTRAS)}
+    others = (
+        r"pip install torch --index-url \S+",  # torch without CUDA
+        r'pip install "workings-[\d.]+-py3-none-any\.whl\[all\]"',
+    )
+    found = 0
+    documents = (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.ipynb"))
+    for path in documents:
+        for command in re.findall(r"pip install [^`#\n]*", path.read_text(encoding="utf-8")):
+            command = command.strip()
+            found += command in commands
+            assert command in commands or any(re.fullmatch(o, command) for o in others), path
+    assert found >= 4
+
+
+def test_only_one_place_of_the_source_has_an_install_command():
+    places = [
+        path.relative_to(ROOT / "src" / "workings").as_posix()
+        for path in (ROOT / "src").rglob("*")
+        if path.suffix in {".py", ".js", ".html"} and "pip install" in path.read_text("utf-8")
+    ]
+    assert places == ["errors.py"]
+
+
+# -- workflows and containers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_and_permissions_are_minimal(path):
+    workflow = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert job.get("permissions", {}) == ({"id-token": "write"} if name == "publish" else {})
+        for step in job["steps"]:
+            assert re.search(r"@(v\d+|release/v\d+|[0-9a-f]{40})$", step.get("uses", "a@v1")), step
+
+
+def list_commands(path, job):
+    return [s["run"] for s in yaml.safe_load(path.read_text())["jobs"][job]["steps"] if "run" in s]
+
+
+def test_workflow_runs_the_commands_of_the_makefile():
+    makefile = read("Makefile")
+    commands = "\n".join(list_commands(ROOT / ".github/workflows/test.yml", "test"))
+    base_tests = re.search(r"(?m)^BASE_TESTS := (.*)", makefile)[1]
+    whole_suite = re.search(r"(?m)^test:.*\n\t\$\(BIN\)/(python .*)", makefile)[1]
+    assert f"python -m pytest -q {base_tests}\n" in commands
+    assert whole_suite in commands
+    assert '--editable ".[all,dev]"' in commands
+    assert "--editable '.[all,dev]'" in makefile
+
+
+def test_release_builds_tests_and_publishes():
+    jobs = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]
+    assert (jobs["test"]["needs"], jobs["publish"]["needs"]) == ("build", "test")
+    assert not any("checkout" in step.get("uses", "") for step in jobs["test"]["steps"])
+
+
+def test_containers_are_built_by_the_makefile():
+    dockerfile, makefile = read("Dockerfile"), read("Makefile")
+    container = json.loads(read(".devcontainer/devcontainer.json"))
+    docker_command = re.search(r"(?m)^RUN (make .*)", dockerfile)[1]
+    for command in (docker_command, container["postCreateCommand"]):
+        target = command.removeprefix("make .venv/")
+        assert f"\n$(VENV)/{target}:" in makefile
+    index = container["containerEnv"]["PIP_EXTRA_INDEX_URL"]
+    assert f"--index-url {index}" in read("docs/install.md")
+    assert f"PIP_EXTRA_INDEX_URL={index}" in dockerfile
+    instructions = re.findall(r"(?m)^([A-Z]+) ", dockerfile)
+    assert instructions[0] == "FROM"
+    assert instructions.index("USER") < instructions.index("ENTRYPOINT")
+    port = re.search(r"(?m)^EXPOSE (\d+)", dockerfile)[1]
+    assert f"default={port}" in read("src/workings/cli/serve.py")
+    assert container["forwardPorts"] == [int(port)]
