@@ -1,7 +1,9 @@
 """A component bundled with its imports is one module that works in any page."""
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from pages import OpenPage
 
 from workings import Problem
+from workings.errors import install_command
 from workings.web import assets, problem_views, report_views
 from workings.web.assets import bundle_module
 from workings.web.heatmaps import build_weights_heatmap, level_colors, level_inks
@@ -108,3 +111,9 @@ def test_modules_have_own_scopes_and_run_once(
 def test_unsupported_forms_fail(bundle: Callable[..., str], text: str) -> None:
     with pytest.raises(AssertionError):
         bundle(a=text, b="export const b = 1;\n")
+
+
+def test_page_has_the_install_command() -> None:
+    page = assets.load_assets()["page.html"][0].decode()
+    [content] = re.findall(r'<meta name="install-command" content="([^"]*)"', page)
+    assert unescape(content) == install_command("all")
