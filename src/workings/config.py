@@ -99,6 +99,58 @@ def build_variant(kinds: Mapping[str, type[V]], table: Any, where: str) -> V:
     return config
 
 
+@dataclass(frozen=True)
+class Range:
+    """Bounds of whole numbers, declared with a field's type: `Annotated[int, Range(1, 1000)]`."""
+
+    low: int
+    high: int
+
+    def check(self, name: str, value: int) -> None:
+        """Raise a UserError if a value is out of bounds."""
+        if not self.low <= value <= self.high:
+            raise UserError(
+                f"{name} = {safe_repr(value)}: "
+                f"expected a whole number from {self.low} to {self.high:,}"
+            )
+
+
+@dataclass(frozen=True)
+class BelowOne:
+    """Bounds of a fraction that may be 0 but not 1: `Annotated[float, BelowOne()]`."""
+
+    def check(self, name: str, value: float) -> None:
+        """Raise a UserError if a value is out of bounds."""
+        if not 0 <= value < 1:
+            raise UserError(f"{name} = {value}: expected 0 to below 1")
+
+
+def check_bounds(config: Any) -> None:
+    """Check the numbers of a configuration against the bounds that its fields declare.
+
+    A list must not be empty if its numbers have bounds.
+    """
+    for name, bound in _declared_bounds(type(config)).items():
+        value = getattr(config, name)
+        if value == ():
+            raise UserError(f"{name} = []: expected at least one number")
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None:
+                bound.check(name, number)
+
+
+def _declared_bounds(cls: type) -> dict[str, Range | BelowOne]:
+    hints = get_type_hints(cls, include_extras=True)
+    found = {f.name: _find_bound(hints[f.name]) for f in fields(cls)}
+    return {name: bound for name, bound in found.items() if bound is not None}
+
+
+def _find_bound(kind: Any) -> Range | BelowOne | None:
+    """Return the bounds of a type, or of the type that it is a tuple or an option of."""
+    candidates = (*getattr(kind, "__metadata__", ()), *map(_find_bound, get_args(kind)))
+    return next((c for c in candidates if isinstance(c, Range | BelowOne)), None)
+
+
 def check_choice(key: str, value: object, choices: Iterable[str]) -> str:
     """Return a value that must be one of several names; else suggest the nearest one."""
     if not isinstance(value, str) or value not in choices:
@@ -311,6 +363,8 @@ def describe(cls: type, prefix: str = "") -> Iterator[Field]:
 def _type_name(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(str(a) for a in get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " | ".join(map(_type_name, get_args(kind))).replace("NoneType", "None")
     return getattr(kind, "__name__", str(kind).replace("typing.", ""))
 
 

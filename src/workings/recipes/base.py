@@ -6,13 +6,16 @@ Nothing here needs torch, so that a mistake in a recipe is reported at once.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from workings.builtin import find_recipe
 from workings.config import (
+    BelowOne,
     Field,
+    Range,
     Variant,
     build,
+    check_bounds,
     check_choice,
     describe,
     key_types,
@@ -33,77 +36,23 @@ AttentionKind: TypeAlias = Literal["none", "fixed", "additive", "dot", "general"
 Activation: TypeAlias = Literal["relu", "gelu", "gelu-tanh", "silu"]
 MAX_LENGTH_PENALTY = 10  # above about 2, length alone decides
 
-# The smallest and largest value of each integer key, in whatever section it is: large enough for
-# any model, small enough to catch typing errors.
-_INT_RANGES = {
-    "seed": (0, 2**53),
-    "max_length": (1, 10**7),
-    "max_n": (1, 10**7),
-    "vocab_size": (1, 10**8),
-    "padded_vocab_size": (1, 10**8),
-    "min_count": (1, 10**9),
-    "d_model": (1, 2**16),
-    "hidden_size": (1, 2**16),
-    "hidden_sizes": (1, 2**16),
-    "d_ff": (1, 2**16),
-    "channels": (1, 2**16),
-    "layers": (1, 1000),
-    "heads": (1, 2**12),
-    "kv_heads": (1, 2**12),
-    "length": (1, 10**6),
-    "max_positions": (1, 10**6),
-    "kernel": (1, 10**4),
-    "stride": (1, 10**4),
-    "epochs": (1, 10**9),
-    "batch_size": (1, 10**7),
-    "accumulate": (1, 10**6),
-    "average_last": (1, 1000),
-    "keep_checkpoints": (1, 10**6),
-    "save_every": (1, 10**9),
-    "patience": (1, 10**9),
-    "context_length": (1, 10**6),
-    "eval_every": (1, 10**9),
-    "sample": (0, 10**5),
-    "from_epoch": (0, 10**9),
-    "ramp_epochs": (1, 10**9),
-    "beams": (1, 1000),
-    "chrono_init": (1, 10**6),
-    "image_size": (1, 1024),
-    "blocks": (1, 1000),
-}
-_FRACTION_KEYS = (
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "min_lr_ratio",
-    "warmup",
-    "label_smoothing",
-    "ema_decay",
-    "momentum",
-    "validation",
-)
+# Types of keys with their bounds: large enough for any model, small enough to catch typing errors.
+Count: TypeAlias = Annotated[int, Range(1, 10**9)]
+BatchSize: TypeAlias = Annotated[int, Range(1, 10**7)]
+VocabSize: TypeAlias = Annotated[int, Range(1, 10**8)]
+MaxLength: TypeAlias = Annotated[int, Range(1, 10**7)]
+Length: TypeAlias = Annotated[int, Range(1, 10**6)]
+Width: TypeAlias = Annotated[int, Range(1, 2**16)]
+NumLayers: TypeAlias = Annotated[int, Range(1, 1000)]
+NumHeads: TypeAlias = Annotated[int, Range(1, 2**12)]
+Fraction: TypeAlias = Annotated[float, BelowOne()]
 
 
 class BoundedConfig:
-    """Base of all sections: checks that numbers are within the range of their key."""
+    """Base of all sections: checks that numbers are within the bounds of their field's type."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name in _INT_RANGES:
-                _check_integers(name, value if isinstance(value, tuple) else (value,))
-            elif name in _FRACTION_KEYS and value is not None and not 0 <= value < 1:
-                raise UserError(f"{name} = {value}: expected 0 to below 1")
-
-
-def _check_integers(name: str, values: tuple[int | None, ...]) -> None:
-    low, high = _INT_RANGES[name]
-    if not values:
-        raise UserError(f"{name} = []: expected at least one number")
-    for number in values:
-        if number is not None and not low <= number <= high:
-            raise UserError(
-                f"{name} = {safe_repr(number)}: expected a whole number from {low} to {high:,}"
-            )
+        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +63,7 @@ class BaseRecipe(BoundedConfig):
     """the kind of recipe: classify, language, translate or caption"""
     title: str = ""
     """its name in reports"""
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2**53)] = 0
     """seed of all random numbers"""
 
 
@@ -132,11 +81,11 @@ class TokenizerConfig(BoundedConfig):
 
     kind: Literal["words", "characters", "byte-pair"] = "words"
     """words (basic English), characters or byte-pair"""
-    vocab_size: int = 20_000
+    vocab_size: VocabSize = 20_000
     """largest number of tokens, special ones included"""
-    min_count: int = 1
+    min_count: Count = 1
     """tokens that occur less often become unknown"""
-    padded_vocab_size: int | None = None
+    padded_vocab_size: VocabSize | None = None
     """pad a smaller vocabulary to this size with unused tokens; none: no padding"""
 
 
@@ -144,11 +93,11 @@ class TokenizerConfig(BoundedConfig):
 class TrainConfig(BoundedConfig):
     """Optimization, schedule, checkpoints and hardware."""
 
-    epochs: int = 5
+    epochs: Count = 5
     """passes over the training data"""
-    batch_size: int = 64
+    batch_size: BatchSize = 64
     """examples in a batch"""
-    accumulate: int = 1
+    accumulate: Annotated[int, Range(1, 10**6)] = 1
     """batches whose gradients are summed for one step"""
     optimizer: Literal["adamw", "muon", "adam", "sgd"] = "adamw"
     """adamw, adam, sgd, or muon: orthogonalized updates of matrices, adamw for all other weights"""
@@ -156,27 +105,27 @@ class TrainConfig(BoundedConfig):
     """peak learning rate"""
     weight_decay: float = 0.01
     """weight decay, of matrices only"""
-    momentum: float = 0.9
+    momentum: Fraction = 0.9
     """momentum of sgd"""
     betas: tuple[float, ...] = (0.9, 0.999)
     """decay rates of adam, adamw and muon (whose momentum is the first)"""
     schedule: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
     """learning rate schedule after the warmup"""
-    min_lr_ratio: float = 0.0
+    min_lr_ratio: Fraction = 0.0
     """final learning rate of linear and cosine, as a fraction of the peak"""
-    warmup: float = 0.0
+    warmup: Fraction = 0.0
     """fraction of all steps over which the learning rate rises from 0"""
     clip_norm: float | None = 1.0
     """largest gradient norm: longer gradients are scaled down; none: no clipping"""
-    label_smoothing: float = 0.0
+    label_smoothing: Fraction = 0.0
     """probability mass spread over the other classes"""
     average: Literal["none", "ema", "last"] = "none"
     """average the weights that are evaluated and saved: exponentially, or over the last epochs"""
-    ema_decay: float = 0.999
+    ema_decay: Fraction = 0.999
     """decay of the exponential moving average per step"""
-    average_last: int = 3
+    average_last: Annotated[int, Range(1, 1000)] = 3
     """number of epochs that `last` averages over"""
-    patience: int | None = None
+    patience: Count | None = None
     """stop after this many epochs without an improvement on the validation data; none: never"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """floating-point format of the forward pass"""
@@ -184,9 +133,9 @@ class TrainConfig(BoundedConfig):
     """cpu, cuda or mps; auto: the fastest available"""
     compile: bool = False
     """compile the model with torch.compile"""
-    keep_checkpoints: int = 2
+    keep_checkpoints: Annotated[int, Range(1, 10**6)] = 2
     """number of checkpoints to keep besides the best"""
-    save_every: int | None = None
+    save_every: Count | None = None
     """steps between checkpoints; none: one after each epoch"""
     parallelism: Literal["ddp", "fsdp"] = "ddp"
     """with torchrun: ddp replicates the weights in each process, fsdp (FSDP2) shards them"""
@@ -209,9 +158,9 @@ class TrainConfig(BoundedConfig):
 class DecoderConfig(ModelConfig):
     """What all conditional decoders (translators and captioners) have."""
 
-    d_model: int = 128
+    d_model: Width = 128
     """width of the embeddings"""
-    dropout: float = 0.1
+    dropout: Fraction = 0.1
     """dropout rate"""
     tie_embeddings: bool = True
     """use the target embedding as output projection"""
@@ -226,9 +175,9 @@ class RecurrentDecoderConfig(DecoderConfig):
     kind: ClassVar[str] = "recurrent"
     cell: CellKind = "gru"
     """rnn, gru or lstm"""
-    hidden_size: int = 256
+    hidden_size: Width = 256
     """width of the hidden state"""
-    layers: int = 1
+    layers: NumLayers = 1
     """number of layers"""
     attention: AttentionKind = "additive"
     """how the decoder sees the source: none; the same fixed vector at every step; or by attention
@@ -240,11 +189,11 @@ class TransformerConfig(ModelConfig):
     """The blocks of a Transformer: what language models, translators and captioners share."""
 
     kind: ClassVar[str] = "transformer"
-    layers: int = 4
+    layers: NumLayers = 4
     """number of blocks"""
-    heads: int = 4
+    heads: NumHeads = 4
     """attention heads per block"""
-    d_ff: int | None = None
+    d_ff: Width | None = None
     """width of the feed-forward layers; none: four times d_model"""
     norm: Literal["pre", "post"] = "pre"
     """layer norm before or after each sublayer"""
@@ -256,9 +205,9 @@ class TransformerConfig(ModelConfig):
 class TransformerDecoderConfig(TransformerConfig, DecoderConfig):
     """A Transformer decoder."""
 
-    attention_dropout: float = 0.0
+    attention_dropout: Fraction = 0.0
     """dropout rate of the attention weights: slow on a CPU"""
-    activation_dropout: float | None = None
+    activation_dropout: Fraction | None = None
     """dropout rate inside the feed-forward layers; none: the same as dropout"""
 
 
@@ -266,7 +215,7 @@ class TransformerDecoderConfig(TransformerConfig, DecoderConfig):
 class SearchConfig(BoundedConfig):
     """Beam search for translations and captions."""
 
-    beams: int = 5
+    beams: Annotated[int, Range(1, 1000)] = 5
     """beam size; 1: greedy decoding"""
     length_penalty: float = 1.0
     """exponent of the length normalization ((5 + length) / 6) of Wu et al. (2016); 0: none"""
@@ -286,9 +235,9 @@ class ScheduledSamplingConfig(BoundedConfig):
 
     rate: float = 0.0
     """final probability that an input is the model's own prediction"""
-    from_epoch: int = 0
+    from_epoch: Annotated[int, Range(0, 10**9)] = 0
     """epochs of teacher forcing before it begins"""
-    ramp_epochs: int = 1
+    ramp_epochs: Count = 1
     """epochs over which the rate rises linearly"""
 
     def __post_init__(self) -> None:

@@ -2,22 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from workings.config import Sizes, build_variant, variants
+from workings.config import Range, Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
     AttentionKind,
     BaseRecipe,
+    BatchSize,
     BoundedConfig,
     CellKind,
     DecoderConfig,
+    Fraction,
+    MaxLength,
+    NumLayers,
     RecurrentDecoderConfig,
     ScheduledSamplingConfig,
     SearchConfig,
     TokenizerConfig,
     TrainConfig,
     TransformerDecoderConfig,
+    VocabSize,
+    Width,
 )
 
 ENCODERS = ("residual", "vgg")
@@ -33,9 +39,9 @@ class CaptionDataConfig(BoundedConfig):
     """a named dataset; or a file of captions: JSONL, CSV, Flickr's or COCO's format"""
     images: str = ""
     """folder or ZIP archive of the images; empty: the folder of the captions"""
-    image_size: int = 64
+    image_size: Annotated[int, Range(1, 1024)] = 64
     """height and width that all images are resized to"""
-    validation: float = 0.05
+    validation: Fraction = 0.05
     """fraction of the images held out for validation, where the dataset has no validation split"""
     augment: bool = False
     """shift and mirror images in training; mirroring swaps left and right in the captions"""
@@ -47,9 +53,9 @@ class CaptionerConfig(DecoderConfig):
 
     encoder: str = "residual"
     """image encoder: residual or vgg, trained from scratch; or torchvision/NAME or timm/NAME"""
-    channels: tuple[int, ...] = (32, 64, 128)
+    channels: tuple[Width, ...] = (32, 64, 128)
     """channels of each stage of residual and vgg; each stage halves height and width"""
-    blocks: int = 1
+    blocks: NumLayers = 1
     """residual blocks, or convolutions of a vgg, per stage"""
     pretrained: bool = False
     """start from the pretrained weights of a torchvision or timm encoder"""
@@ -85,7 +91,7 @@ class TransformerCaptionerConfig(CaptionerConfig, TransformerDecoderConfig):
         "small": {**_SMALL_ENCODER, "d_model": 128, "layers": 2, "heads": 4},
         "medium": {**_MEDIUM_ENCODER, "d_model": 256, "layers": 4, "heads": 8},
     }
-    layers: int = 2
+    layers: NumLayers = 2
     """blocks of the decoder"""
 
 
@@ -98,7 +104,7 @@ CAPTIONER_KINDS: dict[str, type[CaptionerVariant]] = variants(CaptionerVariant)
 class CaptionTokenizerConfig(TokenizerConfig):
     """How captions are split into tokens."""
 
-    vocab_size: int = 10_000
+    vocab_size: VocabSize = 10_000
     """largest number of tokens, special ones included"""
 
 
@@ -106,9 +112,9 @@ class CaptionTokenizerConfig(TokenizerConfig):
 class CaptionSearchConfig(SearchConfig):
     """Beam search for captions."""
 
-    beams: int = 3
+    beams: Annotated[int, Range(1, 1000)] = 3
     """beam size; 1: greedy decoding"""
-    max_length: int = 40
+    max_length: MaxLength = 40
     """longest caption, in tokens"""
 
 
@@ -116,7 +122,7 @@ class CaptionSearchConfig(SearchConfig):
 class CaptionTrainConfig(TrainConfig):
     """Optimization, with batches counted in images."""
 
-    batch_size: int = 64
+    batch_size: BatchSize = 64
     """images in a batch, each with all of its captions"""
     metric: Literal["loss", "bleu", "exact"] = "loss"
     """validation metric by which the best epoch is chosen: the loss, BLEU-4, or the percentage of

@@ -2,19 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from workings.config import Sizes, build_variant, variants
+from workings.config import Range, Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
     BaseRecipe,
     BoundedConfig,
     CellKind,
+    Count,
+    Fraction,
+    Length,
+    MaxLength,
     ModelConfig,
+    NumHeads,
+    NumLayers,
     Padding,
     Pooling,
     TokenizerConfig,
     TrainConfig,
+    Width,
 )
 
 
@@ -28,9 +35,9 @@ class ClassificationDataConfig(BoundedConfig):
     """column of the texts"""
     label: str = "label"
     """column of the labels"""
-    validation: float = 0.1
+    validation: Fraction = 0.1
     """fraction of the training examples held out for validation"""
-    max_length: int = 512
+    max_length: MaxLength = 512
     """maximum number of tokens; longer texts are truncated"""
     watch_test: bool = False
     """also evaluate on the test set after each epoch, for the curves only: it selects nothing"""
@@ -40,9 +47,9 @@ class ClassificationDataConfig(BoundedConfig):
 class ClassifierConfig(ModelConfig):
     """What all classifiers with embeddings have."""
 
-    d_model: int = 128
+    d_model: Width = 128
     """width of the embeddings"""
-    dropout: float = 0.0
+    dropout: Fraction = 0.0
     """dropout rate"""
     padding: Padding = "masked"
     """masked: padding is ignored; unmasked: it is read like any token, as in the lecture
@@ -61,9 +68,9 @@ class RecurrentClassifierConfig(ClassifierConfig):
     }
     cell: CellKind = "lstm"
     """rnn, gru or lstm"""
-    hidden_size: int = 64
+    hidden_size: Width = 64
     """width of the hidden state, per direction"""
-    layers: int = 1
+    layers: NumLayers = 1
     """number of layers"""
     bidirectional: bool = False
     """read the text backwards as well"""
@@ -83,9 +90,9 @@ class PerceptronConfig(ClassifierConfig):
     }
     pooling: Literal["flatten", "mean"] = "flatten"
     """flatten: concatenate the embeddings, with weights per position; mean: average them"""
-    length: int = 500
+    length: Length = 500
     """tokens that texts are truncated or padded to, where pooling is flatten"""
-    hidden_sizes: tuple[int, ...] = (1024, 128)
+    hidden_sizes: tuple[Width, ...] = (1024, 128)
     """widths of the hidden layers"""
 
 
@@ -99,17 +106,17 @@ class ConvolutionConfig(ClassifierConfig):
         "medium": {"d_model": 128, "channels": [128, 128], "hidden_size": 128},
         "large": {"d_model": 256, "channels": [256, 256, 256], "hidden_size": 256},
     }
-    channels: tuple[int, ...] = (128, 128)
+    channels: tuple[Width, ...] = (128, 128)
     """output channels of each convolution"""
-    kernel: int = 7
+    kernel: Annotated[int, Range(1, 10**4)] = 7
     """kernel size"""
-    stride: int = 3
+    stride: Annotated[int, Range(1, 10**4)] = 3
     """stride"""
-    hidden_size: int = 128
+    hidden_size: Width = 128
     """width of the hidden layer before the output layer"""
     pooling: Literal["max", "flatten"] = "max"
     """max: global max pooling; flatten: concatenate all positions, which needs a fixed length"""
-    length: int = 500
+    length: Length = 500
     """tokens that texts are truncated or padded to, where pooling is flatten"""
 
 
@@ -123,15 +130,15 @@ class TransformerClassifierConfig(ClassifierConfig):
         "medium": {"d_model": 128, "layers": 2, "heads": 4, "d_ff": 256},
         "large": {"d_model": 256, "layers": 4, "heads": 8, "d_ff": 1024},
     }
-    layers: int = 2
+    layers: NumLayers = 2
     """number of blocks"""
-    heads: int = 4
+    heads: NumHeads = 4
     """attention heads per block"""
-    d_ff: int = 256
+    d_ff: Width = 256
     """width of the feed-forward layers"""
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     """positional encoding"""
-    max_positions: int = 512
+    max_positions: Length = 512
     """longest sequence with learned positions"""
     pooling: Literal["mean", "max", "last"] = "mean"
     """input of the output layer: the mean or max over all positions, or the last position"""
@@ -147,11 +154,11 @@ class NgramConfig(ModelConfig):
         "medium": {"max_n": 2},
         "large": {"max_n": 3},
     }
-    max_n: int = 3
+    max_n: Annotated[int, Range(1, 10**7)] = 3
     """longest n-grams, in tokens"""
-    min_count: int = 2
+    min_count: Count = 2
     """n-grams that occur in fewer training texts are left out"""
-    dropout: float = 0.0
+    dropout: Fraction = 0.0
     """fraction of the n-grams dropped in training"""
 
     def __post_init__(self) -> None:

@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from workings.config import Sizes, build_variant, variants
+from workings.config import Range, Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
     Activation,
     BaseRecipe,
     BoundedConfig,
     CellKind,
+    Count,
+    Fraction,
+    Length,
     ModelConfig,
+    NumHeads,
+    NumLayers,
     ScheduledSamplingConfig,
     TokenizerConfig,
     TrainConfig,
     TransformerConfig,
+    VocabSize,
+    Width,
 )
 
 
@@ -25,16 +32,16 @@ class LanguageDataConfig(BoundedConfig):
 
     set: str = "python-source"
     """a named corpus, or a plain text file, gzipped or not"""
-    validation: float = 0.1
+    validation: Fraction = 0.1
     """fraction of the text, at its end, held out for validation"""
-    context_length: int = 64
+    context_length: Length = 64
     """tokens in a training sequence"""
-    eval_every: int = 200
+    eval_every: Count = 200
     """training steps in an epoch, after which the model is evaluated"""
     stateful: bool = False
     """recurrent models only: sequences follow each other, and each starts from the hidden state
     at the end of the one before"""
-    sample: int = 120
+    sample: Annotated[int, Range(0, 10**5)] = 120
     """tokens generated after each epoch as a sample; 0: none"""
 
     def __post_init__(self) -> None:
@@ -51,7 +58,7 @@ class LanguageTokenizerConfig(TokenizerConfig):
 
     kind: Literal["words", "characters", "byte-pair"] = "characters"
     """characters, byte-pair or words (basic English)"""
-    vocab_size: int = 1000
+    vocab_size: VocabSize = 1000
     """largest number of tokens, special ones included"""
 
 
@@ -59,9 +66,9 @@ class LanguageTokenizerConfig(TokenizerConfig):
 class LanguageModelConfig(ModelConfig):
     """What all language models have."""
 
-    d_model: int = 128
+    d_model: Width = 128
     """width of the embeddings"""
-    dropout: float = 0.0
+    dropout: Fraction = 0.0
     """dropout rate"""
     tie_embeddings: bool = False
     """use the embedding as output projection"""
@@ -79,11 +86,11 @@ class RecurrentLanguageModelConfig(LanguageModelConfig):
     }
     cell: CellKind = "lstm"
     """rnn, gru or lstm"""
-    hidden_size: int = 256
+    hidden_size: Width = 256
     """width of the hidden state"""
-    layers: int = 1
+    layers: NumLayers = 1
     """number of layers"""
-    chrono_init: int | None = None
+    chrono_init: Length | None = None
     """lstm: longest memory, in steps, that the gate biases are initialized for (chrono
     initialization; Tallec and Ollivier, 2018); none: about two steps"""
 
@@ -97,11 +104,11 @@ class TransformerLanguageModelConfig(TransformerConfig, LanguageModelConfig):
         "medium": {"d_model": 384, "layers": 6, "heads": 6},
         "large": {"d_model": 768, "layers": 12, "heads": 12},
     }
-    kv_heads: int | None = None
+    kv_heads: NumHeads | None = None
     """key and value heads, each shared by several query heads; none: as many as heads"""
     positions: Literal["learned", "sinusoidal", "rotary"] = "rotary"
     """positional encoding"""
-    max_positions: int = 256
+    max_positions: Length = 256
     """longest sequence with learned positions"""
     activation: Activation = "gelu"
     """activation of the feed-forward layers; gelu-tanh: the approximation of gelu in GPT-2"""

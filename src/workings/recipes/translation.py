@@ -9,14 +9,19 @@ from workings.errors import UserError
 from workings.recipes.base import (
     AttentionKind,
     BaseRecipe,
+    BatchSize,
     BoundedConfig,
     DecoderConfig,
+    Fraction,
+    MaxLength,
+    NumLayers,
     RecurrentDecoderConfig,
     ScheduledSamplingConfig,
     SearchConfig,
     TokenizerConfig,
     TrainConfig,
     TransformerDecoderConfig,
+    VocabSize,
 )
 
 
@@ -31,9 +36,9 @@ class TranslationDataConfig(BoundedConfig):
     """source language: its code, its column, or the suffix of its file"""
     target: str = "fr"
     """target language"""
-    validation: float = 0.05
+    validation: Fraction = 0.05
     """fraction of the pairs held out for validation, where the dataset has no validation split"""
-    max_length: int = 100
+    max_length: MaxLength = 100
     """longest training sentence, in words: pairs with a longer one are left out"""
     ratio: float = 3.0
     """largest ratio of the lengths of a pair, in words: other pairs are left out; a sentence of
@@ -46,13 +51,13 @@ class TranslationTokenizerConfig(TokenizerConfig):
 
     kind: Literal["words", "characters", "byte-pair", "pretrained"] = "byte-pair"  # type: ignore[assignment] # one more
     """byte-pair, words (lowercased) or characters; pretrained: those of an imported model"""
-    vocab_size: int = 4000
+    vocab_size: VocabSize = 4000
     """largest number of tokens, special ones included; of each language, without shared_vocab"""
     shared_vocab: bool = True
     """one vocabulary for both languages"""
     lower: bool = False
     """lowercase all text"""
-    dropout: float = 0.0
+    dropout: Fraction = 0.0
     """BPE-dropout: probability that a merge is skipped in training, so that words are split
     differently in each epoch"""
 
@@ -97,7 +102,7 @@ class TransformerTranslatorConfig(TranslatorConfig, TransformerDecoderConfig):
         "medium": {"d_model": 256, "d_ff": 1024, "layers": 4, "heads": 8},
         "large": {"d_model": 512, "d_ff": 2048, "layers": 6, "heads": 8},
     }
-    layers: int = 4
+    layers: NumLayers = 4
     """blocks of the encoder, and of the decoder"""
     share_embeddings: bool = True
     """one embedding for both languages, which needs tokenizer.shared_vocab"""
@@ -112,7 +117,7 @@ TRANSLATOR_KINDS: dict[str, type[TranslatorVariant]] = variants(TranslatorVarian
 class TranslationTrainConfig(TrainConfig):
     """Optimization, with batches counted in tokens."""
 
-    batch_size: int = 4096
+    batch_size: BatchSize = 4096
     """tokens in a batch, padding included, on the longer side"""
     metric: Literal["loss", "bleu"] = "loss"
     """validation metric by which the best epoch is chosen; for bleu, decoding is greedy"""
