@@ -1,12 +1,17 @@
 """Check tensor shapes in signatures where layers and models are tested, and share fixtures."""
 
 import os
+import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
 
+from workings import registry
 from workings.cli import THREAD_COUNT_VARIABLES
 
 # The modules with shapes in their signatures; the types of all others are checked by mypy.
@@ -62,3 +67,24 @@ def data() -> Path:
 def without_shape_checks() -> None:
     """Switch off shape checks, as outside of tests; the next test sets them again."""
     jaxtyping.config.update("jaxtyping_disable", True)
+
+
+@pytest.fixture
+def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Remove after a test what its plug-ins registered and imported."""
+    kinds = [kinds for _, kinds in registry.RECIPES.values()]
+    names = (registry.RECIPES, registry.TASKS, registry.TOKENIZERS, registry.METRICS)
+    dictionaries = [*names, *kinds, *registry.MODELS.values(), registry._providers, sys.modules]
+    copies = [dict(dictionary) for dictionary in dictionaries]
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    for dictionary, copy in zip(dictionaries, copies, strict=True):
+        for name in dictionary.keys() - copy.keys():
+            if dictionary is not sys.modules or not _is_installed(dictionary[name]):
+                del dictionary[name]
+    registry.import_installed_plugins.cache_clear()
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Return True if a module is of this repository or of an installed package."""
+    return not str(getattr(module, "__file__", None) or "").startswith(gettempdir())

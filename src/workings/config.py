@@ -74,9 +74,16 @@ class Variant:
 V = TypeVar("V", bound=Variant)
 
 
+_VARIANTS: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+
 def variants(union: Any) -> dict[str, Any]:
-    """Return the classes of a union of variants by their kind."""
-    return {variant.kind: variant for variant in get_args(union)}
+    """Return the classes of a variant or a union of them by their kind.
+
+    It is the same dictionary each time: plug-ins add kinds to it.
+    """
+    classes = get_args(union) or (union,)
+    return _VARIANTS.setdefault(classes, {variant.kind: variant for variant in classes})
 
 
 def build_variant(kinds: Mapping[str, type[V]], table: Any, where: str) -> V:
@@ -141,8 +148,8 @@ def check_bounds(config: Any) -> None:
 
 def _declared_bounds(cls: type) -> dict[str, Range | BelowOne]:
     hints = get_type_hints(cls, include_extras=True)
-    found = {f.name: _find_bound(hints[f.name]) for f in fields(cls)}
-    return {name: bound for name, bound in found.items() if bound is not None}
+    bounds = {f.name: _find_bound(hints[f.name]) for f in fields(cls)}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def _find_bound(kind: Any) -> Range | BelowOne | None:
@@ -199,6 +206,8 @@ def build(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
     """Check a value against a field's type, and convert it where TOML has another type."""
+    if _is_variant(kind):
+        return build_variant(variants(kind), value, where)
     if is_dataclass(kind) and isinstance(kind, type):
         if isinstance(value, kind):
             return value
@@ -207,8 +216,6 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return build(kind, value, f"{where}.")
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        if _is_variants(arguments):
-            return build_variant(variants(kind), value, where)
         return _convert_union(arguments, value, where)
     if origin is Literal:
         if value not in arguments:
@@ -236,7 +243,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     raise UserError(f"{where} = {safe_repr(value)}: it must be {name}")
 
 
-def _is_variants(options: Iterable[Any]) -> bool:
+def _is_variant(kind: Any) -> bool:
+    """Return True if a type is a variant or a union of them."""
+    options = get_args(kind) or (kind,)
     return all(isinstance(option, type) and issubclass(option, Variant) for option in options)
 
 
@@ -332,12 +341,12 @@ def key_types(cls: type, prefix: str = "") -> dict[str, Any]:
     for field in fields(cls):
         key, kind = f"{prefix}{field.name}", hints[field.name]
         kinds[key] = kind
-        if is_dataclass(kind) and isinstance(kind, type):
-            kinds |= key_types(kind, f"{key}.")
-        elif get_args(kind) and _is_variants(get_args(kind)):
+        if _is_variant(kind):
             kinds |= {f"{key}.kind": str, f"{key}.size": str}
-            for variant in get_args(kind):
+            for variant in variants(kind).values():
                 kinds |= key_types(variant, f"{key}.")
+        elif is_dataclass(kind) and isinstance(kind, type):
+            kinds |= key_types(kind, f"{key}.")
     return kinds
 
 
@@ -346,7 +355,7 @@ def describe(cls: type, prefix: str = "") -> Iterator[Field]:
     helps, hints = _field_docstrings(cls), get_type_hints(cls)
     for field in fields(cls):
         kind, key = hints[field.name], f"{prefix}{field.name}"
-        if is_dataclass(kind) and isinstance(kind, type):
+        if is_dataclass(kind) and isinstance(kind, type) and not _is_variant(kind):
             yield from describe(kind, f"{key}.")
             continue
         default = field.default
@@ -374,7 +383,10 @@ def _field_docstrings(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__[:-1]):
         if not is_dataclass(base):
             continue
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        try:
+            (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except OSError:  # typed into an interpreter: there is no file to read
+            continue
         assert isinstance(node, ast.ClassDef)
         for field, docstring in pairwise(node.body):
             if (

@@ -16,11 +16,11 @@ from commands import ROOT, expand_patterns, parse_command, split
 from documents import DOCUMENTS, inline_commands, read_blocks
 
 from workings.cli import VERBS, _build_parser, main
+from workings.config import load_table
 from workings.data import captions, corpora, datasets, parallel
 from workings.data.splits import Splits
 from workings.experiments import core
 from workings.experiments.base import train_model
-from workings.recipes import read_recipe
 
 LANGUAGES = {"", "bash", "json", "python", "sh", "toml"}  # bash: a script for a cluster
 LINKED_FOLDERS = ("recipes", "lectures", "docs", "results")  # of the repository
@@ -166,7 +166,7 @@ def train(run_cache):
 
 
 def _is_language(arguments):
-    return read_recipe(arguments.recipe).task == "language"
+    return load_table(arguments.recipe).get("task") == "language"
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def session(tmp_path, monkeypatch, capsys, train):
 
 
 @by_name
-@pytest.mark.usefixtures("small_datasets", "short_experiments")
+@pytest.mark.usefixtures("small_datasets", "short_experiments", "clean_registry")
 def test_document_runs(document, session):
     session.short = True
     session.run(document)
@@ -186,6 +186,7 @@ def test_document_runs(document, session):
 
 @pytest.mark.slow
 @by_name
+@pytest.mark.usefixtures("clean_registry")
 def test_document_runs_in_full(document, session):
     session.run(document)
 

@@ -80,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with report_on_local_rank_zero():
             _check_verb(argv)
+            if "--help" in argv or "-h" in argv:  # argparse prints it before it is done
+                _import_plugins(_find_plugin_options(argv))
     except UserError as error:
         return _report_error(error)
     parser = _build_parser(argv[:1] if argv and argv[0] in VERBS else VERBS)
@@ -89,6 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.changes, arguments.status = changes, 0
     try:
         set_num_threads(arguments.threads)
+        _import_plugins(arguments.plugin)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
@@ -112,6 +115,31 @@ def _check_verb(argv: Sequence[str]) -> None:
     """Raise a one-line error for an unknown command; argparse would list all commands."""
     if argv and not argv[0].startswith("-") and argv[0] not in VERBS:
         raise UserError(f"{truncate(argv[0])}: no such command: {did_you_mean(argv[0], VERBS)}")
+
+
+def _import_plugins(names: Sequence[str]) -> None:
+    if names:
+        from workings.registry import import_plugins
+
+        import_plugins(names)
+
+
+def _find_plugin_options(argv: Sequence[str]) -> list[str]:
+    parser = argparse.ArgumentParser(add_help=False)
+    _add_plugin_option(parser)
+    plugins: list[str] = parser.parse_known_args(argv)[0].plugin
+    return plugins
+
+
+def _add_plugin_option(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--plugin",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="import a module that adds models, tasks, tokenizers or metrics; may be given several "
+        "times",
+    )
 
 
 def _report_error(error: UserError | OSError) -> int:
@@ -181,6 +209,7 @@ def _build_parser(names: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     group.add_argument(
         "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
     )
+    _add_plugin_option(group)
     parser = _Parser(prog="workings", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"workings {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -50,7 +50,9 @@ def keys_help() -> str:
     from workings.builtin import builtin_recipes
     from workings.config import describe
     from workings.recipes import RECIPES
+    from workings.registry import import_installed_plugins
 
+    import_installed_plugins()
     names = fill(
         f"built-in recipes: {', '.join(builtin_recipes())}",
         terminal_width(),

@@ -28,6 +28,7 @@ from workings.recipes import (
     CellKind,
     parse_captioner_config,
 )
+from workings.registry import MODELS
 from workings.trace import tap
 
 
@@ -207,10 +208,8 @@ class TransformerCaptioner(TransformerDecoder[ImageBatch], Captioner):
         return self.dropout(self.grid(source)), None
 
 
-CAPTIONERS: dict[str, Callable[..., Captioner]] = {
-    "recurrent": RecurrentCaptioner,
-    "transformer": TransformerCaptioner,
-}
+CAPTIONERS: dict[str, Callable[..., Captioner]] = MODELS.setdefault("caption", {})
+CAPTIONERS.update(recurrent=RecurrentCaptioner, transformer=TransformerCaptioner)
 
 
 def build_captioner(

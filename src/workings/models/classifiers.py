@@ -19,6 +19,7 @@ from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm
 from workings.modules import Rebuildable, build_model
 from workings.recipes import CellKind, ClassifierVariant, Padding, Pooling, parse_classifier_config
+from workings.registry import MODELS
 from workings.trace import tap
 
 
@@ -420,13 +421,14 @@ def pool(
     return max_pool(x, mask) if mode == "max" else mean_pool(x, mask)
 
 
-CLASSIFIERS: dict[str, Callable[..., TextClassifier]] = {
-    "recurrent": RecurrentClassifier,
-    "perceptron": PerceptronClassifier,
-    "convolution": ConvolutionClassifier,
-    "transformer": TransformerClassifier,
-    "ngrams": NgramClassifier,
-}
+CLASSIFIERS: dict[str, Callable[..., TextClassifier]] = MODELS.setdefault("classify", {})
+CLASSIFIERS.update(
+    recurrent=RecurrentClassifier,
+    perceptron=PerceptronClassifier,
+    convolution=ConvolutionClassifier,
+    transformer=TransformerClassifier,
+    ngrams=NgramClassifier,
+)
 
 
 def build_classifier(

@@ -21,6 +21,7 @@ from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm, NormPlacement
 from workings.modules import Rebuildable, build_model, has_hooks
 from workings.recipes import Activation, CellKind, LanguageModelVariant, parse_language_model_config
+from workings.registry import MODELS
 from workings.trace import is_tracing, tap
 
 FastStep: TypeAlias = Callable[[Tensor, list[KeyValueCache]], Tensor]
@@ -296,10 +297,8 @@ class TransformerLM(LanguageModel):
         return step
 
 
-LANGUAGE_MODELS: dict[str, Callable[..., LanguageModel]] = {
-    "recurrent": RecurrentLM,
-    "transformer": TransformerLM,
-}
+LANGUAGE_MODELS: dict[str, Callable[..., LanguageModel]] = MODELS.setdefault("language", {})
+LANGUAGE_MODELS.update(recurrent=RecurrentLM, transformer=TransformerLM)
 
 
 def build_language_model(

@@ -29,6 +29,7 @@ from workings.recipes import (
     TranslatorVariant,
     parse_translator_config,
 )
+from workings.registry import MODELS
 
 __all__ = [
     "PAD",
@@ -234,10 +235,8 @@ class TransformerTranslator(TransformerDecoder[SentenceBatch], Translator):
         return self.encoder_norm(x), mask
 
 
-TRANSLATORS: dict[str, Callable[..., Translator]] = {
-    "recurrent": RecurrentTranslator,
-    "transformer": TransformerTranslator,
-}
+TRANSLATORS: dict[str, Callable[..., Translator]] = MODELS.setdefault("translate", {})
+TRANSLATORS.update(recurrent=RecurrentTranslator, transformer=TransformerTranslator)
 
 
 def build_translator(

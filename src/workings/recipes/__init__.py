@@ -3,14 +3,20 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from workings import registry
 from workings.recipes.base import (
     Activation,
     AttentionKind,
     BaseRecipe,
     BoundedConfig,
     CellKind,
+    Count,
     DecoderConfig,
+    Fraction,
+    Length,
     ModelConfig,
+    NumHeads,
+    NumLayers,
     Padding,
     Pooling,
     RecurrentDecoderConfig,
@@ -20,6 +26,7 @@ from workings.recipes.base import (
     TrainConfig,
     TransformerConfig,
     TransformerDecoderConfig,
+    Width,
     build_recipe,
     list_recipe_keys,
     read_recipe,
@@ -77,12 +84,13 @@ from workings.recipes.translation import (
 
 Recipe: TypeAlias = CaptionRecipe | ClassificationRecipe | LanguageRecipe | TranslationRecipe
 
-RECIPES: dict[str, tuple[type[Recipe], Mapping[str, type[ModelConfig]]]] = {
-    "caption": (CaptionRecipe, CAPTIONER_KINDS),
-    "classify": (ClassificationRecipe, CLASSIFIER_KINDS),
-    "language": (LanguageRecipe, LANGUAGE_KINDS),
-    "translate": (TranslationRecipe, TRANSLATOR_KINDS),
-}
+RECIPES: dict[str, tuple[type[Recipe], Mapping[str, type[ModelConfig]]]] = registry.RECIPES
+RECIPES.update(
+    caption=(CaptionRecipe, CAPTIONER_KINDS),
+    classify=(ClassificationRecipe, CLASSIFIER_KINDS),
+    language=(LanguageRecipe, LANGUAGE_KINDS),
+    translate=(TranslationRecipe, TRANSLATOR_KINDS),
+)
 """The recipe of each task, and the settings of each kind of model that it may have."""
 
 __all__ = [
@@ -109,14 +117,19 @@ __all__ = [
     "ClassifierConfig",
     "ClassifierVariant",
     "ConvolutionConfig",
+    "Count",
     "DecoderConfig",
+    "Fraction",
     "LanguageDataConfig",
     "LanguageModelConfig",
     "LanguageModelVariant",
     "LanguageRecipe",
     "LanguageTokenizerConfig",
+    "Length",
     "ModelConfig",
     "NgramConfig",
+    "NumHeads",
+    "NumLayers",
     "Padding",
     "PerceptronConfig",
     "Pooling",
@@ -142,6 +155,7 @@ __all__ = [
     "TranslationTrainConfig",
     "TranslatorConfig",
     "TranslatorVariant",
+    "Width",
     "build_recipe",
     "list_recipe_keys",
     "parse_captioner_config",

@@ -4,7 +4,7 @@ Nothing here needs torch, so that a mistake in a recipe is reported at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -25,6 +25,13 @@ from workings.config import (
     toml_value,
 )
 from workings.errors import UserError, safe_repr
+from workings.registry import (
+    RECIPES,
+    TOKENIZERS,
+    check_plugins,
+    find_plugins,
+    import_installed_plugins,
+)
 
 if TYPE_CHECKING:
     from workings.recipes import Recipe
@@ -65,6 +72,9 @@ class BaseRecipe(BoundedConfig):
     """its name in reports"""
     seed: Annotated[int, Range(0, 2**53)] = 0
     """seed of all random numbers"""
+    plugins: tuple[str, ...] = ()
+    """modules that register what the recipe uses; it opens if they are installed or --plugin names
+    them"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +89,19 @@ class ModelConfig(BoundedConfig, Variant):
 class TokenizerConfig(BoundedConfig):
     """How text is split into tokens."""
 
-    kind: Literal["words", "characters", "byte-pair"] = "words"
-    """words (basic English), characters or byte-pair"""
+    kinds: ClassVar[tuple[str, ...]] = ("words", "characters", "byte-pair")
+    kind: str = "words"
+    """words (basic English), characters, byte-pair or one of a plug-in"""
     vocab_size: VocabSize = 20_000
     """largest number of tokens, special ones included"""
     min_count: Count = 1
     """tokens that occur less often become unknown"""
     padded_vocab_size: VocabSize | None = None
     """pad a smaller vocabulary to this size with unused tokens; none: no padding"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("kind", self.kind, (*self.kinds, *TOKENIZERS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,11 +295,25 @@ def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> "Re
     >>> build_recipe({"task": "translate"}, ["--data.source", "1"]).data.source
     '1'
     """
-    from workings.recipes import RECIPES  # whose modules import this one
-
+    import_installed_plugins()
+    check_plugins(table.get("plugins"))
     table = override(table, overrides, list_recipe_keys() if overrides else None)
     task = check_choice("task", table.get("task", "classify"), RECIPES)
-    return build(RECIPES[task][0], table)
+    recipe: Recipe = build(RECIPES[task][0], table)
+    return recipe
+
+
+def state_plugins(recipe: "Recipe") -> "Recipe":
+    """Return a recipe whose `plugins` include the modules that registered what it uses."""
+    tokenizer, train = getattr(recipe, "tokenizer", None), recipe.train
+    names = (
+        ("task", recipe.task),
+        (f"{recipe.task} model", recipe.model.kind),
+        ("tokenizer", getattr(tokenizer, "kind", "")),
+        ("metric", getattr(train, "metric", "")),
+    )
+    plugins = dict.fromkeys((*recipe.plugins, *find_plugins(names)))
+    return replace(recipe, plugins=tuple(plugins))
 
 
 def list_recipe_keys() -> dict[str, Any]:
@@ -294,8 +323,7 @@ def list_recipe_keys() -> dict[str, Any]:
     >>> "train.epochs" in keys, "model.kind" in keys, "model.heads" in keys, "epochs" in keys
     (True, True, True, False)
     """
-    from workings.recipes import RECIPES  # whose modules import this one
-
+    import_installed_plugins()
     types: dict[str, Any] = {}
     for recipe, _ in RECIPES.values():
         types |= key_types(recipe)

@@ -56,8 +56,8 @@ class LanguageDataConfig(BoundedConfig):
 class LanguageTokenizerConfig(TokenizerConfig):
     """How text is split into tokens."""
 
-    kind: Literal["words", "characters", "byte-pair"] = "characters"
-    """characters, byte-pair or words (basic English)"""
+    kind: str = "characters"
+    """characters, byte-pair, words (basic English) or one of a plug-in"""
     vocab_size: VocabSize = 1000
     """largest number of tokens, special ones included"""
 

@@ -49,8 +49,10 @@ class TranslationDataConfig(BoundedConfig):
 class TranslationTokenizerConfig(TokenizerConfig):
     """How sentences are split into tokens."""
 
-    kind: Literal["words", "characters", "byte-pair", "pretrained"] = "byte-pair"  # type: ignore[assignment] # one more
-    """byte-pair, words (lowercased) or characters; pretrained: those of an imported model"""
+    kinds: ClassVar[tuple[str, ...]] = (*TokenizerConfig.kinds, "pretrained")
+    kind: str = "byte-pair"
+    """byte-pair, words (lowercased), characters or one of a plug-in; pretrained: those of an
+    imported model"""
     vocab_size: VocabSize = 4000
     """largest number of tokens, special ones included; of each language, without shared_vocab"""
     shared_vocab: bool = True

@@ -13,9 +13,9 @@ from torch import nn
 from workings.config import build, to_table
 from workings.distributed import init_process_group
 from workings.errors import UserError, did_you_mean
-from workings.models.classifiers import CLASSIFIERS, TextClassifier
-from workings.models.language import LANGUAGE_MODELS, LanguageModel
-from workings.models.translation import TRANSLATORS, Translator
+from workings.models.classifiers import TextClassifier
+from workings.models.language import LanguageModel
+from workings.models.translation import Translator
 from workings.modules import Rebuildable, load_unique_state_dict
 from workings.recipes import (
     RECIPES,
@@ -26,6 +26,7 @@ from workings.recipes import (
     TranslationRecipe,
     read_recipe,
 )
+from workings.registry import MODELS
 from workings.storage import read_tensors
 from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
@@ -140,14 +141,9 @@ def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
         return model
     assert isinstance(model, Rebuildable)
     arguments = dict(model.init_arguments)
-    constructors: dict[str, Mapping[str, Any]] = {
-        "language": LANGUAGE_MODELS,
-        "classify": CLASSIFIERS,
-        "translate": TRANSLATORS,
-    }
     matches = [
         (task, kind)
-        for task, kinds in constructors.items()
+        for task, kinds in MODELS.items()
         for kind, constructor in kinds.items()
         if constructor is type(model)
     ]

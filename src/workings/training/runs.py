@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
+from workings import registry
 from workings.config import build, load_table, to_table, to_toml
 from workings.data.sentence_pairs import find_side
 from workings.distributed import (
@@ -27,6 +28,7 @@ from workings.recipes import (
     TranslationRecipe,
     read_recipe,
 )
+from workings.recipes.base import state_plugins
 from workings.storage import (
     CorruptFileError,
     file_checksums,
@@ -53,12 +55,10 @@ from workings.training.errors import check_trainable, describe_os_error
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
 from workings.training.trainer import Trainer, TrainingInterrupt, TrainingProgress
 
-TASKS: dict[str, type[Task]] = {
-    "caption": Captioning,
-    "classify": Classification,
-    "language": LanguageModeling,
-    "translate": Translation,
-}
+TASKS: dict[str, type[Task]] = registry.TASKS
+TASKS.update(
+    caption=Captioning, classify=Classification, language=LanguageModeling, translate=Translation
+)
 MAX_THREADS = 4096  # a larger number in environment.json is invalid
 TaskType = TypeVar("TaskType", bound=Task)
 
@@ -77,7 +77,11 @@ def train_recipe(
     """
     with _os_error_hint(Path(folder)):
         return _run(
-            absolute_paths(recipe), Path(folder), mode, repeat_of=repeat_of, prepare=prepare
+            state_plugins(absolute_paths(recipe)),
+            Path(folder),
+            mode,
+            repeat_of=repeat_of,
+            prepare=prepare,
         )
 
 
@@ -149,8 +153,8 @@ def open_as(kind: type[TaskType], path: str | Path, overrides: Sequence[str] = (
 
 
 def _check_task_kind(kind: type[Task], recipe: Recipe, label: str) -> None:
-    expected = next(name for name, task in TASKS.items() if task is kind)
-    if recipe.task != expected:
+    if not issubclass(TASKS[recipe.task], kind):
+        expected = next(name for name, task in TASKS.items() if task is kind)
         actual = f"{recipe.task!r}, for `workings {TASKS[recipe.task].verb}`"
         raise UserError(f"{label} of the task {actual}: expected one of the task {expected!r}")
 

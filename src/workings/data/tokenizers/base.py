@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+from workings import registry
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import read_json_object, write_bytes
 
@@ -261,8 +262,9 @@ def train_tokenizer(
     >>> train_tokenizer("words", ["We are learning AI", "AI is a CS topic"])
     WordTokenizer(11 tokens)
     """
-    if kind not in TOKENIZERS:
-        raise UserError(f"tokenizer = {kind!r}: {did_you_mean(kind, TOKENIZERS)}")
+    names = (*TOKENIZERS, *registry.TOKENIZERS)
+    if kind not in names:
+        raise UserError(f"tokenizer = {kind!r}: {did_you_mean(kind, names)}")
     tokenizer = _import_class(kind).train(texts, vocab_size, min_count, with_eos=with_eos)
     return tokenizer if pad_to is None else pad_vocabulary(tokenizer, pad_to)
 
@@ -299,11 +301,10 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
             f"{path}: version {safe_repr(version)} is newer than this program's {VERSION}"
         )
     kind = table.get("kind")
-    if not isinstance(kind, str) or kind not in LOADABLE_TOKENIZERS:
+    names = (*LOADABLE_TOKENIZERS, *registry.TOKENIZERS)
+    if not isinstance(kind, str) or kind not in names:
         name = kind if isinstance(kind, str) else ""
-        raise UserError(
-            f"{path}: kind = {safe_repr(kind)}: {did_you_mean(name, LOADABLE_TOKENIZERS)}"
-        )
+        raise UserError(f"{path}: kind = {safe_repr(kind)}: {did_you_mean(name, names)}")
     vocabulary = table.get("vocabulary")
     if not isinstance(vocabulary, list) or not all(isinstance(t, str) for t in vocabulary):
         raise UserError(f"{path}: the vocabulary is not a list of texts")
@@ -321,6 +322,8 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
 
 
 def _import_class(kind: str) -> type[Tokenizer]:
+    if kind in registry.TOKENIZERS:
+        return registry.TOKENIZERS[kind]
     module, _, name = LOADABLE_TOKENIZERS[kind].partition(".")
     tokenizer_class: type[Tokenizer] = getattr(import_module(f"{__package__}.{module}"), name)
     return tokenizer_class
