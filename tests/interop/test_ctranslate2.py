@@ -45,6 +45,9 @@ LANGUAGE_MODELS = {
     "post-norm, tied": {"norm": "post"},
     "relu": {"activation": "relu", "d_ff": 40},
     "gelu-tanh": {"activation": "gelu-tanh"},
+    "llama": {"norm_kind": "rms", "activation": "silu", "gated": True, "bias": False, "kv_heads": 2},
+    "gpt-neox": {"rotary_fraction": 0.5, "parallel_residual": True, "rotary_base": 500.0},
+    "gated gelu, larger epsilon": {"activation": "gelu", "gated": True, "norm_eps": 0.1},
     "one layer, one head": {"layers": 1, "heads": 1},
 }
 
@@ -156,6 +159,13 @@ def test_recurrent_language_model_is_rejected():
         GenerationEngine(model)
 
 
+def test_parallel_residual_with_rms_norm_is_not_converted():
+    model = make_language_model("gpt-neox", norm_kind="rms")
+    with pytest.raises(UserError, match='expected norm_kind = "layer"'):
+        GenerationEngine(model)
+    assert not AcceleratedGenerator(model).can_use_engine(sample_ids(1, 3), 20, GREEDY)
+
+
 @pytest.mark.parametrize(
     ("sampling", "shape", "name", "expected"),
     [
@@ -167,6 +177,7 @@ def test_recurrent_language_model_is_rejected():
         (GREEDY, (1, 3), "sinusoidal", True),
         (GREEDY, (1, 4090), "sinusoidal", False),
         (GREEDY, (1, 4090), "rotary", True),
+        (GREEDY, (1, 3), "gpt-neox", True),
     ],
 )
 def test_engine_is_used_for_the_same_text(sampling, shape, name, expected):

@@ -14,6 +14,7 @@ from workings.layers import (
     FeedForward,
     KeyValueCache,
     LayerNorm,
+    RMSNorm,
     SequenceBatchNorm,
     TransformerBlock,
 )
@@ -527,3 +528,38 @@ def test_blocks_refuse_another_width(waves):
     ):
         with pytest.raises(UserError, match="expected vectors of width 8, got 6"):
             block(waves(2, 3, 6))
+
+
+def test_rms_norm_equals_torchs_forward_and_backward(fill, waves):
+    ours, theirs = fill(RMSNorm(6, eps=0.01)), nn.RMSNorm(6, eps=0.01)
+    theirs.weight.data = ours.gamma.data.clone()
+    x, y = waves(2, 3, 6).requires_grad_(), waves(2, 3, 6).requires_grad_()
+    torch.testing.assert_close(ours(x), theirs(y))
+    with Trace() as trace:
+        traced = ours(x)
+    torch.testing.assert_close(traced, theirs(y))
+    assert set(trace) == {"mean_square", "normalised"}
+    traced.square().sum().backward()
+    theirs(y).square().sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+def test_a_gated_layer_is_the_formula(fill, waves):
+    layer = fill(FeedForward(4, 6, activation="silu", gated=True, bias=False))
+    x = waves(1, 3, 4)
+    gate, hidden = x @ layer.gate.weight.T, x @ layer.inner.weight.T
+    expected = (gate * torch.sigmoid(gate) * hidden) @ layer.outer.weight.T
+    with Trace() as trace:
+        torch.testing.assert_close(layer(x), expected)
+    assert set(trace) == {"hidden", "gate", "activated"}
+    torch.testing.assert_close(trace["hidden"], hidden)
+
+
+def test_a_parallel_block_adds_both_sublayers_to_its_input(fill, waves):
+    block = fill(EncoderBlock(8, 2, 12, parallel_residual=True))
+    x = waves(1, 3, 8)
+    attended = block.attention(block.attention_residual.norm(x))
+    fed = block.feed_forward(block.feed_forward_residual.norm(x))
+    torch.testing.assert_close(block(x), x + attended + fed)
+    with pytest.raises(UserError, match="expected norm 'pre'"):
+        EncoderBlock(8, 2, 12, norm="post", parallel_residual=True)

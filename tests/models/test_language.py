@@ -23,6 +23,25 @@ KINDS = {
     },
     "sinusoidal": {"d_model": 16, "layers": 2, "heads": 2, "positions": "sinusoidal"},
     "post": {"d_model": 16, "layers": 2, "heads": 2, "norm": "post", "tie_embeddings": False},
+    "llama": {
+        "d_model": 16,
+        "layers": 2,
+        "heads": 4,
+        "kv_heads": 2,
+        "norm_kind": "rms",
+        "norm_eps": 1e-6,
+        "activation": "silu",
+        "gated": True,
+        "bias": False,
+        "rotary_base": 500.0,
+    },
+    "gpt-neox": {
+        "d_model": 16,
+        "layers": 2,
+        "heads": 2,
+        "rotary_fraction": 0.25,
+        "parallel_residual": True,
+    },
 }
 
 

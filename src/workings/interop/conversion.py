@@ -13,12 +13,7 @@ from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.errors import UserError, did_you_mean
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
-from workings.interop.gpt2 import (
-    convert_gpt2_config,
-    read_gpt2,
-    read_gpt2_tokenizer,
-    write_gpt2,
-)
+from workings.interop.gpt2 import read_gpt2_tokenizer
 from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
 from workings.interop.marian import (
     SUPPRESSED_LOGIT_BIAS,

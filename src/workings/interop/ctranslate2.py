@@ -27,7 +27,12 @@ from workings.decode import (
 )
 from workings.errors import UserError
 from workings.layers.positions import LearnedPositions, SinusoidalPositions, sinusoids
-from workings.layers.transformer import DecoderBlock, EncoderBlock, LayerNorm, Residual
+from workings.layers.transformer import (
+    DecoderBlock,
+    EncoderBlock,
+    LayerNorm,
+    RMSNorm,
+)
 from workings.models.language import LanguageModel, TransformerLM
 from workings.models.translation import START, SentenceBatch, TransformerTranslator, Translator
 from workings.trace import is_tracing
@@ -95,12 +100,19 @@ def build_language_model_spec(model: LanguageModel) -> "TransformerDecoderModelS
     assert isinstance(block, EncoderBlock)
     attention = block.attention
     has_kv_heads = attention.kv_heads != attention.heads
+    if not _is_convertible(block):
+        raise UserError(
+            'CTranslate2 has no parallel_residual with RMS norms: expected norm_kind = "layer"'
+        )
     spec = TransformerDecoderModelSpec.from_config(
         len(model.blocks),
         attention.heads,
         pre_norm=block.attention_residual.norm_placement == "pre",
         activation=getattr(Activation, ACTIVATIONS[block.feed_forward.activation]),
-        rotary_dim=None if attention.rotary is None else attention.d_head,
+        rms_norm=isinstance(block.attention_residual.norm, RMSNorm),
+        ffn_glu=block.feed_forward.gate is not None,
+        parallel_residual=block.is_parallel,
+        rotary_dim=None if attention.rotary is None else attention.rotary.width,
         rotary_interleave=False,
         rotary_base=10_000.0 if attention.rotary is None else attention.rotary.base,
         num_heads_kv=attention.kv_heads if has_kv_heads else None,
@@ -113,13 +125,19 @@ def build_language_model_spec(model: LanguageModel) -> "TransformerDecoderModelS
         decoder.position_encodings.encodings = to_cpu_float(model.positions.table)
     elif isinstance(model.positions, SinusoidalPositions):
         set_sinusoids(decoder.position_encodings, model.positions)
-    if isinstance(model.norm, LayerNorm):
+    if isinstance(model.norm, LayerNorm | RMSNorm):
         set_norm(decoder.layer_norm, model.norm)
     set_linear(decoder.projection, model.head)
     for layer, block in zip(decoder.layer, model.blocks, strict=True):
         assert isinstance(block, EncoderBlock)
         set_encoder_block(layer, block)
     return spec
+
+
+def _is_convertible(block: nn.Module) -> bool:
+    """Return True if CTranslate2 has the layers of a block: it has layer norms, if parallel."""
+    assert isinstance(block, EncoderBlock)
+    return not (block.is_parallel and isinstance(block.attention_residual.norm, RMSNorm))
 
 
 def convert_translator(
@@ -187,14 +205,22 @@ def build_translator_spec(model: Translator) -> "TransformerSpec":
 
 def set_encoder_block(layer: Any, block: EncoderBlock) -> None:
     """Copy the weights of a block without cross-attention to CTranslate2's layer."""
+    if block.is_parallel:
+        norms = layer.input_layer_norm, layer.post_attention_layer_norm
+    else:
+        norms = layer.self_attention.layer_norm, layer.ffn.layer_norm
+    set_norm(norms[0], block.attention_residual.norm)
+    set_norm(norms[1], block.feed_forward_residual.norm)
     _set_self_attention(layer, block)
     _set_feed_forward(layer, block)
 
 
 def set_decoder_block(layer: Any, block: DecoderBlock) -> None:
     """Copy the weights of a block with cross-attention to CTranslate2's layer."""
+    set_norm(layer.self_attention.layer_norm, block.attention_residual.norm)
+    set_norm(layer.attention.layer_norm, block.cross_attention_residual.norm)
+    set_norm(layer.ffn.layer_norm, block.feed_forward_residual.norm)
     _set_self_attention(layer, block)
-    _set_residual_norm(layer.attention, block.cross_attention_residual)
     queries, memory, output = layer.attention.linear
     # Our matrix has the queries' rows first, then those of keys and values.
     width, qkv = block.cross_attention.d_model, block.cross_attention.qkv
@@ -205,24 +231,23 @@ def set_decoder_block(layer: Any, block: DecoderBlock) -> None:
 
 
 def _set_self_attention(layer: Any, block: EncoderBlock | DecoderBlock) -> None:
-    _set_residual_norm(layer.self_attention, block.attention_residual)
     set_linear(layer.self_attention.linear[0], block.attention.qkv)
     set_linear(layer.self_attention.linear[1], block.attention.output)
 
 
 def _set_feed_forward(layer: Any, block: EncoderBlock | DecoderBlock) -> None:
-    _set_residual_norm(layer.ffn, block.feed_forward_residual)
-    set_linear(layer.ffn.linear_0, block.feed_forward.inner)
+    inner, gate = block.feed_forward.inner, block.feed_forward.gate
+    set_linear(layer.ffn.linear_0, inner if gate is None else gate)
+    if gate is not None:
+        set_linear(layer.ffn.linear_0_noact, inner)
     set_linear(layer.ffn.linear_1, block.feed_forward.outer)
 
 
-def _set_residual_norm(layer: Any, residual: Residual) -> None:
-    set_norm(layer.layer_norm, residual.norm)
-
-
-def set_norm(layer: Any, norm: LayerNorm) -> None:
-    """Copy the weights of a layer norm."""
-    layer.gamma, layer.beta = to_cpu_float(norm.gamma), to_cpu_float(norm.beta)
+def set_norm(layer: Any, norm: LayerNorm | RMSNorm) -> None:
+    """Copy the weights of a norm."""
+    layer.gamma = to_cpu_float(norm.gamma)
+    if isinstance(norm, LayerNorm):
+        layer.beta = to_cpu_float(norm.beta)
 
 
 def set_linear(layer: Any, linear: nn.Linear) -> None:
@@ -517,6 +542,8 @@ class AcceleratedGenerator:
         """Return True if the engine is installed, gives the same text, and no trace is open."""
         model = self.model
         if not isinstance(model, TransformerLM) or not _can_accelerate(model):
+            return False
+        if not _is_convertible(model.blocks[0]):
             return False
         is_greedy = sampling.temperature == 0 and sampling.repetition_penalty == 1.0
         has_positions = (

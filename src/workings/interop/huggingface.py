@@ -1,6 +1,7 @@
 """What GPT-2 and Marian have in common in Hugging Face's format: config, weights and tokenizer."""
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,49 @@ def check_size(key: str, value: object) -> int:
     return value
 
 
-def read_activation(config: Mapping[str, Any], default: str, supported: Collection[str]) -> str:
+def check_number(key: str, value: object) -> float:
+    """Return a number of a config; raise UserError unless it is positive and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise UserError(f"{CONFIG_FILE}: {key} = {safe_repr(value)}: expected a positive number")
+    return float(value)
+
+
+def read_rotary(
+    config: Mapping[str, Any], base_key: str, fraction_key: str, default_fraction: float
+) -> tuple[float, float]:
+    """Return base and fraction of a config's rotary positions; refuse scaled angles.
+
+    Version 5 of transformers has them in `rope_parameters`, earlier ones under keys that differ
+    from model to model.
+    """
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(rope, Mapping):
+        raise UserError(f"{CONFIG_FILE}: rope_parameters: expected a table")
+    if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
+        raise UserError(
+            f"{CONFIG_FILE}: rope_type = {safe_repr(kind)} is not supported: expected 'default'"
+        )
+    base = rope.get("rope_theta", config.get(base_key, 10_000.0))
+    fraction = rope.get("partial_rotary_factor", config.get(fraction_key, default_fraction))
+    base, fraction = check_number(base_key, base), check_number(fraction_key, fraction)
+    if fraction > 1:
+        raise UserError(f"{CONFIG_FILE}: {fraction_key} = {fraction}: expected at most 1")
+    return base, fraction
+
+
+def read_activation(
+    config: Mapping[str, Any],
+    default: str,
+    supported: Collection[str] = frozenset(_ACTIVATIONS.values()),
+    *,
+    key: str = "activation_function",
+) -> str:
     """Return our name of a config's activation function, which must be one of `supported`."""
-    name = config.get("activation_function", default)
+    name = config.get(key, default)
     choices = [theirs for theirs, ours in _ACTIVATIONS.items() if ours in supported]
     if name not in choices:
         raise UserError(
-            f"{CONFIG_FILE}: activation_function = {safe_repr(name)}: "
+            f"{CONFIG_FILE}: {key} = {safe_repr(name)}: "
             f"{did_you_mean(str(name), choices)}"
         )
     return _ACTIVATIONS[name]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         FeedForward,
         LayerNorm,
         Residual,
+        RMSNorm,
         SequenceBatchNorm,
         TransformerBlock,
     )
@@ -46,6 +47,7 @@ _LAZY_MODULES = {
     "LayerNorm": "transformer",
     "LearnedPositions": "positions",
     "MultiHeadAttention": "attention",
+    "RMSNorm": "transformer",
     "RecurrentLayer": "recurrent",
     "RecurrentStack": "recurrent",
     "Residual": "transformer",
@@ -75,6 +77,7 @@ __all__ = [
     "LayerNorm",
     "LearnedPositions",
     "MultiHeadAttention",
+    "RMSNorm",
     "RecurrentLayer",
     "RecurrentStack",
     "Residual",

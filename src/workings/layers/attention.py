@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
     W_Q, W_K and W_V are stacked in one matrix, `qkv`, so that self-attention needs one product.
     With fewer `kv_heads` than `heads`, each key and value head serves a group of query heads
     (grouped-query attention). `rotary` applies rotary positions to queries and keys in
-    self-attention.
+    self-attention: to the first `rotary_fraction` of the features of each head.
 
     Taps: input, context (in cross-attention), query, key, value, those of `attend`, output.
 
@@ -176,6 +176,8 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         rotary: bool = False,
+        rotary_base: float = 10_000.0,
+        rotary_fraction: float = 1.0,
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
@@ -186,7 +188,9 @@ class MultiHeadAttention(nn.Module):
         self.d_model, self.heads, self.kv_heads = d_model, heads, kv_heads
         self.d_head = d_model // heads
         self.dropout = dropout
-        self.rotary = RotaryPositions(self.d_head) if rotary else None
+        self.rotary: RotaryPositions | None = None
+        if rotary:
+            self.rotary = RotaryPositions(int(self.d_head * rotary_fraction), base=rotary_base)
         self.qkv = nn.Linear(d_model, d_model + 2 * kv_heads * self.d_head, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
         self.reset_parameters()

@@ -20,6 +20,7 @@ from workings.layers.transformer import (
     FeedForward,
     LayerNorm,
     Residual,
+    RMSNorm,
 )
 
 BlockStep: TypeAlias = Callable[[Tensor, KeyValueCache], Tensor]
@@ -46,6 +47,8 @@ def fast_block_step(block: EncoderBlock) -> BlockStep:
     >>> torch.allclose(fast_block_step(block)(x, KeyValueCache()), expected, atol=1e-5)
     True
     """
+    if block.is_parallel:
+        return _parallel_block_step(block)
     self_attend = _residual_step(block.attention_residual, _self_attention_step(block.attention))
     feed_forward = _residual_step(
         block.feed_forward_residual, _feed_forward_step(block.feed_forward)
@@ -53,6 +56,22 @@ def fast_block_step(block: EncoderBlock) -> BlockStep:
 
     def step(x: Float[Tensor, "batch width"], cache: KeyValueCache) -> Float[Tensor, "batch width"]:
         return feed_forward(self_attend(x, cache))
+
+    return step
+
+
+def _parallel_block_step(block: EncoderBlock) -> BlockStep:
+    self_attend, attention_norm = (
+        _self_attention_step(block.attention),
+        fast_norm(block.attention_residual.norm),
+    )
+    feed_forward, feed_forward_norm = (
+        _feed_forward_step(block.feed_forward),
+        fast_norm(block.feed_forward_residual.norm),
+    )
+
+    def step(x: Float[Tensor, "batch width"], cache: KeyValueCache) -> Float[Tensor, "batch width"]:
+        return x + self_attend(attention_norm(x), cache) + feed_forward(feed_forward_norm(x))
 
     return step
 
@@ -139,12 +158,18 @@ def _cross_attention_step(attention: MultiHeadAttention) -> Callable[..., Tensor
 def _feed_forward_step(feed_forward: FeedForward) -> Callable[..., Tensor]:
     inner, outer = fast_linear(feed_forward.inner), fast_linear(feed_forward.outer)
     activation = _ACTIVATIONS[feed_forward.activation]
-    return lambda x: outer(activation(inner(x)))
+    if feed_forward.gate is None:
+        return lambda x: outer(activation(inner(x)))
+    gate = fast_linear(feed_forward.gate)
+    return lambda x: outer(activation(gate(x)) * inner(x))
 
 
-def fast_norm(norm: LayerNorm) -> Callable[[Tensor], Tensor]:
-    """Return a layer norm as a function."""
-    shape, gamma, beta, eps = (norm.width,), norm.gamma, norm.beta, norm.eps
+def fast_norm(norm: LayerNorm | RMSNorm) -> Callable[[Tensor], Tensor]:
+    """Return a norm as a function."""
+    shape, gamma, eps = (norm.width,), norm.gamma, norm.eps
+    if isinstance(norm, RMSNorm):
+        return lambda x: torch.rms_norm(x, shape, gamma, eps)
+    beta = norm.beta
     return lambda x: torch.layer_norm(x, shape, gamma, beta, eps)
 
 

@@ -105,7 +105,8 @@ class LearnedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotary positions: rotate queries and keys so that their products depend on distances only.
 
-    Columns k and k + width/2 are rotated together, as in most published models.
+    Columns k and k + width/2 are rotated together, as in most published models. Columns after the
+    first `width` are left as they are.
 
     >>> rotate = RotaryPositions(4)
     >>> q, k = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 1, 4)
@@ -119,7 +120,7 @@ class RotaryPositions(nn.Module):
 
     def __init__(self, width: int, *, base: float = 10_000.0) -> None:
         super().__init__()
-        if width % 2:
+        if width % 2 or width < 2:
             raise UserError(f"rotary positions need an even width per head, not {width}")
         self.width, self.base = width, base
         cosines, sines = self._table(256)
@@ -136,9 +137,12 @@ class RotaryPositions(nn.Module):
         return angles.cos().repeat(1, 2).to(dtype), torch.cat((-sines, sines), 1).to(dtype)
 
     def forward(
-        self, x: Float[Tensor, "batch heads time width"], start: int = 0
-    ) -> Float[Tensor, "batch heads time width"]:
+        self, x: Float[Tensor, "batch heads time d"], start: int = 0
+    ) -> Float[Tensor, "batch heads time d"]:
         """Rotate each vector by its position; the first has position `start`."""
+        if x.size(-1) > self.width:
+            rotated = self.forward(x.narrow(-1, 0, self.width), start)
+            return torch.cat((rotated, x.narrow(-1, self.width, x.size(-1) - self.width)), -1)
         end, cosines, sines = start + x.size(-2), self.cosines, self.sines
         if end > cosines.size(0):
             with torch.inference_mode(False):  # so that training can use the tables later

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -84,6 +84,42 @@ class LayerNorm(nn.Module):
         return self.gamma * normalized + self.beta
 
 
+class RMSNorm(nn.Module):
+    """Root mean square norm: `γ x/√(mean(x²) + eps)` over the features of each vector.
+
+    Layer norm without the mean and without β (Zhang and Sennrich, 2019), as in Llama. Taps:
+    mean_square, normalised.
+
+    >>> RMSNorm(2, eps=0.0)(torch.tensor([1.0, 7.0])).detach()
+    tensor([0.2000, 1.4000])
+    """
+
+    def __init__(self, width: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.width, self.eps = width, eps
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """Normalize each vector."""
+        expect_width(x.shape[-1], self.width)
+        if not is_tapped("mean_square", "normalised"):
+            return F.rms_norm(x, (self.width,), self.gamma, self.eps)
+        mean_square = tap("mean_square", x.square().mean(-1, keepdim=True))
+        normalized = tap("normalised", x / torch.sqrt(mean_square + self.eps))
+        return self.gamma * normalized
+
+
+NormKind: TypeAlias = Literal["layer", "rms"]
+NORMS: dict[str, type[LayerNorm] | type[RMSNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
+
+
+def build_norm(width: int, kind: NormKind = "layer", eps: float = 1e-5) -> LayerNorm | RMSNorm:
+    """Return a layer norm, or a root mean square norm."""
+    if kind not in NORMS:
+        raise UserError(f"norm_kind {kind!r}: {did_you_mean(kind, NORMS)}")
+    return NORMS[kind](width, eps=eps)
+
+
 class SequenceBatchNorm(nn.Module):
     """Batch norm of each feature over all positions of the batch that are not padding.
 
@@ -144,27 +180,43 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """Feed-forward layer `W_2 σ(W_1 x + b_1) + b_2` at each position. Taps: hidden, activated.
 
+    If it is `gated` (Shazeer, 2020), the activation applies to a third projection, and multiplies
+    the hidden features: `W_2 (σ(W_3 x + b_3) ⊙ (W_1 x + b_1)) + b_2`, with silu Llama's SwiGLU. The
+    tap gate has its output.
+
     >>> from torch import ones
     >>> FeedForward(4, 16, activation="gelu")(ones(2, 3, 4)).shape
     torch.Size([2, 3, 4])
     """
 
     def __init__(
-        self, d_model: int, d_ff: int, *, activation: str = "relu", dropout: float = 0.0
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: str = "relu",
+        gated: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             raise UserError(f"activation {activation!r}: {did_you_mean(activation, ACTIVATIONS)}")
         self.activation = activation
-        self.inner = nn.Linear(d_model, d_ff)
-        self.outer = nn.Linear(d_ff, d_model)
+        self.inner = nn.Linear(d_model, d_ff, bias=bias)
+        self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
+        self.outer = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Apply both linear layers, with the activation between them."""
         expect_width(x.shape[-1], self.inner.in_features)
-        hidden = tap("hidden", self.inner(x))
-        activated = tap("activated", ACTIVATIONS[self.activation](hidden))
+        hidden, activate = tap("hidden", self.inner(x)), ACTIVATIONS[self.activation]
+        if self.gate is None:
+            activated = activate(hidden)
+        else:
+            activated = tap("gate", activate(self.gate(x))) * hidden
+        activated = tap("activated", activated)
         output: Tensor = self.outer(self.dropout(activated))
         return output
 
@@ -181,12 +233,20 @@ class Residual(nn.Module):
              [2., 2., 2.]]])
     """
 
-    def __init__(self, d_model: int, norm: NormPlacement, dropout: float) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        norm: NormPlacement,
+        dropout: float,
+        *,
+        norm_kind: NormKind = "layer",
+        norm_eps: float = 1e-5,
+    ) -> None:
         super().__init__()
         if norm not in ("pre", "post"):
             raise UserError(f"norm {norm!r}: expected one of pre, post")
         self.norm_placement = norm
-        self.norm = LayerNorm(d_model)
+        self.norm = build_norm(d_model, norm_kind, norm_eps)
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -195,9 +255,16 @@ class Residual(nn.Module):
         """Apply the sublayer and add its input."""
         out: Tensor
         if self.norm_placement == "pre":
-            out = x + self.dropout(sublayer(self.norm(x)))
+            out = x + self.branch(x, sublayer)
         else:
             out = self.norm(x + self.dropout(sublayer(x)))
+        return out
+
+    def branch(
+        self, x: Float[Tensor, "batch time width"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "batch time width"]:
+        """Return what a pre-norm sublayer adds to its input: `f(norm(x))`."""
+        out: Tensor = self.dropout(sublayer(self.norm(x)))
         return out
 
 
@@ -206,6 +273,7 @@ class TransformerBlock(nn.Module):
 
     `dropout` applies to the output of each sublayer, `attention_dropout` to the attention weights
     and `activation_dropout` to the hidden features of the feed-forward layer; None: as `dropout`.
+    The options of rotary positions are those of self-attention.
     """
 
     has_cross_attention: ClassVar[bool] = False
@@ -217,12 +285,18 @@ class TransformerBlock(nn.Module):
         d_ff: int,
         *,
         norm: NormPlacement = "pre",
+        norm_kind: NormKind = "layer",
+        norm_eps: float = 1e-5,
         activation: str = "relu",
+        gated: bool = False,
+        bias: bool = True,
         dropout: float = 0.0,
         attention_dropout: float | None = None,
         activation_dropout: float | None = None,
         kv_heads: int | None = None,
         rotary: bool = False,
+        rotary_base: float = 10_000.0,
+        rotary_fraction: float = 1.0,
     ) -> None:
         super().__init__()
         if attention_dropout is None:
@@ -230,29 +304,60 @@ class TransformerBlock(nn.Module):
         if activation_dropout is None:
             activation_dropout = dropout
         self.attention = MultiHeadAttention(
-            d_model, heads, kv_heads=kv_heads, dropout=attention_dropout, rotary=rotary
+            d_model,
+            heads,
+            kv_heads=kv_heads,
+            bias=bias,
+            dropout=attention_dropout,
+            rotary=rotary,
+            rotary_base=rotary_base,
+            rotary_fraction=rotary_fraction,
         )
-        self.attention_residual = Residual(d_model, norm, dropout)
+        build_residual = partial(
+            Residual, d_model, norm, dropout, norm_kind=norm_kind, norm_eps=norm_eps
+        )
+        self.attention_residual = build_residual()
         if self.has_cross_attention:
             self.cross_attention = MultiHeadAttention(
-                d_model, heads, kv_heads=kv_heads, dropout=attention_dropout
+                d_model, heads, kv_heads=kv_heads, bias=bias, dropout=attention_dropout
             )
-            self.cross_attention_residual = Residual(d_model, norm, dropout)
+            self.cross_attention_residual = build_residual()
         self.feed_forward = FeedForward(
-            d_model, d_ff, activation=activation, dropout=activation_dropout
+            d_model,
+            d_ff,
+            activation=activation,
+            gated=gated,
+            bias=bias,
+            dropout=activation_dropout,
         )
-        self.feed_forward_residual = Residual(d_model, norm, dropout)
+        self.feed_forward_residual = build_residual()
 
 
 class EncoderBlock(TransformerBlock):
     """Self-attention, then feed-forward; with `causal`, the block of a decoder-only model.
 
-    Tap: residual, the output of the block.
+    With a `parallel_residual`, both read the input of the block, and both are added to it (GPT-J,
+    GPT-NeoX). Tap: residual, the output of the block.
 
     >>> from torch import ones
     >>> EncoderBlock(d_model=8, heads=2, d_ff=32)(ones(1, 5, 8), causal=True).shape
     torch.Size([1, 5, 8])
     """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        d_ff: int,
+        *,
+        norm: NormPlacement = "pre",
+        parallel_residual: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(d_model, heads, d_ff, norm=norm, **settings)
+        if parallel_residual and norm != "pre":
+            raise UserError(f"parallel_residual: expected norm 'pre', not {norm!r}")
+        self.is_parallel = parallel_residual
 
     def forward(
         self,
@@ -263,9 +368,17 @@ class EncoderBlock(TransformerBlock):
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch time width"]:
         """Apply self-attention and feed-forward; `mask`, `causal` and `cache` as in attention."""
-        x = self.attention_residual(
-            x, lambda x: self.attention(x, mask=mask, causal=causal, cache=cache)
-        )
+
+        def attend(x: Tensor) -> Tensor:
+            attended: Tensor = self.attention(x, mask=mask, causal=causal, cache=cache)
+            return attended
+
+        if self.is_parallel:
+            attended = self.attention_residual.branch(x, attend)
+            return tap(
+                "residual", x + attended + self.feed_forward_residual.branch(x, self.feed_forward)
+            )
+        x = self.attention_residual(x, attend)
         return tap("residual", self.feed_forward_residual(x, self.feed_forward))
 
 

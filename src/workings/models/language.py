@@ -18,7 +18,15 @@ from workings.layers.attention import KeyValueCache
 from workings.layers.fast_step import fast_block_step, fast_linear, fast_norm
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import HiddenState, RecurrentStack
-from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm, NormPlacement
+from workings.layers.transformer import (
+    Dropout,
+    EncoderBlock,
+    LayerNorm,
+    NormKind,
+    NormPlacement,
+    RMSNorm,
+    build_norm,
+)
 from workings.modules import Rebuildable, build_model, has_hooks
 from workings.recipes import Activation, CellKind, LanguageModelVariant, parse_language_model_config
 from workings.registry import MODELS
@@ -191,8 +199,15 @@ class TransformerLM(LanguageModel):
         d_ff: int | None = None,
         positions: Literal["learned", "sinusoidal", "rotary"] = "rotary",
         max_positions: int = 256,
+        rotary_base: float = 10_000.0,
+        rotary_fraction: float = 1.0,
         norm: NormPlacement = "pre",
+        norm_kind: NormKind = "layer",
+        norm_eps: float = 1e-5,
+        parallel_residual: bool = False,
         activation: Activation = "gelu",
+        gated: bool = False,
+        bias: bool = True,
         dropout: float = 0.0,
         tie_embeddings: bool = True,
     ) -> None:
@@ -215,14 +230,21 @@ class TransformerLM(LanguageModel):
                 heads,
                 d_ff or 4 * d_model,
                 norm=norm,
+                norm_kind=norm_kind,
+                norm_eps=norm_eps,
+                parallel_residual=parallel_residual,
                 activation=activation,
+                gated=gated,
+                bias=bias,
                 dropout=dropout,
                 kv_heads=kv_heads,
                 rotary=positions == "rotary",
+                rotary_base=rotary_base,
+                rotary_fraction=rotary_fraction,
             )
             for _ in range(layers)
         )
-        self.norm = LayerNorm(d_model) if norm == "pre" else nn.Identity()
+        self.norm = build_norm(d_model, norm_kind, norm_eps) if norm == "pre" else nn.Identity()
         self._scale_residual_init(layers)
 
     def _scale_residual_init(self, layers: int) -> None:
@@ -280,7 +302,7 @@ class TransformerLM(LanguageModel):
         """Return a step of the whole model as a plain function, with the current weights."""
         embedding, positions = self.embedding.weight, self.positions
         head = fast_linear(self.head)
-        norm = fast_norm(self.norm) if isinstance(self.norm, LayerNorm) else None
+        norm = fast_norm(self.norm) if isinstance(self.norm, LayerNorm | RMSNorm) else None
         blocks = [
             fast_block_step(block) for block in self.blocks if isinstance(block, EncoderBlock)
         ]

@@ -1,5 +1,6 @@
 """Recipes for language models."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -110,10 +111,36 @@ class TransformerLanguageModelConfig(TransformerConfig, LanguageModelConfig):
     """positional encoding"""
     max_positions: Length = 256
     """longest sequence with learned positions"""
+    rotary_base: float = 10_000.0
+    """base of the angles of rotary positions: larger for longer texts"""
+    rotary_fraction: float = 1.0
+    """fraction of the features of each head that rotary positions rotate"""
+    norm_kind: Literal["layer", "rms"] = "layer"
+    """layer norm, or root mean square norm as in Llama: without mean and bias"""
+    norm_eps: float = 1e-5
+    """added to the variance in a norm"""
+    parallel_residual: bool = False
+    """attention and feed-forward of a block both read its input, as in GPT-NeoX"""
     activation: Activation = "gelu"
     """activation of the feed-forward layers; gelu-tanh: the approximation of gelu in GPT-2"""
+    gated: bool = False
+    """gated feed-forward layers: with silu, SwiGLU as in Llama"""
+    bias: bool = True
+    """biases in the linear layers of the blocks"""
     tie_embeddings: bool = True
     """use the embedding as output projection"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.rotary_fraction <= 1:
+            raise UserError(
+                f"rotary_fraction = {self.rotary_fraction}: expected a number above 0, at most 1"
+            )
+        for name in ("rotary_base", "norm_eps"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"{name} = {getattr(self, name)}: expected a positive number")
+        if self.parallel_residual and self.norm != "pre":
+            raise UserError('parallel_residual = true: expected norm = "pre"')
 
 
 # A recipe that does not state its kind of model has the first.

@@ -345,16 +345,18 @@ class LanguageModeling(Task):
     # -- looking inside ----------------------------------------------------------------------------
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span], int]:
-        return self.tokenizer.encode(text), self.tokenizer.find_spans(text), 0
+        prefix_ids, tokenizer = self.tokenizer.prefix_ids, self.tokenizer
+        spans = [(0, 0) for _ in prefix_ids] + tokenizer.find_spans(text)
+        return [*prefix_ids, *tokenizer.encode(text)], spans, 0
 
     def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
         text, tokenizer = check_text(model_input), self.tokenizer
-        _, spans, _ = self.encode_with_spans(text)
+        ids, spans, _ = self.encode_with_spans(text)
         if logits is None:
             logits = self._compute_next_logits(text)
         return Response(
             "Probability of the next token",
-            tokens=[show_whitespace(text[a:b]) for a, b in spans],
+            tokens=[show_whitespace(name) for name in tokenizer.name_spans(text, ids, spans)],
             probabilities=torch.softmax(logits, -1),
             name_of=lambda k: show_whitespace(tokenizer.token_to_text(tokenizer.id_to_token(k))),
             notes=self.list_prompt_notes(text, 0),
@@ -377,7 +379,7 @@ class LanguageModeling(Task):
         all_ids, spans, _ = self.encode_with_spans(text)
         count = options.limit_tokens(len(spans), model.max_positions)
         ids = torch.tensor([all_ids[:count]], device=self.device)
-        tokens = [text[a:b] for a, b in spans[:count]]
+        tokens = self.tokenizer.name_spans(text, all_ids[:count], spans[:count])
 
         def forward() -> Tensor:
             features, _ = model.forward_features(ids, None)
@@ -502,7 +504,8 @@ def stream_completion(
 
 
 def _encode_prompt(tokenizer: Tokenizer, prompt: str) -> list[int]:
-    return tokenizer.encode(prompt) or [tokenizer.bos_id]  # a model needs at least one token
+    # A model needs at least one token.
+    return [*tokenizer.prefix_ids, *tokenizer.encode(prompt)] or [tokenizer.bos_id]
 
 
 def list_non_text_ids(tokenizer: Tokenizer) -> tuple[int, ...]:

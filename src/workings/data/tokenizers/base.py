@@ -32,6 +32,7 @@ TOKENIZERS = {
 """The kinds that can be trained."""
 LOADABLE_TOKENIZERS = TOKENIZERS | {
     "gpt2": "byte_pair.GPT2Tokenizer",
+    "pretrained": "pretrained.PretrainedTokenizer",
     "unigram": "unigram.UnigramTokenizer",
 }
 """These, and the kinds that come with imported models."""
@@ -52,6 +53,10 @@ class Tokenizer(ABC):
     pad_id: int = 0
     bos_id: int = 1
     unk_id: int = 2
+    prefix_ids: tuple[int, ...] = ()
+    """the ids that an imported model expects before each text, like Llama's <s>"""
+    suffix_ids: tuple[int, ...] = ()
+    """the ids that an imported model expects after each text, like BERT's [SEP]"""
 
     def __init__(self, vocabulary: Sequence[str], *, with_eos: bool = False) -> None:
         self._specials = (*self.default_specials, EOS_TOKEN) if with_eos else self.default_specials
@@ -113,6 +118,10 @@ class Tokenizer(ABC):
         """Return the text of a token, or its name if it is special or part of a character."""
         text = token if token in self._specials else self.join([token])
         return text if text and REPLACEMENT_CHARACTER not in text else token
+
+    def name_spans(self, text: str, ids: Sequence[int], spans: Sequence[Span]) -> list[str]:
+        """Return the text of each token, or the name of one without text, like <s>."""
+        return [text[a:b] or self.id_to_token(i) for i, (a, b) in zip(ids, spans, strict=True)]
 
     def split_pieces(self, text: str) -> list[str]:
         """Return the text that each token adds, from the end of the token before it.
