@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import torch
@@ -9,9 +10,13 @@ import torch
 from readers import JSON, TEXTS, Reader, work_folder
 from workings.data import BytePairTokenizer
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
-from workings.interop.gpt2 import read_gpt2, read_gpt2_tokenizer, write_gpt2
+from workings.data.tokenizers.pretrained import PretrainedTokenizer, define_word_piece
+from workings.interop.gpt2 import read_gpt2_tokenizer
 from workings.interop.huggingface import read_config, write_tokenizer
+from workings.interop.language_models import read_language_model, write_language_model
 from workings.interop.marian import read_marian, read_vocabularies, write_marian
+from workings.interop.weights import read_weights
+from workings.io import parse_json_object
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
 
@@ -26,7 +31,7 @@ def gpt2_files() -> dict[str, bytes]:
     folder = work_folder() / "gpt2"
     folder.mkdir()
     table = {"d_model": 2, "layers": 1, "heads": 1, "positions": "learned", "max_positions": 4}
-    write_gpt2(build_language_model(table, VOCAB_SIZE), folder)
+    write_language_model(build_language_model(table, VOCAB_SIZE), folder, "gpt2")
     pairs = BytePairTokenizer.train(TEXTS * 3, vocab_size=VOCAB_SIZE - 10)
     vocabulary = [*pairs.to_dict()["vocabulary"], "<|endoftext|>"]
     tokens = GPT2Tokenizer(vocabulary, merges=pairs.merges, end_of_text_id=len(vocabulary) - 1)
@@ -49,7 +54,7 @@ def _write_gpt2_files(data: bytes) -> tuple[Path, str]:
 def _gpt2(data: bytes) -> None:
     folder, changed = _write_gpt2_files(data)
     if changed in FILES[:2]:
-        model = read_gpt2(folder)
+        model = read_language_model(folder, read_config(folder))
         with torch.no_grad():
             model(torch.zeros(1, 1, dtype=torch.long))
         return
@@ -108,7 +113,46 @@ def _marian(data: bytes) -> None:
         marian.model(SentenceBatch(ids, torch.tensor([ids.shape[1]])), ids[:, :1])
 
 
+@cache
+def _bin_files() -> list[bytes]:
+    """Return weights as torch writes them: in its current and in its first format."""
+    files = []
+    for is_current in (True, False):
+        file = BytesIO()
+        tensors = {"a": torch.ones(2, 3), "b": torch.ones(2, dtype=torch.bfloat16)}
+        torch.save(tensors, file, _use_new_zipfile_serialization=is_current)
+        files.append(file.getvalue())
+    return files
+
+
+def _bin(data: bytes) -> None:
+    path = work_folder() / "pytorch_model.bin"
+    path.write_bytes(data)
+    assert all(tensor.isfinite().all() for tensor in read_weights(path).values())
+
+
+@cache
+def _tokenizer_files() -> list[bytes]:
+    """Return definitions of a byte-level tokenizer and of BERT's."""
+    vocabulary = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "##b": 4}
+    bert = json.dumps(define_word_piece(vocabulary, lowercase=True)).encode()
+    return [gpt2_files()["tokenizer.json"], bert]
+
+
+def _tokenizer(data: bytes) -> None:
+    tokenizer = PretrainedTokenizer(parse_json_object(data, "tokenizer.json"))
+    for text in TEXTS:
+        ids = tokenizer.encode(text)
+        assert all(0 <= k < len(tokenizer) for k in ids)
+        assert len(tokenizer.find_spans(text)) == len(ids)
+        tokenizer.decode(ids)
+
+
 INTEROP_READERS = {
+    "bin": Reader(_bin, _bin_files, ("_rebuild_tensor_v2", "FloatStorage", "PK", "storage")),
+    "tokenizer": Reader(
+        _tokenizer, _tokenizer_files, (*JSON, '"type"', '"BPE"', '"WordPiece"', '"Sequence"')
+    ),
     "marian": Reader(
         _marian,
         lambda: [bytes([k]) + marian_files()[name] for k, name in enumerate(MARIAN_FILES)],

@@ -14,8 +14,9 @@ from workings.data.tokenizers.unigram import UnigramTokenizer
 from workings.decode import GREEDY, beam_search, generate
 from workings.errors import UserError
 from workings.interop.conversion import export_language_model, export_translator, import_model
-from workings.interop.gpt2 import read_gpt2_tokenizer, write_gpt2
+from workings.interop.gpt2 import read_gpt2_tokenizer
 from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
+from workings.interop.language_models import write_language_model
 from workings.interop.marian import read_marian, write_marian
 from workings.interpret.attention import compute_alignment
 from workings.models.language import build_language_model
@@ -56,7 +57,7 @@ def test_imported_gpt2_is_a_run(gpt2_tokens, tmp_path):
     folder, byte_pairs = gpt2_tokens
     vocab_size = len(byte_pairs) - 2
     model = make_gpt2(vocab_size)
-    write_gpt2(model, folder, bos_id=vocab_size - 1, eos_id=vocab_size - 1)
+    write_language_model(model, folder, "gpt2", bos_id=vocab_size - 1, eos_id=vocab_size - 1)
     run = tmp_path / "runs" / "imported"
     import_model(folder, run)
     assert {p.name for p in run.iterdir()} == {

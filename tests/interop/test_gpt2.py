@@ -10,8 +10,9 @@ from workings.data import load_tokenizer
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 from workings.decode import generate
 from workings.errors import UserError
-from workings.interop.gpt2 import read_gpt2, read_gpt2_tokenizer, write_gpt2
-from workings.interop.huggingface import write_tokenizer
+from workings.interop.gpt2 import read_gpt2_tokenizer
+from workings.interop.huggingface import read_config, write_tokenizer
+from workings.interop.language_models import read_language_model, write_language_model
 from workings.models.language import build_language_model
 
 SMALL = {"d_model": 32, "layers": 2, "heads": 4, "positions": "learned", "max_positions": 24}
@@ -44,6 +45,14 @@ def folder(tmp_path):
     return tmp_path
 
 
+def read_gpt2(folder):
+    return read_language_model(folder, read_config(folder))
+
+
+def write_gpt2(model, folder, **ids):
+    write_language_model(model, folder, "gpt2", **ids)
+
+
 def edit_config(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -72,7 +81,7 @@ def make_hf_model(**changes):
         {},
         {"activation_function": "gelu"},
         {"activation_function": "relu", "n_inner": 48},
-        {"tie_word_embeddings": False},
+        {"tie_word_embeddings": False, "layer_norm_epsilon": 0.01},
     ],
 )
 def test_model_of_hugging_face_is_read(changes, tmp_path):
@@ -163,7 +172,11 @@ def test_half_precision_is_read_as_single(folder):
         ({"positions": "rotary"}, 'model.positions = "learned"'),
         ({"positions": "sinusoidal"}, 'model.positions = "learned"'),
         ({"norm": "post"}, 'model.norm = "pre"'),
-        ({"kv_heads": 2}, "kv_heads"),
+        ({"kv_heads": 2}, "model.kv_heads = none, not 2"),
+        ({"norm_kind": "rms"}, 'model.norm_kind = "layer", not "rms"'),
+        ({"gated": True}, "model.gated = false"),
+        ({"bias": False}, "model.bias = true"),
+        ({"parallel_residual": True}, "model.parallel_residual = false"),
         ({"tie_embeddings": False}, "no bias"),
     ],
 )
@@ -181,8 +194,9 @@ def test_recurrent_model_is_rejected(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "bert"}, "model_type = 'bert'"),
-        ({"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon"),
+        ({"model_type": "gptj"}, "model_type = 'gptj' is not supported"),
+        ({"layer_norm_epsilon": 0}, "layer_norm_epsilon = 0: expected a positive number"),
+        ({"layer_norm_epsilon": True}, "layer_norm_epsilon"),
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
         ({"activation_function": "gelu_nwe"}, "did you mean 'gelu_new'"),
         ({"activation_function": ["gelu"]}, "activation_function"),

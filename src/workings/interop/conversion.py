@@ -13,8 +13,9 @@ from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.errors import UserError, did_you_mean
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
-from workings.interop.gpt2 import read_gpt2_tokenizer
 from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
+from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
+from workings.interop.language_models import write_language_model
 from workings.interop.marian import (
     SUPPRESSED_LOGIT_BIAS,
     read_marian,
@@ -22,18 +23,15 @@ from workings.interop.marian import (
     write_languages,
     write_marian,
 )
+from workings.interop.pretrained import read_language_task
 from workings.io import atomic_folder, write_text
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.modules import unique_state_dict
 from workings.recipes import (
-    LanguageDataConfig,
-    LanguageRecipe,
-    LanguageTokenizerConfig,
     Recipe,
     TranslationDataConfig,
     TranslationRecipe,
-    parse_language_model_config,
     parse_translator_config,
 )
 from workings.storage import (
@@ -45,7 +43,7 @@ from workings.storage import (
 from workings.tasks.translation import IMPORTED, Translation
 from workings.training.environment import collect_environment
 
-EXPORT_FORMATS = ("ctranslate2", "gpt2")
+EXPORT_FORMATS = ("ctranslate2", *LANGUAGE_LAYOUTS)
 TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "marian")
 _NO_TOKENIZER_NOTE = "no tokenizer is written: the format has byte-pair tokenizers, not {}"
 _LOWERCASE_NOTE = "the model was trained on lower-case texts: lowercase them"
@@ -74,8 +72,10 @@ def export_language_model(
     if target_format not in EXPORT_FORMATS:
         raise UserError(f"--to {target_format}: {did_you_mean(target_format, EXPORT_FORMATS)}")
     with _create_folder(folder) as part:
-        if target_format == "gpt2":
-            write_gpt2(model, part, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
+        if target_format in LANGUAGE_LAYOUTS:
+            write_language_model(
+                model, part, target_format, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id
+            )
         else:
             convert_language_model(
                 model,
@@ -163,18 +163,10 @@ def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -
 
 
 def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
-    model_table, vocab_size = convert_gpt2_config(config)
-    tokenizer = read_gpt2_tokenizer(folder, config, vocab_size)
-    model = read_gpt2(folder)
-    recipe = LanguageRecipe(
-        title=folder.resolve().name,
-        data=LanguageDataConfig(set=IMPORTED, context_length=model_table["max_positions"]),
-        tokenizer=LanguageTokenizerConfig(kind="byte-pair", vocab_size=vocab_size),
-        model=parse_language_model_config(model_table),
-    )
+    task = read_language_task(folder, config)
     with _create_folder(run_folder) as part:
-        tokenizer.save(part / "tokenizer.json")
-        _write_run(part, recipe, ("tokenizer.json",), model)
+        task.save(part)
+        _write_run(part, task.recipe, task.files, task.model)
 
 
 def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Module) -> None:

@@ -102,8 +102,7 @@ def read_activation(
     choices = [theirs for theirs, ours in _ACTIVATIONS.items() if ours in supported]
     if name not in choices:
         raise UserError(
-            f"{CONFIG_FILE}: {key} = {safe_repr(name)}: "
-            f"{did_you_mean(str(name), choices)}"
+            f"{CONFIG_FILE}: {key} = {safe_repr(name)}: {did_you_mean(str(name), choices)}"
         )
     return _ACTIVATIONS[name]
 

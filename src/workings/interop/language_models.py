@@ -113,6 +113,9 @@ LAYOUTS = {
 MODEL_TYPES = {"gpt2": "gpt2", "gpt_neox": "gpt-neox", "llama": "llama"}
 """The layout of each `model_type` of a config."""
 
+DEFAULT_MAX_POSITIONS = 2048
+"""Of a model with rotary positions, which has no limit here."""
+
 # Buffers that files of older versions have: attention masks and the angles of rotary positions.
 _BUFFERS = (".attn.bias", ".attn.masked_bias", "attention.bias", ".masked_bias", ".inv_freq")
 
@@ -158,18 +161,20 @@ def write_language_model(
     folder: Path,
     layout_name: str,
     *,
-    max_positions: int,
+    max_positions: int = DEFAULT_MAX_POSITIONS,
     bos_id: int | None = None,
     eos_id: int | None = None,
 ) -> None:
     """Write a model into a folder as `AutoModelForCausalLM.from_pretrained` reads it.
 
-    `max_positions` is the longest text that a model without learned positions was trained on.
+    `max_positions` is the longest text for a model without learned positions.
     `bos_id` and `eos_id` are the ids that begin and end a text, if there are any.
     """
     layout = LAYOUTS[layout_name]
     if not isinstance(model, TransformerLM):
-        raise UserError(f"{layout.title} is a Transformer: a recurrent model cannot be saved as one")
+        raise UserError(
+            f"{layout.title} is a Transformer: a recurrent model cannot be saved as one"
+        )
     table = read_settings(model)
     for key, value in layout.required.items():
         if table[key] != value:
@@ -178,7 +183,8 @@ def write_language_model(
             )
     if not table["tie_embeddings"] and bool(model.head.bias.any()):
         raise UserError(
-            f"the output layer of a {layout.title} has no bias: expected model.tie_embeddings = true"
+            f"a {layout.title} has no bias in its output layer: "
+            "expected model.tie_embeddings = true"
         )
     export_tensors(
         folder / WEIGHTS_FILE, split_tensors(model.state_dict(), _map_all(layout, table))
@@ -255,5 +261,3 @@ def _rebuild_buffers(model: TransformerLM) -> None:
 
 def _format(value: Any) -> str:
     return "none" if value is None else toml_value(value)
-
-

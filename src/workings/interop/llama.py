@@ -99,7 +99,9 @@ def map_llama_tensors(table: Mapping[str, Any]) -> Iterator[TensorMapping]:
         sizes = (d_model, kv_width, kv_width)
         yield from map_qkv(f"{block}.attention.qkv", projections, sizes, bias=bias)
         yield from map_norm(
-            f"{block}.feed_forward_residual.norm", f"{hf_block}.post_attention_layernorm", bias=False
+            f"{block}.feed_forward_residual.norm",
+            f"{hf_block}.post_attention_layernorm",
+            bias=False,
         )
         for name, hf_name in (
             ("attention.output", "self_attn.o_proj"),

@@ -4,7 +4,6 @@ One table serves both directions: our tensor is split into theirs, and theirs ar
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +35,10 @@ def map_transposed(name: str, hf_name: str) -> TensorMapping:
 def map_stacked(name: str, hf_names: Sequence[str], sizes: Sequence[int]) -> TensorMapping:
     """Return the mapping of a tensor whose rows are several tensors there, of these sizes."""
     return TensorMapping(
-        name, tuple(hf_names), partial(torch.split, split_size_or_sections=list(sizes)), torch.cat
+        name,
+        tuple(hf_names),
+        lambda t: torch.split(t, list(sizes)),
+        lambda ts: torch.cat(list(ts)),
     )
 
 
@@ -47,10 +49,10 @@ def map_interleaved_qkv(name: str, hf_name: str, heads: int) -> TensorMapping:
     """
 
     def split(t: Tensor) -> tuple[Tensor]:
-        return (t.unflatten(0, (3, heads, -1)).transpose(0, 1).reshape(t.shape),)
+        return (t.view(3, heads, -1).transpose(0, 1).reshape(t.shape),)
 
     def join(ts: Sequence[Tensor]) -> Tensor:
-        return ts[0].unflatten(0, (heads, 3, -1)).transpose(0, 1).reshape(ts[0].shape)
+        return ts[0].view(heads, 3, -1).transpose(0, 1).reshape(ts[0].shape)
 
     return TensorMapping(name, (hf_name,), split, join)
 

@@ -72,7 +72,9 @@ def _read_bin(path: Path) -> dict[str, Tensor]:
                 table = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
-    except (MemoryError, UserError):
+    except MemoryError:
+        raise UserError(f"{path}: it is damaged, or larger than the memory") from None
+    except UserError:
         raise
     except Exception:
         # torch's message of several lines suggests to read the file without the safeguard.

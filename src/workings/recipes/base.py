@@ -89,9 +89,10 @@ class ModelConfig(BoundedConfig, Variant):
 class TokenizerConfig(BoundedConfig):
     """How text is split into tokens."""
 
-    kinds: ClassVar[tuple[str, ...]] = ("words", "characters", "byte-pair")
+    kinds: ClassVar[tuple[str, ...]] = ("words", "characters", "byte-pair", "pretrained")
     kind: str = "words"
-    """words (basic English), characters, byte-pair or one of a plug-in"""
+    """words (basic English), characters, byte-pair or one of a plug-in; pretrained: that of an
+    imported model"""
     vocab_size: VocabSize = 20_000
     """largest number of tokens, special ones included"""
     min_count: Count = 1

@@ -58,7 +58,8 @@ class LanguageTokenizerConfig(TokenizerConfig):
     """How text is split into tokens."""
 
     kind: str = "characters"
-    """characters, byte-pair, words (basic English) or one of a plug-in"""
+    """characters, byte-pair, words (basic English) or one of a plug-in; pretrained: that of an
+    imported model"""
     vocab_size: VocabSize = 1000
     """largest number of tokens, special ones included"""
 

@@ -49,7 +49,6 @@ class TranslationDataConfig(BoundedConfig):
 class TranslationTokenizerConfig(TokenizerConfig):
     """How sentences are split into tokens."""
 
-    kinds: ClassVar[tuple[str, ...]] = (*TokenizerConfig.kinds, "pretrained")
     kind: str = "byte-pair"
     """byte-pair, words (lowercased), characters or one of a plug-in; pretrained: those of an
     imported model"""

@@ -1,7 +1,8 @@
 """Tokenizers of imported models, as Hugging Face's `tokenizer.json` defines them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workings.data.tokenizers.base import FORMAT, VERSION, Span, Tokenizer
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from tokenizers import Tokenizer as Engine
 
+MAX_TOKENS = 2**24
 _ANCHOR = "a"
 """A token is decoded after this one: at the beginning of a text, many decoders strip a space."""
 
@@ -50,7 +52,7 @@ class PretrainedTokenizer(Tokenizer):
         self._engine = _build_engine(self.definition)
         count = max(self._engine.get_vocab().values(), default=-1) + 1
         size = count if vocab_size is None else vocab_size
-        if not 0 < count <= size:
+        if not 0 < count <= min(size, MAX_TOKENS):
             raise UserError(f"{count:,} tokens, but the model has {size:,} embeddings")
         for name, token_id in (("bos_id", bos_id), ("eos_id", eos_id), ("pad_id", pad_id)):
             if token_id is not None and not 0 <= token_id < size:
@@ -75,7 +77,8 @@ class PretrainedTokenizer(Tokenizer):
 
     def _find_frame(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the special ids that are put before and after a text."""
-        framed = self._engine.encode(_ANCHOR, add_special_tokens=True)
+        with _engine_errors():
+            framed = self._engine.encode(_ANCHOR, add_special_tokens=True)
         is_text = [not is_special for is_special in framed.special_tokens_mask]
         if True not in is_text:
             return (), ()
@@ -83,10 +86,15 @@ class PretrainedTokenizer(Tokenizer):
         return tuple(framed.ids[:first]), tuple(framed.ids[last + 1 :])
 
     def _encode(self, text: str) -> "Encoding":
-        return self._engine.encode(replace_surrogates(text), add_special_tokens=False)
+        with _engine_errors():
+            return self._engine.encode(replace_surrogates(text), add_special_tokens=False)
 
     def encode(self, text: str) -> list[int]:
         return list(self._encode(text).ids)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token, or None if there is no such token."""
+        return self._ids.get(token)
 
     def tokenize(self, text: str) -> list[str]:
         encoding = self._encode(text)
@@ -99,13 +107,15 @@ class PretrainedTokenizer(Tokenizer):
         return [(int(a), int(b)) for a, b in self._encode(text).offsets]
 
     def decode(self, ids: Iterable[int]) -> str:
-        return str(self._engine.decode(list(ids), skip_special_tokens=True))
+        with _engine_errors():
+            return str(self._engine.decode(list(ids), skip_special_tokens=True))
 
     def join(self, tokens: Sequence[str]) -> str:
         decoder = self._engine.decoder
         if decoder is None:
             return " ".join(tokens)
-        return str(decoder.decode([_ANCHOR, *tokens]))[len(decoder.decode([_ANCHOR])) :]
+        with _engine_errors():
+            return str(decoder.decode([_ANCHOR, *tokens]))[len(decoder.decode([_ANCHOR])) :]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -134,7 +144,11 @@ def define_word_piece(vocabulary: Mapping[str, int], *, lowercase: bool) -> dict
     """Return the definition of BERT's tokenizer for the tokens of its `vocab.txt`."""
     tokenizers = _import_tokenizers()
     engine = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(dict(vocabulary), unk_token="[UNK]", max_input_chars_per_word=100)
+        tokenizers.models.WordPiece(
+            dict(vocabulary),
+            unk_token="[UNK]",  # noqa: S106 - not a password
+            max_input_chars_per_word=100,
+        )
     )
     engine.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     engine.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -153,16 +167,23 @@ def define_word_piece(vocabulary: Mapping[str, int], *, lowercase: bool) -> dict
 def _build_engine(definition: Mapping[str, Any]) -> "Engine":
     """Build the tokenizer of Hugging Face's package that does the work."""
     tokenizers = _import_tokenizers()
-    try:
-        engine = tokenizers.Tokenizer.from_str(json.dumps(definition))
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # the package raises plain Exception, and panics
-        raise UserError(f"not a tokenizer: {truncate(str(error), 150)}") from None
+    with _engine_errors():
+        engine: Engine = tokenizers.Tokenizer.from_str(json.dumps(definition))
     engine.no_truncation()
     engine.no_padding()
     engine.encode_special_tokens = True  # a text that spells a special token stays text
     return engine
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Turn an error of the engine into a UserError: a definition may be inconsistent."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # the package raises plain Exception, and panics
+        raise UserError(f"tokenizer: {truncate(str(error), 150)}") from None
 
 
 def _import_tokenizers() -> Any:
