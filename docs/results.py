@@ -271,7 +271,7 @@ def _describe_result(results: list[dict[str, Any]]) -> str:
         return f"{100 * first['test_accuracy']:.2f} % accuracy"
     if "test_cider" in first:
         return f"{first['test_cider']:.1f} CIDEr-D"
-    return f"{first['validation_loss']:.3f} nats per character"
+    return f"{first['validation_bits_per_character']:.3f} bits per character"
 
 
 TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from workings.render.tables import text_table
 
     rows = [
-        (e.name, e.task, e.data, f"{e.minutes:.1f}" if e.minutes else "–", e.result or "–")
+        (e.name, e.task, e.data, "–" if e.minutes is None else f"{e.minutes:.1f}", e.result or "–")
         for e in list_catalog()
     ]
     header = ("recipe", "task", "data", "minutes", "result")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workings.data.tokenizers.base import FORMAT, VERSION, Span, Tokenizer
-from workings.errors import UserError, safe_repr, truncate
+from workings.errors import UserError, install_command, safe_repr, truncate
 from workings.plain_text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _import_tokenizers() -> Any:
         import tokenizers
     except ModuleNotFoundError:
         raise UserError(
-            'pretrained tokenizers need tokenizers: pip install "workings[data]"'
+            f"pretrained tokenizers need tokenizers: {install_command('data')}"
         ) from None
     return tokenizers
 
