@@ -66,7 +66,7 @@ def _overview(reports: list[tuple[Path, Report]]) -> str:
 
 
 def _section(file: Path, report: Report) -> str:
-    parts = [f"## {report.problem.title}\n", f"`lectures/{file.name}`\n", _comment(file)]
+    parts = [f"## {report.problem.title}\n", f"`workings check {file.stem}`\n", _comment(file)]
     rows = [row for index in range(len(report.steps)) for row in _rows(report, index)]
     if rows:
         head = [

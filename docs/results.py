@@ -58,8 +58,8 @@ def language() -> str:
         )
         for name, result in sorted(results, key=lambda item: (_dataset(item), -_loss(item)))
     ]
-    head = ("recipe", "parameters", "minutes (threads)", "nats", "bits/character")
-    return _table((*head, "perplexity", "nats, sliding"), rows)
+    head = ("recipe", "parameters", "minutes (threads)", "nats/token", "bits/character")
+    return _table((*head, "perplexity", "nats/token, sliding"), rows)
 
 
 def _dataset(item: tuple[str, dict[str, Any]]) -> str:

@@ -32,14 +32,14 @@ PROBLEMS = (
     Stop(
         "A lecture works self-attention by hand. Is it right? The check points at the\n"
         "first wrong number and writes it out. Errors that follow from it are marked.",
-        "check lectures/L2-self.toml",
+        "check L2-self",
         (0, WRONG_NUMBER),
     ),
 )
 MODELS = (
     Stop(
         "A Transformer learns to translate the names of emoji from English to French.",
-        f"train recipes/emoji-french.toml --out {TRANSLATOR}",
+        f"train emoji-french --out {TRANSLATOR}",
     ),
     Stop(
         "Where did it attend for each word?\nFrench puts this adjective after the noun.",
@@ -47,7 +47,7 @@ MODELS = (
     ),
     Stop(
         "An LSTM learns Python from the standard library, character by character.",
-        f"train recipes/python-lstm.toml --train.epochs 2 --data.validation 0.02 --out {PYTHON}",
+        f"train python-lstm --train.epochs 2 --data.validation 0.02 --out {PYTHON}",
     ),
     Stop(
         "It completes a line of code, with the most likely character each time.",

@@ -3,10 +3,10 @@
 import argparse
 import shlex
 from collections.abc import Sequence
-from glob import glob
 from pathlib import Path
 
 import workings.cli
+from workings.builtin import builtin_recipes
 from workings.recipes import read_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -17,22 +17,12 @@ def split(line: str) -> list[str]:
     return shlex.split(line, comments=True)
 
 
-def expand_patterns(words: Sequence[str]) -> list[str]:
-    """Replace each file pattern by the matching files."""
-    return [path for word in words for path in sorted(glob(word)) or [word]]  # noqa: PTH207
-
-
 def parse_command(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words after `workings`; verb, options, keys and recipes must exist."""
-    arguments, changes = workings.cli._build_parser().parse_known_args(list(words))
+    arguments, changes = workings.cli._build_parser(words[:1]).parse_known_args(list(words))
     assert arguments.takes_changes or not changes, f"no such option: {changes}"
     arguments.changes = changes
-    for recipe in _recipes(arguments):
-        if recipe.startswith("recipes/"):
-            read_recipe(ROOT / recipe, changes)
+    recipes = getattr(arguments, "recipes", None) or [getattr(arguments, "recipe", None)]
+    for name in builtin_recipes().keys() & set(recipes):
+        read_recipe(name, changes)
     return arguments
-
-
-def _recipes(arguments: argparse.Namespace) -> list[str]:
-    words = getattr(arguments, "recipes", None) or [getattr(arguments, "recipe", None) or ""]
-    return expand_patterns([word for word in words if isinstance(word, str)])

@@ -34,7 +34,7 @@ def test_text_fits_a_terminal():
 def test_wrong_number_is_marked():
     done = run_tour("problems", NO_COLOR="1")
     assert done.returncode == 0, done.stderr
-    assert "$ workings check lectures/L2-self.toml" in done.stdout
+    assert "$ workings check L2-self" in done.stdout
     assert "▸18✗" in done.stdout
     assert "\x1b" not in done.stdout
 

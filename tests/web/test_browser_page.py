@@ -107,7 +107,7 @@ def test_page_without_runs_names_the_commands(visit: OpenPage) -> None:
     page.route("**/api/runs", lambda route: route.fulfill(json=[]))
     page.evaluate("location.hash = '#inspect'")
     page.reload()
-    assert "workings train recipes/emoji.toml" in page.locator(".empty pre").inner_text()
+    assert "workings train emoji" in page.locator(".empty pre").inner_text()
     assert has_no_sideways_scroll(page)
 
 

@@ -76,7 +76,7 @@ export function noRuns() {
     "div",
     { class: "empty" },
     h("p", {}, "There are no runs yet. Train one, offline, in a minute or two:"),
-    h("pre", {}, "workings train recipes/emoji.toml --out runs/emoji\nworkings serve runs/emoji"),
+    h("pre", {}, "workings train emoji\nworkings serve runs/emoji"),
     h(
       "p",
       {},
