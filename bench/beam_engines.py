@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from workings.data.batching import pad
 from workings.decode import beam_search
 from workings.interop.ctranslate2 import AcceleratedBeamSearch
-from workings.interop.marian import write_marian
+from workings.interop.marian import write_translator
 from workings.layers.transformer import LayerNorm
 from workings.models.translation import PAD, START, SentenceBatch, Translator
 from workings.tasks.translation import Translation
@@ -73,7 +73,7 @@ def hugging_face(model: Translator, run: Path, max_length: int) -> Search:
 
     folder = run / "marian"
     folder.mkdir(exist_ok=True)
-    write_marian(model, folder)
+    write_translator(model, folder)
     theirs = MarianMTModel.from_pretrained(folder, attn_implementation="sdpa").eval()
     settings: dict[str, Any] = {
         "num_beams": BEAMS,

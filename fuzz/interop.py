@@ -12,9 +12,11 @@ from workings.data import BytePairTokenizer
 from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 from workings.data.tokenizers.pretrained import PretrainedTokenizer, define_word_piece
 from workings.interop.gpt2 import read_gpt2_tokenizer
-from workings.interop.huggingface import read_config, write_tokenizer
+from workings.interop.huggingface import read_config
 from workings.interop.language_models import read_language_model, write_language_model
-from workings.interop.marian import read_marian, read_vocabularies, write_marian
+from workings.interop.marian import read_translator, write_translator
+from workings.interop.tokenizer_files import write_tokenizer
+from workings.interop.vocabularies import read_vocabularies
 from workings.interop.weights import read_weights
 from workings.io import parse_json_object
 from workings.models.language import build_language_model
@@ -75,7 +77,7 @@ def marian_files() -> dict[str, bytes]:
     folder = work_folder() / "marian"
     folder.mkdir()
     table = {"d_model": 2, "d_ff": 2, "layers": 1, "heads": 1, "norm": "post"}
-    write_marian(build_translator(table, 8, 8), folder)
+    write_translator(build_translator(table, 8, 8), folder)
     names = ["<pad>", "<s>", "<unk>", "</s>", "\u2581", "a", "b"]
     (folder / "vocab.json").write_text(json.dumps({t: k for k, t in enumerate(names)}))
     pieces = b"".join(
@@ -103,7 +105,7 @@ def _marian(data: bytes) -> None:
         (folder / name).write_bytes(data[1:] if name == changed else content)
     config = read_config(folder)
     vocabularies = read_vocabularies(folder, config)
-    marian = read_marian(folder, config, vocabularies.unk_id)
+    marian = read_translator(folder, config, vocabularies.unk_id)
     tokenizers = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
     for text in TEXTS:
         ids = torch.tensor([tokenizers.encode_source(text)])

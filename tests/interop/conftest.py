@@ -8,7 +8,7 @@ import torch
 from sentencepiece_files import PIECES, make_sentencepiece_model
 
 from workings.data import BytePairTokenizer
-from workings.interop.marian import write_marian
+from workings.interop.marian import write_translator
 from workings.models.translation import build_translator
 
 if find_spec("transformers") and find_spec("torchvision"):
@@ -24,6 +24,12 @@ if find_spec("transformers") and find_spec("torchvision"):
             (False, "N/A") if name == "torchvision" else is_available(name, *options, **keywords)
         )
         import_utils.is_torchvision_available.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def transformers():
+    """Hugging Face's package."""
+    return pytest.importorskip("transformers")
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ def opus(tmp_path):
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
-    write_marian(model, folder)
+    write_translator(model, folder)
     path = folder / "config.json"
     ids = {"eos_token_id": 0, "pad_token_id": size - 1, "decoder_start_token_id": size - 1}
     path.write_text(json.dumps(json.loads(path.read_text()) | ids))

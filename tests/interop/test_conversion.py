@@ -15,13 +15,16 @@ from workings.decode import GREEDY, beam_search, generate
 from workings.errors import UserError
 from workings.interop.conversion import export_language_model, export_translator, import_model
 from workings.interop.gpt2 import read_gpt2_tokenizer
-from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
+from workings.interop.huggingface import read_config
 from workings.interop.language_models import write_language_model
-from workings.interop.marian import read_marian, write_marian
+from workings.interop.marian import read_translator, write_translator
+from workings.interop.model_card import RunRecord
+from workings.interop.tokenizer_files import unique_token_names, write_tokenizer
 from workings.interpret.attention import compute_alignment
 from workings.models.language import build_language_model
 from workings.models.translation import SentenceBatch, build_translator
 from workings.modules import unique_state_dict
+from workings.recipes import SearchConfig, TranslationDataConfig, TranslationRecipe
 from workings.storage import read_tensors
 from workings.tasks.translation import Translation
 from workings.training.runs import load
@@ -93,11 +96,12 @@ def test_exported_gpt2_is_imported_unchanged(tmp_path):
     assert imported.tokenizer.encode("lower low") == tokenizer.encode("lower low")
 
 
-def test_export_without_tokenizer_is_noted(tmp_path):
+def test_language_model_of_characters_is_exported_with_its_tokenizer(tmp_path):
     tokenizer = CharacterTokenizer.train(["abcdef"])
     model = make_gpt2(len(tokenizer))
-    notes = export_language_model(model, tokenizer, "gpt2", tmp_path / "a" / "b")
-    assert notes == ["no tokenizer is written: the format has byte-pair tokenizers, not characters"]
+    assert export_language_model(model, tokenizer, "gpt2", tmp_path / "a" / "b") == []
+    engine = Engine.from_file(str(tmp_path / "a" / "b" / "tokenizer.json"))
+    assert engine.encode("fad?").ids == tokenizer.encode("fad?")
     config = json.loads((tmp_path / "a" / "b" / "config.json").read_text())
     assert (config["bos_token_id"], config["eos_token_id"]) == (1, None)
     with pytest.raises(UserError, match="did you mean 'gpt2'"):
@@ -112,7 +116,7 @@ def test_ctranslate2_reads_an_exported_language_model(kind, tmp_path):
     torch.manual_seed(0)
     model = build_language_model({"d_model": 16, "layers": 2, "heads": 2}, len(tokenizer)).eval()
     notes = export_language_model(model, tokenizer, "ctranslate2", tmp_path / "out")
-    assert len(notes) == (kind is CharacterTokenizer)
+    assert notes == []
     prompt = torch.tensor([tokenizer.encode("lower")])
     names = unique_token_names(tokenizer)
     generator = library.Generator(str(tmp_path / "out"), device="cpu")
@@ -146,7 +150,7 @@ def test_imported_marian_translates(opus, tmp_path, capsys):
     assert [c.strip() for c in alignment.columns] == ["the", "cat", "s", "</s>"]
     assert [r.strip() for r in alignment.rows] == ["le", "chat", "</s>"]
     assert main(["translate", str(run), "the cat", "--show"]) == 0
-    marian = read_marian(opus, read_config(opus), unk_id=1)
+    marian = read_translator(opus, read_config(opus), unk_id=1)
     torch.testing.assert_close(task.model.head.bias[2:], marian.model.head.bias[2:])
     assert main(["export", str(run), "--to", "marian", "--out", str(tmp_path / "back")]) == 0
     assert "no tokenizer is written" in capsys.readouterr().err
@@ -158,7 +162,10 @@ def test_exported_marian_is_imported_unchanged(is_shared, tmp_path):
     sizes = len(tokenizers.source), len(tokenizers.target)
     model = make_marian(*sizes, share_embeddings=is_shared)
     folder = tmp_path / "exported"
-    assert export_translator(model, tokenizers, "marian", folder, ("en", "de")) == []
+    data = TranslationDataConfig(source="en", target="de")
+    record = RunRecord(TranslationRecipe(data=data, search=SearchConfig(length_penalty=0.0)))
+    notes = export_translator(model, tokenizers, "marian", folder, record)
+    assert len(notes) == (not is_shared)
     assert main(["import", str(folder), "--out", str(tmp_path / "run")]) == 0
     imported = load(tmp_path / "run", Translation)
     assert imported.tokenizers == tokenizers
@@ -167,25 +174,24 @@ def test_exported_marian_is_imported_unchanged(is_shared, tmp_path):
     for name, weight in model.state_dict().items():
         torch.testing.assert_close(weights[name], weight, rtol=0, atol=0)
     engine = Engine.from_file(str(folder / ("" if is_shared else "source") / "tokenizer.json"))
-    assert engine.encode("The CAT").ids == tokenizers.encode_source("The CAT")[:-1]
+    assert engine.encode("The CAT").ids == tokenizers.encode_source("The CAT")
 
 
-def test_export_of_a_translator_without_tokenizer_is_noted(tmp_path):
-    words = WordTokenizer.train(["a b c d"], with_eos=True)
-    model = make_marian(len(words), len(words))
-    notes = export_translator(model, TokenizerPair(words, words, True), "marian", tmp_path / "out")
-    assert notes == [
-        "the model was trained on lower-case texts: lowercase them",
-        "no tokenizer is written: the format has byte-pair tokenizers, not words",
-    ]
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == 3
+@pytest.mark.parametrize("kind", [WordTokenizer, CharacterTokenizer])
+def test_exported_words_and_characters_are_imported(kind, tmp_path):
+    tokenizer = kind.train(["a bc d, l'eau"], with_eos=True)
+    model = make_marian(len(tokenizer), len(tokenizer))
+    tokenizers = TokenizerPair(tokenizer, tokenizer, kind is WordTokenizer)
+    export_translator(model, tokenizers, "marian", tmp_path / "out")
+    import_model(tmp_path / "out", tmp_path / "run")
+    assert load(tmp_path / "run", Translation).tokenizers == tokenizers
 
 
 def test_foreign_byte_pair_tokenizer_of_a_marian_is_rejected(opus, tmp_path):
     for name in ("vocab.json", "source.spm", "target.spm"):
         (opus / name).unlink()
     write_tokenizer(BytePairTokenizer.train(["the cat"], 280, with_eos=True), opus)
-    with pytest.raises(UserError, match="only those that `workings export` writes can be read"):
+    with pytest.raises(UserError, match=r"ids do not fit config\.json"):
         import_model(opus, tmp_path / "run")
 
 
@@ -194,7 +200,8 @@ def test_foreign_byte_pair_tokenizer_of_a_marian_is_rejected(opus, tmp_path):
     [
         ({"normalizer": {"type": "NFC"}}, "its normalizer is not supported"),
         ({"normalizer": None}, "expected that both lowercase texts, or neither"),
-        ({"model": {"type": "BPE", "vocab": {}, "merges": []}}, "`workings export` writes"),
+        ({"model": {"type": "BPE", "vocab": {}, "merges": []}}, "lacks 256 of the 256 bytes"),
+        ({"model": {"type": "WordLevel", "vocab": {"a": 1}}}, "`workings export` writes"),
     ],
 )
 def test_changed_byte_pair_tokenizer_is_rejected(change, message, tmp_path):
@@ -215,7 +222,7 @@ def test_ctranslate2_reads_an_exported_translator(is_shared, tmp_path):
     sizes = len(tokenizers.source), len(tokenizers.target)
     model = make_marian(*sizes, share_embeddings=is_shared)
     folder = tmp_path / "out"
-    assert export_translator(model, tokenizers, "ctranslate2", folder) == []
+    assert len(export_translator(model, tokenizers, "ctranslate2", folder)) == (not is_shared)
     text = "The CAT"
     tokenizer_file = folder / ("" if is_shared else "source") / "tokenizer.json"
     tokens = Engine.from_file(str(tokenizer_file)).encode(text).tokens
@@ -233,7 +240,9 @@ def test_ctranslate2_reads_an_exported_translator(is_shared, tmp_path):
 def test_translators_that_cannot_be_exported(tmp_path):
     words = WordTokenizer.train(["a b c"], with_eos=True)
     model = make_marian(6, len(words), share_embeddings=False)
-    with pytest.raises(UserError, match="for a translator, expected one of ctranslate2, marian"):
+    with pytest.raises(
+        UserError, match="for a translator, expected one of ctranslate2, marian, pegasus"
+    ):
         export_translator(model, TokenizerPair(words, words), "gpt2", tmp_path / "out")
     pytest.importorskip("ctranslate2")
     # A word that is spelled like the end token renames the latter.
@@ -246,6 +255,6 @@ def test_translators_that_cannot_be_exported(tmp_path):
 def test_imported_marian_with_bias_keeps_it(tmp_path):
     model = make_marian(40, 40, output_bias=True)
     torch.nn.init.normal_(model.head.bias)
-    write_marian(model, tmp_path)
-    imported = read_marian(tmp_path, read_config(tmp_path), unk_id=2)
+    write_translator(model, tmp_path)
+    imported = read_translator(tmp_path, read_config(tmp_path), unk_id=2)
     assert torch.equal(imported.model.head.bias, model.head.bias)

@@ -11,8 +11,9 @@ from workings.data.tokenizers.byte_pair import GPT2Tokenizer
 from workings.decode import generate
 from workings.errors import UserError
 from workings.interop.gpt2 import read_gpt2_tokenizer
-from workings.interop.huggingface import read_config, write_tokenizer
+from workings.interop.huggingface import read_config
 from workings.interop.language_models import read_language_model, write_language_model
+from workings.interop.tokenizer_files import write_tokenizer
 from workings.models.language import build_language_model
 
 SMALL = {"d_model": 32, "layers": 2, "heads": 4, "positions": "learned", "max_positions": 24}

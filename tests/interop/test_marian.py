@@ -13,7 +13,8 @@ from workings.decode import beam_search
 from workings.errors import UserError
 from workings.interop.conversion import import_model
 from workings.interop.huggingface import read_config
-from workings.interop.marian import read_marian, read_sentencepiece_model, write_marian
+from workings.interop.marian import read_translator, write_translator
+from workings.interop.vocabularies import read_sentencepiece_model
 from workings.models.translation import START, SentenceBatch, build_translator
 
 SMALL = {"d_model": 16, "d_ff": 24, "layers": 2, "heads": 2, "norm": "post"}
@@ -29,7 +30,14 @@ KINDS = {
     },
     "bias": {"output_bias": True, "activation": "silu"},
     "odd d_model": {"d_model": 15, "heads": 3, "activation": "gelu-tanh"},
+    "pegasus": {"norm": "pre"},
+    "pegasus, untied": {"norm": "pre", "tie_embeddings": False},
+    "pegasus, bias": {"norm": "pre", "output_bias": True, "activation": "silu"},
 }
+
+
+def layout_of(name):
+    return "pegasus" if name.startswith("pegasus") else "marian"
 
 
 def perturb(model):
@@ -119,7 +127,7 @@ def make_hf_model(**changes):
 def test_model_of_hugging_face_is_read(changes, tmp_path):
     model = make_hf_model(**changes)
     model.save_pretrained(tmp_path)
-    imported = read_marian(tmp_path, read_config(tmp_path), unk_id=1)
+    imported = read_translator(tmp_path, read_config(tmp_path), unk_id=1)
     expected = compute_hf_logits(model)[:, :, imported.target_order]
     logits = compute_logits(imported.model, imported.target_order)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
@@ -133,8 +141,9 @@ def test_model_of_hugging_face_is_read(changes, tmp_path):
 def test_hugging_face_reads_our_model(name, tmp_path):
     transformers = pytest.importorskip("transformers")
     model = make_model(name)
-    write_marian(model, tmp_path)
-    reread, info = transformers.MarianMTModel.from_pretrained(tmp_path, output_loading_info=True)
+    write_translator(model, tmp_path, layout_of(name))
+    auto_class = transformers.AutoModelForSeq2SeqLM
+    reread, info = auto_class.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(info.values()), info
     torch.testing.assert_close(
         compute_hf_logits(reread.eval()), compute_logits(model), atol=1e-5, rtol=0
@@ -145,7 +154,7 @@ def test_hugging_face_reads_our_model(name, tmp_path):
 def test_greedy_translation_equals_hugging_faces(tmp_path):
     model = make_hf_model()
     model.save_pretrained(tmp_path)
-    imported = read_marian(tmp_path, read_config(tmp_path), unk_id=1)
+    imported = read_translator(tmp_path, read_config(tmp_path), unk_id=1)
     source = make_pairs(0)[0][:1]
     expected = model.generate(source, max_new_tokens=12, num_beams=1, do_sample=False)[0, 1:]
     our_ids = source.clone().apply_(imported.target_order.index)
@@ -161,8 +170,8 @@ def test_greedy_translation_equals_hugging_faces(tmp_path):
 @pytest.mark.parametrize("name", KINDS)
 def test_written_model_is_read_unchanged(name, tmp_path):
     model = make_model(name)
-    write_marian(model, tmp_path)
-    reread = read_marian(tmp_path, read_config(tmp_path), unk_id=2)
+    write_translator(model, tmp_path, layout_of(name))
+    reread = read_translator(tmp_path, read_config(tmp_path), unk_id=2)
     assert not reread.is_renumbered
     before, after = model.state_dict(), reread.model.state_dict()
     assert before.keys() == after.keys()
@@ -176,7 +185,7 @@ def edit_config(folder, **changes):
 
 
 def test_copies_of_shared_tensors_are_ignored(tmp_path):
-    write_marian(make_model(), tmp_path)
+    write_translator(make_model(), tmp_path)
     path = tmp_path / "model.safetensors"
     tensors = load_file(path)
     shared = tensors.pop("model.shared.weight")
@@ -184,7 +193,7 @@ def test_copies_of_shared_tensors_are_ignored(tmp_path):
         tensors[f"{name}.weight"] = shared.clone()
     tensors["model.encoder.embed_positions.weight"] = torch.ones(64, 16)
     save_file({name: t.contiguous() for name, t in tensors.items()}, path)
-    reread = read_marian(tmp_path, read_config(tmp_path), unk_id=2)
+    reread = read_translator(tmp_path, read_config(tmp_path), unk_id=2)
     assert torch.equal(compute_logits(reread.model), compute_logits(make_model()))
 
 
@@ -207,27 +216,31 @@ def test_copies_of_shared_tensors_are_ignored(tmp_path):
     ],
 )
 def test_invalid_configs_are_rejected(changes, message, tmp_path):
-    write_marian(make_model(), tmp_path)
+    write_translator(make_model(), tmp_path)
     edit_config(tmp_path, **changes)
     with pytest.raises(UserError, match=message):
-        read_marian(tmp_path, read_config(tmp_path), unk_id=2)
+        read_translator(tmp_path, read_config(tmp_path), unk_id=2)
 
 
 def test_models_that_are_not_marian_are_rejected(tmp_path):
-    with pytest.raises(UserError, match=r'model.norm = "post"'):
-        write_marian(make_model(norm="pre"), tmp_path)
+    with pytest.raises(UserError, match=r'model.norm = "post", or --to pegasus'):
+        write_translator(make_model(norm="pre"), tmp_path)
+    with pytest.raises(UserError, match=r'model.norm = "pre", or --to marian'):
+        write_translator(make_model(), tmp_path, "pegasus")
+    with pytest.raises(UserError, match="one embedding for source and target"):
+        write_translator(make_model("two vocabularies", norm="pre"), tmp_path, "pegasus")
     recurrent = build_translator({"kind": "recurrent", "d_model": 8, "hidden_size": 8}, 20, 20)
     with pytest.raises(UserError, match="recurrent"):
-        write_marian(recurrent, tmp_path)
+        write_translator(recurrent, tmp_path)
 
 
 def test_nan_weights_are_rejected(tmp_path):
     model = make_model()
     with torch.no_grad():
         model.head.weight[5, 2] = torch.nan
-    write_marian(model, tmp_path)
+    write_translator(model, tmp_path)
     with pytest.raises(UserError, match="has NaN or infinite values"):
-        read_marian(tmp_path, read_config(tmp_path), unk_id=2)
+        read_translator(tmp_path, read_config(tmp_path), unk_id=2)
 
 
 # -- tokenizers ------------------------------------------------------------------------------------

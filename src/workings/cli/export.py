@@ -12,7 +12,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         required=True,
         metavar="FORMAT",
-        help="ctranslate2, or a format of Hugging Face: gpt2, or marian for a translator",
+        help="ctranslate2, or a format of Hugging Face: gpt2; for a translator, marian (post-norm) "
+        "or pegasus (pre-norm)",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="new folder for the model")
 
@@ -23,11 +24,13 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.interop.conversion import FolderExporter
+    from workings.interop.model_card import RunRecord
     from workings.plain_text import escape_control
     from workings.training.runs import load
 
-    folder = Path(arguments.out)
-    notes = load(arguments.run_folder).export(FolderExporter(arguments.to, folder))
+    run_folder, folder = Path(arguments.run_folder), Path(arguments.out)
+    task = load(run_folder)
+    notes = task.export(FolderExporter(arguments.to, folder, RunRecord.read(run_folder)))
     for note in notes:
         sys.stderr.write(f"workings: note: {note}\n")
     sys.stdout.write(escape_control(f"{folder}: {arguments.run_folder}, for {arguments.to}") + "\n")

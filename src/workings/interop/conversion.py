@@ -11,25 +11,31 @@ from torch import nn
 
 from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
+from workings.data.tokenizers.words import WordTokenizer
 from workings.errors import UserError, did_you_mean
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
-from workings.interop.huggingface import read_config, unique_token_names, write_tokenizer
+from workings.interop.huggingface import read_config
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.language_models import write_language_model
 from workings.interop.marian import (
+    EOS_ID,
+    HF_MAX_POSITIONS,
+    LAYOUTS,
     SUPPRESSED_LOGIT_BIAS,
-    read_marian,
-    read_vocabularies,
-    write_languages,
-    write_marian,
+    read_translator,
+    write_translator,
 )
+from workings.interop.model_card import RunRecord, write_generation_config, write_model_card
 from workings.interop.pretrained import read_language_task
+from workings.interop.tokenizer_files import unique_token_names, write_tokenizer
+from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.modules import unique_state_dict
 from workings.recipes import (
     Recipe,
+    SearchConfig,
     TranslationDataConfig,
     TranslationRecipe,
     parse_translator_config,
@@ -44,9 +50,34 @@ from workings.tasks.translation import IMPORTED, Translation
 from workings.training.environment import collect_environment
 
 EXPORT_FORMATS = ("ctranslate2", *LANGUAGE_LAYOUTS)
-TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "marian")
-_NO_TOKENIZER_NOTE = "no tokenizer is written: the format has byte-pair tokenizers, not {}"
+TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", *LAYOUTS)
+MAX_TARGET_TOKENS = 512
+"""The longest translation that an exported model generates; ours depends on the source."""
+_NO_TOKENIZER_NOTE = "no tokenizer is written: the format has none like {}"
 _LOWERCASE_NOTE = "the model was trained on lower-case texts: lowercase them"
+_SEPARATE_NOTE = (
+    "two vocabularies: load the tokenizers from source/ and target/, AutoTokenizer has one for both"
+)
+_SEARCH_NOTE = (
+    "transformers has another length penalty: `generate` searches without one, "
+    "as `workings translate --length-penalty 0` does"
+)
+_UNKNOWN_NOTE = "unknown words are left out; `workings translate` copies them from the source"
+_TRANSLATOR_USAGE = """\
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+model = AutoModelForSeq2SeqLM.from_pretrained("{folder}")
+batch = tokenizer(["a sentence"], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))"""
+_SEPARATE_USAGE = """\
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+source = AutoTokenizer.from_pretrained("{folder}/source")
+target = AutoTokenizer.from_pretrained("{folder}/target")
+model = AutoModelForSeq2SeqLM.from_pretrained("{folder}")
+batch = source(["a sentence"], return_tensors="pt", padding=True)
+print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))"""
 
 
 @dataclass(frozen=True)
@@ -55,20 +86,25 @@ class FolderExporter:
 
     target_format: str
     folder: Path
+    record: RunRecord | None = None
+    """The run, for the model card and the search that its recipe has."""
 
     def export_language_model(self, model: LanguageModel, tokenizer: Tokenizer) -> list[str]:
-        return export_language_model(model, tokenizer, self.target_format, self.folder)
+        return export_language_model(model, tokenizer, self.target_format, self.folder, self.record)
 
-    def export_translator(
-        self, model: Translator, tokenizers: TokenizerPair, languages: tuple[str, str]
-    ) -> list[str]:
-        return export_translator(model, tokenizers, self.target_format, self.folder, languages)
+    def export_translator(self, model: Translator, tokenizers: TokenizerPair) -> list[str]:
+        return export_translator(model, tokenizers, self.target_format, self.folder, self.record)
 
 
 def export_language_model(
-    model: LanguageModel, tokenizer: Tokenizer, target_format: str, folder: Path
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    target_format: str,
+    folder: Path,
+    record: RunRecord | None = None,
 ) -> list[str]:
     """Write a language model into a new folder in another format; return notes for the user."""
+    del record
     if target_format not in EXPORT_FORMATS:
         raise UserError(f"--to {target_format}: {did_you_mean(target_format, EXPORT_FORMATS)}")
     with _create_folder(folder) as part:
@@ -85,7 +121,7 @@ def export_language_model(
                 eos_id=tokenizer.eos_id,
                 unk_id=tokenizer.unk_id if tokenizer.unk_id >= 0 else None,
             )
-        if write_tokenizer(tokenizer, part):
+        if write_tokenizer(tokenizer, part, padding_side="left"):
             return []
     return [_NO_TOKENIZER_NOTE.format(tokenizer.kind)]
 
@@ -95,48 +131,109 @@ def export_translator(
     tokenizers: TokenizerPair,
     target_format: str,
     folder: Path,
-    languages: tuple[str, str] = ("source", "target"),
+    record: RunRecord | None = None,
 ) -> list[str]:
     """Write a translator into a new folder in another format; return notes for the user."""
     if target_format not in TRANSLATOR_EXPORT_FORMATS:
         suggestion = did_you_mean(target_format, TRANSLATOR_EXPORT_FORMATS)
         raise UserError(f"--to {target_format}: for a translator, {suggestion}")
+    is_hugging_face = target_format in LAYOUTS
     with _create_folder(folder) as part:
-        if target_format == "marian":
-            write_marian(model, part)
+        if is_hugging_face:
+            write_translator(model, part, target_format)
         else:
             names = unique_token_names(tokenizers.source), unique_token_names(tokenizers.target)
             eos_id, unk_id = get_stop_id(tokenizers.target), tokenizers.target.unk_id
             convert_translator(
                 model, names, part, eos_id=eos_id, unk_id=unk_id, add_source_eos=True
             )
-        notes = _write_translator_tokenizers(tokenizers, part)
-        if target_format == "marian":
-            write_languages(part, languages)
+        # CTranslate2 appends the end token itself.
+        notes = _write_translator_tokenizers(tokenizers, part, add_eos=is_hugging_face)
+        if is_hugging_face:
+            recipe = record.recipe if record else None
+            assert recipe is None or isinstance(recipe, TranslationRecipe)
+            search = recipe.search if recipe else SearchConfig()
+            write_generation_config(part, _build_generation_settings(search))
+            notes += [_SEARCH_NOTE] if search.beams > 1 and search.length_penalty else []
+            if recipe is not None and record is not None:
+                write_languages(part, (recipe.data.source, recipe.data.target))
+                _write_translator_card(part, folder.name, model, tokenizers, record, notes)
         return notes
 
 
-def _write_translator_tokenizers(tokenizers: TokenizerPair, folder: Path) -> list[str]:
+def _build_generation_settings(search: SearchConfig) -> dict[str, Any]:
+    """Return the settings with which `generate` finds what our beam search finds.
+
+    Hugging Face divides log probabilities by a power of the length, we by Wu et al.'s penalty:
+    searches agree without a penalty, and if no search ends before its best hypothesis is certain.
+    """
+    settings: dict[str, Any] = {
+        "max_length": MAX_TARGET_TOKENS,
+        "num_beams": search.beams,
+        "pad_token_id": PAD,
+        "bos_token_id": START,
+        "decoder_start_token_id": START,
+        "eos_token_id": EOS_ID,
+        "forced_eos_token_id": EOS_ID,
+    }
+    if search.beams > 1:
+        settings |= {"length_penalty": 0.0, "early_stopping": "never"}
+    return settings
+
+
+def _write_translator_card(
+    folder: Path,
+    name: str,
+    model: Translator,
+    tokenizers: TokenizerPair,
+    record: RunRecord,
+    notes: Sequence[str],
+) -> None:
+    recipe = record.recipe
+    assert isinstance(recipe, TranslationRecipe)
+    is_shared = tokenizers.source == tokenizers.target
+    write_model_card(
+        folder,
+        record,
+        description=f"A translator from {recipe.data.source} to {recipe.data.target}: a Transformer"
+        f" of {sum(p.numel() for p in model.parameters()):,} parameters, trained with workings.",
+        pipeline_tag="translation",
+        usage=(_TRANSLATOR_USAGE if is_shared else _SEPARATE_USAGE).format(folder=name),
+        languages=(recipe.data.source, recipe.data.target),
+        notes=notes,
+    )
+
+
+def _write_translator_tokenizers(
+    tokenizers: TokenizerPair, folder: Path, *, add_eos: bool
+) -> list[str]:
     """Write a shared tokenizer into the folder, or two into `source` and `target` in it."""
-    if tokenizers.source == tokenizers.target:
-        is_written = write_tokenizer(tokenizers.target, folder, lowercase=tokenizers.lower)
-    else:
-        is_written = True
-        for name, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
-            (folder / name).mkdir()
-            if not write_tokenizer(tokenizer, folder / name, lowercase=tokenizers.lower):
-                (folder / name).rmdir()
-                is_written = False
-    if is_written:
-        return []
-    note = _NO_TOKENIZER_NOTE.format(tokenizers.target.kind)
-    return [_LOWERCASE_NOTE, note] if tokenizers.lower else [note]
+    is_shared = tokenizers.source == tokenizers.target
+    folders = (folder,) if is_shared else (folder / "source", folder / "target")
+    is_supported = True
+    for path, tokenizer in zip(folders, (tokenizers.source, tokenizers.target)):  # noqa: B905 - a shared one is written once
+        path.mkdir(exist_ok=True)
+        if not write_tokenizer(
+            tokenizer,
+            path,
+            lowercase=tokenizers.lower,
+            add_eos=add_eos,
+            max_length=HF_MAX_POSITIONS if add_eos else None,
+        ):
+            is_supported = False
+            if path != folder:
+                path.rmdir()
+    if not is_supported:
+        note = _NO_TOKENIZER_NOTE.format(tokenizers.target.kind)
+        return [_LOWERCASE_NOTE, note] if tokenizers.lower else [note]
+    notes = [] if is_shared else [_SEPARATE_NOTE]
+    return [*notes, _UNKNOWN_NOTE] if isinstance(tokenizers.target, WordTokenizer) else notes
 
 
 def import_model(folder: Path, run_folder: Path) -> None:
     """Make a run of a GPT-2 or a Marian in Hugging Face's format, as if it were trained here."""
     config = read_config(folder)
-    if config.get("model_type") == "marian":
+    if config.get("model_type") in LAYOUTS:
         _import_translator(folder, config, run_folder)
     else:
         _import_language_model(folder, config, run_folder)
@@ -144,7 +241,7 @@ def import_model(folder: Path, run_folder: Path) -> None:
 
 def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
     vocabularies = read_vocabularies(folder, config)
-    marian = read_marian(folder, config, vocabularies.unk_id)
+    marian = read_translator(folder, config, vocabularies.unk_id)
     tokenizers = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
     if marian.is_renumbered:  # Marian's own bias does not suppress our special tokens
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What GPT-2 and Marian have in common in Hugging Face's format: config, weights and tokenizer."""
+"""What all models have in common in Hugging Face's format: config, weights and byte pairs."""
 
 import json
 import math
@@ -8,17 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from workings.data.tokenizers.base import Tokenizer
-from workings.data.tokenizers.byte_pair import BytePairTokenizer, GPT2Tokenizer
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import read_json_object, write_text
-from workings.plain_text import find_surrogate
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 TOKENIZER_FILE, TOKENIZER_CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
 MAX_JSON_BYTES = 256 * 2**20  # several times the size of a large tokenizer
-LOWERCASE_NORMALIZER = {"type": "Lowercase"}
-"""The normalizer of a `tokenizer.json` that lowercases texts."""
 
 _ACTIVATIONS = {
     "gelu_new": "gelu-tanh",
@@ -173,49 +168,3 @@ def parse_merge(merge: object, path: Path) -> tuple[str, str]:
     if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(p, str) for p in parts):
         raise UserError(f"{path}: {truncate(safe_repr(merge))} is not a merge of two tokens")
     return parts[0], parts[1]
-
-
-def write_tokenizer(tokenizer: Tokenizer, folder: Path, *, lowercase: bool = False) -> bool:
-    """Write a tokenizer as Hugging Face does; return False if it is not a byte-pair tokenizer.
-
-    With `lowercase`, the written tokenizer lowercases texts.
-    """
-    if not isinstance(tokenizer, BytePairTokenizer):
-        return False
-    from tokenizers import Tokenizer as Engine
-    from tokenizers import decoders, models, normalizers, pre_tokenizers
-
-    names = unique_token_names(tokenizer)
-    ids = {name: i for i, name in enumerate(names)}
-    engine = Engine(models.BPE(vocab=ids, merges=list(tokenizer.merges)))
-    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    engine.decoder = decoders.ByteLevel()
-    if lowercase:
-        engine.normalizer = normalizers.Lowercase()
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    # Our specials are not declared: Hugging Face would find them in texts that spell them.
-    if isinstance(tokenizer, GPT2Tokenizer):
-        settings |= dict.fromkeys(("bos_token", "eos_token"), names[tokenizer.bos_id])
-    write_text(folder / TOKENIZER_FILE, engine.to_str(pretty=True) + "\n")
-    write_json(folder / TOKENIZER_CONFIG_FILE, settings)
-    return True
-
-
-def unique_token_names(tokenizer: Tokenizer) -> list[str]:
-    r"""Return a name for each id, without duplicates and unpaired surrogates.
-
-    A special token that is spelled like another token, or a surrogate, is named by its id.
-
-    >>> from workings.data.tokenizers.characters import CharacterTokenizer
-    >>> unique_token_names(CharacterTokenizer.train(["aab\udc80"]))
-    ['<pad>', '<s>', '<unk>', 'a', 'b', '<5>']
-    """
-    names: dict[str, int] = {}
-    for token_id in reversed(range(len(tokenizer))):  # specials last: they are the ones renamed
-        name = tokenizer.id_to_token(token_id)
-        if name in names or find_surrogate(name):
-            name = f"<{token_id}>"
-        while name in names:
-            name = f"<{name}>"
-        names[name] = token_id
-    return list(reversed(names))

@@ -1,11 +1,12 @@
-"""Marian (OPUS-MT) in Hugging Face's format, read and written.
+"""Marian (OPUS-MT) and Pegasus in Hugging Face's format, read and written.
 
-Marian is our Transformer translator with normalization after each layer. Names of tensors differ,
-and queries, keys and values have a matrix each. The sinusoidal positions are the same features in
-another order: all sines before all cosines, where ours alternate. Tokens may have other ids, too.
+Marian is our Transformer translator with normalization after each layer, Pegasus the one with
+normalization before it. Names of tensors differ, and queries, keys and values have a matrix each.
+The sinusoidal positions are the same features in another order: all sines before all cosines, where
+ours alternate. Tokens may have other ids, too. (M2M100 and NLLB normalize before each layer as
+well, but their positions have other frequencies.)
 """
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from workings.data.tokenizers.base import UNK_TOKEN, Tokenizer, TokenizerPair
-from workings.data.tokenizers.byte_pair import BytePairTokenizer
-from workings.data.tokenizers.unigram import UnigramTokenizer
-from workings.errors import UserError, safe_repr, truncate
+from workings.errors import UserError, did_you_mean, safe_repr
 from workings.interop.huggingface import (
     CONFIG_FILE,
-    LOWERCASE_NORMALIZER,
-    MAX_JSON_BYTES,
-    TOKENIZER_CONFIG_FILE,
-    TOKENIZER_FILE,
     WEIGHTS_FILE,
     activation_name,
     check_settings,
@@ -32,13 +26,11 @@ from workings.interop.huggingface import (
     check_tensor_names,
     get_tensor,
     read_activation,
-    read_byte_pairs,
     write_json,
 )
 from workings.interop.weights import find_weights_file, read_weights
-from workings.io import read_bytes, read_json_object
-from workings.layers.positions import SinusoidalPositions
-from workings.layers.transformer import EncoderBlock
+from workings.layers.positions import SinusoidalPositions, sinusoids
+from workings.layers.transformer import EncoderBlock, NormPlacement
 from workings.models.translation import (
     PAD,
     START,
@@ -47,27 +39,48 @@ from workings.models.translation import (
     build_translator,
 )
 from workings.modules import meta_device
-from workings.recipes import TranslationTokenizerConfig
 from workings.storage import export_tensors
 
-UNK_ID, EOS_ID = 2, 3  # in all our tokenizers for translation
-NUM_SPECIALS = 4
+EOS_ID = 3  # in all our tokenizers for translation
 HF_MAX_POSITIONS = 1024
 """Positions that Hugging Face's model has; ours has no limit."""
 SUPPRESSED_LOGIT_BIAS = -1e4
 """A bias with which a token is never generated."""
-SOURCE_VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
-SOURCE_SENTENCEPIECE_FILE, TARGET_SENTENCEPIECE_FILE = "source.spm", "target.spm"
 
 _ACTIVATIONS = ("silu", "gelu", "gelu-tanh", "relu")
-# Other values of these settings would be another function.
-_REQUIRED_SETTINGS = {
-    "model_type": "marian",
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "static_position_embeddings": True,
-    "scale_embedding": True,
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An architecture of Hugging Face's: its name, its class, and what our model must have."""
+
+    title: str
+    architecture: str
+    norm: NormPlacement
+    required_settings: Mapping[str, Any]
+    """Other values of these settings would be another function."""
+
+
+LAYOUTS = {
+    "marian": Layout(
+        "Marian",
+        "MarianMTModel",
+        "post",
+        {
+            "model_type": "marian",
+            "normalize_before": False,
+            "normalize_embedding": False,
+            "add_final_layer_norm": False,
+            "static_position_embeddings": True,
+            "scale_embedding": True,
+        },
+    ),
+    "pegasus": Layout(
+        "Pegasus",
+        "PegasusForConditionalGeneration",
+        "pre",
+        {"model_type": "pegasus", "scale_embedding": True},
+    ),
 }
 _DEFAULT_SETTINGS = {"scale_embedding": False}  # of the others the required value is the default
 _DEFAULT_SIZES = {
@@ -82,13 +95,10 @@ _DECODER_SETTINGS = {
     "decoder_attention_heads": "encoder_attention_heads",
     "decoder_ffn_dim": "encoder_ffn_dim",
 }
-# Of SentencePiece's protobuf messages.
-_UNIGRAM_MODEL = 1
-_NORMAL_PIECE, _NON_TEXT_PIECES = 1, (2, 3, 5)  # unknown, control, unused
 
 
-class ImportedMarian(NamedTuple):
-    """A model, its section of a recipe, and the ids of Marian in the order of our ids."""
+class ImportedTranslator(NamedTuple):
+    """A model, its section of a recipe, and the ids of its file in the order of our ids."""
 
     model: TransformerTranslator
     model_table: dict[str, Any]
@@ -97,7 +107,7 @@ class ImportedMarian(NamedTuple):
 
     @property
     def is_renumbered(self) -> bool:
-        """Return True if Marian's token ids differ from ours."""
+        """Return True if the token ids of the file differ from ours."""
         return self.target_order != list(range(len(self.target_order)))
 
 
@@ -110,12 +120,12 @@ class TensorMapping(NamedTuple):
     """The dimension in which features are reordered."""
 
 
-def read_marian(folder: Path, config: Mapping[str, Any], unk_id: int = 1) -> ImportedMarian:
-    """Read a model that Hugging Face's `MarianMTModel.save_pretrained` wrote.
+def read_translator(folder: Path, config: Mapping[str, Any], unk_id: int = 1) -> ImportedTranslator:
+    """Read a model that `save_pretrained` of Hugging Face's Marian or Pegasus wrote.
 
-    `unk_id` is Marian's id of the unknown token, which only the vocabulary states.
+    `unk_id` is the file's id of the unknown token, which only the vocabulary states.
     """
-    table, vocab_sizes = convert_marian_config(config)
+    table, vocab_sizes = convert_config(config)
     path = find_weights_file(folder)
     tensors = _drop_duplicates(read_weights(path), table)
     orders = [_token_order(size, config, unk_id) for size in vocab_sizes]
@@ -127,8 +137,8 @@ def read_marian(folder: Path, config: Mapping[str, Any], unk_id: int = 1) -> Imp
     with meta_device():  # no memory is allocated before all shapes match
         model = build_translator(table, len(source_order), len(target_order))
     assert isinstance(model, TransformerTranslator)
-    mappings = list(_map_tensors(table))
-    check_tensor_names(tensors, (name for m in mappings for name in m.hf_names), "Marian", path)
+    mappings, layout = list(_map_tensors(table)), get_layout(config)
+    check_tensor_names(tensors, (name for m in mappings for name in m.hf_names), layout.title, path)
     parameters = model.state_dict()
     features = feature_order(table["d_model"])
     weights = {}
@@ -144,13 +154,13 @@ def read_marian(folder: Path, config: Mapping[str, Any], unk_id: int = 1) -> Imp
         weights["head.bias"] = nn.Parameter(bias.float()[target_order])
     model.load_state_dict(weights, assign=True)
     model.positions = SinusoidalPositions(table["d_model"])
-    return ImportedMarian(model.eval(), table, source_order, target_order)
+    return ImportedTranslator(model.eval(), table, source_order, target_order)
 
 
-def write_marian(model: Translator, folder: Path) -> None:
-    """Write a model into a folder as `MarianMTModel.from_pretrained` reads it; ids are kept."""
-    config = _build_config(model)
-    table, (_, target_size) = convert_marian_config(config)
+def write_translator(model: Translator, folder: Path, layout_name: str = "marian") -> None:
+    """Write a model as `AutoModelForSeq2SeqLM.from_pretrained` reads it; ids are kept."""
+    config = build_config(model, layout_name)
+    table, (_, target_size) = convert_config(config)
     parameters, features = model.state_dict(), feature_order(table["d_model"]).argsort()
     tensors: dict[str, Tensor] = {}
     for mapping in _map_tensors(table):
@@ -159,20 +169,38 @@ def write_marian(model: Translator, folder: Path) -> None:
             tensor = tensor.index_select(mapping.feature_dim, features.to(tensor.device))
         chunks = tensor.chunk(len(mapping.hf_names))
         tensors |= dict(zip(mapping.hf_names, chunks, strict=True))
+    if layout_name == "pegasus":  # it reports these as missing if they are not in the file
+        positions = sinusoids(HF_MAX_POSITIONS, table["d_model"]).index_select(1, features)
+        for side in ("encoder", "decoder"):
+            tensors[f"model.{side}.embed_positions.weight"] = positions
+        if not table["share_embeddings"]:
+            tensors["model.shared.weight"] = tensors["model.encoder.embed_tokens.weight"]
     bias = parameters.get("head.bias", torch.zeros(target_size))
     export_tensors(folder / WEIGHTS_FILE, tensors | {"final_logits_bias": bias.view(1, -1)})
     write_json(folder / CONFIG_FILE, config)
 
 
-def convert_marian_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[int, int]]:
-    """Return the `[model]` section of a recipe for a Marian's config, and its vocabulary sizes.
+def get_layout(config: Mapping[str, Any]) -> Layout:
+    """Return the layout of a config; raise UserError if there is none for its `model_type`."""
+    model_type = config.get("model_type", "marian")
+    if model_type not in LAYOUTS:
+        raise UserError(
+            f"{CONFIG_FILE}: model_type = {safe_repr(model_type)} is not supported: "
+            f"{did_you_mean(str(model_type), LAYOUTS)}"
+        )
+    return LAYOUTS[model_type]
+
+
+def convert_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Return the `[model]` section of a recipe for a model's config, and its vocabulary sizes.
 
     >>> config = {"d_model": 64, "scale_embedding": True, "activation_function": "swish"}
-    >>> table, vocab_sizes = convert_marian_config(config)
+    >>> table, vocab_sizes = convert_config(config)
     >>> table["d_model"], table["activation"], vocab_sizes
     (64, 'silu', (58101, 58101))
     """
-    check_settings(config, _REQUIRED_SETTINGS, _DEFAULT_SETTINGS)
+    layout = get_layout(config)
+    check_settings(config, layout.required_settings, _DEFAULT_SETTINGS)
     sizes = {
         key: check_size(key, config.get(key, default)) for key, default in _DEFAULT_SIZES.items()
     }
@@ -194,7 +222,7 @@ def convert_marian_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], tu
         "layers": sizes["encoder_layers"],
         "heads": sizes["encoder_attention_heads"],
         "d_ff": sizes["encoder_ffn_dim"],
-        "norm": "post",
+        "norm": layout.norm,
         "activation": read_activation(config, "gelu", _ACTIVATIONS),
         # Hugging Face shares the embeddings only if the head is tied.
         "share_embeddings": is_shared and is_tied,
@@ -232,31 +260,45 @@ def _token_order(size: int, config: Mapping[str, Any], unk_id: int) -> list[int]
     return [*specials, *others]
 
 
-def _build_config(model: Translator) -> dict[str, Any]:
-    """Return the config of a model as a Marian; raise UserError if it is not one."""
+def build_config(model: Translator, layout_name: str) -> dict[str, Any]:
+    """Return the config of a model in a layout; raise UserError if it does not fit."""
+    layout = LAYOUTS[layout_name]
     if not isinstance(model, TransformerTranslator):
-        raise UserError("Marian is a Transformer: a recurrent model cannot be saved as one")
+        title = layout.title
+        raise UserError(f"{title} is a Transformer: a recurrent model cannot be saved as one")
     block = model.encoder[0]
     assert isinstance(block, EncoderBlock)
-    if block.attention_residual.norm_placement != "post":
-        raise UserError('Marian normalizes after each layer: expected model.norm = "post"')
+    norm = block.attention_residual.norm_placement
+    if norm != layout.norm:
+        fitting = next(name for name, other in LAYOUTS.items() if other.norm == norm)
+        raise UserError(
+            f"{layout.title} normalizes {'after' if layout.norm == 'post' else 'before'} each layer"
+            f': expected model.norm = "{layout.norm}", or --to {fitting}'
+        )
     source, target = model.source_embedding, model.target_embedding
     is_tied = model.head.weight is target.weight
+    vocabulary = {"vocab_size": source.num_embeddings}
+    if layout_name == "marian":
+        vocabulary["decoder_vocab_size"] = target.num_embeddings
+        vocabulary["share_encoder_decoder_embeddings"] = source is target and is_tied
+    elif source is not target and (is_tied or source.num_embeddings != target.num_embeddings):
+        raise UserError(
+            "Pegasus has one embedding for source and target: expected model.share_embeddings = "
+            "true and tokenizer.shared_vocab = true"
+        )
     sizes = {
         "layers": len(model.encoder),
         "attention_heads": block.attention.heads,
         "ffn_dim": block.feed_forward.inner.out_features,
     }
     return {
-        "architectures": ["MarianMTModel"],
-        **_REQUIRED_SETTINGS,
-        "vocab_size": source.num_embeddings,
-        "decoder_vocab_size": target.num_embeddings,
+        "architectures": [layout.architecture],
+        **layout.required_settings,
+        **vocabulary,
         "d_model": target.embedding_dim,
         **{f"{side}_{key}": size for side in ("encoder", "decoder") for key, size in sizes.items()},
         "activation_function": activation_name(block.feed_forward.activation),
         "max_position_embeddings": HF_MAX_POSITIONS,
-        "share_encoder_decoder_embeddings": source is target and is_tied,
         "tie_word_embeddings": is_tied,
         "pad_token_id": PAD,
         "decoder_start_token_id": START,
@@ -286,6 +328,8 @@ def _map_tensors(table: Mapping[str, Any]) -> Iterator[TensorMapping]:
             yield from _map_norm(
                 f"{block}.feed_forward_residual.norm", f"{hf_block}.final_layer_norm"
             )
+        if table["norm"] == "pre":
+            yield from _map_norm(f"{side}_norm", f"model.{side}.layer_norm")
 
 
 def _map_attention(block: str, hf_block: str, name: str, hf_name: str) -> Iterator[TensorMapping]:
@@ -343,234 +387,3 @@ def _assemble_tensor(
     shape = (rows, *expected.shape[1:])
     tensor = torch.cat([get_tensor(tensors, n, shape, path).float() for n in mapping.hf_names])
     return tensor[list(token_order)] if has_tokens else tensor
-
-
-@dataclass(frozen=True)
-class SentencePieceModel:
-    """The pieces of a SentencePiece model with their scores, and its normalization table."""
-
-    scored_pieces: list[tuple[str, float]]
-    charsmap: bytes
-
-
-@dataclass(frozen=True)
-class SentencePieceVocabularies:
-    """The ids of both languages' tokens, the models that split texts, and the languages."""
-
-    token_ids: tuple[dict[str, int], dict[str, int]]
-    models: tuple[SentencePieceModel, SentencePieceModel]
-    unk_id: int
-    languages: tuple[str, str]
-
-    def to_tokenizer_config(self, tokenizers: TokenizerPair) -> TranslationTokenizerConfig:
-        """Return the `[tokenizer]` section of a recipe."""
-        return TranslationTokenizerConfig(
-            kind="pretrained", vocab_size=len(tokenizers.target), shared_vocab=False
-        )
-
-    def build_tokenizers(
-        self, source_order: Sequence[int], target_order: Sequence[int]
-    ) -> TokenizerPair:
-        """Return our tokenizers, given Marian's id of each of our ids."""
-        source, target = (
-            self._build_tokenizer(token_ids, model, order)
-            for token_ids, model, order in zip(
-                self.token_ids, self.models, (source_order, target_order), strict=True
-            )
-        )
-        return TokenizerPair(source, target)
-
-    @staticmethod
-    def _build_tokenizer(
-        token_ids: Mapping[str, int], model: SentencePieceModel, order: Sequence[int]
-    ) -> UnigramTokenizer:
-        names = {token_id: name for name, token_id in token_ids.items()}
-        vocabulary = [names.get(k, f"<unused {k}>") for k in order[NUM_SPECIALS:]]
-        return UnigramTokenizer(
-            vocabulary, scored_pieces=model.scored_pieces, charsmap=model.charsmap
-        )
-
-
-@dataclass(frozen=True)
-class BytePairVocabularies:
-    """The files of byte-pair tokenizers as `workings export` writes them: one, or two."""
-
-    paths: tuple[Path, ...]
-    languages: tuple[str, str]
-    unk_id: int = UNK_ID
-
-    def to_tokenizer_config(self, tokenizers: TokenizerPair) -> TranslationTokenizerConfig:
-        """Return the `[tokenizer]` section of a recipe."""
-        return TranslationTokenizerConfig(
-            kind="byte-pair",
-            vocab_size=len(tokenizers.target),
-            shared_vocab=len(self.paths) == 1,
-            lower=tokenizers.lower,
-        )
-
-    def build_tokenizers(
-        self, source_order: Sequence[int], target_order: Sequence[int]
-    ) -> TokenizerPair:
-        """Return our tokenizers, given Marian's id of each of our ids."""
-        source_path, target_path = self.paths * 2 if len(self.paths) == 1 else self.paths
-        source, lowers_source = _read_byte_pair_tokenizer(source_path, source_order)
-        target, lowers_target = _read_byte_pair_tokenizer(target_path, target_order)
-        if lowers_source != lowers_target:
-            raise UserError(
-                f"{source_path} and {target_path}: expected that both lowercase texts, or neither"
-            )
-        return TokenizerPair(source, target, lowers_source)
-
-
-def _read_byte_pair_tokenizer(path: Path, order: Sequence[int]) -> tuple[Tokenizer, bool]:
-    """Return a tokenizer, and whether it lowercases texts."""
-    ids, merges = read_byte_pairs(path)
-    normalizer = read_json_object(path, MAX_JSON_BYTES).get("normalizer")
-    are_integers = all(type(token_id) is int for token_id in ids.values())
-    if not are_integers or not sorted(ids.values()) == list(order) == list(range(len(ids))):
-        raise UserError(
-            f"{path}: of byte-pair tokenizers, only those that `workings export` writes can be read"
-        )
-    if normalizer not in (None, LOWERCASE_NORMALIZER):
-        raise UserError(
-            f"{path}: its normalizer is not supported: expected {safe_repr(LOWERCASE_NORMALIZER)}"
-        )
-    vocabulary = sorted(ids, key=ids.__getitem__)[NUM_SPECIALS:]
-    try:
-        tokenizer = BytePairTokenizer(vocabulary, merges=merges, with_eos=True)
-    except UserError as error:
-        raise UserError(f"{path}: {truncate(str(error), 150)}") from None
-    return tokenizer, normalizer is not None
-
-
-def read_vocabularies(
-    folder: Path, config: Mapping[str, Any]
-) -> SentencePieceVocabularies | BytePairVocabularies:
-    """Read the vocabularies beside a Marian: OPUS-MT's, or those that `workings export` wrote."""
-    if not (folder / SOURCE_VOCABULARY_FILE).exists():
-        separate = tuple(folder / side / TOKENIZER_FILE for side in ("source", "target"))
-        for paths in ((folder / TOKENIZER_FILE,), separate):
-            if all(path.exists() for path in paths):
-                return BytePairVocabularies(paths, _read_languages(folder))
-    source_ids = target_ids = _read_token_ids(folder / SOURCE_VOCABULARY_FILE)
-    if config.get("share_encoder_decoder_embeddings", True) is not True:
-        target_ids = _read_token_ids(folder / TARGET_VOCABULARY_FILE)
-    unk_id = source_ids.get(UNK_TOKEN)
-    if unk_id is None or target_ids.get(UNK_TOKEN) != unk_id:
-        raise UserError(f"{folder}: expected {UNK_TOKEN} with the same id in both vocabularies")
-    models = (
-        read_sentencepiece_model(folder / SOURCE_SENTENCEPIECE_FILE),
-        read_sentencepiece_model(folder / TARGET_SENTENCEPIECE_FILE),
-    )
-    return SentencePieceVocabularies(
-        (source_ids, target_ids), models, unk_id, _read_languages(folder)
-    )
-
-
-def _read_languages(folder: Path) -> tuple[str, str]:
-    """Return source and target language of a tokenizer's config, or "source" and "target"."""
-    settings = _read_tokenizer_config(folder)
-    source, target = (settings.get(f"{side}_lang") for side in ("source", "target"))
-    return (
-        source if isinstance(source, str) and source else "source",
-        target if isinstance(target, str) and target else "target",
-    )
-
-
-def write_languages(folder: Path, languages: tuple[str, str]) -> None:
-    """Add source and target language to a tokenizer's config."""
-    source, target = languages
-    settings = _read_tokenizer_config(folder) | {"source_lang": source, "target_lang": target}
-    write_json(folder / TOKENIZER_CONFIG_FILE, settings)
-
-
-def _read_tokenizer_config(folder: Path) -> dict[str, Any]:
-    path = folder / TOKENIZER_CONFIG_FILE
-    return read_json_object(path, MAX_JSON_BYTES) if path.exists() else {}
-
-
-def _read_token_ids(path: Path) -> dict[str, int]:
-    table = read_json_object(path, MAX_JSON_BYTES)
-    if any(type(n) is not int or n < 0 for n in table.values()):
-        raise UserError(f"{path}: expected an id of at least 0 for each token")
-    if len(set(table.values())) != len(table):
-        raise UserError(f"{path}: two tokens have the same id")
-    return table
-
-
-def read_sentencepiece_model(path: Path) -> SentencePieceModel:
-    """Read a unigram model of SentencePiece, which is a protobuf message."""
-    try:
-        message = read_bytes(path, MAX_JSON_BYTES)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
-    try:
-        return _parse_model(message)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    except (ValueError, struct.error, LookupError, AttributeError, TypeError):
-        raise UserError(f"{path}: not a SentencePiece model") from None
-
-
-def _parse_model(message: bytes) -> SentencePieceModel:
-    """Parse a ModelProto: field 1 is a piece, 2 the trainer's and 3 the normalizer's settings."""
-    scored_pieces, kinds, charsmap = [], set(), b""
-    for field, value in _parse_fields(message):
-        if field == 1:
-            piece = dict(_parse_fields(value))
-            kind = piece.get(3, _NORMAL_PIECE)
-            kinds.add(kind)
-            if kind == _NORMAL_PIECE:
-                scored_pieces.append((piece[1].decode("utf-8"), float(piece.get(2, 0.0))))
-        elif field == 2:
-            model_type = dict(_parse_fields(value)).get(3, _UNIGRAM_MODEL)
-            if model_type != _UNIGRAM_MODEL:
-                raise UserError(
-                    f"model type {model_type} is not supported: expected unigram ({_UNIGRAM_MODEL})"
-                )
-        elif field == 3:
-            settings = dict(_parse_fields(value))
-            charsmap = settings.get(2, b"")
-            # add_dummy_prefix, remove_extra_whitespaces and escape_whitespaces
-            if not all(settings.get(key, 1) for key in (3, 4, 5)):
-                raise UserError("its settings for spaces are not supported: expected the defaults")
-    if unsupported := kinds - {_NORMAL_PIECE, *_NON_TEXT_PIECES}:
-        raise UserError(f"pieces of type {truncate(str(sorted(unsupported)))} are not supported")
-    if not scored_pieces:
-        raise ValueError
-    return SentencePieceModel(scored_pieces, charsmap)
-
-
-def _parse_fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the fields of a protobuf message: a number, and an integer, a float or bytes."""
-    position = 0
-    while position < len(message):
-        key, position = _parse_varint(message, position)
-        field, wire_type = key >> 3, key & 7
-        if wire_type == 0:
-            value, position = _parse_varint(message, position)
-            yield field, value
-        elif wire_type in (1, 5):
-            size, number_format = (8, "<d") if wire_type == 1 else (4, "<f")
-            yield field, struct.unpack_from(number_format, message, position)[0]
-            position += size
-        elif wire_type == 2:
-            size, position = _parse_varint(message, position)
-            if position + size > len(message):
-                raise ValueError
-            yield field, message[position : position + size]
-            position += size
-        else:
-            raise ValueError
-
-
-def _parse_varint(message: bytes, position: int) -> tuple[int, int]:
-    """Return an integer of variable length, seven bits in each byte, and its end."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = message[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise ValueError

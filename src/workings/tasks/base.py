@@ -120,9 +120,7 @@ class ModelExporter(Protocol):
     """Writes models in the formats of other programs; each method returns notes for the user."""
 
     def export_language_model(self, model: "LanguageModel", tokenizer: Tokenizer) -> list[str]: ...
-    def export_translator(
-        self, model: "Translator", tokenizers: TokenizerPair, languages: tuple[str, str]
-    ) -> list[str]: ...
+    def export_translator(self, model: "Translator", tokenizers: TokenizerPair) -> list[str]: ...
 
 
 class Task(ABC):

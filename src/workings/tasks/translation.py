@@ -389,8 +389,7 @@ class Translation(Seq2SeqTask):
         return summarize(model, SUMMARY_LENGTH, recipe.train.batch_size // SUMMARY_LENGTH)
 
     def export(self, exporter: ModelExporter) -> list[str]:
-        languages = self.recipe.data.source, self.recipe.data.target
-        return exporter.export_translator(self.model, self.tokenizers, languages)
+        return exporter.export_translator(self.model, self.tokenizers)
 
     # -- the run folder ----------------------------------------------------------------------------
 
