@@ -9,7 +9,7 @@ import torch
 from workings.cli import main
 from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.errors import install_command
-from workings.interop.gpt2 import write_gpt2
+from workings.interop.language_models import write_language_model
 from workings.models.language import build_language_model
 from workings.training.runs import load
 
@@ -29,7 +29,9 @@ def foreign(tmp_path_factory):
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
-    write_gpt2(model, folder, bos_id=len(vocabulary) - 1, eos_id=len(vocabulary) - 1)
+    write_language_model(
+        model, folder, "gpt2", bos_id=len(vocabulary) - 1, eos_id=len(vocabulary) - 1
+    )
     return folder
 
 
