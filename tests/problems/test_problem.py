@@ -75,3 +75,9 @@ def test_float64_arrays_are_copied_exactly(vectors):
         Problem(X=np.array([[np.nan, 1.0]]))
     with pytest.raises(UserError, match="at most 1024"):
         Problem(X=np.zeros((1, 1025)))
+
+
+def test_too_many_heads_are_refused_by_their_cost() -> None:
+    problem = {"X": [[1.0] * 512] * 500, "heads": 512}
+    with pytest.raises(UserError, match="more than 5,000,000 numbers; expected fewer tokens"):
+        Problem(**problem)

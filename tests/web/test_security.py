@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from workings.web import security
 from workings.web.app import build_secured_app
-from workings.web.security import AccessPolicy, SecurityMiddleware
+from workings.web.security import AccessPolicy, SecurityMiddleware, identify_client
 
 JSON = {"content-type": "application/json"}
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -166,13 +166,58 @@ def test_ip_addresses_are_accepted_on_wildcard_host(locked: TestClient) -> None:
     assert locked.get("/", headers={**own, "host": "evil.example"}).status_code == 421
 
 
-def test_token_is_required_beyond_loopback() -> None:
-    from workings.web.server import _build_policy, format_link
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "0.0.0.0"])  # noqa: S104
+def test_every_server_has_a_token_unless_it_is_asked_to_have_none(host: str | None) -> None:
+    from workings.web.server import ServerOptions, _build_policy, format_link
 
-    assert _build_policy(None, 80).token is None
-    assert _build_policy("127.0.0.1", 80).token is None
-    policy = _build_policy("0.0.0.0", 80)  # noqa: S104
+    policy = _build_policy(ServerOptions(host=host), 80)
     assert policy.token
     assert len(policy.token) >= 32
-    assert format_link("0.0.0.0", policy).endswith(f"?token={policy.token}")  # noqa: S104
+    assert format_link(host, policy).endswith(f"?token={policy.token}")
     assert policy.token not in repr(policy)
+    assert _build_policy(ServerOptions(host=host, has_token=False), 80).token is None
+
+
+def test_a_link_from_a_file_sets_the_cookie_without_a_redirect(locked: TestClient) -> None:
+    """After a redirect from another site, the browser would not send a strict cookie."""
+    visit = {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "document",
+    }
+    response = locked.get(f"/?token={TOKEN}", headers=visit, follow_redirects=False)
+    assert response.status_code == 200
+    assert 'http-equiv="refresh" content="0; url=/"' in response.text
+    assert TOKEN in response.headers["set-cookie"]
+    assert "SameSite=Strict" in response.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("path", ["/api/lectures", "/api/runs", "/page/page.css"])
+def test_get_requests_of_other_sites_are_refused(client: TestClient, site: str, path: str) -> None:
+    for mode in ("no-cors", "navigate"):
+        headers = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": "document"}
+        assert client.get(path, headers=headers).status_code == 403
+
+
+def test_https_has_its_own_origin_and_secure_cookies() -> None:
+    app: Any = build_secured_app(AccessPolicy(443, token=TOKEN, scheme="https"))
+    with TestClient(app, base_url="https://localhost:443") as client:
+        bearer = {"authorization": f"Bearer {TOKEN}", "host": "localhost:443"}
+        wrong = client.get("/", headers={**bearer, "origin": "http://localhost:443"})
+        assert wrong.status_code == 403
+        right = client.get("/", headers={**bearer, "origin": "https://localhost:443"})
+        assert right.status_code == 200
+        assert all("Secure" in cookie for cookie in right.headers.get_list("set-cookie"))
+
+
+def test_browsers_get_a_name_and_forged_ones_are_not_believed() -> None:
+    scope: Any = {"client": ("10.0.0.1", 5)}
+    assert identify_client(scope) == "10.0.0.1"
+    app: Any = build_secured_app(AccessPolicy(80))
+    client = TestClient(app, base_url="http://localhost")
+    issued = client.get("/").headers["set-cookie"]
+    assert issued.startswith("workings-80-client=")
+    assert "set-cookie" not in client.get("/").headers  # it has one already
+    forged = client.get("/", headers={"cookie": "workings-80-client=forged"})
+    assert forged.headers["set-cookie"].startswith("workings-80-client=")

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from workings.problems.solution import Solution
 
 
+MAX_CELLS = 5_000_000  # of all steps: about 200 MB
+
+
 @dataclass(frozen=True)
 class Claim:
     """The claimed numbers of a step; `reprint` is 0, or k for its k-th repetition in the source."""
@@ -216,10 +219,16 @@ class Problem:
     @cached_property
     def exact_matrices(self) -> dict[str, IntervalMatrix]:
         """Every matrix of the problem by key: the givens and the exact steps, vectors as rows."""
-        env = dict(self.given)
+        env, num_cells = dict(self.given), 0
         for step in self.steps:
             with np.errstate(all="ignore"):  # infinities are reported below
                 matrix = env[step.key] = step.op.compute(env)
+            num_cells += matrix.mid.size
+            if num_cells > MAX_CELLS:
+                raise UserError(
+                    f"the problem is too large: its steps have more than {MAX_CELLS:,} numbers;"
+                    " expected fewer tokens or heads"
+                )
             masked = ~step.op.allowed if isinstance(step.op, Masking) else np.bool_(False)
             # A cell divided by a number that may be zero has no bounds: every claim would match.
             bounded = np.isfinite(matrix.mid) & np.isfinite(matrix.lo) & np.isfinite(matrix.hi)

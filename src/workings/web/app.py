@@ -15,10 +15,11 @@ from workings.web.assets import load_assets
 from workings.web.requests import describe_invalid_field
 from workings.web.responses import ErrorResponse
 from workings.web.routes_models import add_model_routes
-from workings.web.routes_problems import add_problem_routes
+from workings.web.routes_problems import PROBLEM_PATHS, add_problem_routes
 from workings.web.routes_training import add_training_routes
 from workings.web.runs import RunInfo, RunRegistry
 from workings.web.security import AccessPolicy, App, SecurityMiddleware
+from workings.web.worker_pool import IsolatedRoutes, WorkerPool
 
 _MAX_MESSAGE_LENGTH = 300  # characters of an error message
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -38,9 +39,17 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build_secured_app(policy: AccessPolicy, registry: RunRegistry | None = None) -> App:
-    """Return the application wrapped in the security middleware."""
-    return SecurityMiddleware(build_app(registry), policy)
+def build_secured_app(
+    policy: AccessPolicy, registry: RunRegistry | None = None, pool: WorkerPool | None = None
+) -> App:
+    """Return the application wrapped in the security middleware.
+
+    With a pool, requests about problems are answered by its workers.
+    """
+    app: App = build_app(registry)
+    if pool is not None:
+        app = IsolatedRoutes(app, pool, PROBLEM_PATHS)
+    return SecurityMiddleware(app, policy)
 
 
 def build_app(registry: RunRegistry | None = None) -> FastAPI:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+MODEL_THREADS = "models"  # the prefix of their names
 MAX_CONCURRENT_JOBS = 2
 MAX_WAITING_JOBS = 16  # further requests are rejected with status 429
 MAX_JOB_SECONDS = 12.0  # after which a step-by-step job should stop
@@ -45,7 +46,7 @@ class JobExecutor:
     """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(MAX_CONCURRENT_JOBS, "models")
+        self._threads = ThreadPoolExecutor(MAX_CONCURRENT_JOBS, MODEL_THREADS)
         self._num_waiting = 0
 
     async def run(self, request: Request, job: Callable[[Deadline], Result]) -> Result:

@@ -17,11 +17,14 @@ from workings.problems.problem_file import format_claim_path
 from workings.web.problem_views import MAX_SIDE, format_as_given
 
 MAX_TEXT_LENGTH = 400_000  # characters of a document
+MAX_WORK_CELLS, MAX_CHECK_CELLS = 500_000, 100_000
+"""Numbers in the steps of a problem on the page: at most a few seconds to solve or to check."""
 
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 CellInput: TypeAlias = Annotated[str, Field(max_length=200)] | int | Finite
-RowInput: TypeAlias = Annotated[list[CellInput], Field(max_length=1024)]
-RowsInput: TypeAlias = Annotated[list[RowInput], Field(max_length=1024)]
+# fail_fast: an error for each of a hundred thousand cells would take seconds and a gigabyte.
+RowInput: TypeAlias = Annotated[list[CellInput], Field(max_length=1024, fail_fast=True)]
+RowsInput: TypeAlias = Annotated[list[RowInput], Field(max_length=1024, fail_fast=True)]
 MatrixInput: TypeAlias = RowsInput | Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 Name: TypeAlias = Annotated[str, Field(max_length=60)]
 RunName: TypeAlias = Annotated[str, Field(max_length=300)]  # name of a folder, plus a number
@@ -59,7 +62,7 @@ class ProblemTable(RequestModel):
     context_tokens: TokenTexts | None = None
     settings: dict[Name, Name | int | Finite | RowsInput] = Field(default={}, max_length=20)
     given: dict[Name, MatrixInput] = Field(default={}, max_length=40)
-    claims: list[ClaimTable] = Field(default=[], max_length=200)
+    claims: list[ClaimTable] = Field(default=[], max_length=200, fail_fast=True)
 
     @classmethod
     def from_problem(cls, problem: Problem) -> "ProblemTable":
@@ -94,6 +97,12 @@ class ProblemTable(RequestModel):
     def to_problem(self) -> Problem:
         """Return the problem; raise a `UserError` if it is invalid."""
         return _parse_problem(self.model_dump_json())
+
+    def to_checked_problem(self) -> Problem:
+        """Return the problem; raise a `UserError` if checking it would take too long."""
+        problem = self.to_problem()
+        _check_cost(problem, MAX_CHECK_CELLS)
+        return problem
 
     def given_rows(self) -> dict[str, list[list[Any]]]:
         """Return the given matrices as rows."""
@@ -218,7 +227,19 @@ def _parse_problem(table: str) -> Problem:
             fields[name] = getattr(body, name)
     fields |= {"given": body.given_rows(), "claim": body.nested_claims()}
     _check_sizes(body.settings)
-    return Problem(**fields)
+    problem = Problem(**fields)
+    _check_cost(problem, MAX_WORK_CELLS)
+    return problem
+
+
+def _check_cost(problem: Problem, max_cells: int) -> None:
+    """Raise a `UserError` if the steps of a problem, of all heads, have too many numbers."""
+    cells = sum(problem.exact_matrices[step.key].mid.size for step in problem.steps)
+    if cells > max_cells:
+        raise UserError(
+            f"the steps have {cells:,} numbers; the page takes at most {max_cells:,}:"
+            " use `workings solve` or `workings check`"
+        )
 
 
 _PROBLEM_FIELDS = frozenset(ProblemTable.model_fields)

@@ -19,6 +19,10 @@ from workings.web import problem_views, report_views, requests, responses
 from workings.web.requests import ProblemTable
 from workings.web.standalone_page import page
 
+PROBLEM_PATHS = frozenset(
+    f"/api/{name}" for name in ("work", "cell", "check", "hint", "make", "export", "read", "open")
+)
+"""What takes computing time: the server answers these in processes that it can stop."""
 FILE_TYPES = {
     "toml": ("workings.toml", "application/toml"),
     "latex": ("workings.tex", "application/x-tex"),
@@ -53,12 +57,14 @@ def add_problem_routes(app: FastAPI) -> None:
     @app.post("/api/check")
     def check(body: requests.ProblemRequest) -> responses.ReportView:
         """Check every claimed number."""
-        return report_views.build_report_view(body.table.to_problem().check(), body.decimals)
+        return report_views.build_report_view(
+            body.table.to_checked_problem().check(), body.decimals
+        )
 
     @app.post("/api/hint")
     def hint(body: requests.HintRequest) -> responses.CellWorking:
         """Return a hint for a step, about one of its cells."""
-        problem = body.table.to_problem()
+        problem = body.table.to_checked_problem()
         return report_views.build_hint(problem, body.key, body.level, body.decimals)
 
     @app.post("/api/make")
@@ -140,6 +146,8 @@ def build_file_response(file_format: str, content: str) -> Response:
 def _export_problem(request: requests.ExportRequest) -> str:
     """Return the text of a file: the problem, its solution or its report."""
     problem = request.table.to_problem()
+    if request.report:
+        problem = request.table.to_checked_problem()
     if request.file_format == "toml":
         return format_toml(_problem_fields(request.table, problem))
     result = problem.check() if request.report else problem.solve(request.decimals)

@@ -1,5 +1,7 @@
 """Checks of every request before it is read: host, origin, token, size and time.
 
+Every server has a token, on loopback too: other users of the machine can reach the port.
+
 Another website must not reach this server through its visitor's browser: the check of the Host
 header stops DNS rebinding, the check of the Origin header stops cross-site requests.
 """
@@ -8,10 +10,11 @@ import asyncio
 import ipaddress
 import json
 import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qs
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -23,7 +26,13 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 MAX_BODY_BYTES = 1_000_000
 BODY_TIMEOUT = 10.0  # seconds to receive the request
 RESPONSE_TIMEOUT = 20.0  # seconds to compute the response
+MAX_CLIENTS = 64  # browsers that are told apart
+CLOSING_STATUSES = (408, 413, 415)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+RELOAD_PAGE = (
+    b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
+    b"<title>workings</title>"
+)
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -40,19 +49,44 @@ SECURITY_HEADERS = (
 )
 
 
+class IssuedClients:
+    """The ids of the latest browsers: each has its own place in the queue of requests."""
+
+    def __init__(self) -> None:
+        self._ids: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, client: str) -> bool:
+        return client in self._ids
+
+    def issue(self) -> str:
+        """Return a new id; the oldest one is forgotten if there are too many."""
+        client = secrets.token_urlsafe(12)
+        self._ids[client] = None
+        if len(self._ids) > MAX_CLIENTS:
+            self._ids.popitem(last=False)
+        return client
+
+
 @dataclass(frozen=True)
 class AccessPolicy:
-    """The host names that the server answers to, and its token; None on loopback."""
+    """The host names that the server answers to, and its token; None: it needs none."""
 
     port: int
     host_names: tuple[str, ...] = LOOPBACK
     allows_any_address: bool = False  # IP addresses are safe: only names can be rebound
     token: str | None = field(default=None, repr=False)
+    scheme: Literal["http", "https"] = "http"
+    clients: IssuedClients = field(default_factory=IssuedClients, repr=False, compare=False)
 
     @property
     def cookie_name(self) -> str:
         """The name of the cookie with the token; one per port, since ports share cookies."""
         return f"workings-{self.port}"
+
+    def format_cookie(self, name: str, value: str) -> bytes:
+        """Return a Set-Cookie header that scripts cannot read and other sites do not send."""
+        secure = "; Secure" if self.scheme == "https" else ""
+        return f"{name}={value}; HttpOnly; SameSite=Strict; Path=/{secure}".encode()
 
     def allows_host(self, host: str) -> bool:
         """Return True if a Host header names this server."""
@@ -91,11 +125,13 @@ class SecurityMiddleware:
         response = _GuardedResponse(send)
         try:
             headers = _parse_headers(scope)
-            self._check_origin(scope["method"], headers)
+            self._check_origin(scope, headers)
             if self._has_token_link(scope):
-                await response.set_token_cookie(self.policy)
+                is_cross_site = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+                await response.set_token_cookie(self.policy, reload=is_cross_site)
                 return
             self._check_token(headers)
+            self._identify_client(scope, headers, response)
             body = await _read_body(receive, headers)
             replay = _replay_body(body, receive)
             await asyncio.wait_for(self.app(scope, replay, response.send), RESPONSE_TIMEOUT)
@@ -106,18 +142,22 @@ class SecurityMiddleware:
                 RejectedRequestError(408, f"the response took longer than {RESPONSE_TIMEOUT:.0f} s")
             )
 
-    def _check_origin(self, method: str, headers: dict[str, str]) -> None:
-        host = headers.get("host", "")
+    def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
+        method, host = scope["method"], headers.get("host", "")
         if not self.policy.allows_host(host):
             raise RejectedRequestError(
                 421, "unknown host name: use the link that the server printed"
             )
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-        if origin is not None and origin != f"http://{host}":
+        if origin is not None and origin != f"{self.policy.scheme}://{host}":
+            raise RejectedRequestError(403, "cross-origin requests are not allowed")
+        # A link on another site may lead to the page itself, which shows nothing without a cookie.
+        is_visit = (
+            (method, scope["path"], headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest"))
+        ) == ("GET", "/", "navigate", "document")
+        if site not in ("none", "same-origin") and not is_visit:
             raise RejectedRequestError(403, "cross-origin requests are not allowed")
         if method not in ("GET", "HEAD"):
-            if site not in ("none", "same-origin"):
-                raise RejectedRequestError(403, "cross-origin requests are not allowed")
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if method == "POST" and kind != "application/json":
                 raise RejectedRequestError(415, "expected content-type: application/json")
@@ -136,16 +176,37 @@ class SecurityMiddleware:
         if self.policy.token is None:
             return
         token = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if not token:
-            try:
-                cookie = SimpleCookie(headers.get("cookie", "")).get(self.policy.cookie_name)
-            except CookieError:
-                cookie = None
-            token = cookie.value if cookie else ""
+        token = token or _read_cookie(headers, self.policy.cookie_name)
         if not self.policy.accepts_token(token):
             raise RejectedRequestError(
                 401, "a token is needed: use the link that the server printed"
             )
+
+    def _identify_client(
+        self, scope: Scope, headers: dict[str, str], response: "_GuardedResponse"
+    ) -> None:
+        """Name the client by its browser or, without a cookie of ours, by its address."""
+        name = f"{self.policy.cookie_name}-client"
+        client = _read_cookie(headers, name)
+        if client in self.policy.clients:
+            scope["workings.client"] = client
+        elif scope["path"] == "/":
+            cookie = self.policy.format_cookie(name, self.policy.clients.issue())
+            response.headers.append((b"set-cookie", cookie))
+
+
+def identify_client(scope: Scope) -> str:
+    """Return the name of the client, by which requests are queued in turn."""
+    address = scope.get("client") or ("",)
+    return str(scope.get("workings.client") or address[0])
+
+
+def _read_cookie(headers: dict[str, str], name: str) -> str:
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return cookie.value if cookie else ""
 
 
 class _GuardedResponse:
@@ -153,6 +214,7 @@ class _GuardedResponse:
 
     def __init__(self, send: Send) -> None:
         self._send, self._has_started = send, False
+        self.headers: list[tuple[bytes, bytes]] = []  # added to the response
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -160,18 +222,30 @@ class _GuardedResponse:
             headers = message.get("headers", [])
             names = {name.lower() for name, _ in headers}  # a report has its own policy
             missing = [(name, value) for name, value in SECURITY_HEADERS if name not in names]
-            message = {**message, "headers": [*headers, *missing]}
+            message = {**message, "headers": [*headers, *missing, *self.headers]}
         await self._send(message)
 
     async def send_error(self, error: RejectedRequestError) -> None:
         if not self._has_started:
             body = json.dumps({"error": error.reason}).encode()
-            await self._send_complete(error.status, body, [(b"content-type", b"application/json")])
+            headers = [(b"content-type", b"application/json")]
+            if error.status in CLOSING_STATUSES:  # the rest of the request is not read
+                headers.append((b"connection", b"close"))
+            await self._send_complete(error.status, body, headers)
 
-    async def set_token_cookie(self, policy: AccessPolicy) -> None:
-        """Store the token in a cookie and redirect to the page without it in the address."""
-        cookie = f"{policy.cookie_name}={policy.token}; HttpOnly; SameSite=Strict; Path=/"
-        await self._send_complete(303, b"", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+    async def set_token_cookie(self, policy: AccessPolicy, *, reload: bool) -> None:
+        """Store the token in a cookie and lead to the page without it in the address.
+
+        With `reload`, the page itself leads there: after a redirect from another site (such as a
+        file), the browser would not send the cookie.
+        """
+        assert policy.token is not None
+        cookie = (b"set-cookie", policy.format_cookie(policy.cookie_name, policy.token))
+        if reload:
+            headers = [(b"content-type", b"text/html; charset=utf-8"), cookie]
+            await self._send_complete(200, RELOAD_PAGE, headers)
+        else:
+            await self._send_complete(303, b"", [(b"location", b"/"), cookie])
 
     async def _send_complete(
         self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]

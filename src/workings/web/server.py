@@ -1,39 +1,68 @@
-"""Run the workbench with uvicorn: on loopback, or on another host with a token."""
+"""Run the workbench with uvicorn: on loopback or on another host, with a token."""
 
+import os
 import secrets
 import socket
+import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
 from workings.errors import UserError
 from workings.web.app import build_secured_app
+from workings.web.connections import BACKLOG, BoundedConnection
+from workings.web.jobs import MODEL_THREADS
 from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
+from workings.web.worker_pool import WorkerPool
 
 _WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - requested by the user, and protected by a token
 
 
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where the server listens, and who may use it."""
+
+    host: str | None = None
+    """address that other machines can reach; None: this machine only"""
+    port: int = 0
+    has_token: bool = True
+    certificate: str | None = None
+    """file of the TLS certificate (PEM)"""
+    key: str | None = None
+    """file of its private key, unless the certificate's file has it"""
+
+
 def serve(
-    host: str | None, port: int, on_ready: Callable[[str], None], runs: Sequence[str | Path] = ()
+    options: ServerOptions, on_ready: Callable[[str], None], runs: Sequence[str | Path] = ()
 ) -> None:
-    """Serve until interrupted; call `on_ready` with the link. Beyond loopback it has a token."""
+    """Serve until interrupted; call `on_ready` with the link, which has the token."""
+    _check_tls(options)
     registry = RunRegistry(runs)
-    listening = _open_socket(host or "127.0.0.1", port)
-    policy = _build_policy(host, listening.getsockname()[1])
-    on_ready(format_link(host, policy))
-    _build_server(policy, registry).run(sockets=[listening])
+    listening = _open_socket(options.host or "127.0.0.1", options.port)
+    policy = _build_policy(options, listening.getsockname()[1])
+    server = WorkbenchServer(policy, registry, options)
+    on_ready(format_link(options.host, policy))
+    server.run(sockets=[listening])
+    if any(thread.name.startswith(MODEL_THREADS) for thread in threading.enumerate()):
+        end_process(0)  # a model may still compute in a thread, which cannot be stopped
 
 
 @contextmanager
-def serve_in_background(runs: Sequence[str | Path] = ()) -> Iterator[str]:
-    """Serve on a free loopback port in a thread; yield the address."""
+def serve_in_background(
+    runs: Sequence[str | Path] = (), *, has_token: bool = False
+) -> Iterator[str]:
+    """Serve on a free loopback port in a thread; yield the link, without the last slash."""
     listening = _open_socket("127.0.0.1", 0)
-    policy = _build_policy(None, listening.getsockname()[1])
-    server = _build_server(policy, RunRegistry(runs))
+    options = ServerOptions(has_token=has_token)
+    policy = _build_policy(options, listening.getsockname()[1])
+    server = WorkbenchServer(policy, RunRegistry(runs), options)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield format_link(None, policy).rstrip("/")
@@ -41,34 +70,84 @@ def serve_in_background(runs: Sequence[str | Path] = ()) -> Iterator[str]:
     thread.join(5)
 
 
-def _build_server(policy: AccessPolicy, registry: RunRegistry) -> uvicorn.Server:
-    config = uvicorn.Config(
-        build_secured_app(policy, registry),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        lifespan="off",
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=2,
-    )
-    return uvicorn.Server(config)
+class WorkbenchServer(uvicorn.Server):
+    """uvicorn's server with a pool of workers; a second Ctrl-C ends the process at once."""
+
+    def __init__(self, policy: AccessPolicy, registry: RunRegistry, options: ServerOptions) -> None:
+        self._pool = WorkerPool()
+        super().__init__(
+            uvicorn.Config(
+                build_secured_app(policy, registry, self._pool),
+                http=BoundedConnection,
+                backlog=BACKLOG,
+                log_level="error",  # a warning per malformed request would fill the terminal
+                access_log=False,
+                server_header=False,
+                ws="none",
+                lifespan="off",
+                timeout_keep_alive=15,
+                timeout_graceful_shutdown=2,
+                ssl_certfile=options.certificate,
+                ssl_keyfile=options.key,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            self._pool.kill()
+            end_process(128 + sig)
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        await self._pool.close()
+
+
+def end_process(status: int) -> None:
+    """End this process without waiting for its threads."""
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def format_link(host: str | None, policy: AccessPolicy) -> str:
     """Return the URL of the page, with the token if there is one."""
     name = socket.gethostname() if host in _WILDCARD_HOSTS else host or "127.0.0.1"
     name = f"[{name}]" if ":" in name else name
-    return f"http://{name}:{policy.port}/" + (f"?token={policy.token}" if policy.token else "")
+    token = f"?token={policy.token}" if policy.token else ""
+    return f"{policy.scheme}://{name}:{policy.port}/{token}"
 
 
-def _build_policy(host: str | None, port: int) -> AccessPolicy:
-    if host is None or host in LOOPBACK:
-        return AccessPolicy(port)
-    names = (*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower())
+def _build_policy(options: ServerOptions, port: int) -> AccessPolicy:
+    host = options.host
+    names: tuple[str, ...] = LOOPBACK
+    if host is not None and host not in LOOPBACK:
+        names += (host.lower(), socket.gethostname().lower(), socket.getfqdn().lower())
     return AccessPolicy(
-        port, names, allows_any_address=host in _WILDCARD_HOSTS, token=secrets.token_urlsafe(24)
+        port,
+        names,
+        allows_any_address=host in _WILDCARD_HOSTS,
+        token=secrets.token_urlsafe(24) if options.has_token else None,
+        scheme="http" if options.certificate is None else "https",
     )
+
+
+def _check_tls(options: ServerOptions) -> None:
+    """Raise a `UserError` if the certificate or its key cannot be used."""
+    if options.key is not None and options.certificate is None:
+        raise UserError("--keyfile needs --certfile")
+    if options.certificate is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            options.certificate, options.key, password=_refuse_password
+        )
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise UserError(f"--certfile {options.certificate}: cannot be used: {reason}") from None
+
+
+def _refuse_password() -> str:
+    raise ValueError("the key has a password: expected one without")
 
 
 def _open_socket(host: str, port: int) -> socket.socket:

@@ -1,0 +1,85 @@
+"""HTTP connections with limits: on their number, and on the time that a request may take to arrive.
+
+At the limit, a new connection replaces the oldest one that waits for a request: many idle
+connections keep no other client out, and never use up the file descriptors of the process.
+"""
+
+import asyncio
+import sys
+from collections import Counter
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_TIMEOUT = 10.0  # seconds to receive the headers of a request
+MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT = 256, 64
+BACKLOG = 64  # connections accepted at a time, before their number is looked at
+
+
+class BoundedConnection(H11Protocol):
+    """A connection of uvicorn's server, one of a bounded number."""
+
+    _opened = 0.0
+    _header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._opened = self.loop.time()
+        self._watch_headers()
+        self._close_surplus()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    @property
+    def is_idle(self) -> bool:
+        """True while no complete headers have arrived for the next request."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch_headers(self) -> None:
+        if not self.is_idle:
+            self._stop_timer()
+        elif self._header_timer is None:
+            self._header_timer = self.loop.call_later(HEADER_TIMEOUT, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # starts the timer of kept connections
+        self._stop_timer()
+
+    def _close_surplus(self) -> None:
+        others: list[Any] = [
+            c
+            for c in self.connections
+            if isinstance(c, BoundedConnection) and not c.transport.is_closing()
+        ]
+        counts = Counter(_host(c) for c in others)
+        if counts[_host(self)] > MAX_CONNECTIONS_PER_CLIENT:
+            others = [c for c in others if _host(c) == _host(self)]
+        elif len(others) <= max_connections():
+            return
+        oldest = min(others, key=lambda c: (not c.is_idle, c._opened))
+        oldest.transport.abort()
+
+
+def _host(connection: H11Protocol) -> str:
+    return connection.client[0] if connection.client else ""
+
+
+def max_connections() -> int:
+    """Return the limit for all clients: a quarter of the files that the process may open."""
+    if sys.platform == "win32":
+        return MAX_CONNECTIONS
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if soft < 0 else max(min(MAX_CONNECTIONS, soft // 4), 8)

@@ -1,0 +1,204 @@
+"""The processes that answer requests about problems: a fair queue, a time limit, a kill."""
+
+import asyncio
+import os
+import sys
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from workings.web.security import (
+    App,
+    Message,
+    Receive,
+    RejectedRequestError,
+    Scope,
+    Send,
+    identify_client,
+)
+from workings.web.worker import LENGTH_BYTES, Answer, encode_message
+
+NUM_WORKERS = 2
+ANSWER_TIMEOUT = 10.0  # seconds of computing; the time in the queue does not count
+QUEUE_TIMEOUT = 8.0
+DISCONNECT_GRACE = 1.0  # seconds that a request may go on after its client has left
+MAX_WAITING, MAX_WAITING_PER_CLIENT = 64, 16
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Worker:
+    """A worker process; it is started by its first request."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> asyncio.subprocess.Process:
+        """Start the process if it is not running."""
+        async with self._starting:
+            return await self._start()
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            # -P: a file in the working directory must not shadow a module.
+            command = (sys.executable, "-P", "-m", "workings.web.worker")
+            pipe = asyncio.subprocess.PIPE
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=pipe,
+                stdout=pipe,
+                env={**os.environ, **_ONE_THREAD},
+                start_new_session=True,  # Ctrl-C is for the server, which then kills its workers
+            )
+        return self._process
+
+    async def exchange(self, message: bytes) -> Answer:
+        """Send a request and return the answer."""
+        from json import loads
+
+        process = await self.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(message)
+        await process.stdin.drain()
+        parts = []
+        for _ in range(2):
+            length = await process.stdout.readexactly(LENGTH_BYTES)
+            parts.append(await process.stdout.readexactly(int.from_bytes(length, "big")))
+        return loads(parts[0]), parts[1]
+
+    def kill(self) -> None:
+        """End the process, whatever it computes; the next request starts another."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def stop(self) -> None:
+        """End the process and wait until it has ended."""
+        async with self._starting:
+            if self._process is not None:
+                self.kill()
+                await self._process.communicate()  # closes the pipes
+
+
+class WorkerPool:
+    """Workers that take turns among the clients: a client with many requests delays only itself.
+
+    One client has at most all workers but one, so that another never waits for its long request.
+    """
+
+    def __init__(self, size: int = NUM_WORKERS) -> None:
+        self._free = [Worker() for _ in range(size)]
+        self._workers = tuple(self._free)
+        self._running: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[Worker]]] = {}
+
+    async def answer(self, client: str, path: str, body: bytes) -> Answer:
+        """Answer a request after those of the client before it; 408 if it takes too long."""
+        async with self._borrow_worker(client) as worker:
+            exchange = asyncio.ensure_future(worker.exchange(encode_message({"path": path}, body)))
+            try:
+                return await asyncio.wait_for(asyncio.shield(exchange), ANSWER_TIMEOUT)
+            except TimeoutError:
+                message = f"the answer took longer than {ANSWER_TIMEOUT:.0f} s: a smaller problem?"
+                raise RejectedRequestError(408, message) from None
+            except asyncio.CancelledError:  # the client has left; most answers are there soon
+                await asyncio.wait([exchange], timeout=DISCONNECT_GRACE)
+                raise
+            except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+                raise RejectedRequestError(
+                    422, "the problem is too large: its process ended without an answer"
+                ) from None
+            finally:
+                if not exchange.done() or exchange.exception() is not None:
+                    exchange.cancel()
+                    await worker.stop()
+
+    @asynccontextmanager
+    async def _borrow_worker(self, client: str) -> AsyncIterator[Worker]:
+        waiting = self._waiting.setdefault(client, deque())
+        if (
+            len(waiting) >= MAX_WAITING_PER_CLIENT
+            or sum(map(len, self._waiting.values())) >= MAX_WAITING
+        ):
+            raise RejectedRequestError(429, "too many requests are waiting: try again later")
+        turn: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        self._assign_workers()
+        try:
+            await asyncio.wait([turn], timeout=QUEUE_TIMEOUT)
+            if not turn.done():
+                raise RejectedRequestError(429, "the server is busy: try again later")
+            yield turn.result()
+        finally:
+            if turn.done():
+                self._running[client] -= 1
+                self._free.append(turn.result())
+            else:
+                turn.cancel()
+            self._assign_workers()
+
+    def _assign_workers(self) -> None:
+        """Give free workers to the clients in turn, the oldest request of each first."""
+        max_running = max(len(self._workers) - 1, 1)
+        for client in list(self._waiting):
+            turns = self._waiting[client]
+            while turns and turns[0].done():
+                turns.popleft()
+            if not turns:
+                del self._waiting[client]
+            elif self._free and self._running[client] < max_running:
+                turns.popleft().set_result(self._free.pop())
+                self._running[client] += 1
+                self._waiting[client] = self._waiting.pop(client)  # to the end of the round
+        self._running += Counter()  # drops clients without a running request
+
+    async def warm_up(self) -> None:
+        """Start the processes, so that the first request does not wait for them."""
+        for worker in self._workers:
+            await worker.start()
+
+    def kill(self) -> None:
+        """End the processes at once."""
+        for worker in self._workers:
+            worker.kill()
+
+    async def close(self) -> None:
+        """End the processes and wait until they have ended."""
+        await asyncio.gather(*(worker.stop() for worker in self._workers))
+
+
+class IsolatedRoutes:
+    """ASGI middleware that lets the workers answer the requests of some paths."""
+
+    def __init__(self, app: App, pool: WorkerPool, paths: frozenset[str]) -> None:
+        self.app, self.pool, self.paths = app, pool, paths
+        self._warm_up: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._warm_up is None:
+            self._warm_up = asyncio.ensure_future(self.pool.warm_up())
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in self.paths:
+            await self.app(scope, receive, send)
+            return
+        message: Message = await receive()  # the security middleware has read the entire body
+        request = self.pool.answer(identify_client(scope), scope["path"], message.get("body", b""))
+        answer = asyncio.ensure_future(request)
+        leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+        try:
+            await asyncio.wait([answer, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                answer.cancel()
+                raise RejectedRequestError(400, "the client disconnected")
+            head, body = answer.result()
+        finally:
+            leaving.cancel()
+            answer.cancel()
+        headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in head["headers"].items()]
+        await send({"type": "http.response.start", "status": head["status"], "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,281 @@
+"""The server under attack: costly requests, floods, idle and slow connections, Ctrl-C.
+
+Every attack is bounded in count and time, and goes to loopback only.
+"""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workings.web import connections, security, worker_pool
+from workings.web.server import serve_in_background
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX systems")
+SMALL = {"table": {"given": {"X": [["1", "0"], ["0", "2"]]}}}
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serve_in_background() as address:
+        port = int(address.rpartition(":")[2])
+        assert post(port, "/api/work", SMALL)[0] == 200  # the workers have started
+        yield port
+
+
+def post(port: int, path: str, body: object, timeout: float = 60.0) -> tuple[int, Any]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)) as connection:
+        connection.request("POST", path, raw, {"content-type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read() or b"null")
+
+
+def get_page(port: int) -> tuple[int, bytes]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def wide_check(side: int, heads: int) -> dict[str, Any]:
+    """Return a check with a wrong first number, which looks for causes in all that follows."""
+    rng = np.random.default_rng(0)
+
+    def matrix() -> list[list[str]]:
+        return [[f"{x:.2f}" for x in row] for row in rng.normal(size=(side, side))]
+
+    given = {name: matrix() for name in ("X", "W_Q", "W_K", "W_V", "W_O")}
+    claims = [{"key": key, "cells": matrix()} for key in ("Q", "K", "V", "mixed", "output")]
+    return {"table": {"given": given, "settings": {"heads": heads}, "claims": claims}}
+
+
+def worker_processes() -> set[int]:
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    if not children.exists():
+        pytest.skip("the system does not list child processes")
+    found = {int(pid) for thread in Path("/proc/self/task").iterdir()
+             for pid in (thread / "children").read_text().split()}  # fmt: skip
+    return {p for p in found if b"workings.web.worker" in Path(f"/proc/{p}/cmdline").read_bytes()}
+
+
+def resident_megabytes(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def test_a_costly_check_is_refused_before_it_begins(port: int) -> None:
+    status, answer = post(port, "/api/check", wide_check(64, 64))
+    assert status == 422
+    assert re.search(r"[\d,]+ numbers; the page takes at most [\d,]+", answer["error"])
+
+
+def test_work_that_takes_too_long_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "ANSWER_TIMEOUT", 0.5)
+    before = worker_processes()
+    status, answer = post(port, "/api/check", wide_check(48, 4))
+    assert status == 408
+    assert "took longer than" in answer["error"]
+    monkeypatch.undo()
+    ended = before - worker_processes()
+    assert len(ended) == 1
+    assert post(port, "/api/work", SMALL)[0] == 200  # another process has taken its place
+
+
+def test_a_client_that_leaves_ends_its_work(port: int) -> None:
+    before = worker_processes()
+    with pytest.raises(TimeoutError):
+        post(port, "/api/check", wide_check(48, 4), timeout=0.3)
+    wait_until(lambda: before - worker_processes())
+    assert post(port, "/api/work", SMALL)[0] == 200
+
+
+def wait_until(condition: Any, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_cells_that_are_no_numbers_fail_fast(port: int) -> None:
+    cells = ",".join(["{}"] * 1000)
+    body = f'{{"table":{{"given":{{"X":[{",".join([f"[{cells}]"] * 320)}]}}}}}}'.encode()
+    assert 950_000 < len(body) < security.MAX_BODY_BYTES
+    before = worker_processes()
+    memory = {pid: resident_megabytes(pid) for pid in before}
+    status, answer = post(port, "/api/work", body)
+    assert status == 422
+    assert answer["error"].startswith("table.given.X")
+    for pid in worker_processes() & before:
+        assert resident_megabytes(pid) < memory[pid] + 100
+
+
+def test_one_client_does_not_delay_another() -> None:
+    """A flood without a cookie; a browser has a cookie, and its own turn."""
+    with serve_in_background() as address, ExitStack() as stack:
+        port = int(address.rpartition(":")[2])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        stack.callback(connection.close)
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        response.read()
+        cookie = str(response.getheader("set-cookie")).partition(";")[0]
+        sheet = {"kind": "block", "count": 6, "tokens": 6, "width": 8}
+        flood = [
+            threading.Thread(target=post, args=(port, "/api/make", {**sheet, "seed": seed}))
+            for seed in range(45)
+        ]
+        for thread in flood:
+            thread.start()
+        statuses = []
+        for _ in range(5):
+            headers = {"content-type": "application/json", "cookie": cookie}
+            connection.request("POST", "/api/work", json.dumps(SMALL), headers)
+            response = connection.getresponse()
+            response.read()
+            statuses.append(response.status)
+            assert get_page(port)[0] == 200
+        still_running = sum(thread.is_alive() for thread in flood)
+        assert statuses == [200] * 5
+        assert still_running > 0  # it did not wait for the flood to end
+        for thread in flood:
+            thread.join(60)
+
+
+def test_turns_are_taken_by_clients_not_by_requests() -> None:
+    import asyncio
+
+    async def order_of_turns() -> list[str]:
+        pool, order = worker_pool.WorkerPool(2), list[str]()
+
+        async def request(client: str) -> None:
+            async with pool._borrow_worker(client):
+                order.append(client)
+                await asyncio.sleep(0.001)
+
+        await asyncio.gather(*(request(c) for c in ["a"] * 6 + ["b"] * 3))
+        return order
+
+    with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner())
+        order = runner.run(order_of_turns())
+    assert sorted(order) == sorted("aaaaaabbb")
+    assert order[:6].count("b") == 3
+
+
+def test_idle_connections_keep_no_one_out(tmp_path: Path) -> None:
+    """A server that may open 256 files, and 400 sockets that send nothing."""
+    script = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
+    script += "from workings.cli import main; sys.exit(main(sys.argv[1:]))"
+    with start_server("-c", script, "serve", "--port", "0", "--no-open", "--no-token") as server:
+        sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
+        assert get_page(server.port)[0] == 200
+        assert post(server.port, "/api/work", SMALL)[0] == 200
+        for sock in sockets:
+            sock.close()
+        assert server.stop(signal.SIGINT) == ""  # no tracebacks
+
+
+class RunningServer:
+    """`workings serve` in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        self.port = int(line.partition("127.0.0.1:")[2].partition("/")[0])
+        self.link = line.split()[4]
+
+    def stop(self, *signals: int) -> str:
+        """Send signals, half a second apart; return what it wrote to standard error."""
+        for number in signals:
+            self.process.send_signal(number)
+            time.sleep(0.5)
+        return self.process.communicate(timeout=20)[1]
+
+
+@contextmanager
+def start_server(*arguments: str) -> Iterator[RunningServer]:
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        yield RunningServer(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_slow_headers_and_bodies_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_TIMEOUT", 0.5)
+    monkeypatch.setattr(security, "BODY_TIMEOUT", 0.5)
+    with serve_in_background() as address, ExitStack() as stack:
+        host, _, port = address.removeprefix("http://").partition(":")
+        silent, partial, body = (
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=20))
+            for _ in range(3)
+        )
+        partial.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        headers = f"Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 99"
+        body.sendall(f"POST /api/work HTTP/1.1\r\n{headers}\r\n\r\n{{".encode())
+        assert read_all(silent) == b""
+        assert read_all(partial) == b""
+        assert read_all(body).startswith(b"HTTP/1.1 408")
+
+
+def read_all(sock: socket.socket) -> bytes:
+    """Read until the server closes the connection."""
+    chunks = []
+    try:
+        while chunk := sock.recv(65536):
+            chunks.append(chunk)
+    except ConnectionResetError:
+        pass
+    return b"".join(chunks)
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("Content-Type: text/plain\r\nContent-Length: 2", 415),
+        ("Content-Type: application/json\r\nContent-Length: 2000000", 413),
+    ],
+)
+def test_refused_requests_close_the_connection(port: int, header: str, status: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+        request = f"POST /api/work HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{header}\r\n\r\n{{}}"
+        sock.sendall(request.encode())
+        answer = read_all(sock)  # ends when the server closes the connection
+    assert answer.startswith(f"HTTP/1.1 {status}".encode())
+
+
+def test_a_second_interrupt_ends_the_process_at_once() -> None:
+    with start_server(
+        "-m", "workings", "serve", "--port", "0", "--no-open", "--no-token"
+    ) as server:
+        post(server.port, "/api/work", SMALL)
+        threading.Thread(target=post_and_forget, args=(server.port,), daemon=True).start()
+        time.sleep(0.5)
+        server.stop(signal.SIGINT, signal.SIGINT)
+        assert server.process.returncode is not None
+
+
+def post_and_forget(port: int) -> None:
+    with suppress(OSError, http.client.HTTPException):
+        post(port, "/api/check", wide_check(48, 4))
