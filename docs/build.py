@@ -24,7 +24,7 @@ NAVIGATION = {
     "Tasks": ("classify", "language", "translate", "caption"),
     "Look inside": ("explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
-    "Further": ("interop", "cluster", "threads"),
+    "Further": ("interop", "tracking", "cluster", "threads"),
     "Develop": ("extending", "design", "decisions"),
 }
 REFERENCE = "reference/"

@@ -33,6 +33,9 @@ _EXTRAS = {
     "starlette": "web",
     "uvicorn": "web",
     "anywidget": "notebook",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
 }
 
 

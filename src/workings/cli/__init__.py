@@ -36,6 +36,7 @@ VERBS = (
     "recipes",
     "train",
     "resume",
+    "log",
     "evaluate",
     "predict",
     "explain",

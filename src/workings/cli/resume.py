@@ -47,7 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
         out = Path(out or folder.resolve().with_name(f"{folder.resolve().name}-extended"))
     try:
         resume(
-            folder, mode=arguments.mode, parallelism=arguments.parallelism, epochs=epochs, out=out
+            folder,
+            mode=arguments.mode,
+            parallelism=arguments.parallelism,
+            epochs=epochs,
+            out=out,
+            trackers=arguments.trackers,
         )
         if arguments.record:
             write_record(out or folder, Path(arguments.record))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from workings.config import Field
 
 HELP = "train a model from a recipe"
+TRACKERS = ("tensorboard", "wandb", "mlflow")
 CHANGES = True  # --section.key VALUE changes the recipe
 
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Add --quiet and --json."""
+    """Add --quiet, --json and --log."""
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument(
         "--quiet", dest="mode", action="store_const", const="quiet", help="print nothing"
@@ -41,6 +42,14 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
         "--json", dest="mode", action="store_const", const="json", help="print the log as JSON"
     )
     parser.set_defaults(mode="progress")
+    parser.add_argument(
+        "--log",
+        dest="trackers",
+        action="append",
+        choices=TRACKERS,
+        default=[],
+        help="write the log to an experiment tracker as well; may be given several times",
+    )
 
 
 def keys_help() -> str:
@@ -108,7 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
         name = f"{repeated.name}-repeat"
     out = arguments.out or Path("runs") / name
     try:
-        train_recipe(recipe, out, mode=arguments.mode, repeat_of=repeated)
+        train_recipe(
+            recipe, out, mode=arguments.mode, repeat_of=repeated, trackers=arguments.trackers
+        )
         if arguments.record:
             write_record(Path(out), Path(arguments.record))
     except TrainingInterrupt as interrupt:

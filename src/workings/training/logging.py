@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
@@ -36,6 +36,8 @@ class Log:
         self._path = path
         self._file = open_regular_file(path, "ab") if path is not None else None
         self._mode, self._batch_unit = mode, batch_unit
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
+        """functions that receive every record"""
         self._bar = ProgressBar(stream or sys.stderr, enabled=mode == "progress")
 
     def close(self) -> None:
@@ -73,6 +75,8 @@ class Log:
         if self._mode == "json":
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
+        for listener in self.listeners:
+            listener(data)
 
     @contextmanager
     def _name_file_in_errors(self) -> Iterator[None]:
@@ -86,6 +90,10 @@ class Log:
         """Print a message."""
         if self._mode == "progress":
             self._bar.print(escape_control(text))
+
+    def warn(self, text: str) -> None:
+        """Print a warning in every mode."""
+        self._bar.print(f"workings: warning: {escape_control(text)}")
 
     def log_step(self, progress: "TrainingProgress", total_steps: int) -> None:
         """Update the progress bar; at regular intervals of steps, write a record."""

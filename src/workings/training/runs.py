@@ -53,6 +53,7 @@ from workings.training.environment import (
 )
 from workings.training.errors import check_trainable, describe_os_error
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
+from workings.training.trackers import check_installed, track
 from workings.training.trainer import Trainer, TrainingInterrupt, TrainingProgress
 
 TASKS: dict[str, type[Task]] = registry.TASKS
@@ -70,11 +71,14 @@ def train_recipe(
     mode: LogMode = "progress",
     repeat_of: Path | None = None,
     prepare: Callable[[Task], None] | None = None,
+    trackers: Sequence[str] = (),
 ) -> Task:
     """Train a recipe into a new folder; the processes of a torchrun train together.
 
-    If it repeats a run, the data must be those that the run was trained on.
+    - `repeat_of`: the run that is repeated: the data must be those that it was trained on.
+    - `trackers`: where the log is written as well: tensorboard, wandb or mlflow.
     """
+    check_installed(trackers)
     with _os_error_hint(Path(folder)):
         return _run(
             state_plugins(absolute_paths(recipe)),
@@ -82,6 +86,7 @@ def train_recipe(
             mode,
             repeat_of=repeat_of,
             prepare=prepare,
+            trackers=trackers,
         )
 
 
@@ -92,22 +97,26 @@ def resume(
     parallelism: str | None = None,
     epochs: int | None = None,
     out: str | Path | None = None,
+    trackers: Sequence[str] = (),
 ) -> Task:
     """Continue a run that was stopped, with any number of processes.
 
     - `parallelism`: ddp or fsdp, instead of the recipe's.
     - `epochs` and `out`: extend the run to more epochs in a new folder; its learning rate continues
       on the schedule of the longer training.
+    - `trackers`: where the log is written as well, as in `train_recipe`.
     """
+    check_installed(trackers)
     if (epochs is None) != (out is None):
         raise UserError(
             "epochs= and out= go together: a run is extended to more epochs in a new folder"
         )
     with _os_error_hint(Path(folder)):
         if epochs is None or out is None:
-            return _run(None, Path(folder), mode, parallelism)
+            return _run(None, Path(folder), mode, parallelism, trackers=trackers)
         with _os_error_hint(Path(out)):
-            return _run(None, Path(out), mode, parallelism, extend_from=(Path(folder), epochs))
+            source = Path(folder), epochs
+            return _run(None, Path(out), mode, parallelism, extend_from=source, trackers=trackers)
 
 
 @overload
@@ -231,6 +240,7 @@ def _run(
     repeat_of: Path | None = None,
     extend_from: tuple[Path, int] | None = None,
     prepare: Callable[[Task], None] | None = None,
+    trackers: Sequence[str] = (),
 ) -> Task:
     """Train a new recipe, or resume the run of a folder; then test and report the best weights."""
     with init_process_group() as group, ExitStack() as stack:
@@ -270,6 +280,8 @@ def _run(
         if not trainer.restore(extended=extend_from is not None):
             log.rewind(0)  # a new run, or one that was stopped before its first checkpoint
         _log_start(log, trainer, recipe)
+        if group.is_main_process:
+            stack.enter_context(track(log, trackers, folder, recipe, trainer.progress.step))
         try:
             trainer.train()
         except TrainingInterrupt:
