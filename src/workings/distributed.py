@@ -2,9 +2,10 @@
 
 Every rank holds the model (DDP) or a shard of it (FSDP2) and takes its part of each batch; torch
 averages the gradients. Rank 0, the main process, reads and writes the run folder and prints; it
-broadcasts to the other ranks what they need.
+broadcasts to the other ranks what they need, as JSON and tensors: nothing is pickled.
 """
 
+import json
 import os
 import socket
 import time
@@ -13,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -84,36 +85,57 @@ class ProcessGroup:
             rows = on_device.to(rows.device)
         return rows
 
-    def all_gather_object(self, value: T) -> list[T]:
-        """Return the values of all ranks, by rank."""
+    def all_gather_json(self, value: T) -> list[T]:
+        """Return the values of all ranks, by rank: tables, lists, texts and numbers."""
         if self.world_size == 1:
             return [value]
-        values: list[Any] = [None] * self.world_size
-        dist.all_gather_object(values, value, group=self._control_group)
-        return values
+        return [json.loads(raw) for raw in self._all_gather_bytes(json.dumps(value).encode())]
 
-    def broadcast_object(self, value: T) -> T:
-        """Return the main process's value on every rank."""
+    def broadcast_json(self, value: T) -> T:
+        """Return the main process's value on every rank: a table, list, text or number."""
         if self.world_size == 1:
             return value
-        objects: list[Any] = [value if self.is_main_process else None]
-        dist.broadcast_object_list(objects, src=0, group=self._control_group)
-        received: T = objects[0]
+        raw = json.dumps(value).encode() if self.is_main_process else b""
+        size = torch.tensor([len(raw)])
+        dist.broadcast(size, src=0, group=self._control_group)
+        buffer = _to_byte_tensor(raw, int(size))
+        dist.broadcast(buffer, src=0, group=self._control_group)
+        received: T = json.loads(bytes(buffer.numpy()))
         return received
+
+    def all_gather_tensors(self, tensors: NamedTensors) -> list[dict[str, Tensor]]:
+        """Return the named tensors of all ranks, on the CPU, by rank."""
+        local = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+        if self.world_size == 1:
+            return [local]
+        specs = self.all_gather_json(_describe_tensors(local))
+        raw = b"".join(bytes(t.reshape(-1).view(torch.uint8).numpy()) for t in local.values())
+        return [
+            _split_tensors(raw, spec)
+            for raw, spec in zip(self._all_gather_bytes(raw), specs, strict=True)
+        ]
 
     def broadcast_tensors(self, tensors: NamedTensors | None) -> dict[str, Tensor]:
         """Return the main process's tensors, on the CPU, on every rank."""
         if self.world_size == 1:
             return dict(tensors or {})
         local = {name: t.cpu().contiguous() for name, t in (tensors or {}).items()}
-        specs = self.broadcast_object({name: (t.shape, t.dtype) for name, t in local.items()})
+        specs = self.broadcast_json(_describe_tensors(local))
         if not self.is_main_process:
-            local = {
-                name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in specs.items()
-            }
+            local = {name: torch.empty(shape, dtype=_dtype(kind)) for name, shape, kind in specs}
         for tensor in local.values():
             dist.broadcast(tensor, src=0, group=self._control_group)
         return local
+
+    def _all_gather_bytes(self, raw: bytes) -> list[bytes]:
+        sizes = [torch.empty(1, dtype=torch.int64) for _ in range(self.world_size)]
+        dist.all_gather(sizes, torch.tensor([len(raw)]), group=self._control_group)
+        longest = int(max(sizes))
+        buffers = [torch.empty(longest, dtype=torch.uint8) for _ in sizes]
+        dist.all_gather(buffers, _to_byte_tensor(raw, longest), group=self._control_group)
+        return [
+            bytes(buffer[: int(size)].numpy()) for buffer, size in zip(buffers, sizes, strict=True)
+        ]
 
     def barrier(self) -> None:
         """Wait until all ranks have reached this call."""
@@ -134,7 +156,7 @@ class ProcessGroup:
             if self.world_size == 1:
                 raise
             failure = error
-        has_failed = self.all_gather_object(failure is not None)
+        has_failed = self.all_gather_json(failure is not None)
         if any(has_failed) and has_failed.index(True) != self.rank:
             raise ErrorOnOtherRank(f"rank {has_failed.index(True)} failed") from failure
         if failure is not None:
@@ -201,6 +223,42 @@ class ProcessGroup:
             if self.is_main_process:
                 full_tensors[name] = full.cpu() if hasattr(tensor, "full_tensor") else full
         return full_tensors
+
+
+TensorSpec: TypeAlias = tuple[str, list[int], str]
+"""name, shape and dtype"""
+
+
+def _describe_tensors(tensors: NamedTensors) -> list[TensorSpec]:
+    return [
+        (name, list(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors.items()
+    ]
+
+
+def _dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
+
+
+def _to_byte_tensor(raw: bytes, size: int) -> Tensor:
+    """Return bytes as a tensor, padded with zeros."""
+    buffer = torch.zeros(size, dtype=torch.uint8)
+    buffer[: len(raw)] = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else 0
+    return buffer
+
+
+def _split_tensors(raw: bytes, specs: Sequence[TensorSpec]) -> dict[str, Tensor]:
+    """Return the tensors that follow each other in a buffer."""
+    buffer, offset, tensors = bytearray(raw), 0, dict[str, Tensor]()
+    for name, shape, kind in specs:
+        tensor = torch.empty(shape, dtype=_dtype(kind))
+        if tensor.numel():
+            part = buffer[offset : offset + tensor.nbytes]
+            tensor = torch.frombuffer(part, dtype=tensor.dtype).reshape(shape)
+        tensors[name] = tensor
+        offset += tensor.nbytes
+    return tensors
 
 
 @contextmanager

@@ -14,6 +14,18 @@ import sys
 from pathlib import Path
 
 
+PICKLING_COLLECTIVES = (
+    "all_gather_object",
+    "broadcast_object_list",
+    "gather_object",
+    "scatter_object_list",
+)
+
+
+def refuse_to_pickle(*_arguments, **_keywords):
+    raise AssertionError("a Python object is pickled between processes")
+
+
 def main(plan: str) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
@@ -21,6 +33,8 @@ def main(plan: str) -> None:
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    for name in PICKLING_COLLECTIVES:
+        setattr(dist, name, refuse_to_pickle)
     for training in json.loads(Path(plan).read_text()):
         run(**training)
     dist.destroy_process_group()

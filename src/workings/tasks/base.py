@@ -448,11 +448,11 @@ class Seq2SeqTask(Task):
         """Generate the texts of `count` sources; each process does its share of them."""
         self.model.eval()
         share = list(process_group.shard_batch(range(count)))
-        generated = dict(zip(share, generate(share), strict=True))
-        texts = {
-            k: t for rank in process_group.all_gather_object(generated) for k, t in rank.items()
-        }
-        return [texts[k] for k in range(count)]
+        by_rank = process_group.all_gather_json(list(generate(share)))
+        texts: list[str] = [""] * count
+        for rank, generated in enumerate(by_rank):
+            texts[rank :: process_group.world_size] = generated  # as `shard_batch` splits them
+        return texts
 
     def split_generation(self, generation: Generation) -> list[str]:
         return self.target_tokenizer.decode_pieces(generation.tokens)

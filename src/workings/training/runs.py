@@ -27,6 +27,7 @@ from workings.recipes import (
     Recipe,
     TranslationRecipe,
     read_recipe,
+    build_recipe,
 )
 from workings.recipes.base import state_plugins
 from workings.storage import (
@@ -250,7 +251,8 @@ def _run(
                 if extend_from is not None and not _is_restart(folder):
                     _extend_locked(*extend_from, folder)
                 recipe = _open_folder(new_recipe, folder, stack)
-        recipe = group.broadcast_object(recipe)
+        if group.world_size > 1:  # as a table: only JSON and tensors are sent between processes
+            recipe = build_recipe(group.broadcast_json(to_table(recipe)))
         if parallelism is not None:
             recipe = _change_section(recipe, "train", parallelism=parallelism)
         with group.raise_on_any_rank():
@@ -262,7 +264,7 @@ def _run(
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)
             if repeat_of is not None:
                 _check_repeated_data(repeat_of, task)
-        fingerprints = group.all_gather_object(task.fingerprint())
+        fingerprints = group.all_gather_json(task.fingerprint())
         with group.raise_on_any_rank():
             _check_fingerprints(fingerprints)
             if group.is_main_process:
@@ -274,7 +276,7 @@ def _run(
         )
         stack.callback(log.close)
         trainer = Trainer(task, recipe.train, folder, log, recipe.seed, group)
-        trainer.run_id = group.broadcast_object(
+        trainer.run_id = group.broadcast_json(
             _compute_run_id(folder) if group.is_main_process else ""
         )
         if not trainer.restore(extended=extend_from is not None):

@@ -302,7 +302,7 @@ class Trainer:
             task.model.eval()
             with oom_hint(f"while evaluating the validation data after step {progress.step}"):
                 # The main process decides which epoch is best, for all.
-                metrics = group.broadcast_object(task.validate(group))
+                metrics = group.broadcast_json(task.validate(group))
             evaluation_seconds = time.perf_counter() - start
             # One process alone cannot run a sharded model.
             can_sample = group.world_size == 1 or self.config.parallelism == "ddp"
@@ -395,8 +395,8 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint in the background."""
         group, optimizer_state = self.process_group, self.optimizer.state_dict()["state"]
-        rng_states = group.all_gather_object(get_rng_state(self.device))
-        task_states = group.all_gather_object(self.task.state_dict())
+        rng_states = group.all_gather_tensors(get_rng_state(self.device))
+        task_states = group.all_gather_tensors(self.task.state_dict())
         tensors = {
             "model": group.gather_full_tensors(unique_state_dict(self.task.model)),
             "optimizer": group.gather_full_tensors(flatten_state(optimizer_state)),
@@ -433,10 +433,10 @@ class Trainer:
             )
         if group.world_size == 1:
             return state is not None
-        state = group.broadcast_object(state)
+        state = group.broadcast_json(state)
         if state is None:
             return False
-        kinds = group.broadcast_object(list(tensors))
+        kinds = group.broadcast_json(list(tensors))
         self._load_checkpoint(
             {kind: group.broadcast_tensors(tensors.get(kind)) for kind in kinds}, state
         )
