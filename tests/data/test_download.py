@@ -1,6 +1,7 @@
 import hashlib
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from workings.data.datasets import DATASETS
 from workings.data.download import Mirror, download, matches_any_mirror
+from workings.data.parallel import PARALLEL_DATASETS
 from workings.errors import UserError
 
 CONTENT = random.Random(0).randbytes(300_000)  # noqa: S311
 
 
-def mirror(url: str, content: bytes = CONTENT, method: str = "sha256") -> Mirror:
-    return Mirror(url, len(content), f"{method}:{hashlib.new(method, content).hexdigest()}")
+def mirror(url: str, content: bytes = CONTENT) -> Mirror:
+    return Mirror(url, len(content), f"sha256:{hashlib.sha256(content).hexdigest()}")
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +46,12 @@ def test_existing_file_is_not_downloaded_again(server: Any, tmp_path: Path) -> N
     assert len(server.requests) == 1
 
 
-def test_md5_digests(server: Any, tmp_path: Path) -> None:
-    path = download([mirror(server.url, method="md5")], tmp_path / "file.bin")
-    assert path.read_bytes() == CONTENT
+def test_every_published_file_has_a_sha256() -> None:
+    mirrors = [m for spec in DATASETS.values() for m in spec.mirrors]
+    mirrors += [m for pairs in PARALLEL_DATASETS.values() for m in pairs.mirrors.values()]
+    assert len(mirrors) > 20
+    for one in mirrors:
+        assert re.fullmatch("sha256:[0-9a-f]{64}", one.digest)
 
 
 def test_file_with_wrong_digest_is_replaced(server: Any, tmp_path: Path) -> None:

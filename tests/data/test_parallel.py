@@ -202,7 +202,7 @@ def test_files_are_downloaded_once(
     mirror = Mirror(
         server.url,
         len(server.content),
-        f"md5:{hashlib.md5(server.content).hexdigest()}",  # noqa: S324
+        f"sha256:{hashlib.sha256(server.content).hexdigest()}",
     )
     spec = PARALLEL_DATASETS["multi30k"]
     mirrors = dict.fromkeys(spec.mirrors, mirror)

@@ -13,7 +13,6 @@ import signal
 import sys
 from pathlib import Path
 
-
 PICKLING_COLLECTIVES = (
     "all_gather_object",
     "broadcast_object_list",

@@ -268,6 +268,7 @@ def _write_jsonl_gz(path: Path, records: Iterable[dict[str, Any]], archive: Path
             raise UserError(f"{archive}: the archive has no texts for {path.name}")
 
 
+_RT_POLARITY_DIGEST = "sha256:a05befe52aafda71d458d188a1c54506a998b1308613ba76bbda2e5029409ce9"
 _SENTIMENT_LABELS = {"0": "negative", "1": "positive"}
 DATASETS = {
     spec.name: spec
@@ -296,17 +297,17 @@ DATASETS = {
             splits=("mr",),
             archive="rt-polaritydata.tar.gz",
             mirrors=(
-                # The home page publishes no digest: these are the ones that users of the two
-                # copies have published, an MD5 of the first and a SHA-256 of the second.
+                # The home page publishes no digest. Users of the second copy have published this
+                # one; the first has the same size, and is refused if it differs.
                 Mirror(
                     "https://www.cs.cornell.edu/people/pabo/movie-review-data/rt-polaritydata.tar.gz",
                     size=487_770,
-                    digest="md5:50c1c2c047b4225e148e97aa7708c34e",
+                    digest=_RT_POLARITY_DIGEST,
                 ),
                 Mirror(
                     "https://storage.googleapis.com/seldon-datasets/sentence_polarity_v1/rt-polaritydata.tar.gz",
                     size=487_770,
-                    digest="sha256:a05befe52aafda71d458d188a1c54506a998b1308613ba76bbda2e5029409ce9",
+                    digest=_RT_POLARITY_DIGEST,
                 ),
             ),
             prepare=_prepare_rt_polarity,

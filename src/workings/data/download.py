@@ -27,7 +27,7 @@ class Mirror:
     url: str
     size: int
     digest: str
-    """`sha256:` or `md5:`, followed by hexadecimal digits."""
+    """`sha256:`, followed by hexadecimal digits"""
 
 
 class _AttemptError(Exception):
@@ -138,14 +138,13 @@ def matches_any_mirror(path: str | Path, mirrors: Sequence[Mirror]) -> bool:
     if not path.is_file():
         return False
     size = path.stat().st_size
-    return any(size == m.size and compute_digest(path, m.digest) == m.digest for m in mirrors)
+    return any(size == m.size and compute_digest(path) == m.digest for m in mirrors)
 
 
-def compute_digest(path: Path, like: str) -> str:
-    """Compute a file's digest with the algorithm of another digest."""
-    algorithm = like.partition(":")[0]
+def compute_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, as a mirror states it."""
     with path.open("rb") as file:
-        return f"{algorithm}:{hashlib.file_digest(file, algorithm).hexdigest()}"
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _partial_path(target: Path) -> Path:
@@ -175,7 +174,7 @@ def _fetch(mirror: Mirror, target: Path, progress: ProgressCallback | None, time
         raise _AttemptError(
             f"the connection broke at {_file_size(partial_path):,} of {mirror.size:,} bytes"
         )
-    if compute_digest(partial_path, mirror.digest) != mirror.digest:
+    if compute_digest(partial_path) != mirror.digest:
         partial_path.unlink()
         metadata_path.unlink(missing_ok=True)
         raise _AttemptError("the checksum of the downloaded file is wrong", corrupt=True)

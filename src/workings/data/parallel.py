@@ -296,26 +296,66 @@ class ParallelDatasetSpec:
 
 
 _MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-# The home page publishes no digests; torchtext stated these for these addresses.
+# The home page publishes no digests. These are of files whose MD5 is what torchtext stated.
 _MULTI30K_FILES = (
-    ("test_2016_flickr.cs", 22_572, "3104872229daa1bef3b401d44dd2220b"),
-    ("test_2016_flickr.de", 22_890, "efd67d314d98489b716b145475101932"),
-    ("test_2016_flickr.en", 21_077, "ff2c0fcb4893a13bd73414306bc250ae"),
-    ("test_2016_flickr.fr", 22_310, "08dc7cd4a662f31718412de95ca9bfe3"),
-    ("test_2017_flickr.de", 21_471, "6a8d5c87f6ae19e3d35681aa6fd16571"),
-    ("test_2017_flickr.en", 19_138, "005396bac545d880abe6f00bbb7dbbb4"),
-    ("test_2017_flickr.fr", 20_434, "cb09af7d2b501f9112f2d6a59fa1360d"),
-    ("test_2017_mscoco.de", 10_230, "e8cd6ec2bc8a11fc846fa48a46e3d0bb"),
-    ("test_2017_mscoco.en", 8_844, "a7b684e0edbef1d4a23660c8e8e743fd"),
-    ("test_2017_mscoco.fr", 9_751, "4995d10954a804d3cdfd907b9fd093e8"),
-    ("train.cs", 593_827, "d9a5fc268917725a2b0efce3a0cc8607"),
-    ("train.de", 637_044, "81ff90b99829c0cd4b1b587d394afd39"),
-    ("train.en", 568_929, "0065d13af80720a55ca8153d126e6627"),
-    ("train.fr", 604_242, "6cb767741dcad3931f966fefbc05203f"),
-    ("val.cs", 22_096, "83cdc082f646b769095615384cf5c0ca"),
-    ("val.de", 24_681, "6e0e229eb049e3fc99a1ef02fb2d5f91"),
-    ("val.en", 21_650, "2b69aa9253948ac9f67e94917272dd40"),
-    ("val.fr", 23_001, "93fc564584b7e5ba410c761ea5a1c682"),
+    (
+        "test_2016_flickr.cs",
+        22_572,
+        "200a4a74cc9560f051924abb9803be008d1908d77f747e9141aeb86dfd2797f1",
+    ),
+    (
+        "test_2016_flickr.de",
+        22_890,
+        "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    ),
+    (
+        "test_2016_flickr.en",
+        21_077,
+        "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    ),
+    (
+        "test_2016_flickr.fr",
+        22_310,
+        "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+    ),
+    (
+        "test_2017_flickr.de",
+        21_471,
+        "a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee",
+    ),
+    (
+        "test_2017_flickr.en",
+        19_138,
+        "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
+    ),
+    (
+        "test_2017_flickr.fr",
+        20_434,
+        "3ba671ceb2299f3304ffafefea7a833d08632fbaf0ba18546f8a2ec2391af496",
+    ),
+    (
+        "test_2017_mscoco.de",
+        10_230,
+        "799e4854c25d601cb6cb6be29eabe5667734c61ace2f495e03e429031a0bc338",
+    ),
+    (
+        "test_2017_mscoco.en",
+        8_844,
+        "aab300bfb4427697987e02cd0aacd44bfe8aa50456231b6474c08038bbed2b58",
+    ),
+    (
+        "test_2017_mscoco.fr",
+        9_751,
+        "754f3072ba9f124569ba5258b32730fc1d214bbf8e0c6dfb2b74401676220db0",
+    ),
+    ("train.cs", 593_827, "a65adb8b32e3bc664f21ecba7a6e7f6950fd1f405e135f7c312faabdb6255077"),
+    ("train.de", 637_044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
+    ("train.en", 568_929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
+    ("train.fr", 604_242, "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c"),
+    ("val.cs", 22_096, "b63226e05c4bd5dd6a42897d74b86a1b9d2c31498252c572b1ea7f7996927fcc"),
+    ("val.de", 24_681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
+    ("val.en", 21_650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
+    ("val.fr", 23_001, "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9"),
 )
 
 PARALLEL_DATASETS = {
@@ -334,7 +374,7 @@ PARALLEL_DATASETS = {
                 "test_2017_mscoco": "test_2017_mscoco",
             },
             mirrors={
-                file: Mirror(f"{_MULTI30K_URL}/{file}.gz", size, f"md5:{digest}")
+                file: Mirror(f"{_MULTI30K_URL}/{file}.gz", size, f"sha256:{digest}")
                 for file, size, digest in _MULTI30K_FILES
             },
         ),

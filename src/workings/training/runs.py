@@ -26,8 +26,8 @@ from workings.recipes import (
     ClassificationRecipe,
     Recipe,
     TranslationRecipe,
-    read_recipe,
     build_recipe,
+    read_recipe,
 )
 from workings.recipes.base import state_plugins
 from workings.storage import (
