@@ -319,5 +319,5 @@ def test_emoji_dataset_is_loaded_by_name(emoji: Splits) -> None:
 
 def test_missing_package_has_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "emoji", None)
-    with pytest.raises(UserError, match=r'emoji-languages needs emoji: .* "workings\[data\]"'):
+    with pytest.raises(UserError, match=r'emoji-languages needs emoji: .* "workings\[data\]'):
         load_emoji_languages()

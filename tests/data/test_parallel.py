@@ -100,7 +100,7 @@ def test_languages_of_emoji_names() -> None:
 
 def test_missing_package_has_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "emoji", None)
-    with pytest.raises(UserError, match=r'emoji-names needs emoji: .* "workings\[data\]"'):
+    with pytest.raises(UserError, match=r'emoji-names needs emoji: .* "workings\[data\]'):
         load_pairs("emoji-names", source="en", target="fr")
 
 
