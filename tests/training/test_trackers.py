@@ -9,7 +9,7 @@ import pytest
 import toys
 
 from workings.cli import main
-from workings.errors import install_command
+from workings.errors import UserError, install_command
 from workings.training import logging, trackers
 from workings.training.logging import Log, read_log
 from workings.training.runs import resume, train_recipe
@@ -232,6 +232,11 @@ def test_missing_package_is_reported_before_the_training(tmp_path, monkeypatch, 
     assert main(["train", "helo", "--out", str(out), "--log", "wandb"]) == 2
     assert capsys.readouterr().err == f"workings: wandb is missing: {install_command('wandb')}\n"
     assert not out.exists()
+
+
+def test_unknown_tracker(recipe, tmp_path):
+    with pytest.raises(UserError, match="no such tracker: did you mean 'wandb'"):
+        train_recipe(recipe, tmp_path / "run", mode="quiet", trackers=["wanbd"])
 
 
 # -- the packages themselves -----------------------------------------------------------------------

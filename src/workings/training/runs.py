@@ -54,7 +54,7 @@ from workings.training.environment import (
 )
 from workings.training.errors import check_trainable, describe_os_error
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
-from workings.training.trackers import check_installed, track
+from workings.training.trackers import check_trackers, track
 from workings.training.trainer import Trainer, TrainingInterrupt, TrainingProgress
 
 TASKS: dict[str, type[Task]] = registry.TASKS
@@ -79,7 +79,7 @@ def train_recipe(
     - `repeat_of`: the run that is repeated: the data must be those that it was trained on.
     - `trackers`: where the log is written as well: tensorboard, wandb or mlflow.
     """
-    check_installed(trackers)
+    check_trackers(trackers)
     with _os_error_hint(Path(folder)):
         return _run(
             state_plugins(absolute_paths(recipe)),
@@ -107,7 +107,7 @@ def resume(
       on the schedule of the longer training.
     - `trackers`: where the log is written as well, as in `train_recipe`.
     """
-    check_installed(trackers)
+    check_trackers(trackers)
     if (epochs is None) != (out is None):
         raise UserError(
             "epochs= and out= go together: a run is extended to more epochs in a new folder"

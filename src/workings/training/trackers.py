@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workings.config import to_table, to_toml
-from workings.errors import UserError, truncate
+from workings.errors import UserError, did_you_mean, truncate
 from workings.recipes import Recipe
 from workings.recipes.base import flatten_table
 from workings.storage import read_json, write_json
@@ -133,9 +133,11 @@ TRACKERS: dict[str, Callable[[Path, Recipe, int], Tracker]] = {
 }
 
 
-def check_installed(names: Sequence[str]) -> None:
-    """Raise ModuleNotFoundError if the package of a tracker is missing."""
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise an error if there is no such tracker, or its package is missing."""
     for name in names:
+        if name not in TRACKERS:
+            raise UserError(f"{name}: no such tracker: {did_you_mean(name, TRACKERS)}")
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
@@ -206,7 +208,7 @@ def export_log(run: Path, recipe: Recipe, name: str, out: Path | None = None) ->
         raise UserError(
             f"--out is for tensorboard: {name} has its own settings for where it writes"
         )
-    check_installed([name])
+    check_trackers([name])
     records = read_log(run / "log.jsonl")
     step, count = 0, 0
     try:
