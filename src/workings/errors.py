@@ -36,6 +36,7 @@ _EXTRAS = {
     "tensorboard": "tensorboard",
     "wandb": "wandb",
     "mlflow": "mlflow",
+    "shtab": "completion",
 }
 
 

@@ -55,6 +55,7 @@ VERBS = (
     "compare",
     "diff",
     "why",
+    "completion",
 )
 
 DESCRIPTION = """\

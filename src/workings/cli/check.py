@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "files",
-        metavar="FILE",
+        metavar="PROBLEM",
         nargs="*",
         help="problem files with a [claim], or names of lectures",
     )

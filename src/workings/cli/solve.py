@@ -11,7 +11,7 @@ HELP = "solve a problem step by step"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "file", metavar="FILE", help="problem file (TOML), or the name of a lecture"
+        "file", metavar="PROBLEM", help="problem file (TOML), or the name of a lecture"
     )
     parser.add_argument(
         "--decimals", type=int, default=3, metavar="N", help="decimals to show (default: 3)"
