@@ -17,6 +17,14 @@ def split(line: str) -> list[str]:
     return shlex.split(line, comments=True)
 
 
+def split_redirection(words: Sequence[str]) -> tuple[list[str], str]:
+    """Return the words before `> FILE`, and the file or nothing."""
+    if ">" not in words:
+        return list(words), ""
+    place = words.index(">")
+    return list(words[:place]), words[place + 1]
+
+
 def parse_command(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words after `workings`; verb, options, keys and recipes must exist."""
     arguments, changes = workings.cli._build_parser(words[:1]).parse_known_args(list(words))

@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 REPORTING_VERBS = ("check", "diff")  # exit status 1: something is wrong or differs
+PROCESS_STARTERS = ("torchrun ", "workings compare ")
 MAX_SPLIT = {"train": 200}  # pairs of a shortened split; 24 in the others
 
 
@@ -68,17 +69,23 @@ class Session:
                 code = compile(block.text, f"{document}:{block.line}", "exec")
                 exec(code, self.names)  # noqa: S102 - our own documents
             elif block.language == "sh" and not block.not_run:
-                for line in block.commands():
-                    self.run_line(line)
+                lines = block.commands()
+                if any(line.startswith(PROCESS_STARTERS) for line in lines):
+                    self.run_in_shell(lines)
+                else:
+                    for line in lines:
+                        self.run_line(line)
+
+    def run_in_shell(self, lines: list[str]) -> None:
+        """Run commands that train in processes of their own, unless trainings are to be short."""
+        if not self.runs.short:
+            subprocess.run("\n".join(["set -e", *lines]), shell=True, check=True)
 
     def run_line(self, line: str) -> None:
         from commands import split
 
         words = split(line)
-        if words[0] == "torchrun" or words[1] == "compare":
-            if not self.runs.short:  # their own processes cannot be shortened
-                subprocess.run(line, shell=True, check=True)
-        elif words[1] == "serve":
+        if words[1] == "serve":
             serve(words[1:])
         elif words[1] == "train" and "--repeat" not in words:
             self.runs.train(words[1:])
@@ -86,11 +93,11 @@ class Session:
             self.run_command(words[1:])
 
     def run_command(self, words: list[str]) -> None:
-        from commands import parse_command
+        from commands import parse_command, split_redirection
 
         from workings.cli import main
 
-        words, _, redirected = (words[:-2], *words[-2:]) if ">" in words else (words, "", "")
+        words, redirected = split_redirection(words)
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
             status = main([words[0], "--threads", "1", *words[1:]])
         expected = (0, 1) if words[0] in REPORTING_VERBS else (0,)
@@ -115,7 +122,8 @@ def serve(words: list[str]) -> None:
         def request_page(self) -> None:
             try:
                 link = next(word for word in self.getvalue().split() if word.startswith("http"))
-                with urllib.request.urlopen(link) as response:  # noqa: S310 - our own server
+                opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+                with opener.open(link) as response:
                     self.page = response.read().decode("utf-8")
             finally:
                 os.kill(os.getpid(), signal.SIGINT)

@@ -10,7 +10,7 @@ import re
 import tomllib
 
 import pytest
-from commands import ROOT, parse_command, split
+from commands import ROOT, parse_command, split, split_redirection
 from document_runner import DocumentRunner
 from documents import DOCUMENTS, inline_commands, read_blocks
 
@@ -28,7 +28,7 @@ def test_commands_parse(document):
         for line in block.commands() if block.language == "sh" else ():
             words = split(line)
             if "workings" in words and words[:2] != ["docker", "build"]:  # or after torchrun … -m
-                parse_command(words[words.index("workings") + 1 :])
+                parse_command(split_redirection(words[words.index("workings") + 1 :])[0])
             else:
                 assert block.not_run, f"{document}:{block.line}: {line}"
 
