@@ -13,6 +13,7 @@ from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.data.tokenizers.words import WordTokenizer
 from workings.errors import UserError, did_you_mean
+from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
 from workings.interop.huggingface import read_config
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
@@ -26,7 +27,7 @@ from workings.interop.marian import (
     write_translator,
 )
 from workings.interop.model_card import RunRecord, write_generation_config, write_model_card
-from workings.interop.pretrained import read_language_task
+from workings.interop.pretrained import read_classification_task, read_language_task
 from workings.interop.tokenizer_files import unique_token_names, write_tokenizer
 from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
@@ -46,6 +47,7 @@ from workings.storage import (
     write_json,
     write_tensors,
 )
+from workings.tasks.base import Task
 from workings.tasks.translation import IMPORTED, Translation
 from workings.training.environment import collect_environment
 
@@ -235,8 +237,10 @@ def import_model(folder: Path, run_folder: Path) -> None:
     config = read_config(folder)
     if config.get("model_type") in LAYOUTS:
         _import_translator(folder, config, run_folder)
+    elif config.get("model_type") in BERT_LAYOUTS:
+        _import_task(read_classification_task(folder, config), run_folder)
     else:
-        _import_language_model(folder, config, run_folder)
+        _import_task(read_language_task(folder, config), run_folder)
 
 
 def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
@@ -259,8 +263,7 @@ def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -
         _write_run(part, recipe, task.files, marian.model)
 
 
-def _import_language_model(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
-    task = read_language_task(folder, config)
+def _import_task(task: Task, run_folder: Path) -> None:
     with _create_folder(run_folder) as part:
         task.save(part)
         _write_run(part, task.recipe, task.files, task.model)

@@ -7,6 +7,13 @@ from typing import Any
 from workings.data.tokenizers.base import Tokenizer
 from workings.data.tokenizers.pretrained import PretrainedTokenizer
 from workings.errors import UserError, truncate
+from workings.interop.bert import (
+    VOCABULARY_FILE,
+    convert_bert_config,
+    read_bert,
+    read_labels,
+    read_word_piece,
+)
 from workings.interop.gpt2 import read_gpt2_tokenizer
 from workings.interop.huggingface import (
     MAX_JSON_BYTES,
@@ -16,11 +23,16 @@ from workings.interop.huggingface import (
 from workings.interop.language_models import find_layout, read_language_model
 from workings.io import read_json_object
 from workings.recipes import (
+    ClassificationDataConfig,
+    ClassificationRecipe,
     LanguageDataConfig,
     LanguageRecipe,
     LanguageTokenizerConfig,
+    TokenizerConfig,
+    parse_classifier_config,
     parse_language_model_config,
 )
+from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.tasks.translation import IMPORTED
 
@@ -46,26 +58,37 @@ def read_language_task(folder: Path, config: Mapping[str, Any]) -> LanguageModel
     return LanguageModeling(recipe, tokenizer, model)
 
 
+def read_classification_task(folder: Path, config: Mapping[str, Any]) -> Classification:
+    """Return a BERT or DistilBERT classifier with its tokenizer as a task."""
+    model, (table, vocab_size) = read_bert(folder, config), convert_bert_config(config)
+    tokenizer = read_tokenizer(folder, config, vocab_size)
+    num_specials = len(tokenizer.prefix_ids) + len(tokenizer.suffix_ids)
+    recipe = ClassificationRecipe(
+        title=folder.resolve().name,
+        data=ClassificationDataConfig(
+            set=IMPORTED, max_length=max(table["max_positions"] - num_specials, 1)
+        ),
+        tokenizer=TokenizerConfig(kind="pretrained", vocab_size=vocab_size),
+        model=parse_classifier_config(table),
+    )
+    return Classification(recipe, tokenizer, read_labels(config), model)
+
+
 def read_tokenizer(folder: Path, config: Mapping[str, Any], vocab_size: int) -> PretrainedTokenizer:
-    """Read the `tokenizer.json` beside a model with `vocab_size` embeddings."""
+    """Read the tokenizer beside a model with `vocab_size` embeddings.
+
+    It is a `tokenizer.json`, or the `vocab.txt` of a BERT.
+    """
     path = folder / TOKENIZER_FILE
-    if not path.exists():
+    if path.exists():
+        definition = read_json_object(path, MAX_JSON_BYTES)
+    elif (folder / VOCABULARY_FILE).exists():
+        definition, path = read_word_piece(folder), folder / VOCABULARY_FILE
+    else:
         raise UserError(
             f"{folder}: no {TOKENIZER_FILE}: "
             "write it with AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
         )
-    definition = read_json_object(path, MAX_JSON_BYTES)
-    return build_tokenizer(definition, folder, config, vocab_size, path)
-
-
-def build_tokenizer(
-    definition: Mapping[str, Any],
-    folder: Path,
-    config: Mapping[str, Any],
-    vocab_size: int,
-    path: Path,
-) -> PretrainedTokenizer:
-    """Return the tokenizer of a definition; `path` is the file that it came from."""
     try:
         tokenizer = PretrainedTokenizer(definition, vocab_size=vocab_size)
         special_ids = {

@@ -191,33 +191,40 @@ def _attribute_by_attention(prediction: _Prediction) -> TokenAttributions | None
         return None
     first_layer = model.get_submodule(layer_paths[0])
     assert isinstance(first_layer, MultiHeadAttention)
-    pools_last = getattr(model, "pooling", "mean") == "last"
-    layers, on_tokens = _collect_received_attention(prediction, pools_last)
+    query = {"first": 0, "last": -1}.get(getattr(model, "pooling", "mean"))
+    layers, on_tokens = _collect_received_attention(prediction, query)
     mean = [sum(column) / len(layers) for column in zip(*layers, strict=True)]
     averaged = f"{first_layer.heads} head{'s' * (first_layer.heads > 1)}"
     if len(layer_paths) > 1:
         averaged += f" and {len(layer_paths)} layers"
-    queries = "the last token" if pools_last else "all tokens"
+    queries = {0: "the first token", -1: "the last token", None: "all tokens"}[query]
     description = f"attention from {queries} to a token, averaged over {averaged}; sums to 1"
     if on_tokens < 0.999:
-        description += f" ({1 - on_tokens:.0%} of it went to padding)"
+        tokenizer = prediction.task.tokenizer
+        specials = [tokenizer.id_to_token(k) for k in tokenizer.prefix_ids + tokenizer.suffix_ids]
+        rest = " and ".join(dict.fromkeys(specials)) or "padding"
+        description += f" ({1 - on_tokens:.0%} of it went to {rest})"
     return TokenAttributions(
         "attention", mean, description, is_signed=False, layers=layers if len(layers) > 1 else []
     )
 
 
 def _collect_received_attention(
-    prediction: _Prediction, pools_last: bool
+    prediction: _Prediction, query: int | None
 ) -> tuple[list[list[float]], float]:
-    """Return the attention that each token receives, by layer, and the share not on padding."""
+    """Return the attention that each token receives, by layer, and the share on tokens of the text.
+
+    It comes from the token at the position `query`, or from all of them.
+    """
     if not prediction.ids:
         return [], 1.0
     (stack,) = collect(prediction.task, prediction.text, max_tokens=None)
     layers = []
     for weights in stack.weights:
         by_query = weights.mean(0)  # over heads
-        received = by_query[-1] if pools_last else by_query.mean(0)
-        layers.append(received[stack.token_slice].astype(np.float64))
+        received = by_query.mean(0) if query is None else by_query[query]
+        tokens = prediction.task.token_slice(len(prediction.ids), len(received))
+        layers.append(received[tokens].astype(np.float64))
     on_tokens = sum(float(layer.sum()) for layer in layers) / len(layers)
     return [(layer / max(layer.sum(), 1e-12)).tolist() for layer in layers], on_tokens
 

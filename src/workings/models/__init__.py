@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         build_captioner,
     )
     from workings.models.classifiers import (
+        BertClassifier,
         ConvolutionClassifier,
         EmbeddingClassifier,
         NgramClassifier,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from workings.models.vision import VisionEncoder, build_vision_encoder
 
 _LAZY_MODULES = {
+    "BertClassifier": "classifiers",
     "Captioner": "captioning",
     "ConditionalDecoder": "seq2seq",
     "ConvolutionClassifier": "classifiers",
@@ -76,6 +78,7 @@ _LAZY_MODULES = {
 }
 
 __all__ = [
+    "BertClassifier",
     "Captioner",
     "ConditionalDecoder",
     "ConvolutionClassifier",

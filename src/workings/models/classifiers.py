@@ -18,7 +18,14 @@ from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm
 from workings.modules import Rebuildable, build_model
-from workings.recipes import CellKind, ClassifierVariant, Padding, Pooling, parse_classifier_config
+from workings.recipes import (
+    Activation,
+    CellKind,
+    ClassifierVariant,
+    Padding,
+    Pooling,
+    parse_classifier_config,
+)
 from workings.registry import MODELS
 from workings.trace import tap
 
@@ -407,6 +414,78 @@ class TransformerClassifier(EmbeddingClassifier):
         return pool(self.norm(x), lengths, self.pooling)
 
 
+class BertClassifier(EmbeddingClassifier):
+    """A post-norm Transformer encoder, pooled at the first token (Devlin et al., 2019).
+
+    The first token is [CLS] with BERT's tokenizer. Its vector passes a linear layer and an
+    activation, the pooler: tanh in BERT, relu in DistilBERT. Each token is of a type, here always
+    of the first; DistilBERT has no types. Taps: embedded, pooled, features.
+
+    >>> model = BertClassifier(vocab_size=100, num_classes=3, d_model=16, layers=1, heads=2)
+    >>> model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).shape
+    torch.Size([2, 3])
+    """
+
+    pooling = "first"
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        d_model: int = 768,
+        layers: int = 12,
+        heads: int = 12,
+        d_ff: int = 3072,
+        max_positions: int = 512,
+        token_types: int = 2,
+        activation: Activation = "gelu",
+        pooler: Literal["tanh", "relu"] = "tanh",
+        norm_eps: float = 1e-12,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__(
+            vocab_size, num_classes, num_features=d_model, d_model=d_model, dropout=dropout
+        )
+        self.positions = LearnedPositions(max_positions, d_model)
+        self.token_types = nn.Embedding(token_types, d_model) if token_types else None
+        self.embedding_norm = LayerNorm(d_model, eps=norm_eps)
+        self.blocks = nn.ModuleList(
+            EncoderBlock(
+                d_model,
+                heads,
+                d_ff,
+                norm="post",
+                norm_eps=norm_eps,
+                activation=activation,
+                dropout=dropout,
+                activation_dropout=0.0,
+            )
+            for _ in range(layers)
+        )
+        self.pooler = nn.Linear(d_model, d_model)
+        self.pooler_activation = pooler
+
+    def forward(
+        self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch classes"]:
+        """Return the logits of the classes."""
+        features = self.encode(tap("embedded", self.embedding(ids)), lengths)
+        logits: Tensor = self.head(self.dropout(tap("features", features)))
+        return logits
+
+    def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        mask = None if lengths is None else padding_mask(lengths, x.shape[1])[:, None, None, :]
+        x = self.positions(x)
+        if self.token_types is not None:
+            x = x + self.token_types.weight[0]
+        x = self.dropout(self.embedding_norm(x))
+        for block in self.blocks:
+            x = block(x, mask=mask)
+        pooled = tap("pooled", self.pooler(x[:, 0]))
+        return torch.tanh(pooled) if self.pooler_activation == "tanh" else torch.relu(pooled)
+
+
 def pool(
     x: Float[Tensor, "batch time width"],
     lengths: Int[Tensor, " batch"] | None,
@@ -427,6 +506,7 @@ CLASSIFIERS.update(
     perceptron=PerceptronClassifier,
     convolution=ConvolutionClassifier,
     transformer=TransformerClassifier,
+    bert=BertClassifier,
     ngrams=NgramClassifier,
 )
 

@@ -47,6 +47,7 @@ from workings.recipes.captioning import (
 )
 from workings.recipes.classification import (
     CLASSIFIER_KINDS,
+    BertConfig,
     ClassificationDataConfig,
     ClassificationRecipe,
     ClassifierConfig,
@@ -103,6 +104,7 @@ __all__ = [
     "Activation",
     "AttentionKind",
     "BaseRecipe",
+    "BertConfig",
     "BoundedConfig",
     "CaptionDataConfig",
     "CaptionRecipe",

@@ -1,5 +1,6 @@
 """Recipes for text classification."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -7,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from workings.config import Range, Sizes, build_variant, variants
 from workings.errors import UserError
 from workings.recipes.base import (
+    Activation,
     BaseRecipe,
     BoundedConfig,
     CellKind,
@@ -145,6 +147,43 @@ class TransformerClassifierConfig(ClassifierConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BertConfig(ModelConfig):
+    """A BERT: a post-norm Transformer encoder, pooled at the first token."""
+
+    kind: ClassVar[str] = "bert"
+    sizes: ClassVar[Sizes] = {
+        "small": {"d_model": 128, "layers": 2, "heads": 2, "d_ff": 512},
+        "medium": {"d_model": 512, "layers": 8, "heads": 8, "d_ff": 2048},
+        "large": {"d_model": 768, "layers": 12, "heads": 12, "d_ff": 3072},
+    }
+    d_model: Width = 768
+    """width of the embeddings"""
+    layers: NumLayers = 12
+    """number of blocks"""
+    heads: NumHeads = 12
+    """attention heads per block"""
+    d_ff: Width = 3072
+    """width of the feed-forward layers"""
+    max_positions: Length = 512
+    """longest sequence, with the special tokens around a text"""
+    token_types: Annotated[int, Range(0, 1000)] = 2
+    """types of tokens, of which texts have the first; 0: none, as in DistilBERT"""
+    activation: Activation = "gelu"
+    """activation of the feed-forward layers"""
+    pooler: Literal["tanh", "relu"] = "tanh"
+    """activation of the first token's layer: tanh in BERT, relu in DistilBERT"""
+    norm_eps: float = 1e-12
+    """added to the variance in a layer norm"""
+    dropout: Fraction = 0.1
+    """dropout rate"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.norm_eps < math.inf:
+            raise UserError(f"norm_eps = {self.norm_eps}: expected a positive number")
+
+
+@dataclass(frozen=True, kw_only=True)
 class NgramConfig(ModelConfig):
     """A bag of n-grams, initialized with naive Bayes weights."""
 
@@ -173,6 +212,7 @@ ClassifierVariant: TypeAlias = (
     | PerceptronConfig
     | ConvolutionConfig
     | TransformerClassifierConfig
+    | BertConfig
     | NgramConfig
 )
 CLASSIFIER_KINDS: dict[str, type[ClassifierVariant]] = variants(ClassifierVariant)
@@ -192,15 +232,20 @@ class ClassificationRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (
-            isinstance(self.model, TransformerClassifierConfig)
-            and self.model.positions == "learned"
-            and self.data.max_length > self.model.max_positions
+        model = self.model
+        if isinstance(model, BertConfig) or (
+            isinstance(model, TransformerClassifierConfig) and model.positions == "learned"
         ):
-            raise UserError(
-                f"data.max_length = {self.data.max_length}: the model has only "
-                f"model.max_positions = {self.model.max_positions}"
-            )
+            _check_positions(self.data.max_length, model.max_positions)
+
+
+def _check_positions(max_length: int, max_positions: int) -> None:
+    """Raise UserError if texts may have more tokens than a model has positions."""
+    if max_length > max_positions:
+        raise UserError(
+            f"data.max_length = {max_length}: the model has only "
+            f"model.max_positions = {max_positions}"
+        )
 
 
 def parse_classifier_config(model: ClassifierVariant | Mapping[str, Any]) -> ClassifierVariant:

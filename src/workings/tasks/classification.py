@@ -151,7 +151,7 @@ class Classification(Task):
             self.model.prepare(encoded["train"], self._targets["train"])
         # Arrays take half the memory of lists, and a fifth of the time to pad.
         self._sequences = {
-            split: [np.asarray(self.model.featurize(ids), dtype=np.int32) for ids in texts]
+            split: [np.asarray(self._featurize(ids), dtype=np.int32) for ids in texts]
             for split, texts in encoded.items()
         }
 
@@ -170,9 +170,15 @@ class Classification(Task):
 
     def token_slice(self, num_tokens: int, width: int) -> slice:
         """Return where the tokens of a text are in a padded row."""
+        start = len(self.tokenizer.prefix_ids)
         if self.padding == "left":
-            return slice(width - num_tokens, width)
-        return slice(num_tokens)
+            start = width - num_tokens - len(self.tokenizer.suffix_ids)
+        return slice(start, start + num_tokens)
+
+    def _featurize(self, ids: Sequence[int]) -> Sequence[int]:
+        """Return the model's input for a text: its ids between those that the model expects."""
+        tokenizer = self.tokenizer
+        return self.model.featurize([*tokenizer.prefix_ids, *ids, *tokenizer.suffix_ids])
 
     def _collate(
         self, split: str, batch: Sequence[int], device: torch.device
@@ -297,7 +303,7 @@ class Classification(Task):
 
     def compute_logits(self, encoded: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits of texts given as ids, `[texts, classes]`."""
-        ids, lengths = self._pad([self.model.featurize(ids) for ids in encoded])
+        ids, lengths = self._pad([self._featurize(ids) for ids in encoded])
         logits: Tensor = self.model(ids.to(self.device), lengths.to(self.device))
         return logits.float()
 
@@ -351,12 +357,18 @@ class Classification(Task):
         ids, spans, num_truncated = self.encode_with_spans(text)
         count = options.limit_tokens(len(ids))
         ids, spans = ids[:count], spans[:count]
-        width = count if self.padding == "masked" else self.recipe.data.max_length
+        prefix, suffix = (
+            [self.tokenizer.id_to_token(k) for k in frame]
+            for frame in (self.tokenizer.prefix_ids, self.tokenizer.suffix_ids)
+        )
+        framed = [*prefix, *(text[a:b] for a, b in spans), *suffix]
+        width = len(framed) if self.padding == "masked" else self.recipe.data.max_length
         if options.max_tokens is not None and not options.truncate:
             check_count(width, options.max_tokens)  # padding that is not masked has weights, too
-        token_slice = self.token_slice(count, width)
+        start = self.token_slice(count, width).start - len(prefix)
+        token_slice = slice(start, start + len(framed))
         tokens = [PAD_TOKEN] * width
-        tokens[token_slice] = [text[a:b] for a, b in spans]
+        tokens[token_slice] = framed
         return AttentionPass(
             self.model,
             lambda: self.compute_logits([ids])[0],
