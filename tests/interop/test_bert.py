@@ -23,7 +23,7 @@ VOCABULARY = [
     *["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "is", "good", "bad", "not"],
     *["!", ".", "##ly", "##er", *LETTERS, *(f"##{letter}" for letter in LETTERS)],
 ]
-TEXTS = ["The film is good!", "Not badly", "naïve 映 xyz [SEP]", "the " * 30]
+TEXTS = ["The film is good!", "Not badly", "naïve 映 xyz", "the " * 30]
 LABELS = {0: "negative", 1: "neutral", 2: "positive"}
 
 
@@ -88,7 +88,8 @@ def test_ids_are_hugging_faces_but_for_special_tokens_in_texts(imported):
     _, tokenizer, task, _ = imported
     for text in ("The film's naïve, 映 goodly!", "", "  bad\n"):
         framed = tokenizer(text).input_ids
-        assert [*task.tokenizer.prefix_ids, *task.encode(text), *task.tokenizer.suffix_ids] == framed
+        assert [*task.tokenizer.prefix_ids, *task.encode(text)] == framed[:-1]
+        assert task.tokenizer.suffix_ids == (framed[-1],)
     assert VOCABULARY.index("[SEP]") not in task.encode("a [SEP] b")
 
 
@@ -131,7 +132,7 @@ def test_predictions_are_attributed_to_the_tokens_of_the_text(imported):
     assert sum(by_method["attention"].values) == pytest.approx(1)
 
 
-def test_every_verb_opens_the_run(imported, tmp_path, capsys):
+def test_every_verb_opens_the_run(imported, tmp_path):
     *_, folder = imported
     run = str(folder / "run")
     (tmp_path / "data.csv").write_text("text,label\nthe film is good,positive\nbad,negative\n")
@@ -141,17 +142,18 @@ def test_every_verb_opens_the_run(imported, tmp_path, capsys):
         ["head", run, "the film is good", "--cell", "weights,1,2"],
         ["explain", run, "the film is good"],
         ["evaluate", run, "--data", str(tmp_path / "data.csv")],
-        ["summary", run],
         ["tokens", run, "the film is good"],
     ):
         assert main(arguments) == 0, arguments
-    assert "BertClassifier" not in capsys.readouterr().err
 
 
 def test_exported_model_is_read_by_both(imported, tmp_path):
     model, tokenizer, task, folder = imported
     out = tmp_path / "exported"
-    assert main(["export", str(folder / "run"), "--to", model.config.model_type, "--out", str(out)]) == 0
+    assert (
+        main(["export", str(folder / "run"), "--to", model.config.model_type, "--out", str(out)])
+        == 0
+    )
     theirs, info = transformers.AutoModelForSequenceClassification.from_pretrained(
         out, output_loading_info=True
     )
@@ -217,8 +219,8 @@ def test_names_of_the_first_files_are_read(tmp_path):
 
 def test_other_classifiers_are_not_exported(tmp_path):
     table = {"kind": "transformer", "d_model": 8, "heads": 2}
-    with pytest.raises(UserError, match='expected model.kind = "bert"'):
-        write_bert(build_classifier(table, 20, 2), "ab", tmp_path)
-    table = {"kind": "bert", "size": "small", "pooler": "relu", "d_model": 8}
-    with pytest.raises(UserError, match=r"only BERT has model\.token_types"):
-        write_bert(build_classifier(table, 20, 2), "ab", tmp_path)
+    with pytest.raises(UserError, match=r'expected model\.kind = "bert"'):
+        write_bert(build_classifier(table, 20, 2), "ab", tmp_path, "bert")
+    table = {"kind": "bert", "size": "small", "d_model": 8}
+    with pytest.raises(UserError, match=r"no model\.token_types: try --to bert"):
+        write_bert(build_classifier(table, 20, 2), "ab", tmp_path, "distilbert")

@@ -17,6 +17,7 @@ SMALL = {
     "perceptron": {"d_model": 4, "length": 12, "hidden_sizes": [5, 3]},
     "convolution": {"d_model": 8, "channels": [6, 4], "kernel": 3, "stride": 2, "hidden_size": 5},
     "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
+    "bert": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16, "dropout": 0.0},
 }
 
 
@@ -40,7 +41,7 @@ def test_padding_changes_nothing(kind):
     logits = model(ids, lengths)
     torch.testing.assert_close(logits, model(changed, lengths))
     assert logits.std(0).min() > 1e-4  # logits differ between texts
-    if kind in ("recurrent", "transformer"):
+    if kind in ("recurrent", "transformer", "bert"):
         alone = model(ids[1:2, :7], lengths[1:2])
         torch.testing.assert_close(alone, logits[1:2])
 

@@ -7,12 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from workings.data.tokenizers.pretrained import define_word_piece
 from workings.errors import UserError, safe_repr
 from workings.interop.huggingface import (
     CONFIG_FILE,
-    MAX_JSON_BYTES,
-    TOKENIZER_CONFIG_FILE,
     WEIGHTS_FILE,
     activation_name,
     check_number,
@@ -31,13 +28,11 @@ from workings.interop.tensor_maps import (
     split_tensors,
 )
 from workings.interop.weights import find_weights_file, read_weights
-from workings.io import read_bytes, read_json_object
 from workings.layers.transformer import EncoderBlock
 from workings.models.classifiers import BertClassifier, TextClassifier, build_classifier
 from workings.modules import meta_device
 from workings.storage import export_tensors
 
-VOCABULARY_FILE = "vocab.txt"
 # Other values would be another function.
 _REQUIRED_SETTINGS = {
     "position_embedding_type": "absolute",
@@ -184,17 +179,27 @@ def read_bert(folder: Path, config: Mapping[str, Any]) -> BertClassifier:
 
 
 def write_bert(
-    model: TextClassifier, labels: Sequence[str], folder: Path, *, pad_id: int | None = None
+    model: TextClassifier,
+    labels: Sequence[str],
+    folder: Path,
+    layout_name: str,
+    *,
+    pad_id: int | None = None,
 ) -> None:
     """Write a model into a folder as `AutoModelForSequenceClassification` reads it."""
+    layout = LAYOUTS[layout_name]
     if not isinstance(model, BertClassifier):
-        raise UserError('BERT is a model of its own kind: expected model.kind = "bert"')
-    layout = BERT if model.pooler_activation == BERT.pooler else DISTILBERT
+        raise UserError(f'a {layout_name} is a model of its own kind: expected model.kind = "bert"')
     table = _read_settings(model)
-    if (model.token_types is None) != (layout is DISTILBERT):
-        raise UserError(f"model.pooler = {layout.pooler!r}: only BERT has model.token_types")
+    has_types = model.token_types is not None
+    if model.pooler_activation != layout.pooler or has_types != ("token_types" in layout.sizes):
+        fitting = "bert" if layout is DISTILBERT else "distilbert"
+        raise UserError(
+            f"a {layout_name} has model.pooler = {layout.pooler!r} and "
+            f"{'some' if layout is BERT else 'no'} model.token_types: try --to {fitting}"
+        )
     if layout is DISTILBERT and table["norm_eps"] != 1e-12:
-        raise UserError("DistilBERT has model.norm_eps = 1e-12")
+        raise UserError("a distilbert has model.norm_eps = 1e-12")
     sizes = {theirs: table[ours] for ours, (theirs, _) in layout.sizes.items()}
     config = {
         "architectures": [layout.architecture],
@@ -256,21 +261,3 @@ def _normalize_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, t in tensors.items()
     }
     return {name: t for name, t in renamed.items() if not name.endswith(".position_ids")}
-
-
-def read_word_piece(folder: Path) -> dict[str, Any]:
-    """Return the definition of BERT's tokenizer, by its `vocab.txt`."""
-    path = folder / VOCABULARY_FILE
-    try:
-        text = read_bytes(path, MAX_JSON_BYTES).decode("utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
-    tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    vocabulary = {token: k for k, token in enumerate(tokens)}
-    if missing := [name for name in ("[UNK]", "[CLS]", "[SEP]") if name not in vocabulary]:
-        raise UserError(f"{path}: {missing[0]} is missing")
-    settings_path = folder / TOKENIZER_CONFIG_FILE
-    settings = read_json_object(settings_path, MAX_JSON_BYTES) if settings_path.exists() else {}
-    return define_word_piece(vocabulary, lowercase=settings.get("do_lower_case", True) is True)

@@ -14,6 +14,7 @@ from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
 from workings.data.tokenizers.words import WordTokenizer
 from workings.errors import UserError, did_you_mean
 from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
+from workings.interop.bert import write_bert
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
 from workings.interop.huggingface import read_config
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
@@ -31,6 +32,7 @@ from workings.interop.pretrained import read_classification_task, read_language_
 from workings.interop.tokenizer_files import unique_token_names, write_tokenizer
 from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
+from workings.models.classifiers import TextClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.modules import unique_state_dict
@@ -91,11 +93,34 @@ class FolderExporter:
     record: RunRecord | None = None
     """The run, for the model card and the search that its recipe has."""
 
+    def export_classifier(
+        self, model: TextClassifier, tokenizer: Tokenizer, labels: Sequence[str]
+    ) -> list[str]:
+        return export_classifier(model, tokenizer, labels, self.target_format, self.folder)
+
     def export_language_model(self, model: LanguageModel, tokenizer: Tokenizer) -> list[str]:
         return export_language_model(model, tokenizer, self.target_format, self.folder, self.record)
 
     def export_translator(self, model: Translator, tokenizers: TokenizerPair) -> list[str]:
         return export_translator(model, tokenizers, self.target_format, self.folder, self.record)
+
+
+def export_classifier(
+    model: TextClassifier,
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    target_format: str,
+    folder: Path,
+) -> list[str]:
+    """Write a classifier into a new folder in another format; return notes for the user."""
+    if target_format not in BERT_LAYOUTS:
+        suggestion = did_you_mean(target_format, BERT_LAYOUTS)
+        raise UserError(f"--to {target_format}: for a classifier, {suggestion}")
+    with _create_folder(folder) as part:
+        write_bert(model, labels, part, target_format, pad_id=tokenizer.pad_id)
+        if write_tokenizer(tokenizer, part):
+            return []
+    return [_NO_TOKENIZER_NOTE.format(tokenizer.kind)]
 
 
 def export_language_model(

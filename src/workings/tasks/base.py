@@ -30,6 +30,7 @@ from workings.recipes import CaptionRecipe, Recipe, TranslationRecipe
 from workings.storage import CorruptFileError, read_tensors
 
 if TYPE_CHECKING:
+    from workings.models.classifiers import TextClassifier
     from workings.models.language import LanguageModel
     from workings.models.translation import Translator
     from workings.tasks.attention import AttentionPass, PassOptions
@@ -118,6 +119,10 @@ class CaptionSample:
 
 class ModelExporter(Protocol):
     """Writes models in the formats of other programs; each method returns notes for the user."""
+
+    def export_classifier(
+        self, model: "TextClassifier", tokenizer: Tokenizer, labels: Sequence[str]
+    ) -> list[str]: ...
 
     def export_language_model(self, model: "LanguageModel", tokenizer: Tokenizer) -> list[str]: ...
     def export_translator(self, model: "Translator", tokenizers: TokenizerPair) -> list[str]: ...

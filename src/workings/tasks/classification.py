@@ -45,6 +45,7 @@ from workings.tasks.base import (
     SPLIT_NAMES,
     BatchLoss,
     Generation,
+    ModelExporter,
     ModelInput,
     Response,
     SplitPredictions,
@@ -386,6 +387,9 @@ class Classification(Task):
     ) -> ModelSummary:
         model = build_classifier(recipe.model, vocab_size, num_classes)
         return summarize(model, model.fixed_length or recipe.data.max_length)
+
+    def export(self, exporter: ModelExporter) -> list[str]:
+        return exporter.export_classifier(self.model, self.tokenizer, self.labels)
 
     # -- the run folder ----------------------------------------------------------------------------
 
