@@ -193,7 +193,7 @@ class _Parser(argparse.ArgumentParser):
         return any(option.startswith(flag) for option in self._option_string_actions)
 
     def error(self, message: str) -> NoReturn:
-        if not _is_local_rank_zero():  # local rank 0 prints the error
+        if not is_local_rank_zero():  # local rank 0 prints the error
             _wait_for_termination()
         super().error(message)
 
@@ -410,7 +410,7 @@ def report_on_local_rank_zero() -> Iterator[None]:
     try:
         yield
     except (UserError, OSError) as error:
-        if _is_local_rank_zero():
+        if is_local_rank_zero():
             raise
         raise ErrorOnOtherRank(str(error)) from error
 
@@ -418,7 +418,7 @@ def report_on_local_rank_zero() -> Iterator[None]:
 def _wait_for_termination() -> None:
     """Wait until torchrun ends this process; return after a timeout if it does not."""
     if "LOCAL_RANK" in os.environ:
-        time.sleep(TERMINATION_TIMEOUT / 2 if _is_local_rank_zero() else TERMINATION_TIMEOUT)
+        time.sleep(TERMINATION_TIMEOUT / 2 if is_local_rank_zero() else TERMINATION_TIMEOUT)
 
 
 def _write_torchelastic_error(text: str) -> None:
@@ -430,7 +430,8 @@ def _write_torchelastic_error(text: str) -> None:
             json.dump({"message": {"message": text, "extraInfo": extra}}, file)
 
 
-def _is_local_rank_zero() -> bool:
+def is_local_rank_zero() -> bool:
+    """Return True in the first of the processes that torchrun started on this machine."""
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 

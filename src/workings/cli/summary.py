@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Errors of the recipe come before torch is imported.
     recipe = read_recipe(arguments.recipe, arguments.changes)
 
+    from workings.interop.formats import describe_formats
     from workings.render.tables import layer_table
     from workings.training.runs import TASKS
 
@@ -43,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"workings: note: for {vocabulary:,} tokens{classes}; data may have fewer or more "
             "(--vocabulary, --classes)\n"
         )
+    if formats := describe_formats(recipe):
+        sys.stderr.write(f"workings: note: {formats}\n")
     if recipe.model.kind == "ngrams":
         sys.stderr.write(
             "workings: note: n-grams are counted in the data; see the report of a run\n"

@@ -3,7 +3,12 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from workings.cli import RECIPE_HELP, report_on_local_rank_zero, terminal_width
+from workings.cli import (
+    RECIPE_HELP,
+    is_local_rank_zero,
+    report_on_local_rank_zero,
+    terminal_width,
+)
 
 if TYPE_CHECKING:
     from workings.config import Field
@@ -104,6 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:  # errors come before torch is imported
             recipe, name = read_recipe(path, arguments.changes), path.stem
 
+    from workings.interop.formats import describe_formats
     from workings.training.runs import restore_environment, train_recipe, write_record
     from workings.training.trainer import TrainingInterrupt
 
@@ -116,6 +122,10 @@ def run(arguments: argparse.Namespace) -> int:
             recipe = read_recipe(repeated / "config.toml", arguments.changes)
         name = f"{repeated.name}-repeat"
     out = arguments.out or Path("runs") / name
+    with report_on_local_rank_zero():
+        formats = describe_formats(recipe) if arguments.mode == "progress" else ""
+    if formats and is_local_rank_zero():
+        sys.stderr.write(f"workings: note: {escape_control(formats)}\n")
     try:
         train_recipe(
             recipe, out, mode=arguments.mode, repeat_of=repeated, trackers=arguments.trackers

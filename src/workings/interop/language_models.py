@@ -170,22 +170,7 @@ def write_language_model(
     `max_positions` is the longest text for a model without learned positions.
     `bos_id` and `eos_id` are the ids that begin and end a text, if there are any.
     """
-    layout = LAYOUTS[layout_name]
-    if not isinstance(model, TransformerLM):
-        raise UserError(
-            f"{layout.title} is a Transformer: a recurrent model cannot be saved as one"
-        )
-    table = read_settings(model)
-    for key, value in layout.required.items():
-        if table[key] != value:
-            raise UserError(
-                f"a {layout.title} has model.{key} = {_format(value)}, not {_format(table[key])}"
-            )
-    if not table["tie_embeddings"] and bool(model.head.bias.any()):
-        raise UserError(
-            f"a {layout.title} has no bias in its output layer: "
-            "expected model.tie_embeddings = true"
-        )
+    layout, table = LAYOUTS[layout_name], check_language_model(model, layout_name)
     export_tensors(
         folder / WEIGHTS_FILE, split_tensors(model.state_dict(), _map_all(layout, table))
     )
@@ -198,6 +183,31 @@ def write_language_model(
         "eos_token_id": eos_id,
     }
     write_json(folder / CONFIG_FILE, config)
+
+
+def check_language_model(model: LanguageModel, layout_name: str) -> dict[str, Any]:
+    """Return a model's `[model]` section; raise UserError if it does not fit a layout.
+
+    A model on the meta device stands for a trained one, whose output layer has a bias.
+    """
+    layout = LAYOUTS[layout_name]
+    if not isinstance(model, TransformerLM):
+        raise UserError(
+            f"{layout.title} is a Transformer: a recurrent model cannot be saved as one"
+        )
+    table = read_settings(model)
+    for key, value in layout.required.items():
+        if table[key] != value:
+            raise UserError(
+                f"a {layout.title} has model.{key} = {_format(value)}, not {_format(table[key])}"
+            )
+    bias = model.head.bias
+    if not table["tie_embeddings"] and (bias.is_meta or bool(bias.any())):
+        raise UserError(
+            f"a {layout.title} has no bias in its output layer: "
+            "expected model.tie_embeddings = true"
+        )
+    return table
 
 
 def read_settings(model: TransformerLM) -> dict[str, Any]:
