@@ -1,5 +1,8 @@
 """Built-in recipes and lectures are found by name, and a file of the same name comes first."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from workings import Problem, UserError
@@ -25,8 +28,13 @@ def test_a_file_comes_before_a_name_and_a_folder_does_not(tmp_path, monkeypatch)
     assert Problem.load("L2-self").title == "mine"
     (tmp_path / "emoji").mkdir()
     assert find_recipe("emoji") == builtin_recipes()["emoji"]
-    (tmp_path / "helo").symlink_to("/dev/null")  # pipes and devices can be read, too
-    assert find_recipe("helo").name == "helo"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_comes_before_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("helo")
+    assert find_recipe("helo") == Path("helo")
 
 
 @pytest.mark.parametrize(
@@ -66,5 +74,7 @@ def test_a_copy_is_the_recipe_and_overwrites_nothing(tmp_path):
         copy_recipe("imdb-lstm", tmp_path)
     assert copy.read_text(encoding="utf-8") == "mine"
     assert copy_recipe("imdb-lstm", tmp_path / "new.toml").name == "new.toml"
+    with pytest.raises(UserError, match="no such built-in recipe: did you mean 'imdb-lstm'"):
+        copy_recipe("imdb-lsmt", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no/new\.toml"):
         copy_recipe("imdb-lstm", tmp_path / "no" / "new.toml")

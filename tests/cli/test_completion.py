@@ -1,7 +1,9 @@
 """The completion scripts, in the shells themselves."""
 
+import io
 import shutil
 import subprocess
+from contextlib import redirect_stdout
 
 import pytest
 
@@ -18,16 +20,16 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder with two runs, a file, and the script for bash."""
+    """Return a folder with three runs, a file, and the script for bash."""
     folder = tmp_path_factory.mktemp("completion")
     for run in ("runs/emoji", "runs/helo", "best"):
         (folder / run).mkdir(parents=True)
         (folder / run / "config.toml").touch()
     (folder / "plots").mkdir()
     (folder / "mine.toml").touch()
-    with pytest.MonkeyPatch.context() as patch, (folder / "completion.bash").open("w") as script:
-        patch.setattr("sys.stdout", script)
+    with redirect_stdout(io.StringIO()) as script:
         assert main(["completion", "bash"]) == 0
+    (folder / "completion.bash").write_text(script.getvalue(), encoding="utf-8", newline="\n")
     return folder
 
 

@@ -126,7 +126,7 @@ def serve(words: list[str]) -> None:
                 with opener.open(link) as response:
                     self.page = response.read().decode("utf-8")
             finally:
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
 
     with redirect_stdout(Output()) as output:
         assert main([*words, "--port", "0", "--no-open"]) in (0, 130)

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from workings.builtin import builtin_recipes, find_recipe
+from workings.builtin import builtin_recipes
 from workings.config import load_table
-from workings.errors import UserError
+from workings.errors import UserError, did_you_mean, truncate
 from workings.io import write_bytes
 
 # `python docs/results.py --write` writes it from results/*.json.
@@ -43,10 +43,12 @@ def list_catalog() -> list[CatalogEntry]:
 
 def copy_recipe(name: str, destination: str | Path) -> Path:
     """Write a copy of a built-in recipe into a folder or to a new file; return its path."""
-    source, target = find_recipe(name), Path(destination)
+    recipes, target = builtin_recipes(), Path(destination)
+    if name not in recipes:
+        raise UserError(f"{truncate(name)}: no such built-in recipe: {did_you_mean(name, recipes)}")
     if target.is_dir():
-        target /= source.name
+        target /= f"{name}.toml"
     if target.exists():
         raise UserError(f"{target}: exists already: give another folder or file name")
-    write_bytes(target, source.read_bytes())
+    write_bytes(target, recipes[name].read_bytes())
     return target
