@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -17,8 +18,11 @@ from workings.storage import CorruptFileError, read_json, read_tensors, write_js
 def test_no_module_reads_pickles():
     for file in Path(storage.__file__).parent.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
-        assert "pickle" not in text, file
-        assert "torch.load" not in text, file
+        assert not re.search(r"^\s*(import|from) pickle", text, re.MULTILINE), file
+        # Foreign weights may be a pickle: torch's restricted reader builds tensors only.
+        loads = re.findall(r"torch\.load\(", text)
+        assert len(loads) <= text.count("weights_only=True"), file
+        assert not loads or file.name == "weights.py", file
 
 
 def header(table, length=None, data=b""):

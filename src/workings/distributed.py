@@ -2,7 +2,7 @@
 
 Every rank holds the model (DDP) or a shard of it (FSDP2) and takes its part of each batch; torch
 averages the gradients. Rank 0, the main process, reads and writes the run folder and prints; it
-broadcasts to the other ranks what they need, as JSON and tensors: nothing is pickled.
+broadcasts to the other ranks what they need, as JSON and tensors only.
 """
 
 import json

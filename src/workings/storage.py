@@ -173,7 +173,7 @@ def read_tensors(
             actual = tensors_checksum(tensors)
     if actual != checksum:
         raise CorruptFileError(f"{path}: wrong checksum: the file is damaged")
-    if expected not in (None, checksum) or (run_id is not None and mark not in ("", run_id)):
+    if expected not in (None, checksum) or (run_id is not None and mark != run_id):
         raise CorruptFileError(f"{path}: intact, but it belongs to another checkpoint or run")
     return tensors
 
@@ -255,9 +255,16 @@ def _tensor_bytes(t: Tensor) -> memoryview:
 def write_checkpoint(
     folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint atomically: a folder of tensor files, and a state with their checksums."""
+    """Write a checkpoint atomically: a folder of tensor files, and a state with their checksums.
+
+    The tensor files carry the run's id as well, if the state has it.
+    """
+    run_id = str(state.get("run_id", ""))
     with atomic_folder(folder) as part:
-        sums = {name: write_tensors(part / f"{name}.safetensors", t) for name, t in tensors.items()}
+        sums = {
+            name: write_tensors(part / f"{name}.safetensors", named, run_id)
+            for name, named in tensors.items()
+        }
         write_json(part / "state.json", {**state, "tensors": sums})
 
 

@@ -77,6 +77,12 @@ def test_a_checkpoint_of_another_run_is_refused(two_runs, run, capsys):
     assert "it belongs to another run" in capsys.readouterr().err
 
 
+def test_weights_of_another_run_s_checkpoint_are_refused(two_runs, run):
+    newest = newest_checkpoint(two_runs / "other")
+    shutil.copyfile(newest / "model.safetensors", run / "model.safetensors")
+    assert "belongs to another checkpoint or run" in error_message(load, run)
+
+
 def test_resume_removes_the_partial_checkpoint_of_a_killed_process(run):
     partial = run / "checkpoints" / ".step-5.part"
     shutil.copytree(list_checkpoints(run)[0], partial)
