@@ -361,6 +361,8 @@ def describe(cls: type, prefix: str = "") -> Iterator[Field]:
         default = field.default
         if default is MISSING and field.default_factory is not MISSING:
             default = field.default_factory()
+        if isinstance(default, Variant):
+            default = default.kind
         yield Field(
             key,
             _type_name(kind),

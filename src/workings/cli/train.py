@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repeat", metavar="RUN", help="repeat a run: its recipe, with the same number of threads"
     )
+    parser.add_argument(
+        "--from",
+        metavar="RUN",
+        dest="start_from",
+        help="fine-tune: start from the weights of a run, or of a model in Hugging Face's format; "
+        "without a RECIPE, with that of the run",
+    )
     parser.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME)")
     parser.add_argument(
         "--record", metavar="FILE", help="also write the result and the curves to a file"
@@ -31,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_log_options(parser)
     parser.usage = (
         "workings train RECIPE [--out RUN] [--section.key VALUE …]\n"
+        "       workings train [RECIPE] --from RUN [--out RUN] [--section.key VALUE …]\n"
         "       workings train --repeat RUN --out RUN"
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -103,13 +111,18 @@ def run(arguments: argparse.Namespace) -> int:
 
     repeated = None if arguments.repeat is None else Path(arguments.repeat)
     path = None if arguments.recipe is None else Path(arguments.recipe)
+    start_from = arguments.start_from
     with report_on_local_rank_zero():
-        if (path is None) == (repeated is None):
-            raise UserError("workings train needs a RECIPE, or --repeat RUN")
+        if path is None and repeated is None and start_from is None:
+            raise UserError("workings train needs a RECIPE, --from RUN or --repeat RUN")
+        if repeated is not None and (path is not None or start_from is not None):
+            raise UserError("--repeat RUN has a recipe: it goes with neither RECIPE nor --from")
         if path is not None:  # errors come before torch is imported
-            recipe, name = read_recipe(path, arguments.changes), path.stem
+            recipe = read_recipe(path, arguments.changes, start_from=start_from)
+            name = path.stem
 
     from workings.interop.formats import describe_formats
+    from workings.training.finetuning import read_start_recipe
     from workings.training.runs import restore_environment, train_recipe, write_record
     from workings.training.trainer import TrainingInterrupt
 
@@ -121,9 +134,15 @@ def run(arguments: argparse.Namespace) -> int:
                 )
             recipe = read_recipe(repeated / "config.toml", arguments.changes)
         name = f"{repeated.name}-repeat"
+    elif path is None:
+        with report_on_local_rank_zero():
+            recipe = read_start_recipe(start_from, arguments.changes)
+        name = f"{Path(start_from).name}-finetuned"
     out = arguments.out or Path("runs") / name
     with report_on_local_rank_zero():
-        formats = describe_formats(recipe) if arguments.mode == "progress" else ""
+        # With --from, the model is not yet known.
+        is_described = arguments.mode == "progress" and not recipe.start_from
+        formats = describe_formats(recipe) if is_described else ""
     if formats and is_local_rank_zero():
         sys.stderr.write(f"workings: note: {escape_control(formats)}\n")
     try:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
@@ -37,7 +36,6 @@ from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.modules import unique_state_dict
 from workings.recipes import (
-    Recipe,
     SearchConfig,
     TranslationDataConfig,
     TranslationRecipe,
@@ -259,16 +257,23 @@ def _write_translator_tokenizers(
 
 def import_model(folder: Path, run_folder: Path) -> None:
     """Make a run of a GPT-2 or a Marian in Hugging Face's format, as if it were trained here."""
+    task = read_model(folder)
+    with _create_folder(run_folder) as part:
+        task.save(part)
+        _write_run(part, task)
+
+
+def read_model(folder: Path) -> Task:
+    """Read a model in Hugging Face's format: a language model, a classifier or a translator."""
     config = read_config(folder)
     if config.get("model_type") in LAYOUTS:
-        _import_translator(folder, config, run_folder)
-    elif config.get("model_type") in BERT_LAYOUTS:
-        _import_task(read_classification_task(folder, config), run_folder)
-    else:
-        _import_task(read_language_task(folder, config), run_folder)
+        return _read_translator(folder, config)
+    if config.get("model_type") in BERT_LAYOUTS:
+        return read_classification_task(folder, config)
+    return read_language_task(folder, config)
 
 
-def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -> None:
+def _read_translator(folder: Path, config: dict[str, Any]) -> Translation:
     vocabularies = read_vocabularies(folder, config)
     marian = read_translator(folder, config, vocabularies.unk_id)
     tokenizers = vocabularies.build_tokenizers(marian.source_order, marian.target_order)
@@ -282,25 +287,17 @@ def _import_translator(folder: Path, config: dict[str, Any], run_folder: Path) -
         tokenizer=vocabularies.to_tokenizer_config(tokenizers),
         model=parse_translator_config(marian.model_table),
     )
-    task = Translation(recipe, tokenizers, marian.model)
-    with _create_folder(run_folder) as part:
-        task.save(part)
-        _write_run(part, recipe, task.files, marian.model)
+    return Translation(recipe, tokenizers, marian.model)
 
 
-def _import_task(task: Task, run_folder: Path) -> None:
-    with _create_folder(run_folder) as part:
-        task.save(part)
-        _write_run(part, task.recipe, task.files, task.model)
-
-
-def _write_run(folder: Path, recipe: Recipe, files: Sequence[str], model: nn.Module) -> None:
+def _write_run(folder: Path, task: Task) -> None:
     """Add config, environment and weights to a folder that has the task's files."""
-    write_text(folder / "config.toml", to_toml(to_table(recipe)))
-    checksums = file_checksums(folder, ("config.toml", *files))
+    write_text(folder / "config.toml", to_toml(to_table(task.recipe)))
+    checksums = file_checksums(folder, ("config.toml", *task.files))
     run = {"data": {"set": IMPORTED}, "processes": 1, "files": checksums}
     write_json(folder / "environment.json", {**collect_environment(), **run})
-    write_tensors(folder / "model.safetensors", unique_state_dict(model), table_checksum(checksums))
+    weights = unique_state_dict(task.model)
+    write_tensors(folder / "model.safetensors", weights, table_checksum(checksums))
 
 
 def _create_folder(folder: Path) -> AbstractContextManager[Path]:

@@ -116,11 +116,12 @@ def build_permutation(count: int, order: TokenOrder, seed: int = 0) -> list[int]
 
 def _detect_position_encoding(model: nn.Module) -> str:
     """Return the name of a model's positional encoding, or "none"."""
-    if any(isinstance(module, RotaryPositions) for module in model.modules()):
-        return "rotary"
-    positions = getattr(model, "positions", None)
-    kinds = {SinusoidalPositions: "sinusoidal", LearnedPositions: "learned"}
-    return next((name for kind, name in kinds.items() if isinstance(positions, kind)), "none")
+    kinds = {
+        RotaryPositions: "rotary",
+        SinusoidalPositions: "sinusoidal",
+        LearnedPositions: "learned",
+    }
+    return next((kinds[type(m)] for m in model.modules() if type(m) in kinds), "none")
 
 
 def _collect_permuted(
@@ -131,11 +132,16 @@ def _collect_permuted(
     def permute(embedded: Tensor) -> Tensor:
         return embedded[:, torch.tensor(permutation, device=embedded.device)]
 
+    encodings = [
+        f"{name}.positions"
+        for name, module in plan.model.named_modules()
+        if isinstance(module, SinusoidalPositions | LearnedPositions)
+    ]
     return collect_pass(
         plan,
         ["*.residual"],
         replace={} if permutation is None else {"embedded": permute},
-        scale={} if use_positions else {"positions.positions": 0.0},
+        scale={} if use_positions else dict.fromkeys(encodings, 0.0),
     )
 
 

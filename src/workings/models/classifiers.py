@@ -17,11 +17,14 @@ from workings.layers.convolution import Convolution, max_pool, mean_pool, paddin
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm
+from workings.models.language import build_language_model
 from workings.modules import Rebuildable, build_model
 from workings.recipes import (
+    DEFAULT_LANGUAGE_MODEL,
     Activation,
     CellKind,
     ClassifierVariant,
+    LanguageModelVariant,
     Padding,
     Pooling,
     parse_classifier_config,
@@ -34,6 +37,7 @@ class TextClassifier(Rebuildable, ABC):
     """Base class of all text classifiers."""
 
     fixed_length: int | None = None  # the length of every text, if the model needs one
+    is_causal: bool = False  # no position sees a later one
 
     def prepare(self, texts: Sequence[Sequence[int]], labels: Sequence[int]) -> None:
         """Collect statistics of the training texts before training; most models need none."""
@@ -486,6 +490,49 @@ class BertClassifier(EmbeddingClassifier):
         return torch.tanh(pooled) if self.pooler_activation == "tanh" else torch.relu(pooled)
 
 
+class LanguageModelClassifier(TextClassifier):
+    """The body of a language model, all but its head, pooled to one vector.
+
+    Padding follows the text, and the body does not look ahead: only the pooling has to leave it
+    out. Pooling "concat" is that of ULMFiT (Howard and Ruder, 2018): last, max and mean.
+
+    >>> body = {"kind": "recurrent", "d_model": 16, "hidden_size": 32}
+    >>> model = LanguageModelClassifier(vocab_size=100, num_classes=3, body=body, pooling="concat")
+    >>> model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([5, 3])).shape
+    torch.Size([2, 3])
+    """
+
+    is_causal = True
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int,
+        *,
+        body: LanguageModelVariant | Mapping[str, Any] = DEFAULT_LANGUAGE_MODEL,
+        pooling: Literal["last", "max", "mean", "concat"] = "last",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.body = build_language_model(body, vocab_size)
+        width = self.body.head.in_features
+        del self.body.head
+        self.pooling = pooling
+        self._pools: tuple[Pooling, ...] = (
+            ("last", "max", "mean") if pooling == "concat" else (pooling,)
+        )
+        self.dropout = Dropout(dropout)
+        self.head = nn.Linear(width * len(self._pools), num_classes)
+
+    def forward(
+        self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch classes"]:
+        states, _ = self.body.forward_features(ids, None)
+        features = torch.cat([pool(states, lengths, mode) for mode in self._pools], -1)
+        logits: Tensor = self.head(self.dropout(tap("features", features)))
+        return logits
+
+
 def pool(
     x: Float[Tensor, "batch time width"],
     lengths: Int[Tensor, " batch"] | None,
@@ -509,6 +556,7 @@ CLASSIFIERS.update(
     bert=BertClassifier,
     ngrams=NgramClassifier,
 )
+CLASSIFIERS["language-model"] = LanguageModelClassifier
 
 
 def build_classifier(

@@ -28,6 +28,7 @@ from workings.recipes.base import (
     TransformerDecoderConfig,
     Width,
     build_recipe,
+    change_section,
     list_recipe_keys,
     read_recipe,
 )
@@ -53,6 +54,7 @@ from workings.recipes.classification import (
     ClassifierConfig,
     ClassifierVariant,
     ConvolutionConfig,
+    LanguageModelClassifierConfig,
     NgramConfig,
     PerceptronConfig,
     RecurrentClassifierConfig,
@@ -60,6 +62,7 @@ from workings.recipes.classification import (
     parse_classifier_config,
 )
 from workings.recipes.language_modeling import (
+    DEFAULT_LANGUAGE_MODEL,
     LANGUAGE_KINDS,
     LanguageDataConfig,
     LanguageModelConfig,
@@ -97,6 +100,7 @@ RECIPES.update(
 __all__ = [
     "CAPTIONER_KINDS",
     "CLASSIFIER_KINDS",
+    "DEFAULT_LANGUAGE_MODEL",
     "ENCODERS",
     "LANGUAGE_KINDS",
     "RECIPES",
@@ -123,6 +127,7 @@ __all__ = [
     "DecoderConfig",
     "Fraction",
     "LanguageDataConfig",
+    "LanguageModelClassifierConfig",
     "LanguageModelConfig",
     "LanguageModelVariant",
     "LanguageRecipe",
@@ -159,6 +164,7 @@ __all__ = [
     "TranslatorVariant",
     "Width",
     "build_recipe",
+    "change_section",
     "list_recipe_keys",
     "parse_captioner_config",
     "parse_classifier_config",

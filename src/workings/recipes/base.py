@@ -72,6 +72,9 @@ class BaseRecipe(BoundedConfig):
     """its name in reports"""
     seed: Annotated[int, Range(0, 2**53)] = 0
     """seed of all random numbers"""
+    start_from: str = ""
+    """fine-tuning: a run, or a folder in Hugging Face's format, whose weights the training starts
+    from; its tokenizer and model replace those of the recipe"""
     plugins: tuple[str, ...] = ()
     """modules that register what the recipe uses; it opens if they are installed or --plugin names
     them"""
@@ -99,6 +102,9 @@ class TokenizerConfig(BoundedConfig):
     """tokens that occur less often become unknown"""
     padded_vocab_size: VocabSize | None = None
     """pad a smaller vocabulary to this size with unused tokens; none: no padding"""
+    reuse: bool = True
+    """with start_from: keep the tokenizer of that run; false: train a new one, and keep the
+    embeddings of the tokens that both have"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,6 +137,11 @@ class TrainConfig(BoundedConfig):
     """final learning rate of linear and cosine, as a fraction of the peak"""
     warmup: Fraction = 0.0
     """fraction of all steps over which the learning rate rises from 0"""
+    freeze: tuple[str, ...] = ()
+    """weights that are not trained: names of modules such as embedding, blocks.0 or body"""
+    layer_decay: float = 1.0
+    """layer-wise learning rates: each layer has that of the layer above it times this; 1: the same
+    for all"""
     clip_norm: float | None = 1.0
     """largest gradient norm: longer gradients are scaled down; none: no clipping"""
     label_smoothing: Fraction = 0.0
@@ -162,6 +173,8 @@ class TrainConfig(BoundedConfig):
             raise UserError(f"learning_rate = {self.learning_rate}: it must be positive")
         if self.weight_decay < 0:
             raise UserError(f"weight_decay = {self.weight_decay}: it must not be negative")
+        if not 0 < self.layer_decay <= 1:
+            raise UserError(f"layer_decay = {self.layer_decay}: expected above 0, to 1")
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise UserError(f"clip_norm = {self.clip_norm}: it must be positive, or none")
         if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
@@ -279,15 +292,22 @@ class ScheduledSamplingConfig(BoundedConfig):
 # -- reading, building and listing recipes ---------------------------------------------------------
 
 
-def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> "Recipe":
+def read_recipe(
+    path: str | Path, overrides: Sequence[str] = (), *, start_from: str | Path | None = None
+) -> "Recipe":
     """Read a recipe from a TOML file, or a built-in one by its name.
 
-    `overrides` are words such as `--train.epochs 3`.
+    `overrides` are words such as `--train.epochs 3`. With `start_from`, a run whose weights the
+    training starts from, the recipe's own `[model]` is left out.
 
     >>> read_recipe("helo", ["--train.epochs", "2"]).train.epochs
     2
     """
-    return build_recipe(load_table(find_recipe(path)), overrides)
+    table = load_table(find_recipe(path))
+    if start_from is not None:
+        table = {**table, "start_from": str(start_from)}
+        table.pop("model", None)
+    return build_recipe(table, overrides)
 
 
 def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> "Recipe":
@@ -315,6 +335,12 @@ def state_plugins(recipe: "Recipe") -> "Recipe":
     )
     plugins = dict.fromkeys((*recipe.plugins, *find_plugins(names)))
     return replace(recipe, plugins=tuple(plugins))
+
+
+def change_section(recipe: "Recipe", section: str, **changes: Any) -> "Recipe":
+    """Return a recipe with other values in one of its sections."""
+    table = to_table(recipe)
+    return build(type(recipe), {**table, section: {**table[section], **changes}})
 
 
 def list_recipe_keys() -> dict[str, Any]:

@@ -25,6 +25,12 @@ from workings.recipes.base import (
     TrainConfig,
     Width,
 )
+from workings.recipes.language_modeling import (
+    DEFAULT_LANGUAGE_MODEL,
+    LanguageModelVariant,
+    TransformerLanguageModelConfig,
+    parse_language_model_config,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +190,27 @@ class BertConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageModelClassifierConfig(ModelConfig):
+    """The body of a language model, all but its output layer, pooled to one vector."""
+
+    kind: ClassVar[str] = "language-model"
+    sizes: ClassVar[Sizes] = {
+        size: {"body": {"size": size}} for size in ("small", "medium", "large")
+    }
+    body: LanguageModelVariant = DEFAULT_LANGUAGE_MODEL
+    """the language model, with the keys of its own recipes; with start_from, that of the run"""
+    pooling: Literal["last", "max", "mean", "concat"] = "last"
+    """input of the output layer: the last position, the max or mean over all positions, or all
+    three (concat)"""
+    dropout: Fraction = 0.0
+    """dropout rate of the output layer's input"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "body", parse_language_model_config(self.body))
+
+
+@dataclass(frozen=True, kw_only=True)
 class NgramConfig(ModelConfig):
     """A bag of n-grams, initialized with naive Bayes weights."""
 
@@ -213,6 +240,7 @@ ClassifierVariant: TypeAlias = (
     | ConvolutionConfig
     | TransformerClassifierConfig
     | BertConfig
+    | LanguageModelClassifierConfig
     | NgramConfig
 )
 CLASSIFIER_KINDS: dict[str, type[ClassifierVariant]] = variants(ClassifierVariant)
@@ -232,19 +260,22 @@ class ClassificationRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        model = self.model
+        model: ClassifierVariant | LanguageModelVariant = self.model
+        key = "model.max_positions"
+        if isinstance(model, LanguageModelClassifierConfig):
+            model, key = model.body, "model.body.max_positions"
         if isinstance(model, BertConfig) or (
-            isinstance(model, TransformerClassifierConfig) and model.positions == "learned"
+            isinstance(model, TransformerClassifierConfig | TransformerLanguageModelConfig)
+            and model.positions == "learned"
         ):
-            _check_positions(self.data.max_length, model.max_positions)
+            _check_positions(self.data.max_length, model.max_positions, key)
 
 
-def _check_positions(max_length: int, max_positions: int) -> None:
+def _check_positions(max_length: int, max_positions: int, key: str) -> None:
     """Raise UserError if texts may have more tokens than a model has positions."""
     if max_length > max_positions:
         raise UserError(
-            f"data.max_length = {max_length}: the model has only "
-            f"model.max_positions = {max_positions}"
+            f"data.max_length = {max_length}: the model has only {key} = {max_positions}"
         )
 
 

@@ -188,3 +188,6 @@ def parse_language_model_config(
 ) -> LanguageModelVariant:
     """Return the settings that a `[model]` section states: kind, size and keys of that kind."""
     return build_variant(LANGUAGE_KINDS, model, "model")
+
+
+DEFAULT_LANGUAGE_MODEL = parse_language_model_config({})

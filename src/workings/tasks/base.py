@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 SPLIT_NAMES = ("train", "validation", "test")
 SUMMARY_LENGTH = 20  # tokens that the layer table of a translator or captioner is computed for
+MAX_SAMPLED_TEXTS = 20_000  # by which the rate of unknown tokens is measured
 MAX_LOSS = 700.0  # nats: exp of more overflows
 _EXPECTED = "expected a classifier, language model, translator or captioner"
 _OOM_PHRASES = (
@@ -153,7 +155,6 @@ class Task(ABC):
     labels: tuple[str, ...] = ()  # the classes of a classifier
     is_seq2seq: bool = False  # the model generates a target text from a source
     image_size: int = 0  # height and width of the images that it reads; 0: it reads text
-    initial_weights: str = "from scratch"  # how the training began
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -205,10 +206,13 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def from_recipe(cls, recipe: Any, progress: ProgressCallback | None = None) -> Self:
+    def from_recipe(
+        cls, recipe: Any, progress: ProgressCallback | None = None, *, tokenizer: Any = None
+    ) -> Self:
         """Read the data of a recipe, fit the preprocessing and build a new model.
 
-        `progress` is called while data are downloaded or decoded.
+        `progress` is called while data are downloaded or decoded. `tokenizer`, of a translator
+        both of them, is used instead of a new one, for fine-tuning.
         """
 
     @classmethod
@@ -254,6 +258,20 @@ class Task(ABC):
         other = copy(self)
         other.model = model.eval()
         return other
+
+    @property
+    def initial_weights(self) -> str:
+        """How the training began, for the report."""
+        start = self.recipe.start_from
+        return f"from the weights of {start}" if start else "from scratch"
+
+    def token_tables(self) -> dict[str, Tokenizer]:
+        """Return the tokenizer of each weight that has a row per token, for fine-tuning."""
+        return {}
+
+    def measure_unknown_rate(self) -> float:
+        """Return the fraction of the training tokens that are unknown, for fine-tuning."""
+        return 0.0
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what must be equal in all processes: the data, and how they are encoded."""
@@ -381,6 +399,15 @@ class Task(ABC):
             )
 
 
+def unknown_rate(sequences: Iterable[tuple[IdSequence, Tokenizer]]) -> float:
+    """Return the fraction of unknown tokens in the first of some encoded texts."""
+    unknown = total = 0
+    for ids, tokenizer in islice(sequences, MAX_SAMPLED_TEXTS):
+        unknown += int(np.count_nonzero(np.asarray(ids) == tokenizer.unk_id))
+        total += len(ids)
+    return unknown / max(total, 1)
+
+
 def check_text(model_input: ModelInput) -> str:
     """Return the text of an input; raise UserError if it is an image."""
     if not isinstance(model_input, str):
@@ -417,6 +444,10 @@ class Seq2SeqTask(Task):
     @abstractmethod
     def target_tokenizer(self) -> Tokenizer:
         """The tokenizer of the generated texts."""
+
+    def token_tables(self) -> dict[str, Tokenizer]:
+        names = ("target_embedding.weight", "head.weight", "head.bias")
+        return dict.fromkeys(names, self.target_tokenizer)
 
     def update_sampling_rate(self, epoch: int) -> None:
         """Set the rate of scheduled sampling to that of an epoch."""

@@ -58,6 +58,7 @@ from workings.tasks.base import (
     Seq2SeqTask,
     sample_texts,
     shift_right,
+    unknown_rate,
 )
 
 CAPTION_BATCH_SIZE = 64  # images captioned at a time
@@ -88,17 +89,26 @@ class Captioning(Seq2SeqTask):
         self._epoch = 0
 
     @classmethod
-    def from_recipe(cls, recipe: CaptionRecipe, progress: ProgressCallback | None = None) -> Self:
+    def from_recipe(
+        cls,
+        recipe: CaptionRecipe,
+        progress: ProgressCallback | None = None,
+        *,
+        tokenizer: Tokenizer | None = None,
+    ) -> Self:
         """Read images and captions, train the tokenizer and build a new model."""
         dataset = _load_caption_set(recipe, progress)
         config = recipe.tokenizer
         texts = [text for picture in dataset.images["train"] for text in picture.captions]
-        tokenizer = train_tokenizer(
+        tokenizer = tokenizer or train_tokenizer(
             config.kind, texts, config.vocab_size, config.min_count, with_eos=True
         )
         torch.manual_seed(recipe.seed)
         model = build_captioner(
-            recipe.model, len(tokenizer), pixels=recipe.data.image_size, pretrained=True
+            recipe.model,
+            len(tokenizer),
+            pixels=recipe.data.image_size,
+            pretrained=not recipe.start_from,
         )
         task = cls(recipe, tokenizer, model)
         for split in SPLIT_NAMES:
@@ -130,10 +140,16 @@ class Captioning(Seq2SeqTask):
         return self.recipe.data.image_size
 
     @property
-    def initial_weights(self) -> str:  # type: ignore[override]
-        """How the training began: from scratch, or from a pretrained vision encoder."""
+    def initial_weights(self) -> str:
+        """How the training began: from scratch, or from a pretrained vision encoder or run."""
         model = self.recipe.model
-        return f"from the weights of {model.encoder}" if model.pretrained else "from scratch"
+        if model.pretrained and not self.recipe.start_from:
+            return f"from the weights of {model.encoder}"
+        return super().initial_weights
+
+    def measure_unknown_rate(self) -> float:
+        captions = (ids for texts in self._caption_ids["train"] for ids in texts)
+        return unknown_rate((ids, self.tokenizer) for ids in captions)
 
     def _encode_split(
         self, split: str, pictures: tuple[CaptionedImage, ...], pixels: Pixels

@@ -52,6 +52,7 @@ from workings.tasks.base import (
     Task,
     check_text,
     oom_hint,
+    unknown_rate,
 )
 
 EVAL_BATCH_SIZE = 128
@@ -96,12 +97,13 @@ class Classification(Task):
         progress: ProgressCallback | None = None,
         *,
         splits: Splits | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> Self:
         """Read the data, unless `splits` has them; train the tokenizer and build a new model."""
         splits = splits or load_splits(recipe, progress=progress)
         _check_learnable(splits, recipe.data.set)
         config = recipe.tokenizer
-        tokenizer = train_tokenizer(
+        tokenizer = tokenizer or train_tokenizer(
             config.kind,
             (e.text for e in splits.train),
             config.vocab_size,
@@ -131,6 +133,12 @@ class Classification(Task):
         """How the model treats padding; n-gram models never see it."""
         model = self.recipe.model
         return model.padding if isinstance(model, ClassifierConfig) else "masked"
+
+    def token_tables(self) -> dict[str, Tokenizer]:
+        return dict.fromkeys(("embedding.weight", "body.embedding.weight"), self.tokenizer)
+
+    def measure_unknown_rate(self) -> float:
+        return unknown_rate((ids, self.tokenizer) for ids in self._sequences["train"])
 
     # -- encoding ----------------------------------------------------------------------------------
 
@@ -373,7 +381,16 @@ class Classification(Task):
         return AttentionPass(
             self.model,
             lambda: self.compute_logits([ids])[0],
-            [StackSpec(part, layer_paths, tokens, tokens, token_slice=token_slice)],
+            [
+                StackSpec(
+                    part,
+                    layer_paths,
+                    tokens,
+                    tokens,
+                    is_causal=self.model.is_causal,
+                    token_slice=token_slice,
+                )
+            ],
             text,
             truncated_characters=max(num_truncated, len(text[spans[-1][1] :].strip())),
         )

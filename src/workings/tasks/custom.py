@@ -77,8 +77,10 @@ class CustomTask(Task):
     # A run of a module that only its author can build is neither described nor loaded by a recipe.
 
     @classmethod
-    def from_recipe(cls, recipe: Any, progress: ProgressCallback | None = None) -> Self:
-        del recipe, progress
+    def from_recipe(
+        cls, recipe: Any, progress: ProgressCallback | None = None, *, tokenizer: Any = None
+    ) -> Self:
+        del recipe, progress, tokenizer
         raise UserError("a custom model has no recipe: build it, and call workings.train")
 
     @classmethod

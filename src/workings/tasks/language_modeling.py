@@ -52,6 +52,7 @@ from workings.tasks.base import (
     Task,
     check_text,
     oom_hint,
+    unknown_rate,
 )
 
 EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS allows fewer
@@ -83,7 +84,13 @@ class LanguageModeling(Task):
         self._stream_state: RNNState | None = None  # hidden states between stateful batches
 
     @classmethod
-    def from_recipe(cls, recipe: LanguageRecipe, progress: ProgressCallback | None = None) -> Self:
+    def from_recipe(
+        cls,
+        recipe: LanguageRecipe,
+        progress: ProgressCallback | None = None,
+        *,
+        tokenizer: Tokenizer | None = None,
+    ) -> Self:
         """Read the text, train the tokenizer and build a new model."""
         del progress  # texts are on disk, and read at once
         config, name = recipe.tokenizer, recipe.data.set
@@ -92,7 +99,7 @@ class LanguageModeling(Task):
             size = "a single character" if characters else "it is empty"
             raise UserError(f"{name}: {size}: there is nothing to predict")
         train_text = _slice_text(read_corpus(name), 0, count_train_characters(recipe, characters))
-        tokenizer = train_tokenizer(
+        tokenizer = tokenizer or train_tokenizer(
             config.kind,
             train_text,
             config.vocab_size,
@@ -113,6 +120,12 @@ class LanguageModeling(Task):
     @classmethod
     def list_datasets(cls) -> tuple[str, ...]:
         return list_corpora()
+
+    def token_tables(self) -> dict[str, Tokenizer]:
+        return dict.fromkeys(("embedding.weight", "head.weight", "head.bias"), self.tokenizer)
+
+    def measure_unknown_rate(self) -> float:
+        return unknown_rate([(self._train_ids, self.tokenizer)])
 
     def _split_ids(self, checksum: str, characters: int) -> tuple[TokenIds, TokenIds]:
         """Return the ids of the training and of the validation text, encoded separately."""

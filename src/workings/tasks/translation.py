@@ -66,6 +66,7 @@ from workings.tasks.base import (
     check_text,
     sample_texts,
     shift_right,
+    unknown_rate,
 )
 
 IMPORTED = "imported"  # the dataset of imported models, whose training data are not here
@@ -103,11 +104,15 @@ class Translation(Seq2SeqTask):
 
     @classmethod
     def from_recipe(
-        cls, recipe: TranslationRecipe, progress: ProgressCallback | None = None
+        cls,
+        recipe: TranslationRecipe,
+        progress: ProgressCallback | None = None,
+        *,
+        tokenizer: TokenizerPair | None = None,
     ) -> Self:
         """Read the pairs, train the tokenizers and build a new model."""
         splits = _load_pairs(recipe, progress)
-        tokenizers = _train_tokenizers(recipe, splits.train)
+        tokenizers = tokenizer or _train_tokenizers(recipe, splits.train)
         torch.manual_seed(recipe.seed)
         task = cls(recipe, tokenizers, cls.build_model(recipe, tokenizers))
         for split in SPLIT_NAMES:
@@ -126,6 +131,14 @@ class Translation(Seq2SeqTask):
     @property
     def target_tokenizer(self) -> Tokenizer:
         return self.tokenizers.target
+
+    def token_tables(self) -> dict[str, Tokenizer]:
+        return {**super().token_tables(), "source_embedding.weight": self.tokenizers.source}
+
+    def measure_unknown_rate(self) -> float:
+        source, target = self.tokenizers.source, self.tokenizers.target
+        pairs = self._encoded["train"]
+        return unknown_rate(side for a, b in pairs for side in ((a, source), (b, target)))
 
     def _encode_split(self, split: str, pairs: tuple[SentencePair, ...]) -> None:
         self.pairs[split] = pairs

@@ -30,6 +30,7 @@ from workings.registry import MODELS
 from workings.storage import read_tensors
 from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
+from workings.training.finetuning import PretrainedModel, load_pretrained
 from workings.training.logging import Log, LogMode, read_epochs
 from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
@@ -44,9 +45,10 @@ COLUMNS = {"classify": ("text", "label"), "translate": ("source", "target")}
 
 
 def train(
-    model: str | Path | Recipe | nn.Module,
+    model: str | Path | Recipe | nn.Module | None = None,
     data: Data | None = None,
     *,
+    start_from: str | Path | Task | None = None,
     out: str | Path | None = None,
     loss: LossFunction | None = None,
     collate: CollateFunction | None = None,
@@ -66,8 +68,12 @@ def train(
     translators pairs (text, label) or (source, target), a mapping of columns, or a data frame; for
     other modules a sequence of examples. Recipes know their data already.
 
-    `settings` are keys of a recipe's `[train]` section, such as `epochs`, `batch_size` and
-    `learning_rate`. `metrics` are functions of the task, computed after each epoch as
+    `start_from` fine-tunes: the training starts from the weights of a run, of a model in Hugging
+    Face's format, or of a task. The recipe may be of another task, or left out: then it is that of
+    the run.
+
+    `settings` are keys of a recipe's `[train]` section, such as `epochs`, `batch_size`,
+    `learning_rate` and `freeze`. `metrics` are functions of the task, computed after each epoch as
     `validation_NAME`; `callbacks` receive the record of each epoch. `out` keeps the run in a new
     folder, for `workings.load`; without it nothing is kept on disk.
 
@@ -96,7 +102,8 @@ def train(
             return _train_custom(task, folder, mode)
         if loss is not None or collate is not None:
             raise UserError("loss= and collate= are for modules of your own: this model has both")
-        recipe = _make_recipe(model)
+        pretrained = None if start_from is None else load_pretrained(start_from)
+        recipe = _make_recipe(model, pretrained)
         changes: dict[str, Any] = {} if seed is None else {"seed": seed}
         if data is not None:
             changes["data"] = _store_data(recipe, data, folder)
@@ -109,7 +116,7 @@ def train(
                 task.model.load_state_dict(model.state_dict())
             task.metrics, task.callbacks = metrics or {}, callbacks
 
-        trained = train_recipe(recipe, folder, mode=mode, prepare=prepare)
+        trained = train_recipe(recipe, folder, mode=mode, pretrained=pretrained, prepare=prepare)
         if isinstance(model, nn.Module):  # the user's own object has the best weights, too
             model.load_state_dict(trained.model.state_dict())
             trained.model = model.eval()
@@ -133,12 +140,20 @@ def _build_train_config(config: TrainConfig, settings: Mapping[str, Any]) -> Any
     return build(type(config), {**to_table(config), **settings}, "train.")
 
 
-def _make_recipe(model: str | Path | Recipe | nn.Module) -> Recipe:
-    """Read a recipe, or make the one that describes a model."""
+def _make_recipe(
+    model: str | Path | Recipe | nn.Module | None, pretrained: PretrainedModel | None
+) -> Recipe:
+    """Read a recipe, or make the one that describes a model; with the start of a fine-tuning."""
+    start_from = None if pretrained is None else pretrained.name
     if isinstance(model, str | Path):
-        return read_recipe(model)
+        return read_recipe(model, start_from=start_from)
+    if pretrained is not None and isinstance(model, nn.Module):
+        raise UserError("start_from= is for recipes: a model has its own weights to start from")
     if not isinstance(model, nn.Module):
-        return model
+        recipe = model or (pretrained and pretrained.task.recipe)
+        if not recipe:
+            raise UserError("train needs a recipe or a model, or start_from= a run")
+        return recipe if start_from is None else replace(recipe, start_from=start_from)
     assert isinstance(model, Rebuildable)
     arguments = dict(model.init_arguments)
     matches = [

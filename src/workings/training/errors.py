@@ -13,6 +13,7 @@ from workings.distributed import full_tensor
 from workings.errors import UserError
 from workings.recipes import TrainConfig
 from workings.tasks.base import Task, oom_hint
+from workings.training.parameter_groups import find_frozen
 
 DIVERGENCE_FACTOR = 1000.0  # a loss this many times that of the first steps has diverged
 _DIVERGENCE_HINT = "try a lower train.learning_rate or train.clip_norm"
@@ -32,6 +33,7 @@ def check_trainable(
     `distributed`: several processes train together.
     """
     check_precision(config.precision, device)
+    find_frozen(task.model, config.freeze)
     metric = getattr(config, "metric", "loss")
     if config.parallelism == "fsdp" and distributed and metric in ("bleu", "exact"):
         raise UserError(

@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workings.distributed import full_tensor, shard_like
-from workings.layers.positions import LearnedPositions
 from workings.models.classifiers import NgramClassifier
 from workings.recipes import TrainConfig
+from workings.training.parameter_groups import EMBEDDINGS, rate_factors, split_by_rate
 
 # The polynomial that moves all singular values of a matrix towards one.
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -129,8 +129,7 @@ def _group_by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Build the optimizer; weight decay is for matrices only, not biases, norms or embeddings."""
-    tables = nn.Embedding | nn.EmbeddingBag | LearnedPositions
-    embeddings = {p for m in model.modules() if isinstance(m, tables) for p in m.parameters()}
+    embeddings = {p for m in model.modules() if isinstance(m, EMBEDDINGS) for p in m.parameters()}
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.dim() > 1 and p not in embeddings]
     others = [p for p in trained if p.dim() <= 1 or p in embeddings]
@@ -150,6 +149,9 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
             {"params": [p for p in matrices if p.dim() > 2 or p in outputs]},
             {"params": others, "weight_decay": 0.0},
         ]
+    if config.layer_decay < 1:
+        groups = split_by_rate(groups, rate_factors(model, config.layer_decay))
+    if config.optimizer == "muon":
         return Muon(
             groups,
             lr=config.learning_rate,
@@ -227,7 +229,9 @@ class WeightAverage:
         persistent = model.state_dict().keys()  # other buffers may change their size
         buffers = model.named_buffers() if config.average != "none" else ()
         self._buffer_names = [n for n, b in buffers if n in persistent and b.is_floating_point()]
-        self._names = [n for n, _ in model.named_parameters()] + self._buffer_names
+        # Not those that are frozen: the mean of equal numbers may be rounded.
+        self._trained = [n for n, p in model.named_parameters() if p.requires_grad]
+        self._names = self._trained + self._buffer_names
         self._ema = self._copy_weights(model) if config.average == "ema" else None
         self._recent_epochs: deque[dict[str, Tensor]] = deque(maxlen=config.average_last)
 
@@ -235,8 +239,9 @@ class WeightAverage:
     def after_step(self, model: nn.Module) -> None:
         """Update the moving average with the weights after a step."""
         if self._ema is not None:
-            averages = [self._ema[name] for name, _ in model.named_parameters()]
-            torch._foreach_lerp_(averages, [p.detach() for p in model.parameters()], 1 - self.decay)
+            averages = [self._ema[name] for name in self._trained]
+            weights = [p.detach() for p in model.parameters() if p.requires_grad]
+            torch._foreach_lerp_(averages, weights, 1 - self.decay)
             for name in self._buffer_names:  # separately: buffers are never sharded
                 self._ema[name].lerp_(model.get_buffer(name), 1 - self.decay)
 

@@ -1,16 +1,17 @@
 """Runs: training a recipe into a folder, resuming, extending, loading and recording it."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import torch
 
 from workings import registry
-from workings.config import build, load_table, to_table, to_toml
+from workings.config import load_table, to_table, to_toml
+from workings.data.download import ProgressCallback
 from workings.data.sentence_pairs import find_side
 from workings.distributed import (
     ProcessGroup,
@@ -20,24 +21,24 @@ from workings.distributed import (
     launch_id,
 )
 from workings.errors import UserError, safe_repr
-from workings.io import LockHeld, atomic_folder, check_inside, file_lock, write_text
+from workings.io import LockHeld, check_inside, file_lock, write_text
+from workings.modules import unique_state_dict
 from workings.recipes import (
     CaptionRecipe,
     ClassificationRecipe,
     Recipe,
     TranslationRecipe,
     build_recipe,
+    change_section,
     read_recipe,
 )
 from workings.recipes.base import state_plugins
 from workings.storage import (
     CorruptFileError,
     file_checksums,
-    read_checkpoint,
     read_json,
     read_tensors,
     table_checksum,
-    write_checkpoint,
     write_json,
     write_tensors,
 )
@@ -46,16 +47,26 @@ from workings.tasks.captioning import Captioning
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.tasks.translation import Translation
-from workings.training.checkpoints import Checkpoints, raise_mismatch_as_corrupt
 from workings.training.environment import (
     collect_environment,
     diff_environments,
     measure_peak_memory,
 )
 from workings.training.errors import check_trainable, describe_os_error
+from workings.training.extending import extend
+from workings.training.finetuning import (
+    INITIAL_WEIGHTS,
+    PretrainedModel,
+    WeightTransfer,
+    build_from_initial,
+    build_from_pretrained,
+    has_initial_weights,
+    has_same_start,
+    load_pretrained,
+)
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
 from workings.training.trackers import check_trackers, track
-from workings.training.trainer import Trainer, TrainingInterrupt, TrainingProgress
+from workings.training.trainer import Trainer, TrainingInterrupt
 
 TASKS: dict[str, type[Task]] = registry.TASKS
 TASKS.update(
@@ -71,12 +82,14 @@ def train_recipe(
     *,
     mode: LogMode = "progress",
     repeat_of: Path | None = None,
+    pretrained: PretrainedModel | None = None,
     prepare: Callable[[Task], None] | None = None,
     trackers: Sequence[str] = (),
 ) -> Task:
     """Train a recipe into a new folder; the processes of a torchrun train together.
 
     - `repeat_of`: the run that is repeated: the data must be those that it was trained on.
+    - `pretrained`: the model of the recipe's `start_from`, if it is loaded already.
     - `trackers`: where the log is written as well: tensorboard, wandb or mlflow.
     """
     check_trackers(trackers)
@@ -86,6 +99,7 @@ def train_recipe(
             Path(folder),
             mode,
             repeat_of=repeat_of,
+            pretrained=pretrained,
             prepare=prepare,
             trackers=trackers,
         )
@@ -216,18 +230,15 @@ def absolute_paths(recipe: Recipe) -> Recipe:
         paths["images"] = recipe.data.images
     existing = {key: path for key, path in paths.items() if path and _data_exists(path, recipe)}
     absolute = {key: str(Path(path).absolute()) for key, path in existing.items()}
-    return _change_section(recipe, "data", **absolute)
+    if recipe.start_from and Path(recipe.start_from).exists():
+        recipe = replace(recipe, start_from=str(Path(recipe.start_from).absolute()))
+    return change_section(recipe, "data", **absolute)
 
 
 def _data_exists(path: str, recipe: Recipe) -> bool:
     """Return True if a path is a file, a folder, or the common beginning of two files of pairs."""
     pairs = isinstance(recipe, TranslationRecipe) and find_side(Path(path), recipe.data.source)
     return bool(pairs) or Path(path).exists()
-
-
-def _change_section(recipe: Recipe, section: str, **changes: Any) -> Recipe:
-    table = to_table(recipe)
-    return build(type(recipe), {**table, section: {**table[section], **changes}})
 
 
 # -- training --------------------------------------------------------------------------------------
@@ -240,6 +251,7 @@ def _run(
     parallelism: str | None = None,
     repeat_of: Path | None = None,
     extend_from: tuple[Path, int] | None = None,
+    pretrained: PretrainedModel | None = None,
     prepare: Callable[[Task], None] | None = None,
     trackers: Sequence[str] = (),
 ) -> Task:
@@ -254,11 +266,13 @@ def _run(
         if group.world_size > 1:  # as a table: only JSON and tensors are sent between processes
             recipe = build_recipe(group.broadcast_json(to_table(recipe)))
         if parallelism is not None:
-            recipe = _change_section(recipe, "train", parallelism=parallelism)
+            recipe = change_section(recipe, "train", parallelism=parallelism)
         with group.raise_on_any_rank():
             group.select_device(recipe.train.device)
             with show_data_progress(mode if group.is_main_process else "quiet") as progress:
-                task = TASKS[recipe.task].from_recipe(recipe, progress)
+                start = _find_start(recipe, folder, repeat_of, pretrained)
+                task, transfer = _build_task(recipe, start, progress)
+                recipe = task.recipe  # fine-tuning fills in the model and the tokenizer
             if prepare is not None:
                 prepare(task)
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)
@@ -268,7 +282,7 @@ def _run(
         with group.raise_on_any_rank():
             _check_fingerprints(fingerprints)
             if group.is_main_process:
-                _write_description(task, recipe, folder, group)
+                _write_description(task, transfer, folder, group)
         log = (
             Log(folder / "log.jsonl", mode, batch_unit=task.batch_unit)
             if group.is_main_process
@@ -281,7 +295,7 @@ def _run(
         )
         if not trainer.restore(extended=extend_from is not None):
             log.rewind(0)  # a new run, or one that was stopped before its first checkpoint
-        _log_start(log, trainer, recipe)
+        _log_start(log, trainer, transfer)
         if group.is_main_process:
             stack.enter_context(track(log, trackers, folder, recipe, trainer.progress.step))
         try:
@@ -289,15 +303,49 @@ def _run(
         except TrainingInterrupt:
             log.info(f"stopped; continue with: workings resume {folder}")
             raise
-        return _finish(task, trainer, log)
+        return _finish(task, trainer, transfer, log)
 
 
-def _log_start(log: Log, trainer: Trainer, recipe: Recipe) -> None:
+def _find_start(
+    recipe: Recipe, folder: Path, repeat_of: Path | None, pretrained: PretrainedModel | None
+) -> PretrainedModel | Path | None:
+    """Return what a training starts from: nothing, a pretrained model, or a run's initial weights.
+
+    A resumed or repeated run has its initial weights, and does not need the run they came from.
+    """
+    if not recipe.start_from:
+        return None
+    if has_initial_weights(folder):
+        return folder
+    if (
+        repeat_of is not None
+        and has_initial_weights(repeat_of)
+        and has_same_start(recipe, read_run_recipe(repeat_of))
+    ):
+        return repeat_of
+    return pretrained or load_pretrained(recipe.start_from)
+
+
+def _build_task(
+    recipe: Recipe, start: PretrainedModel | Path | None, progress: ProgressCallback | None
+) -> tuple[Task, WeightTransfer | None]:
+    task_class = TASKS[recipe.task]
+    if isinstance(start, Path):
+        return build_from_initial(task_class, recipe, start, _compute_run_id(start), progress)
+    if start is not None:
+        return build_from_pretrained(task_class, recipe, start, progress)
+    return task_class.from_recipe(recipe, progress), None
+
+
+def _log_start(log: Log, trainer: Trainer, transfer: WeightTransfer | None) -> None:
+    recipe = trainer.task.recipe
     folder, processes = trainer.folder, trainer.process_group.world_size
     ranks = f" · {processes} processes, {recipe.train.parallelism}" if processes > 1 else ""
     log.info(f"{recipe.title or recipe.model.kind} → {folder}{ranks}")
     if filtered := trainer.task.data_info.get("filtered"):
         log.info(f"  {filtered}")
+    if transfer is not None:
+        log.info(f"  {transfer.describe()}")
     if not trainer.is_finished():
         return
     if trainer.progress.epoch >= recipe.train.epochs:
@@ -345,7 +393,10 @@ def _check_resumable(folder: Path) -> None:
     if not (folder / "model.safetensors").exists() or any((folder / "checkpoints").glob("*")):
         return
     if not (folder / "log.jsonl").exists():
-        raise UserError(f"{folder} was not trained here: there is nothing to resume")
+        raise UserError(
+            f"{folder} was not trained here: there is nothing to resume; to train it further: "
+            f"workings train --from {folder} --data.set FILE --out OTHER"
+        )
     if (folder / "result.json").exists():
         raise UserError(
             f"{folder} has its weights, but no checkpoint to resume from; to train it again: "
@@ -401,9 +452,13 @@ def _check_fingerprints(fingerprints: Sequence[dict[str, Any]]) -> None:
 
 
 def _write_description(
-    task: Task, recipe: Recipe, folder: Path, process_group: ProcessGroup
+    task: Task, transfer: WeightTransfer | None, folder: Path, process_group: ProcessGroup
 ) -> None:
-    """Write recipe, preprocessing and environment; check those of a resumed run."""
+    """Write recipe, preprocessing and environment; check those of a resumed run.
+
+    A fine-tuned run also gets its initial weights.
+    """
+    recipe = task.recipe
     if not _has_config(folder):  # written first: with it, a run can be resumed
         write_text(folder / "config.toml", to_toml(to_table(recipe)))
     if not (folder / "environment.json").is_file():
@@ -414,6 +469,10 @@ def _write_description(
             "processes": process_group.world_size,
             "data": task.data_info,
         }
+        if transfer is not None:
+            weights = unique_state_dict(task.model)
+            write_tensors(folder / INITIAL_WEIGHTS, weights, table_checksum(files))
+            environment["initialized_from"] = asdict(transfer)
         write_json(folder / "environment.json", {**environment, "files": files})
         return
     before = read_json(folder / "environment.json").get("data")
@@ -426,7 +485,7 @@ def _write_description(
         )
 
 
-def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
+def _finish(task: Task, trainer: Trainer, transfer: WeightTransfer | None, log: Log) -> Task:
     """Test the best weights, and write result.json and the report."""
     # Only here: the report imports interpret and render, which loading a run does not need.
     from workings.training import report
@@ -453,6 +512,7 @@ def _finish(task: Task, trainer: Trainer, log: Log) -> Task:
             "peak_memory_mb": measure_peak_memory(),
             "parameters": sum(p.numel() for p in best.model.parameters()),
             "best_epoch": best_epoch,
+            **({} if transfer is None else {"initialized_from": asdict(transfer)}),
             **_select_best_metrics(read_epochs(folder / "log.jsonl"), best_epoch),
             **metrics,
         },
@@ -488,88 +548,10 @@ def write_record(
     write_json(path, {**result, **metrics, "recipe": recipe, "curves": curves})
 
 
-# -- extending a run -------------------------------------------------------------------------------
-
-
 def _extend_locked(run: Path, epochs: int, folder: Path) -> None:
     recipe = read_run_recipe(run)
     with _lock_folder(run):
         extend(run, recipe, epochs, folder, launch_id())
-
-
-def extend(run: Path, recipe: Recipe, epochs: int, folder: Path, launch_id: str | None) -> None:
-    """Write a new run of more epochs that continues from the last checkpoint of `run`.
-
-    Its files, weights and checkpoints get the id of the new run; only the learning rate so far was
-    that of the shorter schedule. `launch_id` is that of the torchrun, if there is one.
-    """
-    if epochs <= recipe.train.epochs:
-        raise UserError(
-            f"--epochs {epochs}: {run} has {recipe.train.epochs} epochs already: more are needed"
-        )
-    if folder.exists():
-        raise UserError(
-            f"{folder} exists already: use `workings resume {folder}`, or another --out"
-        )
-    extended = _change_section(recipe, "train", epochs=epochs)
-    environment = read_json(run / "environment.json")
-    before = environment.get("files")
-    if not before:
-        raise CorruptFileError(
-            f"{run / 'environment.json'}: it has no checksums of the run's files"
-        )
-    checkpoints, progress = _read_checkpoints(run, table_checksum(before))
-    _check_patience(run, recipe, progress)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_folder(folder) as new:
-        for name in {*before, "log.jsonl"} - {"config.toml"}:
-            shutil.copyfile(run / name, new / name)
-        write_text(new / "config.toml", to_toml(to_table(extended)))
-        sums = file_checksums(new, before)
-        extended_from = f"step {progress.step} of a training for {recipe.train.epochs} epochs"
-        write_json(
-            new / "environment.json", {**environment, "extended_from": extended_from, "files": sums}
-        )
-        run_id = table_checksum(sums)
-        for name, (tensors, state) in checkpoints.items():
-            write_checkpoint(new / "checkpoints" / name, tensors, {**state, "run_id": run_id})
-        if progress.best_epoch and f"step-{progress.best_step}" not in checkpoints:
-            # Else they are restored from that checkpoint: the file may be of a later epoch, whose
-            # checkpoint was not written.
-            best = read_tensors(run / "model.safetensors", run_id=table_checksum(before))
-            write_tensors(new / "model.safetensors", best, run_id)
-        if launch_id is not None:
-            write_text(new / ".launch", launch_id)
-
-
-def _read_checkpoints(run: Path, run_id: str) -> tuple[dict[str, Any], TrainingProgress]:
-    """Return the newest and the best checkpoint of a run by name, and the newest's progress."""
-    folders = Checkpoints(run, keep=1).list_folders()
-    if not folders:
-        raise UserError(f"{run} has no checkpoint to continue from")
-    newest = folders[-1]
-    checkpoints = {newest.name: read_checkpoint(newest)}
-    with raise_mismatch_as_corrupt():
-        progress: TrainingProgress = build(
-            TrainingProgress, checkpoints[newest.name][1]["progress"]
-        )
-    best = newest.with_name(f"step-{progress.best_step}")
-    if best.is_dir():
-        checkpoints[best.name] = read_checkpoint(best)
-    for name, (_, state) in checkpoints.items():
-        if state.get("run_id", run_id) != run_id:
-            raise CorruptFileError(f"{newest.with_name(name)}: it belongs to another run")
-    return checkpoints, progress
-
-
-def _check_patience(run: Path, recipe: Recipe, progress: TrainingProgress) -> None:
-    """Refuse to extend a run whose patience has run out: it would stop at once."""
-    patience = recipe.train.patience
-    if patience is not None and progress.epoch - progress.best_epoch >= patience:
-        raise UserError(
-            f"{run} stopped because there was no improvement for {patience} epochs; with more "
-            f"patience, from the beginning: workings train --repeat {run} --train.patience N"
-        )
 
 
 # -- environment -----------------------------------------------------------------------------------

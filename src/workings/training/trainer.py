@@ -51,6 +51,7 @@ from workings.training.optimizers import (
     parameters_and_buffers,
     state_names,
 )
+from workings.training.parameter_groups import freeze, set_train_mode
 
 INITIAL_STEPS = 20  # steps whose lowest loss is the reference for divergence
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # stop after the current step
@@ -116,6 +117,7 @@ class Trainer:
         if self.device.type == "cpu":
             keep_freed_memory()
         task.model.to(self.device)
+        freeze(task.model, config.freeze)
         self._wrap_model()
         self.optimizer = build_optimizer(task.model, config)
         self.average = WeightAverage(task.model, config)
@@ -149,7 +151,7 @@ class Trainer:
         """Run one example forward and backward, with zero gradients."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices), self._autocast():
-            self.task.model.train()
+            set_train_mode(self.task.model)
             example = self.task.batches(0)[0][:1]
             torch.autograd.backward(self.task.loss(example, self.device).mean * 0.0)
 
@@ -178,7 +180,7 @@ class Trainer:
         progress, task = self.progress, self.task
         batches = task.batches(progress.epoch)
         self._epoch_steps = self._count_steps(len(batches))
-        task.model.train()
+        set_train_mode(task.model)
         last = time.perf_counter()
         while progress.batch < len(batches):
             micro_batches = batches[progress.batch : progress.batch + self.config.accumulate]
@@ -220,7 +222,7 @@ class Trainer:
         progress, config, model = self.progress, self.config, self.task.model
         learning_rate = self._learning_rate()
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * group.get("lr_factor", 1.0)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
         for k, batch in enumerate(micro_batches, start=1):
