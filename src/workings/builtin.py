@@ -45,7 +45,7 @@ def find_problem(name: str | Path) -> Path:
     if file := _find_file(name, lectures):
         return file
     hint = did_you_mean(Path(name).stem, lectures)
-    raise UserError(f"{truncate(str(name))}: no such file or lecture: {hint}")
+    raise UserError(f"{truncate(str(name), 300)}: no such file or lecture: {hint}")
 
 
 def _list_files(packaged: str, in_source_tree: str) -> dict[str, Path]:

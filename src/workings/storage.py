@@ -173,7 +173,7 @@ def read_tensors(
             actual = tensors_checksum(tensors)
     if actual != checksum:
         raise CorruptFileError(f"{path}: wrong checksum: the file is damaged")
-    if expected not in (None, checksum) or (run_id is not None and mark != run_id):
+    if expected not in (None, checksum) or (run_id is not None and mark not in ("", run_id)):
         raise CorruptFileError(f"{path}: intact, but it belongs to another checkpoint or run")
     return tensors
 

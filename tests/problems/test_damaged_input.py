@@ -306,4 +306,4 @@ def test_parsing_is_fast_for_any_document(text: str) -> None:
     start = time.process_time()
     with contextlib.suppress(UserError):
         parse_problem_text(text)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 10  # a quadratic parser needs minutes

@@ -3,6 +3,7 @@
 Every attack is bounded in count and time, and goes to loopback only.
 """
 
+import asyncio
 import http.client
 import json
 import os
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import run_async
 
 from workings.web import connections, security, worker_pool
 from workings.web.server import serve_in_background
@@ -155,8 +157,6 @@ def test_one_client_does_not_delay_another() -> None:
 
 
 def test_turns_are_taken_by_clients_not_by_requests() -> None:
-    import asyncio
-
     async def order_of_turns() -> list[str]:
         pool, order = worker_pool.WorkerPool(2), list[str]()
 
@@ -168,9 +168,7 @@ def test_turns_are_taken_by_clients_not_by_requests() -> None:
         await asyncio.gather(*(request(c) for c in ["a"] * 6 + ["b"] * 3))
         return order
 
-    with ExitStack() as stack:
-        runner = stack.enter_context(asyncio.Runner())
-        order = runner.run(order_of_turns())
+    order = run_async(order_of_turns())
     assert sorted(order) == sorted("aaaaaabbb")
     assert order[:6].count("b") == 3
 
