@@ -79,7 +79,8 @@ class Session:
     def run_in_shell(self, lines: list[str]) -> None:
         """Run commands that train in processes of their own, unless trainings are to be short."""
         if not self.runs.short:
-            subprocess.run("\n".join(["set -e", *lines]), shell=True, check=True)
+            program = "\n".join(["set -e", *lines])
+            subprocess.run(program, shell=True, check=True, stdout=sys.stderr)
 
     def run_line(self, line: str) -> None:
         from commands import split
@@ -116,8 +117,12 @@ def serve(words: list[str]) -> None:
     from workings.cli import main
 
     class Output(io.StringIO):
+        page = None
+
         def flush(self) -> None:
-            threading.Thread(target=self.request_page).start()
+            if self.page is None:
+                self.page = ""
+                threading.Thread(target=self.request_page).start()
 
         def request_page(self) -> None:
             try:
