@@ -47,6 +47,7 @@ def load_dataset(
     format: str | None = None,  # noqa: A002 - the usual name
     text: str = "text",
     label: str | None = "label",
+    label_delimiter: str | None = None,
     allow_download: bool = True,
     progress: ProgressCallback | None = None,
 ) -> Splits:
@@ -56,6 +57,8 @@ def load_dataset(
     sub-folder per class. Missing splits are fractions of the training examples, held out label by
     label; no text is in two splits, and the same `seed` holds out the same texts. A path that is
     equal to the name of a dataset is written `./imdb`.
+
+    With `label_delimiter` a text has any number of labels; then splits are not held out by label.
     """
     check_split_fractions(validation, test)
     name = str(data)
@@ -76,6 +79,7 @@ def load_dataset(
                     format=format if split_path.is_file() else None,
                     text=text,
                     label=label,
+                    label_delimiter=label_delimiter,
                 )
             )
             for split, split_path in find_split_paths(path).items()
@@ -84,13 +88,13 @@ def load_dataset(
     def hold_out_examples(
         train: Sequence[Example], fractions: Mapping[str, float]
     ) -> dict[str, list[Example]]:
-        held, rest = {}, list(train)
+        held, rest, by_label = {}, list(train), label_delimiter is None
         if "test" in fractions:
-            rest, held["test"] = hold_out(rest, fractions["test"], seed=seed)
+            rest, held["test"] = hold_out(rest, fractions["test"], seed=seed, by_label=by_label)
         if "validation" in fractions:
             # The fraction is of all examples, some of which may be in test already.
             fraction = fractions["validation"] * len(train) / len(rest) if rest else 0.0
-            rest, held["validation"] = hold_out(rest, fraction, seed=seed + 1)
+            rest, held["validation"] = hold_out(rest, fraction, seed=seed + 1, by_label=by_label)
         return {"train": rest, **held}
 
     complete = hold_out_missing_splits(splits, validation, test, hold_out_examples)

@@ -22,6 +22,7 @@ from workings.plain_text import find_surrogate
 T = TypeVar("T")
 PathOrStream = str | Path | BinaryIO | io.BufferedIOBase
 
+LABEL_SEPARATOR = "\x1f"  # ASCII unit separator
 FILE_FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
 MAX_LINE_BYTES = 64 * 2**20
 """Limit of a line, and of a text file in a folder. Lines are held in memory, files are not."""
@@ -53,6 +54,12 @@ class Example:
 
     text: str
     label: str | None = None
+    """of a text with several labels: all of them, joined by LABEL_SEPARATOR"""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of a text that may have several."""
+        return tuple(self.label.split(LABEL_SEPARATOR)) if self.label else ()
 
 
 class Record(NamedTuple):
@@ -70,13 +77,15 @@ def read_examples(
     label: str | None = "label",
     columns: Sequence[str] | None = None,
     label_names: Mapping[str, str] | None = None,
+    label_delimiter: str | None = None,
 ) -> Iterator[Example]:
     r"""Read examples; `text` and `label` are the columns (or keys) that hold them.
 
     The format is detected from the file name unless it is given. `label=None` reads texts only.
     `columns` names the columns of a CSV or TSV file without a header, and `label_names` renames
-    labels: `{"0": "negative"}`. A plain text file has one text per line and no labels; a folder has
-    one sub-folder per label, `folder/LABEL/*.txt`.
+    labels: `{"0": "negative"}`. With `label_delimiter`, a text has any number of labels: a list in
+    JSON, or names with this delimiter between them. A plain text file has one text per line and no
+    labels; a folder has one sub-folder per label, `folder/LABEL/*.txt`.
 
     >>> import io
     >>> file = io.BytesIO(b'text,label\n"Good, very good.",positive\nBad.,negative\n')
@@ -89,17 +98,28 @@ def read_examples(
     if detected in ("text", "folder"):
         text, label = "text", (label and "label") if detected == "folder" else None
     return _to_examples(
-        read_records(source, format=detected, columns=columns), text, label, label_names or {}
+        read_records(source, format=detected, columns=columns),
+        text,
+        label,
+        label_names or {},
+        label_delimiter,
     )
 
 
 def _to_examples(
-    records: Iterator[Record], text: str, label: str | None, label_names: Mapping[str, str]
+    records: Iterator[Record],
+    text: str,
+    label: str | None,
+    label_names: Mapping[str, str],
+    label_delimiter: str | None,
 ) -> Iterator[Example]:
     for record in records:
         content = get_text(record, text)
         if label is None:
             yield Example(content)
+        elif label_delimiter is not None:
+            names = _get_labels(record, label, label_delimiter)
+            yield Example(content, LABEL_SEPARATOR.join(label_names.get(n, n) for n in names))
         else:
             value = _get_label(record, label)
             yield Example(content, label_names.get(value, value))
@@ -219,6 +239,19 @@ def _get_label(record: Record, column: str) -> str:
     if not value.strip():
         raise UserError(f"{record.location}: {column!r} is empty: every example needs a label")
     return value.strip()
+
+
+def _get_labels(record: Record, column: str, delimiter: str) -> list[str]:
+    """Return the labels of a text, each once: a list in JSON, or the parts of a field."""
+    value = _get_field(record, column)
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        value = [part for part in value.split(delimiter) if part.strip()]
+    elif not isinstance(value, list):
+        value = [value]
+    names = [_get_label(Record(record.location, {column: name}), column) for name in value]
+    return list(dict.fromkeys(name.replace(LABEL_SEPARATOR, " ") for name in names))
 
 
 def _short_json(value: Any) -> str:

@@ -96,10 +96,11 @@ def hold_out_missing_splits(
 
 
 def hold_out(
-    examples: Sequence[Example], fraction: float, *, seed: int = 0
+    examples: Sequence[Example], fraction: float, *, seed: int = 0, by_label: bool = True
 ) -> tuple[list[Example], list[Example]]:
     """Hold out a fraction of the examples of every label: (the rest, held out), in their order.
 
+    Without `by_label` it is a fraction of all examples, whatever their labels.
     The choice depends on the texts and the seed, not on the order. Copies of a text stay together
     even if their labels differ, so the fraction of a label may be off by a few copies.
 
@@ -112,7 +113,7 @@ def hold_out(
     copies = Counter(e.text for e in examples)
     label_of: dict[str, str] = {}
     for example in examples:  # a text with several labels counts for the first by the alphabet
-        label = example.label or ""
+        label = (by_label and example.label) or ""
         label_of[example.text] = min(label, label_of.get(example.text, label))
     hashes_by_label: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for text, label in label_of.items():
