@@ -1,5 +1,6 @@
 """Plug-ins: a kind of model, a task, a tokenizer and a metric of another package, in every verb."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -166,13 +167,15 @@ def test_names_are_registered_once(folder):
         registry.register_model("classfy", averages.AverageConfig, averages.Average)
 
 
-def test_task_and_tokenizer_of_a_plugin(folder, capsys):
+def test_task_tokenizer_and_metric_of_a_plugin(folder, capsys):
     Path("vowels.py").write_text(TASK)
     Path("vowels.toml").write_text(
         'task = "vowels"\ndata.set = "data.csv"\ntrain.epochs = 1\ntokenizer.kind = "vowel-words"'
     )
     options = ["--plugin", "vowels"]
-    assert main(["train", "vowels.toml", *options, "--out", "run", "--quiet"]) == 0
+    changes = ["--train.metric", "vowel_error"]
+    assert main(["train", "vowels.toml", *options, *changes, "--out", "run", "--quiet"]) == 0
+    assert json.loads(Path("run/result.json").read_text())["validation_vowel_error"] == 1
     assert main(["predict", "run", "apple", *options]) == 0
     assert '"label": "a"' in capsys.readouterr().out
     assert main(["export", "run", "--to", "gpt2", "--out", "x", *options]) == 2

@@ -54,6 +54,7 @@ class Doubling(Task):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setitem(TASKS, "classify", Doubling)
     settings = ("--train.epochs", "20", "--train.learning_rate", "0.05", "--train.warmup", "0")
+    settings += ("--train.metric", "loss")
     recipe = build_recipe({}, [*settings, "--data.set", "numbers"])
     train_recipe(recipe, tmp_path / "run", mode="quiet")
     return tmp_path / "run"

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 import workings
 from workings import UserError, load, models, tasks, train
 from workings.builtin import builtin_recipes
+from workings.registry import Metric
 
 TEXT = "the quick brown fox jumps over the lazy dog. " * 30
 REVIEWS = [(f"good plot {k}", "pos") for k in range(30)] + [
@@ -133,3 +134,54 @@ def test_unknown_settings_are_refused_with_the_nearest_key():
 def test_the_public_names():
     assert {"train", "load", "models", "layers", "Problem", "attend", "Trace"} <= set(dir(workings))
     assert {"emoji", "helo", "scenes"} <= set(builtin_recipes())
+
+
+# -- the metric that chooses the best epoch --------------------------------------------------------
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_a_metric_of_ones_own_chooses_the_best_epoch(higher_is_better):
+    values = iter([0.5, 0.9, 0.2, 0.4, 0.3])
+    metric = Metric(lambda _: next(values), higher_is_better)
+    task = train(
+        make_classifier(),
+        REVIEWS,
+        metrics={"mine": metric},
+        metric="mine",
+        epochs=5,
+        patience=2,
+    )
+    recorded = [record["validation_mine"] for record in task.history]
+    assert recorded == ([0.5, 0.9, 0.2, 0.4] if higher_is_better else [0.5, 0.9, 0.2, 0.4, 0.3])
+    assert task.recipe.train.metric == "mine"
+
+
+def test_metric_of_a_module_of_ones_own():
+    values = iter([3.0, 1.0, 2.0, 2.5])
+    module = torch.nn.Linear(1, 1)
+    task = train(
+        module,
+        [torch.ones(1)] * 20,
+        loss=lambda model, batch: model(batch).square().mean(),
+        collate=torch.stack,
+        metrics={"error": Metric(lambda _: next(values), higher_is_better=False)},
+        metric="error",
+        epochs=9,
+        patience=2,
+    )
+    assert len(task.history) == 4
+    with pytest.raises(UserError, match=r"train\.metric = 'eror': expected one of loss"):
+        train(
+            module,
+            [torch.ones(1)] * 20,
+            loss=lambda model, batch: model(batch).square().mean(),
+            collate=torch.stack,
+            metric="eror",
+        )
+
+
+def test_several_labels_in_memory():
+    model = models.PerceptronClassifier(vocab_size=80, num_classes=3, d_model=4, length=4)
+    task = train(model, [(text, {label, "review"}) for text, label in REVIEWS], epochs=1)
+    assert task.recipe.data.multi_label
+    assert task.labels == ("neg", "pos", "review")

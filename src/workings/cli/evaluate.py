@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from workings.errors import UserError
+    from workings.render.tables import CLASS_HEADER, class_rows, text_table
     from workings.tasks.base import oom_hint
     from workings.training.logging import format_metrics
     from workings.training.runs import load, write_record
@@ -66,4 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(metrics) + "\n")
     else:
         sys.stdout.write(format_metrics(metrics).replace(" · ", "\n") + "\n")
+        if "classes" in metrics:
+            sys.stdout.write(f"\n{text_table(CLASS_HEADER, class_rows(metrics['classes']))}\n")
     return 0

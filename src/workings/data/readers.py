@@ -235,7 +235,10 @@ def _get_label(record: Record, column: str) -> str:
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return str(value)
     if not isinstance(value, str):
-        raise UserError(f"{record.location}: {column!r} is not a label but {_short_json(value)}")
+        hint = ": several labels need data.multi_label = true" if isinstance(value, list) else ""
+        raise UserError(
+            f"{record.location}: {column!r} is not a label but {_short_json(value)}{hint}"
+        )
     if not value.strip():
         raise UserError(f"{record.location}: {column!r} is empty: every example needs a label")
     return value.strip()

@@ -1,7 +1,8 @@
 """Attribution of a classifier's prediction to the tokens of its input.
 
 Occlusion and gradient explain the margin: the logit of the predicted class minus that of the
-runner-up. docs/explain.md describes how to read the numbers.
+runner-up. Where a text may have several labels, it is the logit of the most probable one: its
+log-odds against not having the label. docs/explain.md describes how to read the numbers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from workings.data.batching import pad
 from workings.errors import UserError, did_you_mean
@@ -21,6 +24,7 @@ from workings.problems.notation import typeset
 from workings.tasks.attention import find_attention_layers
 from workings.tasks.base import Task
 from workings.tasks.classification import Classification
+from workings.tasks.labels import MultiLabel
 from workings.trace import Trace
 
 BATCH_SIZE = 64  # occluded copies of the text
@@ -40,15 +44,16 @@ def explain(task: Task, text: str, *, methods: Iterable[str] | None = None) -> A
     with eval_mode(task.model), torch.no_grad():
         logits = task.compute_logits([ids])[0]
         best, second = logits.topk(2).indices.tolist()
-        prediction = _Prediction(
-            task, text, ids, best, second, float(logits[best] - logits[second])
-        )
+        rival = None if isinstance(task.scheme, MultiLabel) else second
+        margin = float(_compute_margin(logits, best, rival))
+        prediction = _Prediction(task, text, ids, best, rival, margin)
         results = {name: METHODS[name](prediction) for name in selected or METHODS}
-    if selected and None in results.values():
-        raise UserError(
-            f"attention: a model of kind {task.recipe.model.kind} has none; use occlusion or "
-            "gradient"
-        )
+    for name, result in results.items() if selected else ():
+        if result is None:
+            others = " or ".join(other for other in ("occlusion", "gradient") if other != name)
+            raise UserError(
+                f"{name}: a model of kind {task.recipe.model.kind} has none; use {others}"
+            )
     return Attribution(
         input_text=text,
         spans=spans,
@@ -57,7 +62,9 @@ def explain(task: Task, text: str, *, methods: Iterable[str] | None = None) -> A
         label=prediction.label,
         runner_up=prediction.runner_up,
         margin=prediction.margin,
-        probabilities=dict(zip(task.labels, torch.softmax(logits, -1).tolist(), strict=True)),
+        probabilities=dict(
+            zip(task.labels, task.scheme.probabilities(logits).tolist(), strict=True)
+        ),
         token_attributions=[result for result in results.values() if result],
         unit=TOKEN_UNITS.get(task.tokenizer.kind, "token"),
     )
@@ -65,13 +72,14 @@ def explain(task: Task, text: str, *, methods: Iterable[str] | None = None) -> A
 
 @dataclass(frozen=True)
 class _Prediction:
-    """A text as the model reads it, and its two most probable classes."""
+    """A text as the model reads it, its most probable class, and the one to compare it with."""
 
     task: Classification
     text: str
     ids: list[int]
     best: int
-    second: int
+    rival: int | None
+    """the second most probable class; None: not having the label `best`"""
     margin: float
 
     @property
@@ -80,7 +88,7 @@ class _Prediction:
 
     @property
     def runner_up(self) -> str:
-        return self.task.labels[self.second]
+        return f"not {self.label}" if self.rival is None else self.task.labels[self.rival]
 
     @property
     def margin_phrase(self) -> str:
@@ -88,9 +96,19 @@ class _Prediction:
 
     def compute_margins(self, texts: Sequence[Sequence[int]]) -> list[float]:
         """Return the margin of the same two classes for each of several texts."""
-        logits = self.task.compute_logits(texts)
-        margins: list[float] = (logits[:, self.best] - logits[:, self.second]).tolist()
+        margins: list[float] = self.margin_of(self.task.compute_logits(texts)).tolist()
         return margins
+
+    def margin_of(self, logits: Float[Tensor, "*texts classes"]) -> Float[Tensor, "*texts"]:
+        """Return the log-odds of the class against its rival."""
+        return _compute_margin(logits, self.best, self.rival)
+
+
+def _compute_margin(
+    logits: Float[Tensor, "*texts classes"], best: int, rival: int | None
+) -> Float[Tensor, "*texts"]:
+    margin = logits[..., best]
+    return margin if rival is None else margin - logits[..., rival]
 
 
 def _attribute_by_occlusion(prediction: _Prediction) -> TokenAttributions:
@@ -140,7 +158,7 @@ def _compute_blanked_margins(
         return prediction.compute_margins(copies)
 
 
-def _attribute_by_gradient(prediction: _Prediction) -> TokenAttributions:
+def _attribute_by_gradient(prediction: _Prediction) -> TokenAttributions | None:
     """Multiply each token's embedding by the gradient of the margin."""
     model = prediction.task.model
     if isinstance(model, NgramClassifier):
@@ -152,9 +170,10 @@ def _attribute_by_gradient(prediction: _Prediction) -> TokenAttributions:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             with Trace(model, only="embedded", replace=leaf) as trace:
                 logits = prediction.task.compute_logits([prediction.ids])[0]
+            if "embedded" not in trace:  # a model of a plug-in, without this tap
+                return None
             embedded = trace["embedded"]
-            margin = logits[prediction.best] - logits[prediction.second]
-            (gradient,) = torch.autograd.grad(margin, embedded)
+            (gradient,) = torch.autograd.grad(prediction.margin_of(logits), embedded)
         tokens = prediction.task.token_slice(len(prediction.ids), embedded.shape[1])
         values = (gradient * embedded)[0, tokens].sum(-1).tolist()
     description = (
@@ -171,11 +190,11 @@ def _attribute_to_ngrams(prediction: _Prediction, model: NgramClassifier) -> Tok
     for length, indices in enumerate(by_length, start=1):
         rows = torch.from_numpy(indices)
         logits = (model.ratios[rows] * model.weights[rows]).double()
-        margins = (logits[:, prediction.best] - logits[:, prediction.second]).numpy()
+        margins = prediction.margin_of(logits).numpy()
         shares = margins / counts[indices] / length
         for k in range(length):
             values[k : k + len(shares)] += shares
-    bias = typeset(f"{float(model.bias[prediction.best] - model.bias[prediction.second]):+.3f}")
+    bias = typeset(f"{float(prediction.margin_of(model.bias)):+.3f}")
     description = (
         f"share of a token's n-grams in {prediction.margin_phrase}, each divided equally among its "
         f"tokens; with the bias of {bias} they sum to the margin"

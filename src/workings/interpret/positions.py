@@ -1,7 +1,6 @@
 """Positional encodings of a model, and the effect of permuting its tokens."""
 
 import random
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from workings.interpret.results import (
 from workings.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from workings.tasks.attention import AttentionPass, PassOptions
 from workings.tasks.base import Task
+from workings.tasks.classification import Classification
 
 MAX_POSITIONS = 64  # of `extract_position_vectors`
 TokenOrder: TypeAlias = Literal["reversed", "swapped", "shuffled"]
@@ -77,10 +77,10 @@ def measure_permutation(
     after = _collect_permuted(plan, permutation, use_positions)
     residuals = [f"{path.removesuffix('.attention')}.residual" for path in spec.layer_paths]
     probabilities = None
-    if task.labels:
+    if isinstance(task, Classification):
         probabilities = (
-            _compute_probabilities(before, task.labels),
-            _compute_probabilities(after, task.labels),
+            _compute_probabilities(before, task),
+            _compute_probabilities(after, task),
         )
     return PermutationResult(
         tokens=spec.query_tokens,
@@ -152,7 +152,7 @@ def _compare_layer(
     return LayerDifference(name, differences, float(np.abs(expected).max()))
 
 
-def _compute_probabilities(stacks: AttentionStacks, labels: Sequence[str]) -> dict[str, float]:
+def _compute_probabilities(stacks: AttentionStacks, task: Classification) -> dict[str, float]:
     assert stacks.logits is not None
-    probabilities = torch.softmax(torch.from_numpy(stacks.logits), -1)
-    return dict(zip(labels, probabilities.tolist(), strict=True))
+    probabilities = task.scheme.probabilities(torch.from_numpy(stacks.logits))
+    return dict(zip(task.labels, probabilities.tolist(), strict=True))

@@ -330,7 +330,8 @@ class Attribution(Renderable):
     """characters at the end of the text that were not read"""
     label: str
     runner_up: str
-    """the second most probable class: signed values speak for the label and against this one"""
+    """the second most probable class, or not having the label, if a text may have several: signed
+    values speak for the label and against this"""
     margin: float
     """logit of the label minus that of the runner-up: the logarithm of their odds"""
     probabilities: dict[str, float]

@@ -5,7 +5,7 @@ class that is never predicted, is 0.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -37,6 +37,10 @@ class ClassScore:
     recall: float
     f1: float
     support: int
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the numbers by name, for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "label"}
 
 
 @dataclass(frozen=True, eq=False)

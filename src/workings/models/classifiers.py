@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from workings.errors import UserError
@@ -39,8 +39,11 @@ class TextClassifier(Rebuildable, ABC):
     fixed_length: int | None = None  # the length of every text, if the model needs one
     is_causal: bool = False  # no position sees a later one
 
-    def prepare(self, texts: Sequence[Sequence[int]], labels: Sequence[int]) -> None:
-        """Collect statistics of the training texts before training; most models need none."""
+    def prepare(self, texts: Sequence[Sequence[int]], labels: ArrayLike) -> None:
+        """Collect statistics of the training texts before training; most models need none.
+
+        `labels` has the class of each text or, if it may have several, a row with 1 for each.
+        """
 
     def featurize(self, ids: Sequence[int]) -> Sequence[int]:
         """Convert a text's token ids to the input of `forward`; by default the ids themselves."""
@@ -90,24 +93,30 @@ class NgramClassifier(TextClassifier):
         self.weights = nn.Parameter(torch.zeros(1, num_classes))
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
-    def prepare(self, texts: Sequence[Sequence[int]], labels: Sequence[int]) -> None:
+    def prepare(self, texts: Sequence[Sequence[int]], labels: ArrayLike) -> None:
         """Count the n-grams of the training texts and compute their log-count ratios."""
         if len(self.keys):
             return  # a resumed run has counted them already
         ngrams = [self._unique_ngrams(ids) for ids in texts]
         keys, indices = np.unique(np.concatenate(ngrams), return_inverse=True)
-        text_labels = np.repeat(np.asarray(labels), [len(unique) for unique in ngrams])
+        # The targets of the text that each n-gram is in: a class, or a row with 1 for each label.
+        targets = np.repeat(np.asarray(labels), [len(unique) for unique in ngrams], axis=0)
         counts = np.zeros((len(keys), self.num_classes))
-        np.add.at(counts, (indices, text_labels), 1)
-        is_frequent = counts.sum(1) >= self.min_count
+        if targets.ndim == 1:
+            np.add.at(counts, (indices, targets), 1)
+        else:
+            for k in range(self.num_classes):
+                counts[:, k] = np.bincount(indices[targets[:, k] > 0], minlength=len(keys))
+        totals = np.bincount(indices)
+        is_frequent = totals >= self.min_count
         if not is_frequent.any():
             raise UserError(
                 f"too few texts to learn from, {len(texts):,} with {sum(map(len, texts)):,} tokens"
                 f": no n-gram is in {self.min_count:,} of them; try a lower model.min_count"
             )
-        counts = counts[is_frequent]
+        counts, totals = counts[is_frequent], totals[is_frequent]
         inside = counts + 1  # add-one smoothing
-        outside = counts.sum(1, keepdims=True) - counts + 1
+        outside = totals[:, None] - counts + 1
         ratios = np.log(inside / inside.sum(0)) - np.log(outside / outside.sum(0))
         self.keys = torch.from_numpy(keys[is_frequent])
         self.ratios = torch.cat(

@@ -153,7 +153,9 @@ class TrainConfig(BoundedConfig):
     average_last: Annotated[int, Range(1, 1000)] = 3
     """number of epochs that `last` averages over"""
     patience: Count | None = None
-    """stop after this many epochs without an improvement on the validation data; none: never"""
+    """stop after this many epochs without an improvement of the metric; none: never"""
+    metric: str = "loss"
+    """validation metric by which the best epoch is chosen: loss, or one of a plug-in"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """floating-point format of the forward pass"""
     device: str = "auto"
@@ -326,12 +328,12 @@ def build_recipe(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> "Re
 
 def state_plugins(recipe: "Recipe") -> "Recipe":
     """Return a recipe whose `plugins` include the modules that registered what it uses."""
-    tokenizer, train = getattr(recipe, "tokenizer", None), recipe.train
+    tokenizer = getattr(recipe, "tokenizer", None)
     names = (
         ("task", recipe.task),
         (f"{recipe.task} model", recipe.model.kind),
         ("tokenizer", getattr(tokenizer, "kind", "")),
-        ("metric", getattr(train, "metric", "")),
+        ("metric", recipe.train.metric),
     )
     plugins = dict.fromkeys((*recipe.plugins, *find_plugins(names)))
     return replace(recipe, plugins=tuple(plugins))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from workings.config import Range, Sizes, build_variant, variants
-from workings.errors import UserError
+from workings.errors import UserError, safe_repr, truncate
 from workings.recipes.base import (
     Activation,
     BaseRecipe,
@@ -43,12 +43,42 @@ class ClassificationDataConfig(BoundedConfig):
     """column of the texts"""
     label: str = "label"
     """column of the labels"""
+    multi_label: bool = False
+    """a text has any number of labels: a list in JSON, or names with a delimiter between them"""
+    label_delimiter: str = ","
+    """what separates the labels of a text, with multi_label"""
     validation: Fraction = 0.1
     """fraction of the training examples held out for validation"""
     max_length: MaxLength = 512
     """maximum number of tokens; longer texts are truncated"""
     watch_test: bool = False
     """also evaluate on the test set after each epoch, for the curves only: it selects nothing"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationTrainConfig(TrainConfig):
+    """Optimization, with the metric and the weights of classes."""
+
+    metric: str = "accuracy"
+    """validation metric by which the best epoch is chosen: accuracy, loss, or precision, recall or
+    f1 with _macro or _weighted (multi_label: _macro or _micro); or one of a plug-in"""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """weights of classes in the loss: none, balanced (by their frequency), or a table by label; of
+    other labels 1"""
+    threshold: float = 0.5
+    """multi_label: probability from which a text has a label"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.threshold < 1:
+            raise UserError(f"threshold = {self.threshold}: expected a number between 0 and 1")
+        if isinstance(self.class_weights, dict):
+            for label, weight in self.class_weights.items():
+                if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+                    raise UserError(
+                        f"class_weights.{truncate(label)} = {safe_repr(weight)}: "
+                        "expected a number, 0 or more"
+                    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +286,12 @@ class ClassificationRecipe(BaseRecipe):
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ClassifierVariant = field(default_factory=lambda: parse_classifier_config({}))
     """kind, size (small, medium, large) and the settings of that kind of model"""
-    train: TrainConfig = field(default_factory=TrainConfig)
+    train: ClassificationTrainConfig = field(default_factory=ClassificationTrainConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.data.multi_label and not self.data.label_delimiter:
+            raise UserError("data.label_delimiter is empty: expected what separates labels")
         model: ClassifierVariant | LanguageModelVariant = self.model
         key = "model.max_positions"
         if isinstance(model, LanguageModelClassifierConfig):

@@ -120,8 +120,9 @@ class TranslationTrainConfig(TrainConfig):
 
     batch_size: BatchSize = 4096
     """tokens in a batch, padding included, on the longer side"""
-    metric: Literal["loss", "bleu"] = "loss"
-    """validation metric by which the best epoch is chosen; for bleu, decoding is greedy"""
+    metric: str = "loss"
+    """validation metric by which the best epoch is chosen: loss, bleu (decoding is greedy), or one
+    of a plug-in"""
 
 
 @dataclass(frozen=True, kw_only=True)

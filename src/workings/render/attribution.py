@@ -232,7 +232,9 @@ def _body(attribution: Attribution) -> str:
 def _probability_bars(attribution: Attribution) -> str:
     """Return the probabilities as bars; label and runner-up in the colors of their tokens."""
     bars = ranked_probabilities(attribution)
-    if len(bars) > _MAX_BARS:
+    if attribution.runner_up not in attribution.probabilities:  # labels that do not exclude others
+        bars = bars[:_MAX_BARS]
+    elif len(bars) > _MAX_BARS:
         others = bars[_MAX_BARS - 1 :]
         bars = [*bars[: _MAX_BARS - 1], (f"{len(others)} others", sum(p for _, p in others))]
     classes = {attribution.label: "for", attribution.runner_up: "against"}

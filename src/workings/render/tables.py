@@ -1,6 +1,6 @@
 """Tables as text and HTML: of any rows, of the layers of a model, of the tokens of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ TABLE_CSS = """
 .workings table.plain .word { text-align: left; }
 .workings table.plain caption { padding-bottom: .4rem; }
 """
+CLASS_HEADER = ("class", "precision", "recall", "F1", "texts")
 LAYER_HEADER = ("layer", "output shape", "parameters", "mult-adds")
 
 
@@ -66,6 +67,18 @@ def html_table(
         f'<table class="plain">{title}<thead><tr>{format_cells("th", header)}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
+
+
+def class_rows(classes: Mapping[str, Mapping[str, float]]) -> list[tuple[str, ...]]:
+    """Return one table row per class of a classifier: precision, recall, F1, number of texts."""
+    return [
+        (
+            to_one_line(label),
+            *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")),
+            f"{row['support']:,}",
+        )
+        for label, row in classes.items()
+    ]
 
 
 def layer_rows(summary: "ModelSummary") -> list[tuple[str, ...]]:

@@ -11,7 +11,15 @@ from workings.render.colors import color_step
 from workings.render.page import escape_html, html_page
 from workings.render.pictures import Picture
 from workings.render.svg_writer import Point
-from workings.render.tables import LAYER_HEADER, TABLE_CSS, html_table, layer_rows, layer_totals
+from workings.render.tables import (
+    CLASS_HEADER,
+    LAYER_HEADER,
+    TABLE_CSS,
+    class_rows,
+    html_table,
+    layer_rows,
+    layer_totals,
+)
 
 if TYPE_CHECKING:
     from workings.models.summary import ModelSummary
@@ -122,6 +130,12 @@ def curve_chart(
         percent=measure == "accuracy",
         width=width,
     )
+
+
+def class_scores_html(classes: Mapping[str, Mapping[str, float]]) -> str:
+    """Return precision, recall and F1 of each class as an HTML table."""
+    table = html_table(CLASS_HEADER, class_rows(classes))
+    return f'<div class="scroll">{table}</div>'
 
 
 def confusion_matrix_html(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:

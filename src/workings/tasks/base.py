@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
+from workings.config import check_choice
 from workings.data.batching import IdSequence, pad
 from workings.data.download import ProgressCallback
 from workings.data.tokenizers.base import Span, Tokenizer, TokenizerPair
@@ -28,7 +30,9 @@ from workings.models.seq2seq import PAD, START, ConditionalDecoder, SourceBatch
 from workings.models.summary import ModelSummary, summarize
 from workings.modules import device_of, load_unique_state_dict, meta_device, unique_state_dict
 from workings.recipes import CaptionRecipe, Recipe, TranslationRecipe
+from workings.registry import METRICS
 from workings.storage import CorruptFileError, read_tensors
+from workings.tasks.labels import LabelScheme
 
 if TYPE_CHECKING:
     from workings.models.classifiers import TextClassifier
@@ -100,12 +104,14 @@ class Response:
 
 @dataclass(frozen=True, eq=False)
 class SplitPredictions:
-    """The logits of a classifier for the texts of a split, and the indices of their labels."""
+    """The logits of a classifier for the texts of a split, and their targets."""
 
     split: str
     texts: Sequence[str]
     logits: Float[Tensor, "texts classes"]
-    targets: Int[Tensor, " texts"]
+    targets: Int[Tensor, " texts"] | Float[Tensor, "texts classes"]
+    target_names: Sequence[str]
+    scheme: LabelScheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +150,8 @@ class Task(ABC):
     files: tuple[str, ...] = ()  # what `save` writes beside the weights
     metric: str = "validation_loss"  # by which the best epoch is chosen
     higher_is_better: bool = False
+    selectable_metrics: Mapping[str, bool] = MappingProxyType({"loss": False})
+    """names that `train.metric` may have, and whether a higher value is better"""
     batch_unit: str = "examples"  # what `weight` counts
     data_unit: str = "examples"  # what `data_info` counts
     noun: str = "custom model"  # what messages call the model
@@ -180,6 +188,26 @@ class Task(ABC):
     def describe(self, batch: Sequence[Any]) -> str:
         """Describe a batch in a few words, for error messages."""
         return f"a batch of {len(batch):,} {self.data_unit}"
+
+    def select_metric(self, name: str) -> None:
+        """Choose the metric by which the best epoch is chosen: of the task, the user or a plug-in.
+
+        A function that states no direction is better the higher it is.
+        """
+        functions: dict[str, Callable[[Any], float]] = {**METRICS, **self.metrics}
+        if name in self.selectable_metrics:
+            self.higher_is_better = self.selectable_metrics[name]
+        elif name in functions:
+            self.metrics = {**self.metrics, name: functions[name]}
+            self.higher_is_better = getattr(functions[name], "higher_is_better", True)
+        else:
+            self.check_metric(name, self.selectable_metrics)
+        self.metric = f"validation_{name}"
+
+    @classmethod
+    def check_metric(cls, name: str, names: Iterable[str] | None = None) -> None:
+        """Raise a UserError if a metric is none of the task's (or of `names`) nor of a plug-in."""
+        check_choice("train.metric", name, (*(names or cls.selectable_metrics), *METRICS))
 
     def validate(self, process_group: ProcessGroup) -> dict[str, float]:
         """Compute the metrics on the validation data, those that the user added included."""
@@ -425,8 +453,6 @@ class Seq2SeqTask(Task):
 
     def __init__(self, recipe: CaptionRecipe | TranslationRecipe) -> None:
         self.recipe = recipe
-        self.metric = f"validation_{recipe.train.metric}"
-        self.higher_is_better = recipe.train.metric != "loss"
         self.data_info: dict[str, Any] = {}
         self._sampling_rate = 0.0  # of scheduled sampling, in the current epoch
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -74,6 +75,7 @@ class Captioning(Seq2SeqTask):
 
     files = ("tokenizer.json",)
     data_unit = "pictures"
+    selectable_metrics = MappingProxyType({"loss": False, "bleu": True, "exact": True})
     noun = "captioner"
     verb = "caption"
     recipe: CaptionRecipe
@@ -224,11 +226,11 @@ class Captioning(Seq2SeqTask):
         if not self.pictures["validation"]:
             return {}
         metrics = self.evaluate_loss("validation", process_group)
-        if self.recipe.train.metric != "loss":
+        if self.recipe.train.metric in ("bleu", "exact"):
             texts = self._caption_split("validation", process_group, self._greedy_config())
             scores = self._score_split("validation", texts)
             value = scores.bleu[-1] if self.recipe.train.metric == "bleu" else scores.exact_match
-            metrics[self.metric] = value
+            metrics[f"validation_{self.recipe.train.metric}"] = value
         return metrics
 
     def _greedy_config(self) -> CaptionSearchConfig:

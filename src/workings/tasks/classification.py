@@ -2,14 +2,14 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -28,10 +28,16 @@ from workings.data.tokenizers.base import (
 from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.io import existing_path
+from workings.metrics.classification import MULTI_LABEL_METRICS, SINGLE_LABEL_METRICS
 from workings.models.classifiers import TextClassifier, build_classifier
 from workings.models.summary import ModelSummary, summarize
 from workings.plain_text import show_whitespace
-from workings.recipes import ClassificationRecipe, ClassifierConfig, Padding
+from workings.recipes import (
+    ClassificationDataConfig,
+    ClassificationRecipe,
+    ClassifierConfig,
+    Padding,
+)
 from workings.storage import CorruptFileError, read_json, write_json
 from workings.tasks.attention import (
     AttentionPass,
@@ -54,6 +60,7 @@ from workings.tasks.base import (
     oom_hint,
     unknown_rate,
 )
+from workings.tasks.labels import LabelScheme, MultiLabel, SingleLabel, Target
 
 EVAL_BATCH_SIZE = 128
 PREDICTION_BATCH_SIZE = 64
@@ -65,10 +72,11 @@ class Classification(Task):
     """Labeled texts and a classifier."""
 
     files = ("tokenizer.json", "labels.json")
-    metric = "validation_accuracy"
-    higher_is_better = True
     batch_unit = "examples"
     data_unit = "texts"
+    selectable_metrics: Mapping[str, bool] = MappingProxyType(
+        {"loss": False, **dict.fromkeys((*SINGLE_LABEL_METRICS, *MULTI_LABEL_METRICS), True)}
+    )
     noun = "classifier"
     verb = "predict"
     recipe: ClassificationRecipe
@@ -83,10 +91,13 @@ class Classification(Task):
     ) -> None:
         self.recipe, self.tokenizer, self.model = recipe, tokenizer, model
         self.labels = tuple(labels)
+        self.scheme = make_scheme(recipe, labels)
+        self.selectable_metrics = {"loss": False, **dict.fromkeys(self.scheme.metrics, True)}
+        self.class_weights: Tensor | None = None
         self.data_info: dict[str, Any] = {}
         self.examples: dict[str, list[Example]] = {}
         self._sequences: dict[str, list[NDArray[np.int32]]] = {}
-        self._targets: dict[str, list[int]] = {}
+        self._targets: dict[str, list[Target]] = {}
         self._unseen_label_counts: dict[str, int] = {}  # examples left out for their label
         self._overlap: list[int] = []  # test examples whose text is in another split, too
 
@@ -101,7 +112,7 @@ class Classification(Task):
     ) -> Self:
         """Read the data, unless `splits` has them; train the tokenizer and build a new model."""
         splits = splits or load_splits(recipe, progress=progress)
-        _check_learnable(splits, recipe.data.set)
+        labels = _list_labels(recipe, splits)
         config = recipe.tokenizer
         tokenizer = tokenizer or train_tokenizer(
             config.kind,
@@ -111,9 +122,12 @@ class Classification(Task):
             pad_to=config.padded_vocab_size,
         )
         torch.manual_seed(recipe.seed)
-        model = cls.build_model(recipe, tokenizer, splits.labels)
-        task = cls(recipe, tokenizer, splits.labels, model)
+        model = cls.build_model(recipe, tokenizer, labels)
+        task = cls(recipe, tokenizer, labels, model)
         task.encode_splits(splits)
+        task.class_weights = task.scheme.class_weights(
+            recipe.train.class_weights, task._targets["train"]
+        )
         counts = {split: len(getattr(splits, split)) for split in SPLIT_NAMES}
         task.data_info = {"set": recipe.data.set, **counts, "sha256": splits.checksum}
         return task
@@ -144,20 +158,20 @@ class Classification(Task):
 
     def encode_splits(self, splits: Splits, names: Sequence[str] = SPLIT_NAMES) -> None:
         """Encode the examples of some splits."""
-        label_ids = {label: k for k, label in enumerate(self.labels)}
         encoded: dict[str, list[list[int]]] = {}
         for split in names:
-            examples = [e for e in getattr(splits, split) if e.label in label_ids]
-            self._unseen_label_counts[split] = len(getattr(splits, split)) - len(examples)
-            if self._unseen_label_counts[split] and not examples:
+            targets = [(e, self.scheme.encode(e)) for e in getattr(splits, split)]
+            known = [(e, target) for e, target in targets if target is not None]
+            self._unseen_label_counts[split] = len(targets) - len(known)
+            if targets and not known:
                 raise UserError(f"{splits.name}: no {split} example has a label seen in training")
-            encoded[split] = [self.encode(e.text) for e in examples]
-            self._targets[split] = [label_ids[e.label] for e in examples if e.label is not None]
-            self.examples[split] = examples
+            encoded[split] = [self.encode(e.text) for e, _ in known]
+            self._targets[split] = [target for _, target in known]
+            self.examples[split] = [e for e, _ in known]
         overlap = find_text_overlap((*splits.train, *splits.validation), self.examples["test"])
         self._overlap = list(overlap.second_indices)
         if "train" in encoded:
-            self.model.prepare(encoded["train"], self._targets["train"])
+            self.model.prepare(encoded["train"], self.scheme.stack(self._targets["train"]).numpy())
         # Arrays take half the memory of lists, and a fifth of the time to pad.
         self._sequences = {
             split: [np.asarray(self._featurize(ids), dtype=np.int32) for ids in texts]
@@ -193,7 +207,7 @@ class Classification(Task):
         self, split: str, batch: Sequence[int], device: torch.device
     ) -> tuple[Tensor, Tensor, Tensor]:
         ids, lengths = self._pad([self._sequences[split][i] for i in batch])
-        targets = torch.tensor([self._targets[split][i] for i in batch])
+        targets = self.scheme.stack([self._targets[split][i] for i in batch])
         return ids.to(device), lengths.to(device), targets.to(device)
 
     def _pad(self, sequences: Sequence[IdSequence]) -> tuple[Tensor, Tensor]:
@@ -225,35 +239,42 @@ class Classification(Task):
         """Compute the mean cross-entropy of a batch, and the number of correct predictions."""
         ids, lengths, targets = self._collate("train", batch, device)
         logits = self.model(ids, lengths)
-        correct = float((logits.argmax(-1) == targets).sum())
+        correct = float(self.scheme.is_correct(logits, targets).sum())
         smoothing = self.recipe.train.label_smoothing
-        loss = F.cross_entropy(logits, targets, label_smoothing=smoothing)
+        loss = self.scheme.loss(logits, targets, smoothing, self.class_weights)
         return BatchLoss(loss, {"accuracy": correct})
 
     def evaluate(self, process_group: ProcessGroup) -> dict[str, float]:
-        """Compute loss and accuracy on the validation data (and the test data: data.watch_test)."""
+        """Compute loss, accuracy and the metric that chooses the best epoch on validation data.
+
+        With data.watch_test, also on the test data. Losses are without class weights.
+        """
         metrics: dict[str, float] = {}
         for split in ("validation", "test") if self.recipe.data.watch_test else ("validation",):
             if self._sequences[split]:
                 logits, targets = self.compute_split_logits(split, process_group)
-                accuracy = (logits.argmax(-1) == targets).float().mean()
-                metrics[f"{split}_loss"] = float(F.cross_entropy(logits, targets))
-                metrics[f"{split}_accuracy"] = float(accuracy)
+                measured = self.scheme.measure(logits, targets)
+                metrics[f"{split}_loss"] = float(self.scheme.loss(logits, targets))
+                for name in ("accuracy", self.recipe.train.metric):
+                    if name in measured:
+                        metrics[f"{split}_{name}"] = measured[name]
         return metrics
 
-    def test(self, process_group: ProcessGroup) -> dict[str, float]:
-        """Compute accuracy and loss on the test data.
+    def test(self, process_group: ProcessGroup) -> dict[str, Any]:
+        """Compute all metrics on the test data, and under `classes` those of each class.
 
         If test texts are in the training or validation data, the accuracy without them as well.
         """
         if not self._sequences.get("test"):
             return {}
         logits, targets = self.compute_split_logits("test", process_group)
-        correct = (logits.argmax(-1) == targets).float()
-        metrics = {
-            "test_accuracy": float(correct.mean()),
-            "test_loss": float(F.cross_entropy(logits, targets)),
+        correct = self.scheme.is_correct(logits, targets).float()
+        measured = self.scheme.measure(logits, targets)
+        metrics: dict[str, Any] = {
+            "test_accuracy": measured.pop("accuracy"),
+            "test_loss": float(self.scheme.loss(logits, targets)),
             "test_examples": len(targets),
+            **{f"test_{name}": value for name, value in measured.items()},
         }
         if 0 < len(self._overlap) < len(targets):
             unseen = torch.ones(len(targets), dtype=torch.bool)
@@ -262,9 +283,10 @@ class Classification(Task):
             metrics["test_accuracy_without_overlap"] = float(correct[unseen].mean())
         if self._unseen_label_counts["test"]:
             metrics["test_unseen_labels"] = self._unseen_label_counts["test"]
-        return metrics
+        scores = self.scheme.count(logits, targets).list_scores(self.labels)
+        return {**metrics, "classes": {score.label: score.to_dict() for score in scores}}
 
-    def evaluate_on(self, data: str | None = None) -> dict[str, float]:
+    def evaluate_on(self, data: str | None = None) -> dict[str, Any]:
         """Compute the metrics on a dataset's test split, a file, or the recipe's test split."""
         self.encode_splits(self._load_evaluation_splits(data), ("test",))
         return self.test(self.local_group)
@@ -278,7 +300,9 @@ class Classification(Task):
             if data in (None, config.set):
                 return splits
             return Splits(splits.name, (), (), splits.test)  # this model saw other training data
-        examples = read_examples(data, text=config.text, label=config.label)
+        examples = read_examples(
+            data, text=config.text, label=config.label, label_delimiter=_label_delimiter(config)
+        )
         return Splits(data, (), (), tuple(examples))
 
     # -- predictions -------------------------------------------------------------------------------
@@ -287,7 +311,7 @@ class Classification(Task):
     def compute_split_logits(
         self, split: str, process_group: ProcessGroup
     ) -> tuple[Tensor, Tensor]:
-        """Return the logits of all examples of a split, in order, and their labels.
+        """Return the logits of all examples of a split, in order, and their targets.
 
         Each process computes its share of every batch; all of them get all logits.
         """
@@ -302,13 +326,14 @@ class Classification(Task):
                 logits = self.model(ids, ends).float().cpu()
             if share:
                 result[share] = logits
-        return process_group.all_reduce_rows(result), torch.tensor(self._targets[split])
+        return process_group.all_reduce_rows(result), self.scheme.stack(self._targets[split])
 
     @torch.no_grad()
     def predict(self, texts: Sequence[str]) -> Tensor:
         """Return the class probabilities of texts, `[texts, classes]`."""
         self.model.eval()
-        return torch.softmax(self.compute_logits([self.encode(text) for text in texts]), -1).cpu()
+        logits = self.compute_logits([self.encode(text) for text in texts])
+        return self.scheme.probabilities(logits).cpu()
 
     def compute_logits(self, encoded: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits of texts given as ids, `[texts, classes]`."""
@@ -329,19 +354,24 @@ class Classification(Task):
         """Predict the labels of an iterable of texts, batch by batch."""
         remaining = iter(texts)
         while batch := list(islice(remaining, PREDICTION_BATCH_SIZE)):
-            predictions = format_predictions(self.predict(batch), self.labels)
-            for text, prediction in zip(batch, predictions, strict=True):
-                yield {"text": text, **prediction}
+            for text, row in zip(batch, self.predict(batch).tolist(), strict=True):
+                pairs = zip(self.labels, row, strict=True)
+                yield {
+                    "text": text,
+                    **self.scheme.to_dict(row),
+                    "probabilities": {label: round(p, 6) for label, p in pairs},
+                }
 
     def respond(self, model_input: ModelInput, logits: Tensor | None = None) -> Response:
         text = check_text(model_input)
         ids, spans, num_truncated = self.encode_with_spans(text)
         if not ids:
             raise UserError("the text has no tokens: enter a text")
+        probabilities = self.scheme.probabilities
         return Response(
-            "Probability of each class",
+            self.scheme.description,
             tokens=[show_whitespace(text[a:b]) for a, b in spans],
-            probabilities=self.predict([text])[0] if logits is None else torch.softmax(logits, -1),
+            probabilities=self.predict([text])[0] if logits is None else probabilities(logits),
             name_of=lambda k: self.labels[k],
             notes=[f"the last {num_truncated:,} characters were cut off"] if num_truncated else [],
         )
@@ -352,7 +382,8 @@ class Classification(Task):
             return None
         logits, targets = self.compute_split_logits(split, self.local_group)
         texts = [example.text for example in self.examples[split]]
-        return SplitPredictions(split, texts, logits, targets)
+        names = [self.scheme.name_of(target) for target in self._targets[split]]
+        return SplitPredictions(split, texts, logits, targets, names, self.scheme)
 
     # -- looking inside ----------------------------------------------------------------------------
 
@@ -447,20 +478,34 @@ def load_splits(
         seed=recipe.seed,
         text=config.text,
         label=config.label,
+        label_delimiter=_label_delimiter(config),
         progress=progress,
     )
 
 
-def _check_learnable(splits: Splits, name: str) -> None:
-    """Refuse data without any text, or with fewer than two labels."""
+def _label_delimiter(config: ClassificationDataConfig) -> str | None:
+    return config.label_delimiter if config.multi_label else None
+
+
+def make_scheme(recipe: ClassificationRecipe, labels: Sequence[str]) -> LabelScheme:
+    """Return what a recipe states about labels: one of each text, or several."""
+    if recipe.data.multi_label:
+        return MultiLabel(labels, recipe.train.threshold)
+    return SingleLabel(labels)
+
+
+def _list_labels(recipe: ClassificationRecipe, splits: Splits) -> tuple[str, ...]:
+    """Return the labels; refuse data without any text, or with fewer than two labels."""
+    name, labels = recipe.data.set, make_scheme(recipe, ()).list_labels(splits.train)
     texts = [e.text for split in SPLIT_NAMES for e in getattr(splits, split)]
     if not any(map(str.strip, texts)):
         raise UserError(
             f"{name}: all {len(texts):,} texts are empty: data.text is the column of the texts"
         )
-    if len(splits.labels) < 2:
-        problem = "only one label" if splits.labels else "no label"
+    if len(labels) < 2:
+        problem = "only one label" if labels else "no label"
         raise UserError(f"{name}: {problem} in the training examples: at least two are needed")
+    return labels
 
 
 def _read_labels(path: Path) -> tuple[str, ...]:
@@ -487,14 +532,3 @@ def read_texts(sources: Iterable[str], column: str) -> Iterator[str]:
             )
         else:
             yield source
-
-
-def format_predictions(probabilities: Tensor, labels: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the most probable label of each row, with the probabilities of all labels."""
-    for row in probabilities.tolist():
-        best = max(range(len(row)), key=row.__getitem__)
-        yield {
-            "label": labels[best],
-            "probability": round(row[best], 6),
-            "probabilities": {label: round(p, 6) for label, p in zip(labels, row, strict=True)},
-        }

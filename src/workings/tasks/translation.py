@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from unicodedata import category
 
@@ -81,6 +82,7 @@ class Translation(Seq2SeqTask):
     """Sentence pairs and a translator."""
 
     data_unit = "pairs"
+    selectable_metrics = MappingProxyType({"loss": False, "bleu": True})
     noun = "translator"
     verb = "translate"
     recipe: TranslationRecipe

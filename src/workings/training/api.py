@@ -36,7 +36,6 @@ from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
 Data: TypeAlias = str | Path | Iterable[Any] | Mapping[str, Iterable[Any]]
-Metric: TypeAlias = Callable[[Any], float]
 Callback: TypeAlias = Callable[[dict[str, Any]], None]
 
 MIN_BYTE_PAIRS = 1000  # of a smaller vocabulary, most entries would be single bytes
@@ -54,7 +53,7 @@ def train(
     collate: CollateFunction | None = None,
     validation: float | None = None,
     seed: int | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
     callbacks: Sequence[Callback] = (),
     mode: LogMode = "quiet",
     **settings: Any,
@@ -74,8 +73,10 @@ def train(
 
     `settings` are keys of a recipe's `[train]` section, such as `epochs`, `batch_size`,
     `learning_rate` and `freeze`. `metrics` are functions of the task, computed after each epoch as
-    `validation_NAME`; `callbacks` receive the record of each epoch. `out` keeps the run in a new
-    folder, for `workings.load`; without it nothing is kept on disk.
+    `validation_NAME`. `metric="NAME"` chooses the best epoch by one of them: the highest value,
+    unless it is a `workings.registry.Metric` with `higher_is_better=False`. `callbacks` receive the
+    record of each epoch. `out` keeps the run in a new folder, for `workings.load`; without it
+    nothing is kept on disk.
 
     >>> from workings import models
     >>> model = models.TransformerLM(vocab_size=100, d_model=16, layers=1, heads=2)
@@ -203,19 +204,21 @@ def _store_data(recipe: Recipe, data: Data, folder: Path) -> Any:
         raise UserError("a captioner is trained on files: give the path of the captions file")
     columns = COLUMNS[recipe.task]
     hidden.mkdir(parents=True, exist_ok=True)
+    section: dict[str, Any] = {"set": str(hidden / "examples.jsonl")}
+    section |= {column: column for column in columns}
     with (hidden / "examples.jsonl").open("w", encoding="utf-8") as file:
         for row in _read_rows(data, columns):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    section = {
-        "set": str(hidden / "examples.jsonl"),
-        columns[0]: columns[0],
-        columns[1]: columns[1],
-    }
+            if isinstance(row[columns[1]], list):
+                section["multi_label"] = True
     return build(type(recipe.data), {**to_table(recipe.data), **section}, "data.")
 
 
-def _read_rows(data: Any, columns: tuple[str, str]) -> Iterator[dict[str, str]]:
-    """Yield rows of two columns from tuples, mappings, a mapping of columns or a data frame."""
+def _read_rows(data: Any, columns: tuple[str, str]) -> Iterator[dict[str, str | list[str]]]:
+    """Yield rows of two columns from tuples, mappings, a mapping of columns or a data frame.
+
+    Several labels of a text, a list, tuple or set, become a list.
+    """
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         missing = [name for name in columns if name not in data]
         if missing:
@@ -227,7 +230,9 @@ def _read_rows(data: Any, columns: tuple[str, str]) -> Iterator[dict[str, str]]:
         values = [row[name] for name in columns] if isinstance(row, Mapping) else list(row)
         if len(values) != 2:
             raise UserError(f"a training example must be a pair: {' and '.join(columns)}")
-        yield {name: str(value) for name, value in zip(columns, values, strict=True)}
+        is_labels = columns[1] == "label" and isinstance(values[1], list | tuple | set | frozenset)
+        second = sorted(map(str, values[1])) if is_labels else str(values[1])
+        yield {columns[0]: str(values[0]), columns[1]: second}
 
 
 def _read_examples(data: Data) -> Sequence[Any]:
@@ -240,6 +245,7 @@ def _train_custom(task: CustomTask, folder: Path, mode: LogMode) -> Task:
     """Train a custom task; its run folder has the log and the best weights, but no recipe."""
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty: choose another out=")
+    task.select_metric(task.config.metric)
     folder.mkdir(parents=True, exist_ok=True)
     with init_process_group() as group:
         group.select_device(task.config.device)

@@ -12,7 +12,7 @@ from workings.config import to_table
 from workings.data.parallel import load_pairs
 from workings.errors import UserError, install_hint
 from workings.recipes import ClassificationRecipe, Recipe, TranslationRecipe, read_recipe
-from workings.recipes.base import flatten_table
+from workings.recipes.base import flatten_table, state_plugins
 from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import Classification, load_splits
@@ -86,6 +86,9 @@ def _load_test_split(recipe: Recipe) -> Any:
 
 
 def _evaluate_baselines(recipe: ClassificationRecipe, log: LogFunction) -> list[dict[str, Any]]:
+    if recipe.data.multi_label:
+        log("left out: the baselines, which predict one label per text")
+        return []
     rows = []
     for name in BASELINES:
         log(f"{name} …")
@@ -114,8 +117,9 @@ def _train_run(
     log: LogFunction,
 ) -> dict[str, Any]:
     """Train or resume the run of a recipe, unless it is finished; return its row."""
+    recipe = state_plugins(absolute_paths(recipe))
     is_started = (folder / "config.toml").is_file()
-    if is_started and to_table(read_run_recipe(folder)) != to_table(absolute_paths(recipe)):
+    if is_started and to_table(read_run_recipe(folder)) != to_table(recipe):
         raise UserError(f"{folder} has a run of another recipe: remove it, or use another --out")
     if (folder / "result.json").is_file():
         log(f"{folder}: trained already")
@@ -123,7 +127,8 @@ def _train_run(
         verb = ["train", path, "--out", str(folder), *overrides]
         if is_started:
             verb = ["resume", str(folder)]
-        options = [] if threads is None else ["--threads", str(threads)]
+        options = [f"--plugin={name}" for name in recipe.plugins]
+        options += [] if threads is None else ["--threads", str(threads)]
         if run_command([sys.executable, "-m", "workings", *verb, *options]) != 0:
             raise UserError(f"{path}: the training failed (see above)")
     result = read_json(folder / "result.json")
@@ -224,18 +229,24 @@ def _diff_predictions(first_run: Path, second_run: Path) -> dict[str, Any]:
     examples = first.examples.get("test", [])
     if not examples:
         return nothing
-    logits, _ = first.compute_split_logits("test", first.local_group)
     texts = [e.text for e in examples]
-    before = [first.labels[int(k)] for k in logits.argmax(-1)]
-    after = [prediction["label"] for prediction in second.predict_iter(texts)]
+    before = _name_predictions(first, texts)
+    after = _name_predictions(second, texts)
+    labels = [", ".join(sorted(e.labels)) or "no label" for e in examples]
     changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
     return {
         "texts": len(texts),
         "changed": len(changed),
-        "only_first_correct": sum(before[i] == examples[i].label for i in changed),
-        "only_second_correct": sum(after[i] == examples[i].label for i in changed),
+        "only_first_correct": sum(before[i] == labels[i] for i in changed),
+        "only_second_correct": sum(after[i] == labels[i] for i in changed),
         "examples": [
-            {"text": texts[i], "label": examples[i].label, "first": before[i], "second": after[i]}
+            {"text": texts[i], "label": labels[i], "first": before[i], "second": after[i]}
             for i in changed[:MAX_LISTED_TEXTS]
         ],
     }
+
+
+def _name_predictions(task: Classification, texts: Sequence[str]) -> list[str]:
+    """Return the predicted label of each text, or its labels."""
+    rows = (list(prediction["probabilities"].values()) for prediction in task.predict_iter(texts))
+    return [task.scheme.name_of(task.scheme.decide(row)) for row in rows]

@@ -34,11 +34,10 @@ def check_trainable(
     """
     check_precision(config.precision, device)
     find_frozen(task.model, config.freeze)
-    metric = getattr(config, "metric", "loss")
-    if config.parallelism == "fsdp" and distributed and metric in ("bleu", "exact"):
+    if config.parallelism == "fsdp" and distributed and config.metric in ("bleu", "exact"):
         raise UserError(
-            f"train.metric = {metric!r}: each process generates texts, for which it needs the "
-            "whole model: train.parallelism = 'ddp', or train.metric = 'loss'"
+            f"train.metric = {config.metric!r}: each process generates texts, for which it needs "
+            "the whole model: train.parallelism = 'ddp', or train.metric = 'loss'"
         )
     if not task.batches(0):
         raise UserError("there is nothing to train on")

@@ -159,6 +159,8 @@ def format_metrics(metrics: Mapping[str, float | str]) -> str:
     numbers, texts = [], []
     for key, value in metrics.items():
         name = key.replace("_", " ")
+        if isinstance(value, Mapping):  # a table
+            continue
         if isinstance(value, str):
             texts.append(f"\n  {name} {value}")
         else:

@@ -19,6 +19,7 @@ from workings.render.caption_attention import caption_strip
 from workings.render.page import escape_html
 from workings.render.training_report import (
     TrainingReport,
+    class_scores_html,
     confusion_matrix_html,
     curve_chart,
     measure_names,
@@ -116,21 +117,24 @@ def _build_caption_sections(task: Task) -> list[tuple[str, str]]:
 
 
 def _build_mistake_sections(task: Task) -> list[tuple[str, str]]:
-    """Return the confusion matrix, and the most confident wrong predictions with attributions."""
+    """Return the classes, their confusion matrix, and the surest mistakes with attributions."""
     held_out, classes = task.predict_held_out(), len(task.labels)
     if held_out is None:
         return []
     logits, targets, split = held_out.logits, held_out.targets, held_out.split
-    predicted = logits.argmax(-1)
-    counts = torch.bincount(targets * classes + predicted, minlength=classes * classes)
-    matrix = counts.view(classes, classes).tolist()
-    sections = [(f"Confusion matrix ({split})", confusion_matrix_html(task.labels, matrix))]
-    confidence = torch.softmax(logits, -1).max(-1).values.masked_fill(predicted == targets, -1.0)
+    scores = held_out.scheme.count(logits, targets).list_scores(task.labels)
+    table = class_scores_html({score.label: score.to_dict() for score in scores})
+    sections = [(f"Classes ({split})", table)]
+    if targets.ndim == 1:  # each text has one label
+        counts = torch.bincount(targets * classes + logits.argmax(-1), minlength=classes * classes)
+        matrix = counts.view(classes, classes).tolist()
+        sections.append((f"Confusion matrix ({split})", confusion_matrix_html(task.labels, matrix)))
+    confidence = held_out.scheme.error_confidence(logits, targets)
     ranked = confidence.topk(min(NUM_MISTAKES, len(confidence))).indices
-    mistakes = [int(i) for i in ranked if confidence[i] >= 0]
+    mistakes = [int(i) for i in ranked if confidence[i] > 0]
     if mistakes:
         items = [
-            _render_mistake(task, held_out.texts[i], task.labels[int(targets[i])]) for i in mistakes
+            _render_mistake(task, held_out.texts[i], held_out.target_names[i]) for i in mistakes
         ]
         sections.append((f"Surest mistakes ({split})", "\n".join(items)))
     return sections
@@ -170,6 +174,7 @@ def format_result(result: dict[str, Any]) -> list[tuple[str, str]]:
         (METRIC_LABELS.get(key) or key.replace("_", " "), _format_metric(key, value))
         for key, value in result.items()
         if key.startswith(("test_", "validation_", "sliding_")) or key == "best_epoch"
+        if not key.startswith(("test_precision", "test_recall"))  # the table of classes has them
     ]
 
 

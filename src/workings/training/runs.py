@@ -93,6 +93,8 @@ def train_recipe(
     - `trackers`: where the log is written as well: tensorboard, wandb or mlflow.
     """
     check_trackers(trackers)
+    if prepare is None:  # before the data are read; `prepare` may add metrics
+        TASKS[recipe.task].check_metric(recipe.train.metric)
     with _os_error_hint(Path(folder)):
         return _run(
             state_plugins(absolute_paths(recipe)),
@@ -275,6 +277,7 @@ def _run(
                 recipe = task.recipe  # fine-tuning fills in the model and the tokenizer
             if prepare is not None:
                 prepare(task)
+            task.select_metric(recipe.train.metric)
             check_trainable(task, recipe.train, group.device, distributed=group.world_size > 1)
             if repeat_of is not None:
                 _check_repeated_data(repeat_of, task)
@@ -520,7 +523,9 @@ def _finish(task: Task, trainer: Trainer, transfer: WeightTransfer | None, log: 
     best.history = read_epochs(folder / "log.jsonl")
     best.model.cpu()  # as a loaded run's, which the report's analyses expect
     report.write_report(folder, best)
-    summary = format_metrics(metrics) or "there are no test data"
+    # Of a classifier, the table of classes has precision and recall.
+    headline = {k: v for k, v in metrics.items() if "precision" not in k and "recall" not in k}
+    summary = format_metrics(headline) or "there are no test data"
     log.info(f"{summary}\n{folder / 'report.html'}")
     return best
 
