@@ -92,8 +92,8 @@ def test_model_of_a_plugin_opens_in_every_verb(run, capsys):
         ["train", "--repeat", "run", "--out", "again", "--quiet"],
     ):
         assert main([*verb, "--plugin", "averages"]) == 0, capsys.readouterr().err
-    assert main(["export", "run", "--to", "gpt2", "--out", "x", "--plugin", "averages"]) == 2
-    assert "--to gpt2: for a classifier, expected one of bert" in capsys.readouterr().err
+    assert main(["export", "run", "--to", "bert", "--out", "x", "--plugin", "averages"]) == 2
+    assert 'expected model.kind = "bert"' in capsys.readouterr().err
 
 
 def test_help_and_suggestions_know_the_plugin(folder, capsys):
@@ -178,7 +178,7 @@ def test_task_tokenizer_and_metric_of_a_plugin(folder, capsys):
     assert json.loads(Path("run/result.json").read_text())["validation_vowel_error"] == 1
     assert main(["predict", "run", "apple", *options]) == 0
     assert '"label": "a"' in capsys.readouterr().out
-    assert main(["export", "run", "--to", "gpt2", "--out", "x", *options]) == 2
-    assert "--to gpt2: for a classifier, expected one of bert" in capsys.readouterr().err
+    assert main(["evaluate", "run", "--beams", "2", *options]) == 2
+    assert "beam search is for translators" in capsys.readouterr().err
     assert main(["train", "vowels.toml", *options, "--tokenizer.kind", "vowel-wrds"]) == 2
     assert "tokenizer.kind = 'vowel-wrds': did you mean 'vowel-words'?" in capsys.readouterr().err

@@ -25,6 +25,7 @@ SMALL = {
     "perceptron": {"d_model": 8, "pooling": "mean", "hidden_sizes": [16]},
     "convolution": {"d_model": 8, "channels": [16], "kernel": 1, "stride": 1, "hidden_size": 16},
     "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
+    "bert": {"d_model": 16, "heads": 2, "layers": 1, "d_ff": 32, "dropout": 0.0},
     "ngrams": {"min_count": 1, "max_n": 1},
 }
 
@@ -229,6 +230,11 @@ def test_attribution_explains_one_label(run, capsys):
     occlusion = attribution["token_attributions"][0]["values"]
     assert occlusion[0] == pytest.approx(float(logits.max() - without), abs=1e-5)
     assert main(["explain", str(run), "apple the", "--format", "html"]) == 0
+
+
+def test_export_is_refused(run, tmp_path, capsys):
+    assert main(["export", str(run), "--to", "bert", "--out", str(tmp_path / "x")]) == 2
+    assert "several labels per text cannot be exported" in capsys.readouterr().err
 
 
 def test_page_inspects_several_labels(run):

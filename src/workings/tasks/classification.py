@@ -437,6 +437,11 @@ class Classification(Task):
         return summarize(model, model.fixed_length or recipe.data.max_length)
 
     def export(self, exporter: ModelExporter) -> list[str]:
+        if self.recipe.data.multi_label:
+            raise UserError(
+                "a classifier with several labels per text cannot be exported: other programs "
+                "would read its logits as those of one label"
+            )
         return exporter.export_classifier(self.model, self.tokenizer, self.labels)
 
     # -- the run folder ----------------------------------------------------------------------------

@@ -503,7 +503,8 @@ def _finish(task: Task, trainer: Trainer, transfer: WeightTransfer | None, log: 
     if not group.is_main_process:
         return best
     best_epoch = trainer.progress.best_epoch
-    log.record(kind="test", epoch=best_epoch, **metrics)
+    numbers = {k: v for k, v in metrics.items() if k != "classes"}  # a table: not for curves
+    log.record(kind="test", epoch=best_epoch, **numbers)
     write_json(
         folder / "result.json",
         {
