@@ -26,6 +26,7 @@ SMALL = {
     "convolution": {"d_model": 8, "channels": [16], "kernel": 1, "stride": 1, "hidden_size": 16},
     "transformer": {"d_model": 8, "heads": 2, "layers": 1, "d_ff": 16},
     "bert": {"d_model": 16, "heads": 2, "layers": 1, "d_ff": 32, "dropout": 0.0},
+    "language-model": {"body": {"d_model": 16, "heads": 2, "layers": 1}, "pooling": "mean"},
     "ngrams": {"min_count": 1, "max_n": 1},
 }
 
