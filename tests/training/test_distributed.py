@@ -165,6 +165,10 @@ def test_two_processes_train_like_one(tmp_path, tables):
         "sampled-fsdp": tables.translator("recurrent", parallelism="fsdp", **never),
         "translator": tables.translator("transformer", parallelism="fsdp", **ema),
     }
+    frozen = {"freeze": ["embedding", "blocks.0"], "layer_decay": 0.5, "epochs": 1}
+    for name in ("ddp", "fsdp"):  # trained further, once they are done
+        table = tables.classifier("transformer", parallelism=name, **frozen)
+        recipes[f"finetuned-{name}"] = table | {"start_from": str(tmp_path / name)}
     stopping = [
         {"folder": tmp_path / "uninterrupted", "recipe": with_dropout},
         {"folder": tmp_path / "stopped", "recipe": with_dropout, "stop_at": 14},
