@@ -1,10 +1,12 @@
 """Recipes that no model could be made with are refused before anything is read or made."""
 
+import tomllib
+
 import pytest
 
-from workings.config import build
+from workings.config import build, to_table, to_toml
 from workings.errors import UserError
-from workings.recipes import ClassificationRecipe
+from workings.recipes import ClassificationRecipe, build_recipe, parse_language_model_config
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,13 @@ def test_invalid_recipes_are_refused(table, expected_message):
     assert expected_message in message
     assert len(message.splitlines()) == 1
     assert len(message) < 400
+
+
+def test_a_model_of_python_values_is_written_and_read_again():
+    """None and a nested configuration, which TOML has not, in a table that Python code made."""
+    body = parse_language_model_config({"kv_heads": None, "d_ff": 24})
+    model = {"kind": "language-model", "body": body}
+    recipe = build_recipe({"model": model})
+    table = tomllib.loads(to_toml(to_table(recipe)))
+    assert table["model"]["body"]["kv_heads"] == "none"
+    assert build_recipe(table) == recipe

@@ -102,7 +102,8 @@ def build_variant(kinds: Mapping[str, type[V]], table: Any, where: str) -> V:
     stated = {key: value for key, value in table.items() if key not in ("kind", "size")}
     defaults = variant.sizes[size] if size is not None else {}
     config = build(variant, {**defaults, **stated}, f"{where}.")
-    object.__setattr__(config, "_table", {k: v for k, v in table.items() if k != "kind"})
+    plain = {key: _to_plain(value) for key, value in table.items() if key != "kind"}
+    object.__setattr__(config, "_table", plain)
     return config
 
 
@@ -407,16 +408,16 @@ def to_table(config: Any) -> dict[str, Any]:
 
 
 def _fields_to_table(config: Any) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if is_dataclass(value):
-            table[field.name] = to_table(value)
-        elif value is None:  # TOML has no null, and a missing key would mean the default
-            table[field.name] = "none"
-        else:
-            table[field.name] = list(value) if isinstance(value, tuple) else value
-    return table
+    return {field.name: _to_plain(getattr(config, field.name)) for field in fields(config)}
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value as TOML has it: sections as tables, tuples as lists, None as "none"."""
+    if is_dataclass(value):
+        return to_table(value)
+    if value is None:  # TOML has no null, and a missing key would mean the default
+        return "none"
+    return list(value) if isinstance(value, tuple) else value
 
 
 def to_toml(table: Mapping[str, Any], section: str = "") -> str:

@@ -98,7 +98,7 @@ def test_an_imported_marian_is_trained_further(opus, tmp_path):
 
 
 def test_an_imported_model_has_no_data_of_its_own(opus, tmp_path):
-    with pytest.raises(UserError, match="without training data: --data.set FILE"):
+    with pytest.raises(UserError, match=r"without training data: --data\.set FILE"):
         workings.train(start_from=opus)
     assert main(["import", str(opus), "--out", f"{tmp_path}/run"]) == 0
     with pytest.raises(UserError, match="to train it further: workings train --from"):
