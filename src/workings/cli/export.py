@@ -12,8 +12,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         required=True,
         metavar="FORMAT",
-        help="ctranslate2, or a format of Hugging Face: gpt2; for a translator, marian (post-norm) "
-        "or pegasus (pre-norm)",
+        help="ctranslate2, or a format of Hugging Face: gpt2, gpt-neox or llama; for a "
+        "translator, marian (post-norm) or pegasus (pre-norm); for a BERT, bert or distilbert",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="new folder for the model")
 

@@ -1,10 +1,14 @@
-"""Import a GPT-2 or Marian model from Hugging Face's format as a run."""
+"""Import a model in Hugging Face's format as a run.
+
+Language models (GPT-2, GPT-NeoX, Llama), classifiers (BERT, DistilBERT) and translators (Marian,
+Pegasus).
+"""
 
 import argparse
 
 # ruff: noqa: N999 (the module is named after the command)
 
-HELP = "import a GPT-2 or Marian model from Hugging Face's format"
+HELP = "import a model from Hugging Face's format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
