@@ -32,7 +32,7 @@ def find_recipe(name: str | Path) -> Path:
         return file
     close = closest_match(Path(name).stem, recipes)
     hint = f"did you mean {close!r}?" if close else "`workings recipes` lists the built-in ones"
-    raise UserError(f"{truncate(str(name))}: no such file or built-in recipe: {hint}")
+    raise UserError(f"{truncate(str(name), 300)}: no such file or built-in recipe: {hint}")
 
 
 def find_problem(name: str | Path) -> Path:

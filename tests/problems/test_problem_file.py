@@ -225,6 +225,11 @@ def test_file_that_cannot_be_opened(name: str, tmp_path: Path) -> None:
     assert tmp_path.name in str(error.value)
 
 
+def test_error_has_the_whole_path_of_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nothing\.toml: no such file"):
+        Problem.load(tmp_path / ("long" * 20) / "nothing.toml")
+
+
 @pytest.mark.parametrize(
     "content",
     [
