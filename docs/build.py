@@ -1,8 +1,8 @@
 """Build the documentation site: python docs/build.py FOLDER.
 
-The pages are docs/*.md, the notebooks, and one reference page per package. The site works offline.
-Links are written to .md files, so that the sources can be read on GitHub, too; a broken link stops
-the build.
+The pages are the Markdown files in docs/, the notebooks, and one reference page per package. The
+site works offline. Links are written to .md files, so that the sources can be read on GitHub, too;
+a broken link stops the build.
 """
 
 import json
@@ -24,7 +24,14 @@ NAVIGATION = {
     "Tasks": ("classify", "language", "translate", "caption"),
     "Look inside": ("explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
-    "Further": ("interop", "tracking", "cluster", "threads"),
+    "Other programs": (
+        "interop/index",
+        "interop/huggingface",
+        "interop/ctranslate2",
+        "interop/bertviz",
+        "interop/transformerlens",
+    ),
+    "Further": ("tracking", "cluster", "threads"),
     "Develop": ("extending", "design", "decisions"),
 }
 REFERENCE = "reference/"
@@ -64,7 +71,7 @@ class Site:
                     yield f"{source.relative_to(ROOT)}: {address}: no such file"
                 elif linked is not None and anchor and anchor not in linked.anchors:
                     yield f"{source.relative_to(ROOT)}: {address}: no such heading"
-        for source in {*DOCS.glob("*.md"), *DOCS.glob("notebooks/*.ipynb")} - set(self.pages):
+        for source in {*DOCS.rglob("*.md"), *DOCS.glob("notebooks/*.ipynb")} - set(self.pages):
             yield f"{source.relative_to(ROOT)}: missing in NAVIGATION of docs/build.py"
 
     def write(self, folder: Path) -> None:

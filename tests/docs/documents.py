@@ -8,7 +8,7 @@ from pathlib import Path
 from commands import ROOT
 from markdown_it import MarkdownIt
 
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 _NOT_RUN = re.compile(r"<!-- not run: (\S.*?) -->")
 
 

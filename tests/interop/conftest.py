@@ -1,29 +1,17 @@
 """Folders in the formats of GPT-2 and OPUS-MT."""
 
 import json
-from importlib.util import find_spec
 
 import pytest
 import torch
 from sentencepiece_files import PIECES, make_sentencepiece_model
+from torchvision_check import hide_broken_torchvision
 
 from workings.data import BytePairTokenizer
 from workings.interop.marian import write_translator
 from workings.models.translation import build_translator
 
-if find_spec("transformers") and find_spec("torchvision"):
-    # A torchvision that was built for another torch cannot be imported, and with it no model of
-    # transformers: models of texts do not need it.
-    try:
-        import torchvision  # noqa: F401
-    except (ImportError, RuntimeError):
-        from transformers.utils import import_utils
-
-        is_available = import_utils._is_package_available
-        import_utils._is_package_available = lambda name, *options, **keywords: (
-            (False, "N/A") if name == "torchvision" else is_available(name, *options, **keywords)
-        )
-        import_utils.is_torchvision_available.cache_clear()
+hide_broken_torchvision()
 
 
 @pytest.fixture(scope="session")
