@@ -16,6 +16,7 @@ from workings.modules import (
     has_hooks,
     load_unique_state_dict,
     meta_device,
+    skip_random_init,
     tied_names,
     unique_state_dict,
 )
@@ -82,6 +83,39 @@ def test_tied_weights_are_in_the_state_once_and_loaded_everywhere() -> None:
         load_unique_state_dict(other, {"embedding.weight": state["embedding.weight"]})
     with pytest.raises(RuntimeError, match=r"Missing key.*embedding\.weight"):
         load_unique_state_dict(other, {"head.bias": state["head.bias"]})
+
+
+def test_assigned_weights_stay_tied_and_are_not_copied() -> None:
+    model = Tied()
+    model.register_buffer("count", torch.zeros(1))
+    state = unique_state_dict(Tied()) | {"count": torch.ones(1)}
+    load_unique_state_dict(model, state, assign=True)
+    assert model.embedding.weight.data_ptr() == state["embedding.weight"].data_ptr()
+    assert model.head.weight is model.embedding.weight
+    assert model.source is model.embedding
+    assert [name for name, _ in model.named_buffers()] == ["count"]
+    assert model.count == 1
+    load_unique_state_dict(model, {k: t.half() for k, t in state.items()}, assign=True)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+def test_skipped_initialization_draws_no_weights() -> None:
+    torch.manual_seed(0)
+    expected = torch.zeros(3).normal_()
+    torch.manual_seed(0)
+    with skip_random_init():
+        nn.Linear(3, 3), nn.Embedding(3, 3), nn.LSTM(3, 3), nn.Conv1d(3, 3, 2)
+        buffer = torch.zeros(3).normal_()  # only parameters are left alone
+    assert torch.equal(buffer, expected)
+
+
+def test_skipped_initialization_computes_buffers() -> None:
+    table = {"d_model": 32, "layers": 1, "heads": 4, "positions": "rotary"}
+    with skip_random_init():
+        buffers = dict(build_language_model(table, 60).named_buffers())
+    expected = dict(build_language_model(table, 60).named_buffers())
+    assert buffers
+    assert all(torch.equal(buffers[name], tensor) for name, tensor in expected.items())
 
 
 def test_meta_device_gives_shapes_without_values() -> None:

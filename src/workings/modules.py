@@ -6,7 +6,7 @@ hooks and tied weights.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self, TypeVar
 
 import torch
@@ -45,11 +45,18 @@ class Rebuildable(nn.Module):
         return model
 
 
-class _SkipNormalInit(TorchFunctionMode):
-    """A mode in which `normal_` does nothing.
+class _SkipRandomInit(TorchFunctionMode):
+    """A mode in which functions that fill a tensor with random numbers leave parameters alone."""
 
-    For a meta tensor it has no effect, but torch would import sympy first: more than a second.
-    """
+    _FUNCTIONS = frozenset(
+        {
+            torch.nn.init.kaiming_uniform_,
+            torch.nn.init.normal_,
+            torch.nn.init.uniform_,
+            Tensor.normal_,
+            Tensor.uniform_,
+        }
+    )
 
     def __torch_function__(
         self,
@@ -58,15 +65,27 @@ class _SkipNormalInit(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func is torch.nn.init.normal_:
-            return args[0] if args else (kwargs or {})["tensor"]
+        if func in self._FUNCTIONS:
+            tensor = args[0] if args else (kwargs or {})["tensor"]
+            if isinstance(tensor, nn.Parameter):
+                return tensor
         return func(*args, **(kwargs or {}))
+
+
+def skip_random_init() -> AbstractContextManager[object]:
+    """Build modules without drawing their weights, which are loaded afterwards.
+
+    For GPT-2 small, drawing them takes longer than loading them. Buffers are computed as usual.
+    """
+    return _SkipRandomInit()
 
 
 @contextmanager
 def meta_device() -> Iterator[None]:
     """Create tensors and modules on the meta device: with shapes, but without values."""
-    with torch.device("meta"), _SkipNormalInit():
+    # On the meta device `normal_` has no effect, but torch would import sympy first: more than a
+    # second.
+    with torch.device("meta"), skip_random_init():
         yield
 
 
@@ -141,7 +160,16 @@ def unique_state_dict(
     return {name: t for name, t in state.items() if name not in tied}
 
 
-def load_unique_state_dict(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state dict in which tied weights may be under their first name only."""
-    tied = {name: state[first] for name, first in tied_names(model).items() if first in state}
-    model.load_state_dict({**tied, **state})
+def load_unique_state_dict(
+    model: nn.Module, state: Mapping[str, Tensor], *, assign: bool = False
+) -> None:
+    """Load a state dict in which tied weights may be under their first name only.
+
+    With `assign`, the model takes the tensors themselves: a large model is not twice in memory.
+    """
+    ties = tied_names(model)
+    if assign:  # one parameter for all names of a tied weight
+        dtypes = {name: p.dtype for name, p in model.named_parameters()}
+        state = {k: nn.Parameter(t.to(dtypes[k])) if k in dtypes else t for k, t in state.items()}
+    tied = {name: state[first] for name, first in ties.items() if first in state}
+    model.load_state_dict({**tied, **state}, assign=assign)

@@ -191,6 +191,17 @@ def test_engine_is_used_for_the_same_text(sampling, shape, name, expected):
     assert generator.can_use_engine(sample_ids(*shape), 20, sampling) == expected
 
 
+def test_large_models_are_not_converted_for_few_tokens(monkeypatch):
+    generator = AcceleratedGenerator(make_language_model())
+    monkeypatch.setattr(ctranslate2, "_PARAMETERS_PER_TOKEN", 1000)
+    prompt, count = sample_ids(1, 3), sum(p.numel() for p in generator.model.parameters())
+    few, many = count // 1000, count // 1000 + 1
+    assert not generator.can_use_engine(prompt, few, GREEDY)
+    assert generator.can_use_engine(prompt, many, GREEDY)
+    assert len(to_tokens(generator(prompt, many, GREEDY))) == many
+    assert generator.can_use_engine(prompt, few, GREEDY)  # it is converted already
+
+
 def test_accelerated_generation_equals_ours():
     model, prompt = make_language_model(), sample_ids(1, 6)
     accelerated = AcceleratedGenerator(model)

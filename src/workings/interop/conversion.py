@@ -47,8 +47,8 @@ from workings.storage import (
     write_json,
     write_tensors,
 )
-from workings.tasks.base import Task
-from workings.tasks.translation import IMPORTED, Translation
+from workings.tasks.base import IMPORTED, Task
+from workings.tasks.translation import Translation
 from workings.training.environment import collect_environment
 
 EXPORT_FORMATS = ("ctranslate2", *LANGUAGE_LAYOUTS)

@@ -46,6 +46,11 @@ ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": 
 
 _SMALL_MODEL_PARAMETERS = 2**22
 """Models with fewer parameters are fastest with one thread."""
+_PARAMETERS_PER_TOKEN = 2**19
+"""Models with more parameters per token to generate are not converted: it would take longer.
+
+The engine makes up for the conversion of GPT-2 small after some 200 tokens.
+"""
 _MAX_KEPT_LOGITS = 2**24
 """Logits that the engine keeps at a time: 64 MB."""
 _CHUNK_TOKENS = 256
@@ -272,7 +277,7 @@ def to_cpu_float(weight: Tensor) -> Tensor:
 
 def is_small(model: nn.Module) -> bool:
     """Return True if a model is fastest with one thread."""
-    return sum(weight.numel() for weight in model.parameters()) < _SMALL_MODEL_PARAMETERS
+    return _count_parameters(model) < _SMALL_MODEL_PARAMETERS
 
 
 def choose_num_threads(model: nn.Module) -> int:
@@ -539,11 +544,13 @@ class AcceleratedGenerator:
     def can_use_engine(
         self, prompt: Int[Tensor, "batch time"], max_tokens: int, sampling: Sampling
     ) -> bool:
-        """Return True if the engine is installed, gives the same text, and no trace is open."""
+        """Return True if the engine gives the same text sooner, and no trace is open."""
         model = self.model
         if not isinstance(model, TransformerLM) or not _can_accelerate(model):
             return False
         if not _is_convertible(model.blocks[0]):
+            return False
+        if self._engine is None and not _is_worth_converting(model, max_tokens):
             return False
         is_greedy = sampling.temperature == 0 and sampling.repetition_penalty == 1.0
         has_positions = (
@@ -596,3 +603,11 @@ def _can_accelerate(model: nn.Module) -> bool:
     """Return True if CTranslate2 is installed, the model is on the CPU, and no trace is open."""
     on_cpu = not next(model.parameters()).is_cuda
     return find_spec("ctranslate2") is not None and on_cpu and not is_tracing()
+
+
+def _is_worth_converting(model: nn.Module, max_tokens: int) -> bool:
+    return _count_parameters(model) <= _PARAMETERS_PER_TOKEN * max_tokens
+
+
+def _count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

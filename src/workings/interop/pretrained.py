@@ -20,9 +20,9 @@ from workings.recipes import (
     parse_classifier_config,
     parse_language_model_config,
 )
+from workings.tasks.base import IMPORTED
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
-from workings.tasks.translation import IMPORTED
 
 
 def read_language_task(folder: Path, config: Mapping[str, Any]) -> LanguageModeling:

@@ -28,7 +28,13 @@ from workings.distributed import ProcessGroup
 from workings.errors import UserError
 from workings.models.seq2seq import PAD, START, ConditionalDecoder, SourceBatch
 from workings.models.summary import ModelSummary, summarize
-from workings.modules import device_of, load_unique_state_dict, meta_device, unique_state_dict
+from workings.modules import (
+    device_of,
+    load_unique_state_dict,
+    meta_device,
+    skip_random_init,
+    unique_state_dict,
+)
 from workings.recipes import CaptionRecipe, Recipe, TranslationRecipe
 from workings.registry import METRICS
 from workings.storage import CorruptFileError, read_tensors
@@ -40,6 +46,8 @@ if TYPE_CHECKING:
     from workings.models.translation import Translator
     from workings.tasks.attention import AttentionPass, PassOptions
 
+IMPORTED = "imported"
+"""The data set of imported models, whose training data are not here."""
 SPLIT_NAMES = ("train", "validation", "test")
 SUMMARY_LENGTH = 20  # tokens that the layer table of a translator or captioner is computed for
 MAX_SAMPLED_TEXTS = 20_000  # by which the rate of unknown tokens is measured
@@ -443,6 +451,12 @@ def check_text(model_input: ModelInput) -> str:
     return model_input
 
 
+def check_test_data(recipe: Recipe, data: str | None) -> None:
+    """Raise UserError if an imported model is to be evaluated without other data."""
+    if data is None and recipe.data.set == IMPORTED:
+        raise UserError("an imported model has no test data of its own: --data FILE")
+
+
 class Seq2SeqTask(Task):
     """Target texts, each conditioned on a source, and a decoder that generates them."""
 
@@ -575,9 +589,10 @@ def build_from_file(build: Callable[[], Model], path: Path, run_id: str | None) 
         size = _count_elements(unique_state_dict(build()))
     if size > _count_elements(weights):
         raise CorruptFileError(f"{path}: not the weights of this run's model, which has {size:,}")
-    model = build()
+    with skip_random_init():
+        model = build()
     try:
-        load_unique_state_dict(model, weights)
+        load_unique_state_dict(model, weights, assign=True)
     except (RuntimeError, LookupError, TypeError):
         raise CorruptFileError(f"{path}: not the weights of this run's model") from None
     return model.eval()

@@ -56,6 +56,7 @@ from workings.tasks.base import (
     Response,
     SplitPredictions,
     Task,
+    check_test_data,
     check_text,
     oom_hint,
     unknown_rate,
@@ -293,6 +294,7 @@ class Classification(Task):
 
     def _load_evaluation_splits(self, data: str | None) -> Splits:
         config = self.recipe.data
+        check_test_data(self.recipe, data)
         if data is None or data in list_datasets():
             splits = load_splits(self.recipe, data)
             if data is None:

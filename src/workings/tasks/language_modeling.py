@@ -50,6 +50,7 @@ from workings.tasks.base import (
     ModelInput,
     Response,
     Task,
+    check_test_data,
     check_text,
     oom_hint,
     unknown_rate,
@@ -237,6 +238,7 @@ class LanguageModeling(Task):
 
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Compute the metrics on all of a text; None: on the recipe's validation text."""
+        check_test_data(self.recipe, data)
         checksum, characters = compute_text_checksum(read_corpus(data or self.recipe.data.set))
         if data is None:  # the best epoch was chosen by it
             self.check_trained_on(checksum)

@@ -64,13 +64,13 @@ from workings.tasks.base import (
     ModelInput,
     Response,
     Seq2SeqTask,
+    check_test_data,
     check_text,
     sample_texts,
     shift_right,
     unknown_rate,
 )
 
-IMPORTED = "imported"  # the dataset of imported models, whose training data are not here
 GREEDY_SEARCH = SearchConfig(beams=1, length_penalty=0.0)
 NUM_SAMPLES = 2  # translations logged after each epoch
 MAX_BATCH_TOKENS = 2**14  # source tokens times beams in a batch
@@ -299,8 +299,7 @@ class Translation(Seq2SeqTask):
     def load_test_pairs(self, data: str | None = None) -> tuple[SentencePair, ...]:
         """Read the test split of a dataset, all pairs of a file, or the recipe's test split."""
         config = self.recipe.data
-        if data is None and config.set == IMPORTED:
-            raise UserError("an imported model has no test data of its own: --data FILE")
+        check_test_data(self.recipe, data)
         if data is None or (data == config.set and data in list_parallel_datasets()):
             pairs = self._check_same_data(_load_pairs(self.recipe)).test
         else:

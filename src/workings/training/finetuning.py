@@ -26,8 +26,7 @@ from workings.storage import (
     table_checksum,
     tensors_checksum,
 )
-from workings.tasks.base import Task
-from workings.tasks.translation import IMPORTED
+from workings.tasks.base import IMPORTED, Task
 
 INITIAL_WEIGHTS = "initial.safetensors"
 MAX_UNKNOWN_RATE = 0.5  # of a text with more unknown tokens, little is left to learn from
@@ -80,19 +79,16 @@ class WeightTransfer:
 
 def load_pretrained(source: str | Path | Task) -> PretrainedModel:
     """Load a run, or convert a model in Hugging Face's format; a task is taken as it is."""
-    from workings.training.runs import load  # which imports this module
+    from workings.training.runs import is_hugging_face_model, load  # which imports this module
 
     if isinstance(source, Task):
         return PretrainedModel(source, "a model in memory")
     folder = Path(source)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run: expected the folder of a run, or of a model")
-    if not (folder / "config.toml").is_file() and (folder / "config.json").is_file():
-        # Only here: interop is above training, and most trainings do not need it.
-        from workings.interop.conversion import read_model
-
-        return PretrainedModel(read_model(folder), str(source))
     task = load(folder)
+    if is_hugging_face_model(folder):
+        return PretrainedModel(task, str(source))
     files = read_json(folder / "environment.json").get("files", {})
     return PretrainedModel(task, str(source), table_checksum(files))
 

@@ -141,12 +141,14 @@ def load(folder: str | Path) -> Task: ...
 @overload
 def load(folder: str | Path, kind: type[TaskType]) -> TaskType: ...
 def load(folder: str | Path, kind: type[Task] = Task) -> Task:
-    """Load a run: its task with the best weights.
+    """Load a run: its task with the best weights. Or a model in Hugging Face's format.
 
     `kind` is the class of task that is expected, such as `Translation`: a run of another task is
     refused, and a type checker knows the result's methods.
     """
     folder = Path(folder)
+    if is_hugging_face_model(folder):
+        return _read_hugging_face_model(folder, kind)
     recipe = read_run_recipe(folder)
     if kind is not Task:
         _check_task_kind(kind, recipe, f"{folder}: a run")
@@ -157,6 +159,21 @@ def load(folder: str | Path, kind: type[Task] = Task) -> Task:
         data_info = read_json(folder / "environment.json").get("data")
         task.data_info = data_info if isinstance(data_info, dict) else {}
         return task
+
+
+def is_hugging_face_model(folder: Path) -> bool:
+    """Return True if a folder is no run, but has the config of a model in Hugging Face's format."""
+    return not _has_config(folder) and (folder / "config.json").is_file()
+
+
+def _read_hugging_face_model(folder: Path, kind: type[Task]) -> Task:
+    # Only here: interop is above training, and runs do not need it.
+    from workings.interop.conversion import read_model
+
+    task = read_model(folder)
+    if kind is not Task:
+        _check_task_kind(kind, task.recipe, f"{folder}: a model")
+    return task
 
 
 def load_by_name(folders: Sequence[str | Path], kind: type[TaskType]) -> dict[str, TaskType]:
@@ -187,6 +204,11 @@ def _check_task_kind(kind: type[Task], recipe: Recipe, label: str) -> None:
 
 def read_run_recipe(folder: Path) -> Recipe:
     """Read the recipe of a run."""
+    if is_hugging_face_model(folder):
+        raise UserError(
+            f"{folder}: a model in Hugging Face's format, not a run: "
+            f"make one with workings import {folder} --out RUN"
+        )
     if not _has_config(folder):
         raise UserError(f"{folder}: not a run: it has no config.toml")
     check_inside(folder / "config.toml", folder)
