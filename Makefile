@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --con
 
 BASE_TESTS := tests/problems tests/test_config.py tests/test_io.py tests/test_plain_text.py tests/test_recipes.py
 
-.PHONY: demo docs test test-base test-all chromium lint lint-page format bench clean
+.PHONY: demo docs test test-base test-all chromium lint lint-page format lock bench clean
 
 # The tour starts with the problems, which need no torch, while torch is being installed.
 demo: $(VENV)/.base
@@ -60,6 +60,17 @@ format: $(VENV)/.dev
 	@if command -v npm >/dev/null; then \
 	  $(MAKE) --silent --no-print-directory node_modules/.installed && npm run --silent format; \
 	else echo "npm is not installed: not formatting the page's JavaScript and CSS"; fi
+
+# Hashes of all packages, for pip install --require-hashes on Linux, x86-64, with CPython 3.11. torch is the build without
+# CUDA: uv must find it, for instance with UV_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+UV ?= uv
+lock:
+	@for name in base all dev release; do \
+	  case $$name in base) extras= ;; dev) extras="--extra all --extra dev" ;; *) extras="--extra $$name" ;; esac; \
+	  $(UV) pip compile --quiet --upgrade --generate-hashes --no-annotate --custom-compile-command "make lock" \
+	    --python-version 3.11 --python-platform x86_64-manylinux_2_28 --constraint constraints.txt \
+	    pyproject.toml $$extras --output-file locks/$$name.txt || exit 1; \
+	done
 
 bench: $(VENV)/.dev
 	$(BIN)/python bench/attention.py

@@ -21,7 +21,7 @@ from workings.errors import _EXTRAS, REPOSITORY, install_command
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-DEVELOPMENT_EXTRAS = {"bench", "dev", "docs", "fuzz"}
+DEVELOPMENT_EXTRAS = {"bench", "dev", "docs", "fuzz", "release"}
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -147,6 +147,8 @@ def test_documents_give_the_install_command_of_the_error_messages():
     commands = {install_command(extra) for extra in ("", *EXTRAS)}
     others = (
         rf'pip install "torch{_torch_bound()}" --index-url \S+',  # torch without CUDA
+        r"pip install --require-hashes -r locks/all\.txt",
+        r"pip install --no-deps --no-build-isolation --editable \.",
         r'pip install "workings-[\d.]+-py3-none-any\.whl\[all\]"',
     )
     found = 0
@@ -175,8 +177,12 @@ def test_only_one_place_of_the_source_has_an_install_command():
 def test_actions_are_pinned_and_permissions_are_minimal(path):
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
+    needed = {
+        "attest": {"attestations": "write", "contents": "read", "id-token": "write"},
+        "publish": {"id-token": "write"},
+    }
     for name, job in workflow["jobs"].items():
-        assert job.get("permissions", {}) == ({"id-token": "write"} if name == "publish" else {})
+        assert job.get("permissions", {}) == needed.get(name, {})
         for step in job["steps"]:
             assert re.search(r"@(v\d+|release/v\d+|[0-9a-f]{40})$", step.get("uses", "a@v1")), step
 
@@ -198,8 +204,87 @@ def test_workflow_runs_the_commands_of_the_makefile():
 
 def test_release_builds_tests_and_publishes():
     jobs = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]
-    assert (jobs["test"]["needs"], jobs["publish"]["needs"]) == ("build", "test")
+    needs = [jobs[name]["needs"] for name in ("test", "attest", "publish")]
+    assert needs == ["build", "test", "attest"]
     assert not any("checkout" in step.get("uses", "") for step in jobs["test"]["steps"])
+
+
+def test_release_is_built_from_the_lock_and_has_provenance_and_a_bill_of_materials():
+    path = ROOT / ".github/workflows/release.yml"
+    build_commands = list_commands(path, "build")
+    locked = "python -m pip install --require-hashes --requirement locks/release.txt"
+    assert [c for c in build_commands if "pip install" in c] == [locked]
+    assert any(c.startswith("python -m build --no-isolation") for c in build_commands)
+    assert any("cyclonedx-py requirements locks/all.txt" in c for c in build_commands)
+    jobs = yaml.safe_load(path.read_text())["jobs"]
+    uses = {step["uses"].partition("@")[0]: step["with"] for step in jobs["attest"]["steps"]}
+    for action in ("actions/attest-build-provenance", "actions/attest-sbom"):
+        assert uses[action]["subject-path"] == "dist/*"
+    assert jobs["publish"]["steps"][-1]["with"] == {"attestations": True}
+    assert jobs["build"]["steps"][1]["with"]["python-version"] == "3.11"
+
+
+# -- locks: hashes of all packages -----------------------------------------------------------------
+
+
+def normalize(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def read_pins(path):
+    """Return the pinned version and the number of hashes of each package of a file."""
+    pins = {}
+    for entry in re.split(r"\n(?=[\w])", path.read_text(encoding="utf-8")):
+        if match := re.match(r"([\w.-]+)==([^\s;]+)", entry):
+            hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry)
+            pins[normalize(match[1])] = (match[2], len(hashes))
+    return pins
+
+
+def list_requirements(extra):
+    """Return the names of the packages that an extra names, those of its own extras included."""
+    names = set()
+    for requirement in EXTRAS[extra]:
+        name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", requirement).groups()
+        if name == "workings":
+            names |= set().union(*map(list_requirements, extras.split(",")))
+        else:
+            names.add(normalize(name))
+    return names
+
+
+LOCKS = {"base": (), "all": ("all",), "dev": ("all", "dev"), "release": ("release",)}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_has_a_hash_of_every_package_in_the_version_of_the_constraints(name):
+    path = ROOT / "locks" / f"{name}.txt"
+    constraints, pins = read_pins(ROOT / "constraints.txt"), read_pins(path)
+    assert {"numpy"}.union(*map(list_requirements, LOCKS[name])) <= set(pins)
+    for package, (version, num_hashes) in pins.items():
+        assert num_hashes, f"{package} has no hash: run `make lock`"
+        tested = constraints.get(package, ("not pinned",))[0]
+        assert version.partition("+")[0] == tested, f"{package}: run `make lock`"
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_names_no_index_and_no_file(name):
+    text = (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert not [line for line in lines if re.search(r"://|^-|^ +--(?!hash=)| @ ", line)]
+
+
+def test_torch_is_locked_without_cuda():
+    pins = read_pins(ROOT / "locks" / "all.txt")
+    assert pins["torch"][0].endswith("+cpu")
+    assert not [package for package in pins if package.startswith("nvidia")]
+
+
+def test_build_back_end_is_pinned_and_locked():
+    project = tomllib.loads(read("pyproject.toml"))
+    [requirement] = project["build-system"]["requires"]
+    name, _, version = requirement.partition("==")
+    assert read_pins(ROOT / "locks" / "release.txt")[name][0] == version
 
 
 def test_containers_are_built_by_the_makefile():
