@@ -165,6 +165,13 @@ def test_exported_model_is_read_by_both(imported, tmp_path):
         probabilities = torch.softmax(theirs.eval()(**batch).logits, -1)
     torch.testing.assert_close(probabilities, task.predict(TEXTS[:2]), atol=1e-5, rtol=0)
     assert theirs.config.id2label == LABELS
+    classify = transformers.pipeline("text-classification", str(out))  # as the card says
+    assert [answer["label"] for answer in classify(TEXTS[:2])] == [
+        task.labels[k] for k in probabilities.argmax(-1)
+    ]
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "pipeline_tag: text-classification" in card
+    assert 'pipeline("text-classification", "exported")' in card
     again = read_bert(out, read_config(out))
     for name, weight in task.model.state_dict().items():
         assert torch.equal(again.state_dict()[name], weight), name

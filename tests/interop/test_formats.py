@@ -1,17 +1,24 @@
 """Formats known before training: the same that `export` then accepts, with the same reasons."""
 
+from functools import partial
+
 import pytest
 import torch
+import toys
 
 from workings.cli import main
 from workings.errors import UserError
+from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
+from workings.interop.bert import write_bert
 from workings.interop.formats import check_formats, describe_formats
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.language_models import write_language_model
 from workings.interop.marian import LAYOUTS, write_translator
+from workings.models.classifiers import build_classifier
 from workings.models.language import build_language_model
 from workings.models.translation import build_translator
 from workings.recipes import build_recipe
+from workings.training.runs import train_recipe
 
 SIZES = {"d_model": 16, "layers": 1, "heads": 2}
 TRANSLATORS = [
@@ -79,6 +86,36 @@ def test_summary_and_training_say_it(few_pairs, tmp_path, capsys):
 
 
 def test_models_without_a_format():
-    assert describe_formats(build_recipe({"task": "classify"})) == ""
+    for model in ({}, {"kind": "transformer"}):
+        formats = describe_formats(build_recipe({"task": "classify", "model": model}))
+        assert formats.startswith("cannot be exported to bert, distilbert (BERT and DistilBERT are")
+    recipe = build_recipe({"task": "classify", "data": {"multi_label": True}})
+    assert "several labels per text" in describe_formats(recipe)
     recipe = build_recipe({"task": "translate", "model": {"kind": "recurrent"}})
     assert describe_formats(recipe).startswith("cannot be exported to ctranslate2 (a recurrent")
+
+
+@pytest.mark.parametrize(
+    ("pooler", "types", "fits"), [("tanh", 2, "bert"), ("relu", 0, "distilbert")]
+)
+def test_berts(pooler, types, fits, tmp_path):
+    table = SIZES | {"kind": "bert", "d_ff": 24, "pooler": pooler, "token_types": types}
+    recipe = build_recipe({"task": "classify", "model": table})
+    reasons = check_formats(recipe)
+    assert [name for name, reason in reasons.items() if not reason] == [fits]
+    for name in BERT_LAYOUTS:
+        model = build_classifier(recipe.model, 300, 2)
+        write = partial(write_bert, labels=["a", "b"], layout_name=name)
+        reason = try_to_write(lambda m, f, _, w=write: w(m, folder=f), model, tmp_path, name)
+        assert reason == reasons[name]
+
+
+def test_captioners_are_refused_before_training_and_at_export(tmp_path, capsys):
+    recipe = toys.squares_recipe(toys.write_squares(tmp_path), "--train.epochs", "1")
+    refusal = "its encoder is a convolutional network"
+    assert refusal in describe_formats(recipe)
+    train_recipe(recipe, tmp_path / "run", mode="quiet")
+    out = tmp_path / "out"
+    assert main(["export", str(tmp_path / "run"), "--to", "marian", "--out", str(out)]) == 2
+    assert refusal in capsys.readouterr().err
+    assert not out.exists()

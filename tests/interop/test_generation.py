@@ -136,10 +136,15 @@ def test_two_hundred_names_of_emoji(norm, transformers, tmp_path):
     recipe = read_recipe("emoji-french", ["--model.norm", norm])
     run, folder = train_and_export(recipe, tmp_path)
     task = load(run, Translation)
-    pairs = [*task.load_test_pairs(), *task.load_train_pairs()][:210]
-    expected = translate(run, [pair.source for pair in pairs], beams=5)
-    texts = list(expected)[:200]
-    assert len(texts) == 200  # all but a few of them end
-    batches = [texts[k : k + 40] for k in range(0, len(texts), 40)]
-    outputs = [text for batch in batches for text in generate(transformers, folder, batch)]
-    assert outputs == [expected[text] for text in texts]
+    pairs = [*task.load_test_pairs(), *task.load_train_pairs()][:300]
+    for beams in (recipe.search.beams, 4, 1):
+        expected = translate(run, [pair.source for pair in pairs], beams)
+        texts = list(expected)[:200]
+        assert len(texts) == 200  # the others do not end
+        changes = {} if beams == recipe.search.beams else {"num_beams": beams}
+        batches = [texts[k : k + 40] for k in range(0, len(texts), 40)]
+        outputs = [
+            text for batch in batches for text in generate(transformers, folder, batch, **changes)
+        ]
+        same = sum(expected[text] == output for text, output in zip(texts, outputs, strict=True))
+        assert same == len(texts)

@@ -33,6 +33,7 @@ from workings.models.classifiers import BertClassifier, TextClassifier, build_cl
 from workings.modules import meta_device
 from workings.storage import export_tensors
 
+NOT_BERT = 'BERT and DistilBERT are models of their own kind: expected model.kind = "bert"'
 # Other values would be another function.
 _REQUIRED_SETTINGS = {
     "position_embedding_type": "absolute",
@@ -187,19 +188,7 @@ def write_bert(
     pad_id: int | None = None,
 ) -> None:
     """Write a model into a folder as `AutoModelForSequenceClassification` reads it."""
-    layout = LAYOUTS[layout_name]
-    if not isinstance(model, BertClassifier):
-        raise UserError(f'a {layout_name} is a model of its own kind: expected model.kind = "bert"')
-    table = _read_settings(model)
-    has_types = model.token_types is not None
-    if model.pooler_activation != layout.pooler or has_types != ("token_types" in layout.sizes):
-        fitting = "bert" if layout is DISTILBERT else "distilbert"
-        raise UserError(
-            f"a {layout_name} has model.pooler = {layout.pooler!r} and "
-            f"{'some' if layout is BERT else 'no'} model.token_types: try --to {fitting}"
-        )
-    if layout is DISTILBERT and table["norm_eps"] != 1e-12:
-        raise UserError("a distilbert has model.norm_eps = 1e-12")
+    layout, table = LAYOUTS[layout_name], check_bert(model, layout_name)
     sizes = {theirs: table[ours] for ours, (theirs, _) in layout.sizes.items()}
     config = {
         "architectures": [layout.architecture],
@@ -215,6 +204,23 @@ def write_bert(
         folder / WEIGHTS_FILE, split_tensors(model.state_dict(), _map_tensors(layout, table))
     )
     write_json(folder / CONFIG_FILE, config)
+
+
+def check_bert(model: TextClassifier, layout_name: str) -> dict[str, Any]:
+    """Return a model's settings; raise UserError if it does not fit a layout."""
+    layout = LAYOUTS[layout_name]
+    if not isinstance(model, BertClassifier):
+        raise UserError(NOT_BERT)
+    table, has_types = _read_settings(model), model.token_types is not None
+    if model.pooler_activation != layout.pooler or has_types != ("token_types" in layout.sizes):
+        fitting = "bert" if layout is DISTILBERT else "distilbert"
+        raise UserError(
+            f"a {layout_name} has model.pooler = {layout.pooler!r} and "
+            f"{'some' if layout is BERT else 'no'} model.token_types: try --to {fitting}"
+        )
+    if layout is DISTILBERT and table["norm_eps"] != 1e-12:
+        raise UserError("a distilbert has model.norm_eps = 1e-12")
+    return table
 
 
 def _read_settings(model: BertClassifier) -> dict[str, Any]:

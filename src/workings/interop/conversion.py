@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from workings.config import to_table, to_toml
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair, get_stop_id
@@ -16,8 +17,8 @@ from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
 from workings.interop.bert import write_bert
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
 from workings.interop.huggingface import read_config
+from workings.interop.language_models import DEFAULT_MAX_POSITIONS, write_language_model
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
-from workings.interop.language_models import write_language_model
 from workings.interop.marian import (
     EOS_ID,
     HF_MAX_POSITIONS,
@@ -28,7 +29,7 @@ from workings.interop.marian import (
 )
 from workings.interop.model_card import RunRecord, write_generation_config, write_model_card
 from workings.interop.pretrained import read_classification_task, read_language_task
-from workings.interop.tokenizer_files import unique_token_names, write_tokenizer
+from workings.interop.tokenizer_files import PaddingSide, unique_token_names, write_tokenizer
 from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
 from workings.models.classifiers import TextClassifier
@@ -36,6 +37,7 @@ from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.modules import unique_state_dict
 from workings.recipes import (
+    LanguageRecipe,
     SearchConfig,
     TranslationDataConfig,
     TranslationRecipe,
@@ -64,6 +66,7 @@ _SEARCH_NOTE = (
     "transformers has another length penalty: `generate` searches without one, "
     "as `workings translate --length-penalty 0` does"
 )
+_CONTEXT_NOTE = "it was trained on texts of {:,} tokens; longer ones it has never seen"
 _UNKNOWN_NOTE = "unknown words are left out; `workings translate` copies them from the source"
 _TRANSLATOR_USAGE = """\
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -72,6 +75,19 @@ tokenizer = AutoTokenizer.from_pretrained("{folder}")
 model = AutoModelForSeq2SeqLM.from_pretrained("{folder}")
 batch = tokenizer(["a sentence"], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))"""
+_LANGUAGE_USAGE = """\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+model = AutoModelForCausalLM.from_pretrained("{folder}")
+batch = tokenizer(["a text"], return_tensors="pt", padding=True)
+outputs = model.generate(**batch, max_new_tokens=20)
+print(tokenizer.batch_decode(outputs, skip_special_tokens=True))"""
+_CLASSIFIER_USAGE = """\
+from transformers import pipeline
+
+classify = pipeline("text-classification", "{folder}")
+print(classify(["a text"]))"""
 _SEPARATE_USAGE = """\
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -94,7 +110,9 @@ class FolderExporter:
     def export_classifier(
         self, model: TextClassifier, tokenizer: Tokenizer, labels: Sequence[str]
     ) -> list[str]:
-        return export_classifier(model, tokenizer, labels, self.target_format, self.folder)
+        return export_classifier(
+            model, tokenizer, labels, self.target_format, self.folder, self.record
+        )
 
     def export_language_model(self, model: LanguageModel, tokenizer: Tokenizer) -> list[str]:
         return export_language_model(model, tokenizer, self.target_format, self.folder, self.record)
@@ -109,6 +127,7 @@ def export_classifier(
     labels: Sequence[str],
     target_format: str,
     folder: Path,
+    record: RunRecord | None = None,
 ) -> list[str]:
     """Write a classifier into a new folder in another format; return notes for the user."""
     if target_format not in BERT_LAYOUTS:
@@ -116,9 +135,17 @@ def export_classifier(
         raise UserError(f"--to {target_format}: for a classifier, {suggestion}")
     with _create_folder(folder) as part:
         write_bert(model, labels, part, target_format, pad_id=tokenizer.pad_id)
-        if write_tokenizer(tokenizer, part):
-            return []
-    return [_NO_TOKENIZER_NOTE.format(tokenizer.kind)]
+        notes = _write_single_tokenizer(tokenizer, part)
+        if record is not None:
+            write_model_card(
+                part,
+                record,
+                description=f"A classifier of texts ({', '.join(labels)}), {_describe_size(model)}",
+                pipeline_tag="text-classification",
+                usage=_CLASSIFIER_USAGE.format(folder=folder.name),
+                notes=notes,
+            )
+    return notes
 
 
 def export_language_model(
@@ -129,13 +156,20 @@ def export_language_model(
     record: RunRecord | None = None,
 ) -> list[str]:
     """Write a language model into a new folder in another format; return notes for the user."""
-    del record
+    recipe = record.recipe if record else None
+    assert recipe is None or isinstance(recipe, LanguageRecipe)
+    context_length = recipe.data.context_length if recipe else DEFAULT_MAX_POSITIONS
     if target_format not in EXPORT_FORMATS:
         raise UserError(f"--to {target_format}: {did_you_mean(target_format, EXPORT_FORMATS)}")
     with _create_folder(folder) as part:
         if target_format in LANGUAGE_LAYOUTS:
             write_language_model(
-                model, part, target_format, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id
+                model,
+                part,
+                target_format,
+                max_positions=context_length,
+                bos_id=tokenizer.bos_id,
+                eos_id=tokenizer.eos_id,
             )
         else:
             convert_language_model(
@@ -146,9 +180,25 @@ def export_language_model(
                 eos_id=tokenizer.eos_id,
                 unk_id=tokenizer.unk_id if tokenizer.unk_id >= 0 else None,
             )
-        if write_tokenizer(tokenizer, part, padding_side="left"):
-            return []
-    return [_NO_TOKENIZER_NOTE.format(tokenizer.kind)]
+        # Padding on the right would be between a prompt and its continuation.
+        notes = _write_single_tokenizer(tokenizer, part, padding_side="left")
+        if record is not None and target_format in LANGUAGE_LAYOUTS:
+            settings = {
+                "max_length": context_length,
+                "pad_token_id": tokenizer.pad_id,
+                "bos_token_id": tokenizer.bos_id,
+                "eos_token_id": tokenizer.eos_id,
+            }
+            write_generation_config(part, settings)
+            write_model_card(
+                part,
+                record,
+                description=f"A language model, {_describe_size(model)}",
+                pipeline_tag="text-generation",
+                usage=_LANGUAGE_USAGE.format(folder=folder.name),
+                notes=[_CONTEXT_NOTE.format(context_length), *notes],
+            )
+    return notes
 
 
 def export_translator(
@@ -220,13 +270,27 @@ def _write_translator_card(
     write_model_card(
         folder,
         record,
-        description=f"A translator from {recipe.data.source} to {recipe.data.target}: a Transformer"
-        f" of {sum(p.numel() for p in model.parameters()):,} parameters, trained with workings.",
+        description=f"A translator from {recipe.data.source} to {recipe.data.target}, "
+        f"{_describe_size(model)}",
         pipeline_tag="translation",
         usage=(_TRANSLATOR_USAGE if is_shared else _SEPARATE_USAGE).format(folder=name),
         languages=(recipe.data.source, recipe.data.target),
         notes=notes,
     )
+
+
+def _describe_size(model: nn.Module) -> str:
+    parameters = sum(p.numel() for p in model.parameters())
+    return f"a Transformer of {parameters:,} parameters, trained with workings."
+
+
+def _write_single_tokenizer(
+    tokenizer: Tokenizer, folder: Path, padding_side: PaddingSide = "right"
+) -> list[str]:
+    """Write the tokenizer of a model; return a note if the format has none like it."""
+    if write_tokenizer(tokenizer, folder, padding_side=padding_side):
+        return []
+    return [_NO_TOKENIZER_NOTE.format(tokenizer.kind)]
 
 
 def _write_translator_tokenizers(

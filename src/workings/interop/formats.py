@@ -1,14 +1,24 @@
 """The formats that the model of a recipe can be exported to, known before it is trained."""
 
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
 from workings.errors import UserError
+from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
+from workings.interop.bert import NOT_BERT, check_bert
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.language_models import check_language_model
 from workings.interop.marian import LAYOUTS as TRANSLATOR_LAYOUTS
 from workings.interop.marian import build_config
+from workings.models.classifiers import build_classifier
 from workings.models.language import TransformerLM, build_language_model
 from workings.models.translation import TransformerTranslator, build_translator
 from workings.modules import meta_device
-from workings.recipes import LanguageRecipe, Recipe, TranslationRecipe
+from workings.recipes import ClassificationRecipe, LanguageRecipe, Recipe, TranslationRecipe
+from workings.tasks.captioning import CAPTIONER_EXPORT_REFUSAL
+from workings.tasks.classification import MULTI_LABEL_EXPORT_REFUSAL
 
 _RECURRENT = "a recurrent model cannot be converted"
 
@@ -22,7 +32,11 @@ model.norm = "post", or --to pegasus', 'pegasus': ''}
     """
     if isinstance(recipe, TranslationRecipe):
         return _check_translator(recipe)
-    return _check_language_model(recipe) if isinstance(recipe, LanguageRecipe) else {}
+    if isinstance(recipe, LanguageRecipe):
+        return _check_language_model(recipe)
+    if isinstance(recipe, ClassificationRecipe):
+        return _check_classifier(recipe)
+    return {"other formats": CAPTIONER_EXPORT_REFUSAL} if recipe.task == "caption" else {}
 
 
 def _check_translator(recipe: TranslationRecipe) -> dict[str, str]:
@@ -32,28 +46,37 @@ def _check_translator(recipe: TranslationRecipe) -> dict[str, str]:
     with meta_device():
         model = build_translator(recipe.model, source_size, size)
     is_transformer = isinstance(model, TransformerTranslator)
-    reasons = {"ctranslate2": "" if is_transformer else _RECURRENT}
-    for name in TRANSLATOR_LAYOUTS:
-        try:
-            build_config(model, name)
-            reasons[name] = ""
-        except UserError as error:
-            reasons[name] = str(error)
-    return reasons
+    return {"ctranslate2": "" if is_transformer else _RECURRENT} | {
+        name: _find_reason(build_config, model, name) for name in TRANSLATOR_LAYOUTS
+    }
 
 
 def _check_language_model(recipe: LanguageRecipe) -> dict[str, str]:
     with meta_device():
         model = build_language_model(recipe.model, recipe.tokenizer.vocab_size)
     is_transformer = isinstance(model, TransformerLM)
-    reasons = {"ctranslate2": "" if is_transformer else _RECURRENT}
-    for name in LANGUAGE_LAYOUTS:
-        try:
-            check_language_model(model, name)
-            reasons[name] = ""
-        except UserError as error:
-            reasons[name] = str(error)
-    return reasons
+    return {"ctranslate2": "" if is_transformer else _RECURRENT} | {
+        name: _find_reason(check_language_model, model, name) for name in LANGUAGE_LAYOUTS
+    }
+
+
+def _check_classifier(recipe: ClassificationRecipe) -> dict[str, str]:
+    if recipe.data.multi_label:
+        return dict.fromkeys(BERT_LAYOUTS, MULTI_LABEL_EXPORT_REFUSAL)
+    if recipe.model.kind != "bert":
+        return dict.fromkeys(BERT_LAYOUTS, NOT_BERT)
+    with meta_device():
+        model = build_classifier(recipe.model, recipe.tokenizer.vocab_size, 2)
+    return {name: _find_reason(check_bert, model, name) for name in BERT_LAYOUTS}
+
+
+def _find_reason(check: Callable[[Any, str], object], model: nn.Module, layout_name: str) -> str:
+    """Return why a check refuses a model, or ""."""
+    try:
+        check(model, layout_name)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def describe_formats(recipe: Recipe) -> str:
@@ -65,7 +88,11 @@ expected model.norm = "post", or --to pegasus)'
     """
     reasons = check_formats(recipe)
     fitting = [name for name, reason in reasons.items() if not reason]
-    others = [f"{name} ({reason})" for name, reason in reasons.items() if reason]
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        if reason:
+            names_by_reason.setdefault(reason, []).append(name)
+    others = [f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items()]
     parts = [f"can be exported to {', '.join(fitting)}"] if fitting else []
     parts += [f"{'not' if fitting else 'cannot be exported'} to {', '.join(others)}"] * bool(others)
     return "; ".join(parts)

@@ -401,7 +401,7 @@ class Task(ABC):
         """Write the model and its tokenizers in the exporter's format; return notes."""
         del exporter
         raise UserError(
-            f"a {self.noun} cannot be exported: expected a language model or translator"
+            f"a {self.noun} cannot be exported: expected a language model, classifier or translator"
         )
 
     def summarize_model(self) -> ModelSummary | None:

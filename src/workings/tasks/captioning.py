@@ -54,6 +54,7 @@ from workings.tasks.base import (
     CaptionSample,
     Generation,
     ImageArray,
+    ModelExporter,
     ModelInput,
     Response,
     Seq2SeqTask,
@@ -64,6 +65,10 @@ from workings.tasks.base import (
 
 CAPTION_BATCH_SIZE = 64  # images captioned at a time
 NUM_SAMPLES = 2  # captions logged after each epoch
+CAPTIONER_EXPORT_REFUSAL = (
+    "a captioner cannot be exported: its encoder is a convolutional network, and the captioners "
+    "of other programs have a vision Transformer"
+)
 
 Pixels = NDArray[np.uint8]
 Grid = Float[np.ndarray, "rows columns"]
@@ -393,6 +398,10 @@ class Captioning(Seq2SeqTask):
     @property
     def preprocessing(self) -> tuple[Tokenizer]:
         return (self.tokenizer,)
+
+    def export(self, exporter: ModelExporter) -> list[str]:
+        del exporter
+        raise UserError(CAPTIONER_EXPORT_REFUSAL)
 
     @classmethod
     def load_preprocessing(cls, folder: Path, recipe: CaptionRecipe) -> tuple[Tokenizer]:

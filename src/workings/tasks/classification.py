@@ -67,6 +67,10 @@ EVAL_BATCH_SIZE = 128
 PREDICTION_BATCH_SIZE = 64
 MAX_TOKEN_CHARACTERS = 40  # texts longer than this many times max_length are cut before encoding
 FILE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt", ".gz")  # such a source is a file, not a text
+MULTI_LABEL_EXPORT_REFUSAL = (
+    "a classifier with several labels per text cannot be exported: other programs "
+    "would read its logits as those of one label"
+)
 
 
 class Classification(Task):
@@ -440,10 +444,7 @@ class Classification(Task):
 
     def export(self, exporter: ModelExporter) -> list[str]:
         if self.recipe.data.multi_label:
-            raise UserError(
-                "a classifier with several labels per text cannot be exported: other programs "
-                "would read its logits as those of one label"
-            )
+            raise UserError(MULTI_LABEL_EXPORT_REFUSAL)
         return exporter.export_classifier(self.model, self.tokenizer, self.labels)
 
     # -- the run folder ----------------------------------------------------------------------------
