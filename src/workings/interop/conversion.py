@@ -81,8 +81,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("{folder}")
 model = AutoModelForCausalLM.from_pretrained("{folder}")
 batch = tokenizer(["a text"], return_tensors="pt", padding=True)
-outputs = model.generate(**batch, max_new_tokens=20)
-print(tokenizer.batch_decode(outputs, skip_special_tokens=True))"""
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))"""
 _CLASSIFIER_USAGE = """\
 from transformers import pipeline
 
