@@ -22,7 +22,7 @@ NAVIGATION = {
     "Start": ("index", "install", "path", "why", "recipes"),
     "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
     "Tasks": ("classify", "language", "translate", "caption"),
-    "Look inside": ("explain", "cells", "classifiers"),
+    "Look inside": ("gpt2", "explain", "cells", "classifiers"),
     "Notebooks": ("notebooks/problem", "notebooks/library", "notebooks/inside"),
     "Other programs": (
         "interop/index",

@@ -109,6 +109,22 @@ def speed() -> str:
     return _table(head, rows)
 
 
+def gpt2() -> str:
+    """Return the speed of a model of GPT-2 small's size relative to transformers."""
+    measured = json.loads((RESULTS / "gpt2.json").read_text())
+    parts = {
+        "load": "load the folder, one token",
+        "prefill": "512 tokens",
+        "generate": "generate 40 tokens",
+    }
+    rows = []
+    for part, title in parts.items():
+        ours, theirs = measured[part]["rows"]
+        times = [f"{row['ms'] / 1000:.2f} s" for row in (ours, theirs)]
+        rows.append((title, *times, f"{ours['× transformers']:.2f}"))
+    return _table(("measured", "workings", "transformers", "× as fast"), rows)
+
+
 def translators() -> str:
     """Return one row per translator: BLEU is the mean over seeds, the rest is the first seed's.
 
@@ -279,6 +295,7 @@ TABLES: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "language": (language, ("docs/language.md", "docs/recipes.md")),
     "cells": (cells, ("docs/cells.md",)),
     "speed": (speed, ("docs/language.md",)),
+    "gpt2": (gpt2, ("docs/gpt2.md",)),
     "translators": (translators, ("docs/translate.md", "docs/recipes.md")),
     "captioners": (captioners, ("docs/caption.md", "docs/recipes.md")),
     "distributed": (distributed, ("docs/cluster.md",)),

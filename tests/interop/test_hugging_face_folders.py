@@ -107,7 +107,7 @@ def test_commands_open_a_folder_as_they_open_its_run(gpt2, tmp_path, capsys):
         assert outputs[0] == outputs[1] != ""
 
 
-def assert_equal_to_transformers(folder, transformers, texts, num_tokens):
+def assert_equal_to_transformers(folder, transformers, texts, num_tokens, tolerance):
     """Compare ids, logits and greedy continuations with those of transformers."""
     theirs, ours = transformers.GPT2LMHeadModel.from_pretrained(folder).eval(), load(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -116,7 +116,7 @@ def assert_equal_to_transformers(folder, transformers, texts, num_tokens):
         assert ids[0].tolist() == ours.tokenizer.encode(text)
         with torch.no_grad():
             logits = ours.model(ids)[0]
-            torch.testing.assert_close(logits, theirs(ids).logits, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(logits, theirs(ids).logits, atol=tolerance, rtol=1e-5)
         expected = theirs.generate(
             ids,
             attention_mask=torch.ones_like(ids),
@@ -130,7 +130,7 @@ def assert_equal_to_transformers(folder, transformers, texts, num_tokens):
 
 
 def test_logits_and_greedy_texts_equal_those_of_transformers(gpt2, transformers):
-    assert_equal_to_transformers(gpt2, transformers, (TEXT, "naïve 🙂", " low\n\nlow"), 20)
+    assert_equal_to_transformers(gpt2, transformers, (TEXT, "naïve 🙂", " low\n\nlow"), 20, 1e-5)
 
 
 def test_other_commands_say_how_to_import_it(gpt2, capsys):
@@ -203,4 +203,4 @@ def test_gpt2_small_is_opened_in_two_gigabytes(gpt2_small, tmp_path, transformer
         for temperature in ("0", "0.8"):
             options = [folder, text, "--tokens", "40", "--temperature", temperature]
             assert measure_gigabytes("complete", *options) < MAX_GIGABYTES
-    assert_equal_to_transformers(gpt2_small, transformers, (text, "naïve 🙂", "a\n\nb"), 40)
+    assert_equal_to_transformers(gpt2_small, transformers, (text, "naïve 🙂", "a\n\nb"), 40, 1e-4)
