@@ -16,7 +16,7 @@ from workings.errors import UserError, did_you_mean
 from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
 from workings.interop.bert import write_bert
 from workings.interop.ctranslate2 import convert_language_model, convert_translator
-from workings.interop.huggingface import read_config
+from workings.interop.huggingface import CONFIG_FILE, read_config
 from workings.interop.language_models import DEFAULT_MAX_POSITIONS, write_language_model
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.marian import (
@@ -67,6 +67,10 @@ _SEARCH_NOTE = (
     "as `workings translate --length-penalty 0` does"
 )
 _CONTEXT_NOTE = "it was trained on texts of {:,} tokens; longer ones it has never seen"
+_M2M100_REFUSAL = (
+    "an M2M100 or NLLB cannot be imported: its positions have other frequencies than ours, and "
+    "each sentence begins with a language token: expected a Marian, one for each pair of languages"
+)
 _UNKNOWN_NOTE = "unknown words are left out; `workings translate` copies them from the source"
 _TRANSLATOR_USAGE = """\
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -329,6 +333,8 @@ def import_model(folder: Path, run_folder: Path) -> None:
 def read_model(folder: Path) -> Task:
     """Read a model in Hugging Face's format: a language model, a classifier or a translator."""
     config = read_config(folder)
+    if config.get("model_type") == "m2m_100":
+        raise UserError(f"{folder / CONFIG_FILE}: {_M2M100_REFUSAL}")
     if config.get("model_type") in LAYOUTS:
         return _read_translator(folder, config)
     if config.get("model_type") in BERT_LAYOUTS:
