@@ -31,7 +31,7 @@ def atomic_write(path: Path, *, unique: bool = False) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        _fsync_folder(path.parent)
+        sync_entries(path.parent)
     except BaseException as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -52,25 +52,45 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def replace_file(part: Path, path: Path) -> None:
+    """Rename a complete file; content and folder entry are flushed to disk."""
+    with part.open("rb+") as file:
+        os.fsync(file.fileno())
+    part.replace(path)
+    sync_entries(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, whose entries are flushed to disk."""
+    missing = [p for p in (folder, *folder.parents) if not p.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for new in reversed(missing):
+        with suppress(PermissionError):  # a parent that may be entered, but not read
+            sync_entries(new.parent)
+
+
 @contextmanager
 def atomic_folder(folder: Path, *, unique: bool = False, replace: bool = False) -> Iterator[Path]:
     """Create a temporary folder that is renamed to `folder` if the block succeeds.
 
     It is deleted if the block fails. With `replace`, an existing folder is replaced; it is put
-    back if the rename fails. `unique` is as in `atomic_write`.
+    back if the rename fails. `unique` is as in `atomic_write`. Everything in it is flushed to disk,
+    so a crash leaves it complete or not at all. A crash just before the rename of a replacement may
+    leave the old folder as `.NAME.old`.
     """
     part = _temporary_path(folder, unique)
     old = part.with_suffix(".old")
     try:
         shutil.rmtree(part, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         part.mkdir()
         yield part
+        _sync_tree(part)
         if replace and folder.exists():
             shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)
         part.replace(folder)
-        _fsync_folder(folder.parent)
+        sync_entries(folder.parent)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         if old.exists() and not folder.exists():
@@ -83,14 +103,27 @@ def _temporary_path(path: Path, unique: bool) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.part" if unique else f".{path.name}.part")
 
 
-def _fsync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, so that a rename in it survives a power failure."""
+def sync_entries(folder: Path) -> None:
+    """Flush a folder's entries to disk: without it, a power failure may undo renames in it."""
     if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(folder)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Flush all files and folders below a folder, and its own entries, to disk."""
+    if os.name == "posix":
+        for path in folder.rglob("*"):
+            if not path.is_symlink():
+                _sync(path)
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # -- reading ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from workings.data.corpora import CORPORA
 from workings.data.datasets import DATASETS
 from workings.data.download import Mirror, download, matches_any_mirror
 from workings.data.parallel import PARALLEL_DATASETS
@@ -49,6 +50,7 @@ def test_existing_file_is_not_downloaded_again(server: Any, tmp_path: Path) -> N
 def test_every_published_file_has_a_sha256() -> None:
     mirrors = [m for spec in DATASETS.values() for m in spec.mirrors]
     mirrors += [m for pairs in PARALLEL_DATASETS.values() for m in pairs.mirrors.values()]
+    mirrors += [m for corpus in CORPORA.values() for m in corpus.mirrors]
     assert len(mirrors) > 20
     for one in mirrors:
         assert re.fullmatch("sha256:[0-9a-f]{64}", one.digest)

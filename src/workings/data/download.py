@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workings.errors import UserError
-from workings.io import file_lock
+from workings.io import file_lock, make_folder, replace_file
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the bytes downloaded so far, and the total."""
@@ -89,7 +89,7 @@ def download(
     target = Path(target)
     if matches_any_mirror(target, mirrors):
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     reasons = []
     with file_lock(target.with_name(f"{target.name}.lock")):
         if matches_any_mirror(target, mirrors):  # another process downloaded it meanwhile
@@ -178,7 +178,7 @@ def _fetch(mirror: Mirror, target: Path, progress: ProgressCallback | None, time
         partial_path.unlink()
         metadata_path.unlink(missing_ok=True)
         raise _AttemptError("the checksum of the downloaded file is wrong", corrupt=True)
-    partial_path.replace(target)
+    replace_file(partial_path, target)
     metadata_path.unlink(missing_ok=True)
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from workings.config import build, to_table
 from workings.distributed import init_process_group
 from workings.errors import UserError, did_you_mean
+from workings.io import atomic_write, make_folder, write_bytes
 from workings.models.classifiers import TextClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import Translator
@@ -188,8 +189,8 @@ def _store_data(recipe: Recipe, data: Data, folder: Path) -> Any:
     hidden = folder / ".data"
     if isinstance(recipe, LanguageRecipe):
         text = data if isinstance(data, str) else "\n".join(map(str, data))
-        hidden.mkdir(parents=True, exist_ok=True)
-        (hidden / "text.txt").write_text(text, encoding="utf-8")
+        make_folder(hidden)
+        write_bytes(hidden / "text.txt", text.encode(), unique=True)
         length = min(recipe.data.context_length, max(len(text) // 20, 1))
         # One epoch is one pass over the text, as for the other tasks.
         steps = max(round(len(text) / (length * recipe.train.batch_size)), 1)
@@ -203,12 +204,12 @@ def _store_data(recipe: Recipe, data: Data, folder: Path) -> Any:
     if not isinstance(recipe, ClassificationRecipe | TranslationRecipe):
         raise UserError("a captioner is trained on files: give the path of the captions file")
     columns = COLUMNS[recipe.task]
-    hidden.mkdir(parents=True, exist_ok=True)
+    make_folder(hidden)
     section: dict[str, Any] = {"set": str(hidden / "examples.jsonl")}
     section |= {column: column for column in columns}
-    with (hidden / "examples.jsonl").open("w", encoding="utf-8") as file:
+    with atomic_write(hidden / "examples.jsonl", unique=True) as file:
         for row in _read_rows(data, columns):
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
             if isinstance(row[columns[1]], list):
                 section["multi_label"] = True
     return build(type(recipe.data), {**to_table(recipe.data), **section}, "data.")
@@ -246,7 +247,7 @@ def _train_custom(task: CustomTask, folder: Path, mode: LogMode) -> Task:
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty: choose another out=")
     task.select_metric(task.config.metric)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with init_process_group() as group:
         group.select_device(task.config.device)
         log = Log(folder / "log.jsonl", mode, batch_unit=task.batch_unit)

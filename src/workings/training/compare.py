@@ -11,6 +11,7 @@ from typing import Any
 from workings.config import to_table
 from workings.data.parallel import load_pairs
 from workings.errors import UserError, install_hint
+from workings.io import make_folder
 from workings.recipes import ClassificationRecipe, Recipe, TranslationRecipe, read_recipe
 from workings.recipes.base import flatten_table, state_plugins
 from workings.storage import read_json, write_json
@@ -51,7 +52,7 @@ def compare_recipes(
             "--data.set NAME gives all of them the same"
         )
     _check_same_test_set(list(recipes.values()))
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     first = next(iter(recipes.values()))
     rows = _evaluate_baselines(first, log) if isinstance(first, ClassificationRecipe) else []
     for name, path in zip(names, paths, strict=True):

@@ -47,7 +47,6 @@ def extend(run: Path, recipe: Recipe, epochs: int, folder: Path, launch_id: str 
         )
     checkpoints, progress = _read_checkpoints(run, table_checksum(before))
     _check_patience(run, recipe, progress)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(folder) as new:
         for name in {*before, "log.jsonl"} - {"config.toml"}:
             shutil.copyfile(run / name, new / name)

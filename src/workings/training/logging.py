@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 from workings.data.download import ProgressCallback
-from workings.io import open_regular_file, read_limited
+from workings.io import open_regular_file, read_limited, sync_entries
 from workings.plain_text import escape_control
 from workings.training.progress_bar import ProgressBar
 
@@ -35,6 +35,8 @@ class Log:
         # Only the main process has a path; the logs of the others write nothing.
         self._path = path
         self._file = open_regular_file(path, "ab") if path is not None else None
+        if path is not None:  # else its entry, and with it all lines, may be lost
+            sync_entries(path.parent)
         self._mode, self._batch_unit = mode, batch_unit
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """functions that receive every record"""

@@ -21,7 +21,7 @@ from workings.distributed import (
     launch_id,
 )
 from workings.errors import UserError, safe_repr
-from workings.io import LockHeld, check_inside, file_lock, write_text
+from workings.io import LockHeld, check_inside, file_lock, make_folder, write_text
 from workings.modules import unique_state_dict
 from workings.recipes import (
     CaptionRecipe,
@@ -394,7 +394,7 @@ def _open_folder(new_recipe: Recipe | None, folder: Path, stack: ExitStack) -> R
         raise UserError(f"{existing} is a file: --out needs a folder, new or empty")
     is_new = not folder.exists()
     _check_empty(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     stack.enter_context(_lock_folder(folder))
     if is_new:  # after the lock, so that the folder of another process is never removed
         stack.callback(_remove_if_unused, folder)
