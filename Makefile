@@ -62,12 +62,13 @@ format: $(VENV)/.dev
 	else echo "npm is not installed: not formatting the page's JavaScript and CSS"; fi
 
 # Hashes of all packages, for pip install --require-hashes on Linux, x86-64, with CPython 3.11. torch is the build without
-# CUDA: uv must find it, for instance with UV_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+# CUDA: uv must find it, for instance with UV_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. That index has old builds of other
+# packages as well; as pip does, uv chooses among those of all indexes.
 UV ?= uv
 lock:
 	@for name in base all dev release; do \
 	  case $$name in base) extras= ;; dev) extras="--extra all --extra dev" ;; *) extras="--extra $$name" ;; esac; \
-	  $(UV) pip compile --quiet --upgrade --generate-hashes --no-annotate --custom-compile-command "make lock" \
+	  $(UV) pip compile --quiet --upgrade --generate-hashes --no-annotate --index-strategy unsafe-best-match --custom-compile-command "make lock" \
 	    --python-version 3.11 --python-platform x86_64-manylinux_2_28 --constraint constraints.txt \
 	    pyproject.toml $$extras --output-file locks/$$name.txt || exit 1; \
 	done
