@@ -11,6 +11,9 @@ from workings import registry
 from workings.cli import main
 from workings.errors import UserError
 from workings.recipes import build_recipe, read_recipe
+from workings.web.inspector import Inspector
+from workings.web.requests import InspectRequest
+from workings.web.runs import RunRegistry
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -92,6 +95,8 @@ def test_model_of_a_plugin_opens_in_every_verb(run, capsys):
         ["train", "--repeat", "run", "--out", "again", "--quiet"],
     ):
         assert main([*verb, "--plugin", "averages"]) == 0, capsys.readouterr().err
+    view = Inspector(RunRegistry([run])).inspect(InspectRequest(run="run", text="apple"))
+    assert {bar.name for bar in view.bars} == {"a", "p"}
     assert main(["export", "run", "--to", "bert", "--out", "x", "--plugin", "averages"]) == 2
     assert 'expected model.kind = "bert"' in capsys.readouterr().err
 

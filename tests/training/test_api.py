@@ -180,6 +180,16 @@ def test_metric_of_a_module_of_ones_own():
         )
 
 
+def test_ngrams_of_the_data_are_counted():
+    model = models.NgramClassifier(vocab_size=80, num_classes=2, min_count=1)
+    task = train(model, REVIEWS, epochs=3, learning_rate=0.1)
+    assert task.model is model
+    assert [prediction["label"] for prediction in task.predict_iter(["good", "bad"])] == [
+        "pos",
+        "neg",
+    ]
+
+
 def test_several_labels_in_memory():
     model = models.PerceptronClassifier(vocab_size=80, num_classes=3, d_model=4, length=4)
     task = train(model, [(text, {label, "review"}) for text, label in REVIEWS], epochs=1)

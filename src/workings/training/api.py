@@ -14,7 +14,7 @@ from workings.config import build, to_table
 from workings.distributed import init_process_group
 from workings.errors import UserError, did_you_mean
 from workings.io import atomic_write, make_folder, write_bytes
-from workings.models.classifiers import TextClassifier
+from workings.models.classifiers import NgramClassifier, TextClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import Translator
 from workings.modules import Rebuildable, load_unique_state_dict
@@ -114,7 +114,8 @@ def train(
         recipe = replace(recipe, train=_build_train_config(recipe.train, settings), **changes)
 
         def prepare(task: Task) -> None:
-            if isinstance(model, nn.Module):
+            is_empty = isinstance(model, NgramClassifier) and not len(model.keys)
+            if isinstance(model, nn.Module) and not is_empty:  # else the data have its n-grams
                 task.model.load_state_dict(model.state_dict())
             task.metrics, task.callbacks = metrics or {}, callbacks
 
