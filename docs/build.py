@@ -19,7 +19,7 @@ from reference import package_page, packages, reference
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 NAVIGATION = {
-    "Start": ("index", "install", "path", "why", "recipes"),
+    "Start": ("index", "own-data", "install", "path", "why", "recipes"),
     "Worked problems": ("learners", "teachers", "problem-format", "lectures", "workbench"),
     "Tasks": ("classify", "language", "translate", "caption"),
     "Look inside": ("gpt2", "explain", "cells", "classifiers"),

@@ -25,6 +25,8 @@ _EXTRAS = {
     "tokenizers": "data",
     "PIL": "pictures",
     "sklearn": "baselines",
+    "pyarrow": "tables",
+    "datasets": "datasets",
     "ctranslate2": "fast",
     "sacrebleu": "translate",
     "sacremoses": "translate",

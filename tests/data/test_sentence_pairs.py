@@ -135,7 +135,7 @@ def test_invalid_parallel_files_are_rejected(
         ("a.csv", "de,en\n", "empty"),
         ("a.csv", "de,en\na,b\n", "only one pair"),
         ("a.tsv", "de\ten\na\tb\nc\n", "line 3: 1 fields, but 2 columns"),
-        ("a.xlsx", "PK", "unknown file name suffix: expected .tsv, .csv or .jsonl"),
+        ("a.xlsx", "PK", "unknown file name suffix: expected .tsv, .csv, .jsonl"),
         ("train.de", "a\n", "no train.en there"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Train a model from a recipe."""
+"""Train a model from a recipe, or on your own data without one."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from workings.cli import (
 if TYPE_CHECKING:
     from workings.config import Field
 
-HELP = "train a model from a recipe"
+HELP = "train a model from a recipe, or on your own data"
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 CHANGES = True  # --section.key VALUE changes the recipe
 
@@ -31,6 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fine-tune: start from the weights of a run, or of a model in Hugging Face's format; "
         "without a RECIPE, with that of the run",
     )
+    parser.add_argument(
+        "--task",
+        choices=("classify", "language", "translate", "caption"),
+        help="what to learn from your own --data, without a recipe",
+    )
+    parser.add_argument(
+        "--data", metavar="FILE", help="your own data: a file, a folder, or hf:NAME"
+    )
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="time for your own data (default: 5)"
+    )
     parser.add_argument("--out", metavar="RUN", help="folder of the run (default: runs/NAME)")
     parser.add_argument(
         "--record", metavar="FILE", help="also write the result and the curves to a file"
@@ -39,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "workings train RECIPE [--out RUN] [--section.key VALUE …]\n"
         "       workings train [RECIPE] --from RUN [--out RUN] [--section.key VALUE …]\n"
+        "       workings train --task TASK --data FILE [--minutes M] [--section.key VALUE …]\n"
         "       workings train --repeat RUN --out RUN"
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -101,22 +113,31 @@ def _format_field(field: "Field") -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train a recipe, or repeat a run."""
+    """Train a recipe, repeat a run, or train on data without a recipe."""
     import sys
     from pathlib import Path
 
+    from workings.automatic.planning import check_is_recipe
     from workings.errors import UserError
     from workings.plain_text import escape_control
     from workings.recipes import read_recipe
 
+    if arguments.task is not None or arguments.data is not None:
+        return _train_own_data(arguments)
+    if arguments.minutes is not None:
+        raise UserError("--minutes is for --task and --data; for a recipe: --train.minutes M")
     repeated = None if arguments.repeat is None else Path(arguments.repeat)
     path = None if arguments.recipe is None else Path(arguments.recipe)
     start_from = arguments.start_from
     with report_on_local_rank_zero():
         if path is None and repeated is None and start_from is None:
-            raise UserError("workings train needs a RECIPE, --from RUN or --repeat RUN")
+            raise UserError(
+                "workings train needs a RECIPE, --task and --data, --from or --repeat RUN"
+            )
         if repeated is not None and (path is not None or start_from is not None):
             raise UserError("--repeat RUN has a recipe: it goes with neither RECIPE nor --from")
+        if path is not None and path.exists():
+            check_is_recipe(path)
         if path is not None:  # errors come before torch is imported
             recipe = read_recipe(path, arguments.changes, start_from=start_from)
             name = path.stem
@@ -148,6 +169,47 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         train_recipe(
             recipe, out, mode=arguments.mode, repeat_of=repeated, trackers=arguments.trackers
+        )
+        if arguments.record:
+            write_record(Path(out), Path(arguments.record))
+    except TrainingInterrupt as interrupt:
+        return interrupt.exit_status
+    return 0
+
+
+def _train_own_data(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from workings.config import override
+    from workings.errors import UserError
+    from workings.recipes import list_recipe_keys
+
+    with report_on_local_rank_zero():
+        if arguments.task is None or arguments.data is None:
+            raise UserError(
+                "--task and --data go together: workings train --task classify --data FILE"
+            )
+        if arguments.recipe is not None or arguments.repeat is not None:
+            raise UserError(
+                "--task and --data are instead of a recipe; for a recipe's data: --data.set FILE"
+            )
+        stated = override({}, arguments.changes, list_recipe_keys())
+
+    from workings.training.own_data import DEFAULT_MINUTES, train_own_data
+    from workings.training.runs import write_record
+    from workings.training.trainer import TrainingInterrupt
+
+    out = arguments.out or Path("runs") / Path(arguments.data).name.partition(".")[0]
+    minutes = DEFAULT_MINUTES if arguments.minutes is None else arguments.minutes
+    try:
+        train_own_data(
+            arguments.task,
+            arguments.data,
+            out,
+            minutes=minutes,
+            stated=stated,
+            mode=arguments.mode,
+            trackers=arguments.trackers,
         )
         if arguments.record:
             write_record(Path(out), Path(arguments.record))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from workings.data.cache import dataset_folders
 from workings.data.download import Mirror, locate_file
-from workings.data.readers import read_text_chunks
+from workings.data.readers import read_examples, read_text_chunks
 from workings.errors import UserError, did_you_mean
+from workings.io import check_inside
 
 CHUNK_CHARACTERS = 1 << 20
 MAX_BUILTIN_CHARACTERS = 4_000_000
@@ -51,13 +52,19 @@ def list_corpora() -> tuple[str, ...]:
     return tuple(sorted([*BUILTIN_CORPORA, *CORPORA]))
 
 
-def read_corpus(name: str) -> Iterator[str]:
+def read_corpus(name: str, column: str = "") -> Iterator[str]:
     """Read a corpus or file in chunks, since it may be larger than memory.
 
-    Chunks end at the end of a line, unless lines are very long.
+    `column` is the column of the texts, if the file is a table; a folder is read as its .txt files
+    one after the other. Chunks end at the end of a line, unless lines are very long.
     """
     if name in BUILTIN_CORPORA:
         lines = BUILTIN_CORPORA[name]()
+    elif column:
+        rows = read_examples(name, text=column, label=None, skip_missing=True)
+        lines = (row.text.rstrip("\r\n") + "\n" for row in rows)
+    elif Path(name).is_dir() and name not in CORPORA:
+        lines = _read_text_folder(Path(name))
     else:
         lines = read_text_chunks(_locate_corpus(name))
     chunk: list[str] = []
@@ -70,6 +77,15 @@ def read_corpus(name: str) -> Iterator[str]:
             chunk, length = [], 0
     if chunk:
         yield "".join(chunk)
+
+
+def _read_text_folder(folder: Path) -> Iterator[str]:
+    files = sorted(p for p in folder.rglob("*") if p.name.endswith((".txt", ".txt.gz")))
+    if not files:
+        raise UserError(f"{folder}: no texts: expected *.txt files")
+    for file in files:
+        check_inside(file, folder)
+        yield from read_text_chunks(file)
 
 
 def _locate_corpus(name: str) -> Path:

@@ -5,7 +5,7 @@ import json
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +14,20 @@ from typing import Any
 from workings.data.archives import iter_members
 from workings.data.cache import dataset_folders
 from workings.data.download import Mirror, ProgressCallback, locate_file
-from workings.data.readers import Example, decode_utf8, read_examples
+from workings.data.readers import Example, Record, decode_utf8, read_examples, to_examples
 from workings.data.splits import (
     Splits,
     check_split_fractions,
     hash_to_unit_interval,
     hold_out,
     hold_out_missing_splits,
+)
+from workings.data.tables import (
+    HUGGING_FACE_PREFIX,
+    is_saved_dataset,
+    list_saved_splits,
+    load_hub_dataset,
+    read_hub_split,
 )
 from workings.errors import UserError, did_you_mean, install_command, truncate
 from workings.io import atomic_write, check_inside, file_lock
@@ -48,14 +55,16 @@ def load_dataset(
     text: str = "text",
     label: str | None = "label",
     label_delimiter: str | None = None,
+    skip_missing: bool = False,
     allow_download: bool = True,
     progress: ProgressCallback | None = None,
 ) -> Splits:
     """Load a named dataset, a file or a folder, and hold out the splits that it does not have.
 
     A folder has `train` and maybe `test` and `validation`, as files or sub-folders; or it has one
-    sub-folder per class. Missing splits are fractions of the training examples, held out label by
-    label; no text is in two splits, and the same `seed` holds out the same texts. A path that is
+    sub-folder per class; or `save_to_disk` of Hugging Face's datasets wrote it. `hf:NAME` is
+    downloaded from their hub. Missing splits are fractions of the training examples, held out label
+    by label; no text is in two splits, and the same `seed` holds out the same texts. A path that is
     equal to the name of a dataset is written `./imdb`.
 
     With `label_delimiter` a text has any number of labels; then splits are not held out by label.
@@ -67,6 +76,11 @@ def load_dataset(
     if name in DATASETS:
         folder = locate_dataset(name, allow_download=allow_download, progress=progress)
         splits = _read_named_splits(DATASETS[name], folder)
+    elif name.startswith(HUGGING_FACE_PREFIX):
+        splits = {
+            split: tuple(to_examples(records, text, label, skip_missing=skip_missing))
+            for split, records in read_hub_splits(name).items()
+        }
     else:
         path = Path(data)
         if not path.exists():
@@ -80,6 +94,7 @@ def load_dataset(
                     text=text,
                     label=label,
                     label_delimiter=label_delimiter,
+                    skip_missing=skip_missing,
                 )
             )
             for split, split_path in find_split_paths(path).items()
@@ -117,6 +132,9 @@ def find_split_paths(path: Path) -> dict[str, Path]:
     """Return the splits of a folder; a file, or a folder of classes, is all `train`."""
     if path.is_file():
         return {"train": path}
+    if is_saved_dataset(path):
+        saved = {normalize_split_name(k): p for k, p in list_saved_splits(path).items()}
+        return {split: saved[split] for split in SPLITS if split in saved} or saved
     paths: dict[str, Path] = {}
     for split_path in sorted(path.iterdir()):
         split = normalize_split_name(split_path.name.partition(".")[0])
@@ -130,6 +148,18 @@ def find_split_paths(path: Path) -> dict[str, Path]:
             raise UserError(f"{path}: both {both} are there: expected one {split} split")
         paths[split] = split_path
     return paths if "train" in paths else {"train": path}
+
+
+def read_hub_splits(name: str) -> dict[str, Iterator[Record]]:
+    """Return the records of train, validation and test of a dataset of the Hugging Face hub."""
+    splits = {normalize_split_name(k): split for k, split in load_hub_dataset(name).items()}
+    if "train" not in splits:
+        raise UserError(f"{name}: no train split: it has {', '.join(splits)}")
+    return {
+        split: (Record(name, fields) for fields in read_hub_split(splits[split]))
+        for split in SPLITS
+        if split in splits
+    }
 
 
 def normalize_split_name(name: str) -> str:

@@ -13,6 +13,7 @@ from workings.data.datasets import (
     SPLITS,
     clean_emoji_name,
     emoji_family,
+    find_split_paths,
     import_emoji,
     normalize_split_name,
 )
@@ -32,6 +33,7 @@ from workings.data.sentence_pairs import (
     read_parallel_prefix,
 )
 from workings.data.splits import check_split_fractions, hold_out_missing_splits, split_size
+from workings.data.tables import is_saved_dataset
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 
 __all__ = [
@@ -176,6 +178,11 @@ def _check_options(
 def _read_path(path: Path, source: str, target: str) -> dict[str, list[SentencePair]]:
     """Read the splits of a folder, or all pairs of a file or of two parallel files as train."""
     sides = find_side(path, source), find_side(path, target)
+    if is_saved_dataset(path):
+        return {
+            split: list(read_columns(split_path, source, target))
+            for split, split_path in find_split_paths(path).items()
+        }
     if path.is_dir() and not all(sides):  # parallel files take precedence over a folder
         return {
             split: list(pairs)

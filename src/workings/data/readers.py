@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, cast
 
+from workings.data.tables import is_saved_dataset, read_saved_dataset, read_table
 from workings.errors import UserError, did_you_mean, safe_repr, truncate
 from workings.io import check_inside, parse_json_object
 from workings.plain_text import find_surrogate
@@ -23,7 +24,7 @@ T = TypeVar("T")
 PathOrStream = str | Path | BinaryIO | io.BufferedIOBase
 
 LABEL_SEPARATOR = "\x1f"  # ASCII unit separator
-FILE_FORMATS = ("csv", "tsv", "jsonl", "text", "folder")
+FILE_FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "text", "fasttext", "folder")
 MAX_LINE_BYTES = 64 * 2**20
 """Limit of a line, and of a text file in a folder. Lines are held in memory, files are not."""
 CHUNK_BYTES = 2**20
@@ -33,6 +34,7 @@ FREE_EXPANSION_BYTES = 256 * 2**20
 MAX_EXPANSION_RATIO = 100
 """Beyond that, a gzipped file may hold this many bytes per byte of its own. Prose reaches 4."""
 
+FASTTEXT_LABEL = "__label__"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _UTF_16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -43,6 +45,9 @@ _FORMAT_BY_SUFFIX = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".txt": "text",
     ".text": "text",
 }
@@ -78,14 +83,18 @@ def read_examples(
     columns: Sequence[str] | None = None,
     label_names: Mapping[str, str] | None = None,
     label_delimiter: str | None = None,
+    skip_missing: bool = False,
 ) -> Iterator[Example]:
     r"""Read examples; `text` and `label` are the columns (or keys) that hold them.
 
     The format is detected from the file name unless it is given. `label=None` reads texts only.
-    `columns` names the columns of a CSV or TSV file without a header, and `label_names` renames
-    labels: `{"0": "negative"}`. With `label_delimiter`, a text has any number of labels: a list in
-    JSON, or names with this delimiter between them. A plain text file has one text per line and no
-    labels; a folder has one sub-folder per label, `folder/LABEL/*.txt`.
+    `columns` names the columns of a CSV or TSV file without a header, where `text` and `label` may
+    also be numbers from 1; `label_names` renames labels: `{"0": "negative"}`. With
+    `label_delimiter`, a text has any number of labels: a list in JSON, or names with this delimiter
+    between them. `skip_missing` leaves out rows without a text or a label. A plain text file has
+    one text per line and no labels, or fastText's `__label__NAME` before the text; a folder has one
+    sub-folder per label, `folder/LABEL/*.txt`, or is a dataset that Hugging Face's `save_to_disk`
+    wrote.
 
     >>> import io
     >>> file = io.BytesIO(b'text,label\n"Good, very good.",positive\nBad.,negative\n')
@@ -95,34 +104,79 @@ def read_examples(
     Example(text='Bad.', label='negative')
     """
     detected = detect_format(source, format)
-    if detected in ("text", "folder"):
-        text, label = "text", (label and "label") if detected == "folder" else None
-    return _to_examples(
-        read_records(source, format=detected, columns=columns),
+    if detected == "text" and label is not None and is_fasttext(source):
+        detected = "fasttext"
+    if detected in ("text", "fasttext", "folder") and not _is_saved_dataset(source):
+        text, label = "text", None if detected == "text" else label and "label"
+    is_numbered = columns is None and detected in ("csv", "tsv") and _are_numbers(text, label)
+    records = read_records(source, format=detected, columns=columns, numbered_columns=is_numbered)
+    return to_examples(
+        records,
         text,
         label,
-        label_names or {},
-        label_delimiter,
+        label_names,
+        label_delimiter=label_delimiter,
+        skip_missing=skip_missing,
     )
 
 
-def _to_examples(
+def _are_numbers(text: str, label: str | None) -> bool:
+    return all(name.isascii() and name.isdecimal() for name in (text, label or "1"))
+
+
+def is_fasttext(source: PathOrStream) -> bool:
+    """Return True if the first line of a file begins with fastText's `__label__`."""
+    if not isinstance(source, str | Path) or not Path(source).is_file():
+        return False
+    with open_maybe_gzip(source) as stream:
+        return (
+            stream.read(len(_BOM) + len(FASTTEXT_LABEL))
+            .removeprefix(_BOM)
+            .startswith(FASTTEXT_LABEL.encode())
+        )
+
+
+def _is_saved_dataset(source: PathOrStream) -> bool:
+    return isinstance(source, str | Path) and is_saved_dataset(Path(source))
+
+
+def is_missing(value: object) -> bool:
+    """Return True for an empty text, null and NaN.
+
+    >>> [is_missing(value) for value in (" ", None, float("nan"), 0, "no")]
+    [True, True, True, False, False]
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas
+        return True
+    return (
+        value != value if isinstance(value, float) else isinstance(value, str) and not value.strip()
+    )
+
+
+def to_examples(
     records: Iterator[Record],
     text: str,
     label: str | None,
-    label_names: Mapping[str, str],
-    label_delimiter: str | None,
+    label_names: Mapping[str, str] | None = None,
+    *,
+    label_delimiter: str | None = None,
+    skip_missing: bool = False,
 ) -> Iterator[Example]:
+    """Select the text and the label of each record; see `read_examples`."""
+    names = label_names or {}
+    columns = (text,) if label is None else (text, label)
     for record in records:
+        if skip_missing and any(is_missing(_get_field(record, name)) for name in columns):
+            continue
         content = get_text(record, text)
         if label is None:
             yield Example(content)
         elif label_delimiter is not None:
-            names = _get_labels(record, label, label_delimiter)
-            yield Example(content, LABEL_SEPARATOR.join(label_names.get(n, n) for n in names))
+            values = _get_labels(record, label, label_delimiter)
+            yield Example(content, LABEL_SEPARATOR.join(names.get(v, v) for v in values))
         else:
             value = _get_label(record, label)
-            yield Example(content, label_names.get(value, value))
+            yield Example(content, names.get(value, value))
 
 
 def read_records(
@@ -161,6 +215,12 @@ def read_records(
         records = _read_jsonl(source)
     elif detected == "text":
         records = _read_plain_text(source)
+    elif detected == "fasttext":
+        records = _read_fasttext(source)
+    elif detected in ("parquet", "arrow"):
+        records = _read_table_file(source, detected)
+    elif _is_saved_dataset(source):
+        records = _read_saved_dataset(source)
     else:
         records = _read_class_folder(source)
     return _require_records(records, source)
@@ -275,7 +335,7 @@ def _read_csv(
     if first is None:
         return
     # Spreadsheets separate by semicolons where the comma is the decimal separator.
-    delimiter = ";" if ";" in first and "," not in first else ","
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
     reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     header = list(columns) if columns is not None else None
     start = 1
@@ -349,6 +409,33 @@ def _read_plain_text(source: PathOrStream) -> Iterator[Record]:
     name = source_name(source)
     for number, line in read_lines(source):
         yield Record(f"{name}, line {number}", {"text": line.rstrip("\r\n")})
+
+
+def _read_fasttext(source: PathOrStream) -> Iterator[Record]:
+    """Read lines of fastText's format: `__label__NAME text`."""
+    name = source_name(source)
+    for number, line in read_lines(source):
+        if not (line := line.strip()):
+            continue
+        first, _, text = line.partition(" ")
+        location = f"{name}, line {number}"
+        if not first.startswith(FASTTEXT_LABEL) or first == FASTTEXT_LABEL:
+            raise UserError(f"{location}: no label: expected {FASTTEXT_LABEL}NAME and a text")
+        if text.lstrip().startswith(FASTTEXT_LABEL):
+            raise UserError(f"{location}: several labels: expected one, and a text")
+        yield Record(location, {"text": text, "label": first.removeprefix(FASTTEXT_LABEL)})
+
+
+def _read_table_file(source: PathOrStream, file_format: str) -> Iterator[Record]:
+    if not isinstance(source, str | Path):
+        raise UserError(f"{source_name(source)}: expected the path of a file, got a stream")
+    for number, fields in read_table(Path(source), file_format):
+        yield Record(f"{source_name(source)}, row {number}", fields)
+
+
+def _read_saved_dataset(source: PathOrStream) -> Iterator[Record]:
+    assert isinstance(source, str | Path)
+    return starmap(Record, read_saved_dataset(Path(source)))
 
 
 def _read_class_folder(source: PathOrStream) -> Iterator[Record]:

@@ -48,15 +48,17 @@ def read_columns(path: Path, source: str, target: str) -> Iterator[SentencePair]
 
     Columns given by number, from 1, are those of a file without a header.
     """
-    file_format = detect_format_by_name(path.name)
+    file_format = "folder" if path.is_dir() else detect_format_by_name(path.name)
     if file_format is None:
         raise UserError(
-            f"{source_name(path)}: unknown file name suffix: expected .tsv, .csv or .jsonl"
+            f"{source_name(path)}: unknown file name suffix: expected .tsv, .csv, .jsonl, .parquet "
+            "or .arrow"
         )
     if file_format == "text":
         file_format = "tsv"  # lines of plain text are pairs if a tab separates the sentences
-    is_numbered = file_format != "jsonl" and _is_number(source) and _is_number(target)
-    hint = "" if is_numbered or file_format == "jsonl" else _NO_HEADER_HINT
+    has_header = file_format in ("csv", "tsv")
+    is_numbered = has_header and _is_number(source) and _is_number(target)
+    hint = _NO_HEADER_HINT if has_header and not is_numbered else ""
     for record in read_records(path, format=file_format, numbered_columns=is_numbered):
         texts = (get_text(record, column, hint) for column in (source, target))
         yield SentencePair(*map(_to_single_line, texts))

@@ -29,7 +29,8 @@ from workings.interop.tensor_maps import (
 )
 from workings.interop.weights import find_weights_file, read_weights
 from workings.layers.transformer import EncoderBlock
-from workings.models.classifiers import BertClassifier, TextClassifier, build_classifier
+from workings.models.classifier_base import TextClassifier
+from workings.models.classifiers import BertClassifier, build_classifier
 from workings.modules import meta_device
 from workings.storage import export_tensors
 

@@ -32,7 +32,7 @@ from workings.interop.pretrained import read_classification_task, read_language_
 from workings.interop.tokenizer_files import PaddingSide, unique_token_names, write_tokenizer
 from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
-from workings.models.classifiers import TextClassifier
+from workings.models.classifier_base import TextClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
 from workings.modules import unique_state_dict

@@ -37,7 +37,7 @@ def select_passage(
         raise UserError(f"{num_characters} characters: expected at least 1")
     if source is not None:
         return "", _read_beginning(source, num_characters)
-    corpus = "".join(read_corpus(recipe.data.set))
+    corpus = "".join(read_corpus(recipe.data.set, recipe.data.text))
     start = count_train_characters(recipe, len(corpus))
     return corpus[:start], corpus[start : start + num_characters]
 

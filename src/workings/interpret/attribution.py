@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from workings.data.batching import pad
@@ -19,6 +20,7 @@ from workings.interpret.attention import collect
 from workings.interpret.results import Attribution, TokenAttributions
 from workings.layers.attention import MultiHeadAttention
 from workings.models.classifiers import ConvolutionClassifier, EmbeddingClassifier, NgramClassifier
+from workings.models.tfidf import TfidfClassifier
 from workings.modules import eval_mode
 from workings.problems.notation import typeset
 from workings.tasks.attention import find_attention_layers
@@ -163,6 +165,8 @@ def _attribute_by_gradient(prediction: _Prediction) -> TokenAttributions | None:
     model = prediction.task.model
     if isinstance(model, NgramClassifier):
         return _attribute_to_ngrams(prediction, model)
+    if isinstance(model, TfidfClassifier):
+        return _attribute_to_tfidf(prediction, model)
     values: list[float] = []
     if prediction.ids:
         leaf = {"embedded": lambda x: x.detach().requires_grad_()}
@@ -194,10 +198,34 @@ def _attribute_to_ngrams(prediction: _Prediction, model: NgramClassifier) -> Tok
         shares = margins / counts[indices] / length
         for k in range(length):
             values[k : k + len(shares)] += shares
-    bias = typeset(f"{float(prediction.margin_of(model.bias)):+.3f}")
+    return _describe_shares(prediction, values, model.bias)
+
+
+def _attribute_to_tfidf(prediction: _Prediction, model: TfidfClassifier) -> TokenAttributions:
+    """Share the contribution of each n-gram equally among its characters and occurrences: exact."""
+    values = np.zeros(len(prediction.ids))
+    features = torch.from_numpy(model.featurize(prediction.ids)).long()
+    weights = model.weights[features].double()
+    margins = torch.zeros(len(model.weights), dtype=torch.float64)
+    tfidf = model.compute_tfidf(features[None])[0]
+    margins[features] = tfidf * prediction.margin_of(weights)
+    numbers, occurrences = model.locate_features(prediction.ids)
+    shares = margins[torch.from_numpy(numbers)].numpy() / np.bincount(numbers, minlength=1)[numbers]
+    # The spaces around the text are not part of it.
+    starts = occurrences.starts.clip(min=0)
+    ends = (occurrences.starts + occurrences.lengths).clip(max=len(values))
+    for start, end, share in zip(starts, ends, shares, strict=True):
+        values[start:end] += share / (end - start)
+    return _describe_shares(prediction, values, model.bias)
+
+
+def _describe_shares(
+    prediction: _Prediction, values: NDArray[np.float64], bias: Tensor
+) -> TokenAttributions:
+    difference = typeset(f"{float(prediction.margin_of(bias)):+.3f}")
     description = (
         f"share of a token's n-grams in {prediction.margin_phrase}, each divided equally among its "
-        f"tokens; with the bias of {bias} they sum to the margin"
+        f"tokens; with the bias of {difference} they sum to the margin"
     )
     return TokenAttributions("gradient", values.tolist(), description)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         TransformerCaptioner,
         build_captioner,
     )
+    from workings.models.classifier_base import TextClassifier
     from workings.models.classifiers import (
         BertClassifier,
         ConvolutionClassifier,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         NgramClassifier,
         PerceptronClassifier,
         RecurrentClassifier,
-        TextClassifier,
         TransformerClassifier,
         build_classifier,
     )
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from workings.models.seq2seq import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
     from workings.models.summary import ModelSummary, summarize
+    from workings.models.tfidf import TfidfClassifier
     from workings.models.translation import (
         RecurrentTranslator,
         SentenceBatch,
@@ -63,7 +64,8 @@ _LAZY_MODULES = {
     "RecurrentLM": "language",
     "RecurrentTranslator": "translation",
     "SentenceBatch": "translation",
-    "TextClassifier": "classifiers",
+    "TextClassifier": "classifier_base",
+    "TfidfClassifier": "tfidf",
     "TransformerCaptioner": "captioning",
     "TransformerClassifier": "classifiers",
     "TransformerDecoder": "seq2seq",
@@ -98,6 +100,7 @@ __all__ = [
     "RecurrentTranslator",
     "SentenceBatch",
     "TextClassifier",
+    "TfidfClassifier",
     "TransformerCaptioner",
     "TransformerClassifier",
     "TransformerDecoder",

@@ -1,6 +1,6 @@
 """Text classifiers: token ids in, logits of the classes out."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
@@ -17,8 +17,10 @@ from workings.layers.convolution import Convolution, max_pool, mean_pool, paddin
 from workings.layers.positions import LearnedPositions, SinusoidalPositions
 from workings.layers.recurrent import RecurrentStack
 from workings.layers.transformer import Dropout, EncoderBlock, LayerNorm
+from workings.models.classifier_base import TextClassifier
 from workings.models.language import build_language_model
-from workings.modules import Rebuildable, build_model
+from workings.models.tfidf import TfidfClassifier
+from workings.modules import build_model
 from workings.recipes import (
     DEFAULT_LANGUAGE_MODEL,
     Activation,
@@ -31,29 +33,6 @@ from workings.recipes import (
 )
 from workings.registry import MODELS
 from workings.trace import tap
-
-
-class TextClassifier(Rebuildable, ABC):
-    """Base class of all text classifiers."""
-
-    fixed_length: int | None = None  # the length of every text, if the model needs one
-    is_causal: bool = False  # no position sees a later one
-
-    def prepare(self, texts: Sequence[Sequence[int]], labels: ArrayLike) -> None:
-        """Collect statistics of the training texts before training; most models need none.
-
-        `labels` has the class of each text or, if it may have several, a row with 1 for each.
-        """
-
-    def featurize(self, ids: Sequence[int]) -> Sequence[int]:
-        """Convert a text's token ids to the input of `forward`; by default the ids themselves."""
-        return ids
-
-    @abstractmethod
-    def forward(
-        self, ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
-    ) -> Float[Tensor, "batch classes"]:
-        """Return the logits of the classes."""
 
 
 class NgramClassifier(TextClassifier):
@@ -566,6 +545,7 @@ CLASSIFIERS.update(
     ngrams=NgramClassifier,
 )
 CLASSIFIERS["language-model"] = LanguageModelClassifier
+CLASSIFIERS["tf-idf"] = TfidfClassifier
 
 
 def build_classifier(

@@ -59,6 +59,7 @@ from workings.recipes.classification import (
     NgramConfig,
     PerceptronConfig,
     RecurrentClassifierConfig,
+    TfidfConfig,
     TransformerClassifierConfig,
     parse_classifier_config,
 )
@@ -150,6 +151,7 @@ __all__ = [
     "RecurrentTranslatorConfig",
     "ScheduledSamplingConfig",
     "SearchConfig",
+    "TfidfConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerCaptionerConfig",

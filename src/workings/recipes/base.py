@@ -117,6 +117,8 @@ class TrainConfig(BoundedConfig):
 
     epochs: Count = 5
     """passes over the training data"""
+    minutes: float | None = None
+    """limit on the time of training and validation: the schedule ends in time; none: no limit"""
     batch_size: BatchSize = 64
     """examples in a batch"""
     accumulate: Annotated[int, Range(1, 10**6)] = 1
@@ -173,6 +175,8 @@ class TrainConfig(BoundedConfig):
         super().__post_init__()
         if self.learning_rate <= 0:
             raise UserError(f"learning_rate = {self.learning_rate}: it must be positive")
+        if self.minutes is not None and self.minutes <= 0:
+            raise UserError(f"minutes = {self.minutes}: it must be positive, or none")
         if self.weight_decay < 0:
             raise UserError(f"weight_decay = {self.weight_decay}: it must not be negative")
         if not 0 < self.layer_decay <= 1:

@@ -38,15 +38,18 @@ class ClassificationDataConfig(BoundedConfig):
     """Labeled texts."""
 
     set: str = "emoji-languages"
-    """a named dataset, a file (CSV, TSV, JSONL) or a folder"""
+    """a named dataset, a file (CSV, TSV, JSONL, Parquet, Arrow, fastText) or a folder; hf:NAME: a
+    dataset of the Hugging Face hub"""
     text: str = "text"
-    """column of the texts"""
+    """column of the texts: its name, or its number, from 1, in a file without a header"""
     label: str = "label"
     """column of the labels"""
     multi_label: bool = False
     """a text has any number of labels: a list in JSON, or names with a delimiter between them"""
     label_delimiter: str = ","
     """what separates the labels of a text, with multi_label"""
+    skip_missing: bool = False
+    """leave out rows without a text or a label"""
     validation: Fraction = 0.1
     """fraction of the training examples held out for validation"""
     max_length: MaxLength = 512
@@ -263,6 +266,33 @@ class NgramConfig(ModelConfig):
             raise UserError(f"max_n = {self.max_n}: n-grams have at most 60 tokens")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TfidfConfig(ModelConfig):
+    """TF-IDF weighted n-grams of words, and of characters within words; it reads characters."""
+
+    kind: ClassVar[str] = "tf-idf"
+    sizes: ClassVar[Sizes] = {
+        "small": {"max_words": 1, "max_characters": 3, "max_features": 100_000},
+        "medium": {"max_words": 2, "max_characters": 5, "max_features": 500_000},
+        "large": {"max_words": 3, "max_characters": 6, "max_features": 2_000_000},
+    }
+    max_words: Annotated[int, Range(0, 60)] = 2
+    """longest n-grams of words; 0: none"""
+    max_characters: Annotated[int, Range(0, 60)] = 5
+    """longest n-grams of characters within a word and the spaces around it; 0: none"""
+    min_count: Count = 2
+    """n-grams that occur in fewer training texts are left out"""
+    max_features: Count = 500_000
+    """largest number of n-grams: the most frequent ones"""
+    dropout: Fraction = 0.0
+    """fraction of the n-grams dropped in training"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.max_words and self.max_characters < 2:
+            raise UserError("max_words = 0 and max_characters < 2: no n-grams are left")
+
+
 # A recipe that does not state its kind of model has the first.
 ClassifierVariant: TypeAlias = (
     RecurrentClassifierConfig
@@ -272,6 +302,7 @@ ClassifierVariant: TypeAlias = (
     | BertConfig
     | LanguageModelClassifierConfig
     | NgramConfig
+    | TfidfConfig
 )
 CLASSIFIER_KINDS: dict[str, type[ClassifierVariant]] = variants(ClassifierVariant)
 
@@ -301,6 +332,11 @@ class ClassificationRecipe(BaseRecipe):
             and model.positions == "learned"
         ):
             _check_positions(self.data.max_length, model.max_positions, key)
+        if isinstance(self.model, TfidfConfig) and self.tokenizer.kind != "characters":
+            raise UserError(
+                f"tokenizer.kind = {self.tokenizer.kind!r}: model.kind = 'tf-idf' reads "
+                "characters: tokenizer.kind = 'characters'"
+            )
 
 
 def _check_positions(max_length: int, max_positions: int, key: str) -> None:

@@ -32,7 +32,10 @@ class LanguageDataConfig(BoundedConfig):
     """A text, and how it is cut into training sequences."""
 
     set: str = "python-source"
-    """a named corpus, or a plain text file, gzipped or not"""
+    """a named corpus; a plain text file, gzipped or not; a folder of .txt files; or a table"""
+    text: str = ""
+    """column of the texts, if the file is a table (CSV, TSV, JSONL, Parquet, Arrow); each is a line
+    of the training text"""
     validation: Fraction = 0.1
     """fraction of the text, at its end, held out for validation"""
     context_length: Length = 64

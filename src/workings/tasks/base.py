@@ -41,7 +41,7 @@ from workings.storage import CorruptFileError, read_tensors
 from workings.tasks.labels import LabelScheme
 
 if TYPE_CHECKING:
-    from workings.models.classifiers import TextClassifier
+    from workings.models.classifier_base import TextClassifier
     from workings.models.language import LanguageModel
     from workings.models.translation import Translator
     from workings.tasks.attention import AttentionPass, PassOptions
@@ -160,6 +160,7 @@ class Task(ABC):
     higher_is_better: bool = False
     selectable_metrics: Mapping[str, bool] = MappingProxyType({"loss": False})
     """names that `train.metric` may have, and whether a higher value is better"""
+    baseline_metric: str = ""  # of the result, to which the baselines compare
     batch_unit: str = "examples"  # what `weight` counts
     data_unit: str = "examples"  # what `data_info` counts
     noun: str = "custom model"  # what messages call the model
@@ -316,6 +317,13 @@ class Task(ABC):
     def test(self, process_group: ProcessGroup) -> dict[str, Any]:
         """Compute the metrics on the test data, once, after training; none without test data."""
         del process_group
+        return {}
+
+    def score_baselines(self) -> dict[str, float]:
+        """Score what a model should beat on the test data, by the name of each baseline.
+
+        The numbers compare to the metric `baseline_metric`.
+        """
         return {}
 
     def evaluate_on(self, data: str | None = None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from workings.data.cache import TokenIds, compute_text_checksum, encode_cached
 from workings.data.corpora import list_corpora, read_corpus
 from workings.data.download import ProgressCallback
+from workings.data.readers import detect_format_by_name
 from workings.data.tokenizers.base import (
     EOS_TOKEN,
     REPLACEMENT_CHARACTER,
@@ -55,6 +56,7 @@ from workings.tasks.base import (
     oom_hint,
     unknown_rate,
 )
+from workings.tasks.baselines import score_ngram_model
 
 EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS allows fewer
 MAX_LOGITS = 2**26  # 256 MiB in float32
@@ -70,6 +72,7 @@ class LanguageModeling(Task):
 
     files = ("tokenizer.json",)
     metric = "validation_loss"
+    baseline_metric = "sliding_bits_per_character"
     higher_is_better = False
     batch_unit = data_unit = "tokens"
     noun = "language model"
@@ -95,11 +98,12 @@ class LanguageModeling(Task):
         """Read the text, train the tokenizer and build a new model."""
         del progress  # texts are on disk, and read at once
         config, name = recipe.tokenizer, recipe.data.set
-        checksum, characters = compute_text_checksum(read_corpus(name))
+        checksum, characters = compute_text_checksum(read_corpus(name, recipe.data.text))
         if characters < 2:
             size = "a single character" if characters else "it is empty"
             raise UserError(f"{name}: {size}: there is nothing to predict")
-        train_text = _slice_text(read_corpus(name), 0, count_train_characters(recipe, characters))
+        text = read_corpus(name, recipe.data.text)
+        train_text = _slice_text(text, 0, count_train_characters(recipe, characters))
         tokenizer = tokenizer or train_tokenizer(
             config.kind,
             train_text,
@@ -133,7 +137,9 @@ class LanguageModeling(Task):
         name, cut = self.recipe.data.set, count_train_characters(self.recipe, characters)
         train, validation = (
             encode_cached(
-                _slice_text(read_corpus(name), a, b), self.tokenizer, f"{checksum} {a} {b}"
+                _slice_text(read_corpus(name, self.recipe.data.text), a, b),
+                self.tokenizer,
+                f"{checksum} {a} {b}",
             )
             for a, b in ((0, cut), (cut, characters))
         )
@@ -232,6 +238,15 @@ class LanguageModeling(Task):
         metrics = self._evaluate_ids(self._validation_ids, process_group, self._sliding_stride)
         return _prefix_metrics("sliding", metrics)
 
+    def score_baselines(self) -> dict[str, float]:
+        """Score single tokens and trigrams, in bits per character of the validation text."""
+        train, validation = self._train_ids, self._validation_ids
+        characters = _count_characters(validation, self.tokenizer) / len(validation)
+        return {
+            name: score_ngram_model(train, validation, len(self.tokenizer), order) / characters
+            for name, order in (("single tokens", 1), ("trigrams", 3))
+        }
+
     @property
     def _sliding_stride(self) -> int:
         return max(self.recipe.data.context_length // 2, 1)
@@ -239,12 +254,15 @@ class LanguageModeling(Task):
     def evaluate_on(self, data: str | None = None) -> dict[str, float]:
         """Compute the metrics on all of a text; None: on the recipe's validation text."""
         check_test_data(self.recipe, data)
-        checksum, characters = compute_text_checksum(read_corpus(data or self.recipe.data.set))
+        is_text = data is not None and detect_format_by_name(data) in (None, "text")
+        column = "" if is_text else self.recipe.data.text
+        text = read_corpus(data or self.recipe.data.set, column)
+        checksum, characters = compute_text_checksum(text)
         if data is None:  # the best epoch was chosen by it
             self.check_trained_on(checksum)
             prefix, (_, ids) = "validation", self._split_ids(checksum, characters)
         else:
-            prefix, ids = "test", encode_cached(read_corpus(data), self.tokenizer, checksum)
+            prefix, ids = "test", encode_cached(read_corpus(data, column), self.tokenizer, checksum)
         if len(ids) < 2:
             raise UserError(f"{data}: a single token: there is nothing to predict")
         group, stride = self.local_group, self.recipe.data.context_length

@@ -82,6 +82,7 @@ class Translation(Seq2SeqTask):
     """Sentence pairs and a translator."""
 
     data_unit = "pairs"
+    baseline_metric = "test_bleu"
     selectable_metrics = MappingProxyType({"loss": False, "bleu": True})
     noun = "translator"
     verb = "translate"
@@ -239,6 +240,16 @@ class Translation(Seq2SeqTask):
             process_group,
             lambda share: self.translate_best((pairs[k].source for k in share), config),
         )
+
+    def score_baselines(self) -> dict[str, float]:
+        """Score copies of the source sentences, in BLEU."""
+        if not self.pairs["test"]:
+            return {}
+        sources = [pair.source for pair in self.pairs["test"]]
+        scores = score_translations(
+            sources, self._references("test"), lowercase=self.tokenizers.lower
+        )
+        return {"copying the source": scores.bleu.score}
 
     def _references(self, split: str) -> list[str]:
         return [pair.target for pair in self.pairs[split]]

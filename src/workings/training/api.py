@@ -4,17 +4,20 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from torch import nn
 
-from workings.config import build, to_table
+from workings.config import build, check_choice, to_table
+from workings.data.readers import is_missing
 from workings.distributed import init_process_group
 from workings.errors import UserError, did_you_mean
-from workings.io import atomic_write, make_folder, write_bytes
-from workings.models.classifiers import NgramClassifier, TextClassifier
+from workings.io import atomic_write, existing_path, make_folder, write_bytes
+from workings.models.classifier_base import TextClassifier
+from workings.models.classifiers import NgramClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import Translator
 from workings.modules import Rebuildable, load_unique_state_dict
@@ -33,6 +36,7 @@ from workings.tasks.base import Task
 from workings.tasks.custom import CollateFunction, CustomTask, LossFunction
 from workings.training.finetuning import PretrainedModel, load_pretrained
 from workings.training.logging import Log, LogMode, read_epochs
+from workings.training.own_data import DEFAULT_MINUTES, train_own_data
 from workings.training.runs import train_recipe
 from workings.training.trainer import Trainer
 
@@ -48,6 +52,7 @@ def train(
     model: str | Path | Recipe | nn.Module | None = None,
     data: Data | None = None,
     *,
+    task: str | None = None,
     start_from: str | Path | Task | None = None,
     out: str | Path | None = None,
     loss: LossFunction | None = None,
@@ -68,6 +73,10 @@ def train(
     translators pairs (text, label) or (source, target), a mapping of columns, or a data frame; for
     other modules a sequence of examples. Recipes know their data already.
 
+    With `task` ("classify", "language", "translate" or "caption") instead of a model, everything is
+    chosen from the data and from `minutes` (5 by default): `train(task="classify", data=frame)`.
+    `mode="progress"` prints what was chosen and why.
+
     `start_from` fine-tunes: the training starts from the weights of a run, of a model in Hugging
     Face's format, or of a task. The recipe may be of another task, or left out: then it is that of
     the run.
@@ -86,12 +95,18 @@ def train(
     (True, 1)
     """
     with _run_folder(out) as folder:
+        if task is not None:
+            if any(other is not None for other in (model, loss, collate, start_from)):
+                raise UserError("task= chooses the model: it goes with data=, not with others")
+            given = {"seed": seed, "data": {"validation": validation}}
+            attach = partial(_attach, metrics=metrics or {}, callbacks=callbacks)
+            return _train_task(task, data, folder, given, settings, mode, attach)
         if isinstance(model, nn.Module) and not isinstance(
             model, LanguageModel | TextClassifier | Translator
         ):
             if loss is None or collate is None or data is None:
                 raise UserError("a module of your own needs data, loss= and collate=")
-            task = CustomTask(
+            custom = CustomTask(
                 model,
                 _read_examples(data),
                 loss,
@@ -100,8 +115,8 @@ def train(
                 validation=0.1 if validation is None else validation,
                 seed=seed or 0,
             )
-            task.metrics, task.callbacks = metrics or {}, callbacks
-            return _train_custom(task, folder, mode)
+            _attach(custom, metrics or {}, callbacks)
+            return _train_custom(custom, folder, mode)
         if loss is not None or collate is not None:
             raise UserError("loss= and collate= are for modules of your own: this model has both")
         pretrained = None if start_from is None else load_pretrained(start_from)
@@ -117,13 +132,79 @@ def train(
             is_empty = isinstance(model, NgramClassifier) and not len(model.keys)
             if isinstance(model, nn.Module) and not is_empty:  # else the data have its n-grams
                 task.model.load_state_dict(model.state_dict())
-            task.metrics, task.callbacks = metrics or {}, callbacks
+            _attach(task, metrics or {}, callbacks)
 
         trained = train_recipe(recipe, folder, mode=mode, pretrained=pretrained, prepare=prepare)
         if isinstance(model, nn.Module):  # the user's own object has the best weights, too
             model.load_state_dict(trained.model.state_dict())
             trained.model = model.eval()
         return trained
+
+
+def _attach(task: Task, metrics: Mapping[str, Metric], callbacks: Sequence[Callback]) -> None:
+    task.metrics, task.callbacks = metrics, callbacks
+
+
+def _train_task(
+    task: str,
+    data: Data | None,
+    folder: Path,
+    given: Mapping[str, Any],
+    settings: dict[str, Any],
+    mode: LogMode,
+    prepare: Callable[[Task], None],
+) -> Task:
+    """Train a recipe that is chosen by the data; `settings` are keys of its `[train]` section."""
+    check_choice("task", task, RECIPES)
+    if data is None:
+        raise UserError(f"task={task!r} needs data=")
+    minutes = settings.pop("minutes", DEFAULT_MINUTES)
+    stated = {"train": settings} if settings else {}
+    stated |= {k: v for k, v in given.items() if v is not None and not isinstance(v, dict)}
+    if given["data"]["validation"] is not None:
+        stated["data"] = given["data"]
+    if task == "language" and isinstance(data, str) and not existing_path(data) and " " in data:
+        data = data.splitlines()  # a text, not the path of one
+    path = data if isinstance(data, str | Path) else _store_rows(task, data, folder)
+    return train_own_data(
+        task, path, folder, minutes=minutes, stated=stated, mode=mode, prepare=prepare
+    )
+
+
+def _store_rows(task: str, data: Any, folder: Path) -> Path:
+    """Write a data frame, a mapping of columns, rows or pairs into the run, as JSON lines."""
+    if isinstance(data, Mapping) or hasattr(data, "columns"):
+        names = [str(name) for name in data]
+        rows: Iterable[Any] = (
+            dict(zip(names, row, strict=True))
+            for row in zip(*(data[name] for name in data), strict=True)
+        )
+    else:
+        columns = COLUMNS.get(task, ("text",))
+        rows = (row if isinstance(row, Mapping) else _name_columns(row, columns) for row in data)
+    path = folder / ".data" / "examples.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            values = {str(name): _to_json_value(value) for name, value in row.items()}
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+    return path
+
+
+def _name_columns(row: Any, columns: Sequence[str]) -> dict[str, Any]:
+    values = [row] if isinstance(row, str) else list(row)
+    if len(values) != len(columns):
+        raise UserError(f"a training example must have {' and '.join(columns)}")
+    return dict(zip(columns, values, strict=True))
+
+
+def _to_json_value(value: Any) -> Any:
+    """Return a value that JSON has; missing ones are null, and dates and other objects text."""
+    if hasattr(value, "item"):  # a number of numpy
+        value = value.item()
+    if is_missing(value):
+        return None
+    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ def extend(run: Path, recipe: Recipe, epochs: int, folder: Path, launch_id: str 
         raise UserError(
             f"{folder} exists already: use `workings resume {folder}`, or another --out"
         )
-    extended = change_section(recipe, "train", epochs=epochs)
+    # The time is over, or nearly so: more epochs are asked for, however long they take.
+    extended = change_section(recipe, "train", epochs=epochs, minutes=None)
     environment = read_json(run / "environment.json")
     before = environment.get("files")
     if not before:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from workings.distributed import full_tensor, shard_like
 from workings.models.classifiers import NgramClassifier
+from workings.models.tfidf import TfidfClassifier
 from workings.recipes import TrainConfig
 from workings.training.parameter_groups import EMBEDDINGS, rate_factors, split_by_rate
 
@@ -142,7 +143,9 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimi
         # The rows of an output layer are independent of each other, like those of an embedding.
         head = getattr(model, "head", None)
         outputs = {head.weight} if isinstance(head, nn.Linear) else set()
-        outputs |= {m.weights for m in model.modules() if isinstance(m, NgramClassifier)}
+        outputs |= {
+            m.weights for m in model.modules() if isinstance(m, NgramClassifier | TfidfClassifier)
+        }
         orthogonal = [p for p in matrices if p.dim() == 2 and p not in outputs]
         groups = [
             {"params": orthogonal, "weight_decay": config.weight_decay, "orthogonal": True},

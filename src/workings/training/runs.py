@@ -378,6 +378,8 @@ def _log_start(log: Log, trainer: Trainer, transfer: WeightTransfer | None) -> N
             "finished: all epochs are done; to train longer: "
             f"workings resume {folder} --epochs N --out OTHER"
         )
+    elif trainer.is_out_of_time():
+        log.info(f"finished: train.minutes = {recipe.train.minutes} are over")
     else:
         log.info("finished: no improvement for train.patience epochs")
 

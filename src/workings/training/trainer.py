@@ -57,6 +57,9 @@ INITIAL_STEPS = 20  # steps whose lowest loss is the reference for divergence
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # stop after the current step
 # Constants of glibc's malloc.h.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+# With train.minutes, a training that is late by more than this fraction shortens its schedule. One
+# that keeps up has the schedule of its epochs, which does not depend on the clock.
+TOLERATED_DELAY = 0.05
 ALLOCATOR_SETTINGS = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
@@ -76,6 +79,7 @@ class TrainingProgress:
     sums: dict[str, float] = field(default_factory=dict)  # of loss and metrics over these
     seconds: float = 0.0
     epoch_start_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         counts = (
@@ -125,6 +129,7 @@ class Trainer:
         self.progress = TrainingProgress()
         self.run_id = ""  # written into the weights, so that those of other runs are refused
         self._epoch_steps = self._count_steps(len(task.batches(0)))
+        self._elapsed = 0.0  # seconds of training and validation, averaged over the processes
         self._received_signal = 0  # the signal that this process received
         self._stop_signal = 0  # the signal that all processes stop for
 
@@ -172,7 +177,11 @@ class Trainer:
         """Return True if all epochs are done, or patience has run out."""
         epoch, patience = self.progress.epoch, self.config.patience
         is_impatient = patience is not None and epoch - self.progress.best_epoch >= patience
-        return epoch >= self.config.epochs or is_impatient
+        return epoch >= self.config.epochs or is_impatient or self.is_out_of_time()
+
+    def is_out_of_time(self) -> bool:
+        """Return True if `train.minutes` are over."""
+        return self.config.minutes is not None and self._elapsed >= 60 * self.config.minutes
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -182,14 +191,14 @@ class Trainer:
         self._epoch_steps = self._count_steps(len(batches))
         set_train_mode(task.model)
         last = time.perf_counter()
-        while progress.batch < len(batches):
+        while progress.batch < len(batches) and not self.is_out_of_time():
             micro_batches = batches[progress.batch : progress.batch + self.config.accumulate]
             self._step(micro_batches)
             progress.batch += len(micro_batches)
             now = time.perf_counter()
             progress.seconds, last = progress.seconds + now - last, now
             self.log.log_step(progress, self._estimate_total_steps())
-            if progress.batch < len(batches):
+            if progress.batch < len(batches) and not self.is_out_of_time():
                 if self._stop_signal:
                     self._save_and_interrupt()
                 every = self.config.save_every
@@ -212,11 +221,16 @@ class Trainer:
     def _learning_rate(self) -> float:
         """Return the learning rate by the fraction of the training that is done.
 
-        Epochs may differ in their number of steps; each is the same fraction of the schedule.
+        Epochs may differ in their number of steps; each is the same fraction of the schedule. A
+        training that is late for `train.minutes` goes by the clock.
         """
-        steps = self._epoch_steps
+        steps, total = self._epoch_steps, self.config.epochs * self._epoch_steps
         position = self.progress.epoch * steps + self._count_steps(self.progress.batch)
-        return learning_rate_at(position, self.config.epochs * steps, self.config)
+        if self.config.minutes is not None:
+            spent = self._elapsed / (60 * self.config.minutes)
+            late = (spent - TOLERATED_DELAY) / (1 - TOLERATED_DELAY)
+            position = max(position, min(int(late * total), total))
+        return learning_rate_at(position, total, self.config)
 
     def _step(self, micro_batches: Sequence[Sequence[Any]]) -> None:
         progress, config, model = self.progress, self.config, self.task.model
@@ -230,7 +244,10 @@ class Trainer:
             with step_oom_hint(progress.step + 1, self.task.describe(batch)):
                 for name, value in self._backward(batch, len(micro_batches)).items():
                     sums[name] = sums.get(name, 0.0) + value
-        totals = self.process_group.all_reduce_sum({**sums, **self._count_signals()})
+        elapsed = progress.seconds + progress.evaluation_seconds
+        shared = {**sums, **self._count_signals(), "elapsed": elapsed}
+        totals = self.process_group.all_reduce_sum(shared)
+        self._elapsed = totals.pop("elapsed") / self.process_group.world_size
         self._check_signals(totals)
         count = totals.pop("count")
         loss = totals["loss"] / count
@@ -306,6 +323,7 @@ class Trainer:
                 # The main process decides which epoch is best, for all.
                 metrics = group.broadcast_json(task.validate(group))
             evaluation_seconds = time.perf_counter() - start
+            progress.evaluation_seconds += evaluation_seconds
             # One process alone cannot run a sharded model.
             can_sample = group.world_size == 1 or self.config.parallelism == "ddp"
             samples = task.sample_outputs() if can_sample and group.is_main_process else {}
@@ -491,6 +509,7 @@ class Trainer:
         )
         self.average.load_state_dict(tensors.get("average", {}), model)
         self.progress = build(TrainingProgress, state["progress"])
+        self._elapsed = self.progress.seconds + self.progress.evaluation_seconds
         rows = self.config.batch_size
         self.task.load_state_dict(
             select_rank_rows(tensors.get("task_state", {}), self.process_group, rows)

@@ -1,0 +1,1 @@
+"""Choosing columns, tokenizer, model and schedule for a user's own data. Imports no torch."""

@@ -1,0 +1,296 @@
+"""Training on a user's own data without a recipe: choose one, say why, train, and compare."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from workings.automatic.choices import (
+    MIN_ROWS_TO_COMPARE,
+    Choice,
+    Table,
+    choose_captioner,
+    choose_classifiers,
+    choose_language_model,
+    choose_translator,
+)
+from workings.automatic.planning import (
+    TASKS,
+    LabeledData,
+    plan_corpus,
+    plan_labeled_data,
+    plan_pairs,
+)
+from workings.config import check_choice
+from workings.data.captions import load_captions
+from workings.data.readers import Example
+from workings.data.splits import Splits, hold_out
+from workings.distributed import init_process_group
+from workings.errors import UserError
+from workings.plain_text import escape_control
+from workings.recipes import ClassificationRecipe, Recipe, build_recipe
+from workings.storage import read_json, write_json
+from workings.tasks.base import Task
+from workings.tasks.classification import Classification
+from workings.training.logging import Log, LogMode, read_epochs
+from workings.training.runs import train_recipe
+from workings.training.trainer import Trainer
+
+DEFAULT_MINUTES = 5.0
+MAX_COMPARE_CHARACTERS = 2_000_000  # of the texts that candidates are compared on
+COMPARE_FRACTION = 0.3  # of the time, at most, is for comparing candidates
+VALIDATION_FRACTION = 0.2
+RESERVED_FRACTION = 0.1  # of the time is for the test and the report
+
+
+class Plan:
+    """A recipe for some data, chosen within a time limit, and the lines that say why."""
+
+    def __init__(
+        self, task: str, data: str, minutes: float, stated: Mapping[str, Any] | None = None
+    ) -> None:
+        check_choice("task", task, TASKS)
+        if not minutes > 0:
+            raise UserError(f"--minutes {minutes}: it must be positive")
+        self.task, self.data, self.minutes = task, data, minutes
+        self.stated = stated or {}
+        self.lines: list[str] = []
+        self._start = time.monotonic()
+        self.recipe = self._choose()
+
+    @property
+    def elapsed_minutes(self) -> float:
+        """Minutes since the data were opened."""
+        return (time.monotonic() - self._start) / 60
+
+    def _choose(self) -> Recipe:
+        if self.task == "classify":
+            return self._choose_classifier()
+        stated = _section(self.stated, "data")
+        seed = int(self.stated.get("seed", 0))
+        section: Table = {"set": self.data}
+        if self.task == "language":
+            corpus = plan_corpus(self.data, stated)
+            section, self.lines = corpus.section, corpus.lines
+            choice = choose_language_model(corpus.statistics, self.minutes, measure_flops())
+        elif self.task == "translate":
+            pairs = plan_pairs(self.data, stated, seed)
+            section, self.lines = pairs.section, pairs.lines
+            choice = choose_translator(pairs.statistics, self.minutes, measure_flops())
+        else:
+            captions = load_captions(self.data, images=_path(stated.get("images")))
+            count = len(captions.images["train"])
+            self.lines = [f"data: {self.data}: {captions.image_stats.describe()}"]
+            choice = choose_captioner(count, self.minutes)
+        recipe = self._build(choice, section)
+        self.lines.append(f"model: {choice.name}: {choice.reason}")
+        self._describe_schedule(recipe)
+        return recipe
+
+    def _choose_classifier(self) -> Recipe:
+        seed = int(self.stated.get("seed", 0))
+        data = plan_labeled_data(self.data, _section(self.stated, "data"), seed)
+        self.lines = data.lines
+        # All training rows are trained on: the candidates have been compared already.
+        section = {**data.section, "validation": 0.0}
+        choices = choose_classifiers(data.statistics, self.minutes)
+        recipes = [self._build(choice, section) for choice in choices]
+        if "model" in self.stated or len(choices) == 1:
+            best = 0
+            stated = _section(self.stated, "model").get("kind")
+            given = f"{stated or choices[0].name}, as given" if stated else choices[0].name
+            few = f": fewer than {MIN_ROWS_TO_COMPARE} rows are too few to compare others"
+            is_small = data.statistics.rows < MIN_ROWS_TO_COMPARE and not stated
+            self.lines.append(f"model: {given}{few if is_small else ''}")
+        else:
+            best = self._compare(choices, recipes, data)
+        recipe = self._build(choices[best], section)  # with the time that is left now
+        self._describe_schedule(recipe)
+        return recipe
+
+    def _compare(
+        self, choices: Sequence[Choice], recipes: Sequence[Recipe], data: LabeledData
+    ) -> int:
+        """Return the index of the classifier with the highest accuracy on held-out rows."""
+        rest, held = hold_out(_sample_examples(data.splits.train), VALIDATION_FRACTION, seed=1)
+        splits = Splits(data.splits.name, tuple(rest), tuple(held), ())
+        results: list[tuple[float, float]] = []
+        for recipe in recipes:
+            assert isinstance(recipe, ClassificationRecipe)
+            results.append(validate_classifier(recipe, splits))
+            if self.elapsed_minutes > COMPARE_FRACTION * self.minutes:
+                break
+        best = max(range(len(results)), key=results.__getitem__)
+        scores = ", ".join(
+            f"{choice.name} {accuracy:.1%}"
+            for choice, (accuracy, _) in zip(choices, results, strict=False)
+        )
+        self.lines.append(
+            f"model: {choices[best].name}: the best on {len(held):,} held-out rows ({scores})"
+        )
+        return best
+
+    def _build(self, choice: Choice, section: Table) -> Recipe:
+        """Build the recipe of a choice, with what the user has stated."""
+        table: Table = {"task": self.task, "title": Path(self.data).stem, **choice.table}
+        table["data"] = {**_section(table, "data"), **section}
+        left = max(self.minutes * (1 - RESERVED_FRACTION) - self.elapsed_minutes, 0.01)
+        table["train"] = {**_section(table, "train"), "minutes": round(left, 2)}
+        kind = _section(self.stated, "model").get("kind")
+        if kind is not None and kind != table["model"]["kind"]:
+            table |= {"model": {}, "tokenizer": {}, "train": {"minutes": round(left, 2)}}
+            if kind == "tf-idf":
+                table["tokenizer"] = {"kind": "characters"}
+            table["data"].pop("max_length", None)
+        for name, value in self.stated.items():
+            stated = {**table.get(name, {}), **value} if isinstance(value, dict) else value
+            table[name] = stated
+        return build_recipe(table)
+
+    def _describe_schedule(self, recipe: Recipe) -> None:
+        unit = "steps" if self.task == "language" else "examples"
+        if self.task == "translate":
+            unit = "tokens"
+        size = recipe.train.batch_size
+        windows = "windows" if self.task == "language" else unit
+        self.lines.append(
+            f"schedule: {recipe.train.epochs} epochs in batches of {size:,} {windows}, "
+            f"{recipe.train.optimizer} at {recipe.train.learning_rate:g}, at most "
+            f"{recipe.train.minutes:g} of {self.minutes:g} minutes"
+        )
+
+
+def train_own_data(
+    task: str,
+    data: str | Path,
+    folder: str | Path,
+    *,
+    minutes: float = DEFAULT_MINUTES,
+    stated: Mapping[str, Any] | None = None,
+    mode: LogMode = "progress",
+    trackers: Sequence[str] = (),
+    prepare: Callable[[Task], None] | None = None,
+) -> Task:
+    """Choose a recipe for a file, a folder or a named dataset, and train it into a folder.
+
+    The lines that say what was chosen, the baselines and the suggestions are printed, and written
+    to choices.json. `stated` are sections of a recipe that are given, such as
+    `{"data": {"text": "review"}}`.
+    """
+    folder = Path(folder)
+    if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
+        raise UserError(f"{folder} is not empty: use `workings resume {folder}`, or another --out")
+    plan = Plan(task, str(data), minutes, stated)
+    _print_lines(plan.lines, mode)
+    trained = train_recipe(plan.recipe, folder, mode=mode, trackers=trackers, prepare=prepare)
+    baselines = trained.score_baselines()
+    result = read_json(folder / "result.json")
+    comparison = compare_with_baselines(trained.baseline_metric, result, baselines)
+    suggestions = suggest_next(trained, result, baselines, folder)
+    write_json(
+        folder / "choices.json",
+        {
+            "minutes": minutes,
+            "lines": plan.lines,
+            "baselines": {"metric": trained.baseline_metric, **baselines},
+            "suggestions": suggestions,
+        },
+    )
+    _print_lines([*comparison, *suggestions], mode)
+    return trained
+
+
+def validate_classifier(recipe: ClassificationRecipe, splits: Splits) -> tuple[float, float]:
+    """Train a classifier in a temporary folder; return its validation accuracy, and minus its loss.
+
+    Both are those of the last epoch, not the best one, which would favor many epochs.
+    """
+    task = Classification.from_recipe(recipe, splits=splits)
+    with TemporaryDirectory(prefix="workings-") as name, init_process_group() as group:
+        group.select_device(recipe.train.device)
+        log = Log(Path(name) / "log.jsonl", "quiet", batch_unit=task.batch_unit)
+        try:
+            Trainer(task, recipe.train, Path(name), log, recipe.seed, group).train()
+        finally:
+            log.close()
+        last = read_epochs(Path(name) / "log.jsonl")[-1]
+    return last.get("validation_accuracy", 0.0), -last.get("validation_loss", 0.0)
+
+
+def _sample_examples(examples: Sequence[Example]) -> Sequence[Example]:
+    """Return every n-th example, so that they have at most `MAX_COMPARE_CHARACTERS`."""
+    characters = sum(len(example.text) for example in examples)
+    return examples[:: max(-(-characters // MAX_COMPARE_CHARACTERS), 1)]
+
+
+def measure_flops() -> float:
+    """Measure how many floating-point operations per second a training of this size does.
+
+    Small matrices and everything around them reach a third of the speed of a large product.
+    """
+    a, b = torch.randn(512, 256), torch.randn(256, 256)
+    for _ in range(3):
+        a @ b
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < 0.05:
+        a @ b
+        count += 1
+    return 2 * 512 * 256 * 256 * count / (time.perf_counter() - start) / 3
+
+
+def compare_with_baselines(
+    metric: str, result: Mapping[str, Any], baselines: Mapping[str, float]
+) -> list[str]:
+    """Return a line with a result and its baselines."""
+    if metric not in result or not baselines:
+        return []
+    percent = metric.endswith("accuracy")
+    values = {metric.replace("_", " "): float(result[metric]), **baselines}
+    parts = [f"{n} {v:.1%}" if percent else f"{n} {v:.2f}" for n, v in values.items()]
+    return ["result: " + " · ".join(parts)]
+
+
+def suggest_next(
+    task: Task, result: Mapping[str, Any], baselines: Mapping[str, float], folder: Path
+) -> list[str]:
+    """Return lines with commands to look at the run, and what may improve it."""
+    lines = [f"look: workings serve {folder}, or open {folder / 'report.html'}"]
+    if isinstance(task, Classification):
+        lines[0] = f'look: workings predict {folder} "a text", workings explain {folder} "a text"'
+        accuracy = result.get("test_accuracy", 0.0)
+        majority = baselines.get("majority class", 0.0)
+        if baselines and accuracy < majority + 0.02:
+            lines.append(
+                "next: hardly better than always predicting the most frequent label: check the "
+                "columns with --data.text NAME --data.label NAME"
+            )
+        elif len(task.examples["train"]) < 1000:
+            lines.append("next: more labeled rows help most")
+        else:
+            lines.append("next: a neural network: --model.kind transformer --minutes 20")
+    elif task.verb == "complete":
+        lines[0] = f'look: workings complete {folder} "a beginning"'
+        lines.append("next: more time allows a larger model: --minutes 30")
+    elif task.verb == "translate":
+        lines[0] = f'look: workings translate {folder} "a sentence"'
+        lines.append("next: more pairs, and more time: --minutes 30")
+    lines.append(f"recipe: {folder / 'config.toml'}: copy it to change it")
+    return lines
+
+
+def _path(name: str | None) -> Path | None:
+    return Path(name) if name else None
+
+
+def _section(table: Mapping[str, Any], name: str) -> Table:
+    section = table.get(name, {})
+    return dict(section) if isinstance(section, Mapping) else {}
+
+
+def _print_lines(lines: Sequence[str], mode: LogMode) -> None:
+    if mode == "progress":
+        sys.stderr.write("".join(f"{escape_control(line)}\n" for line in lines))

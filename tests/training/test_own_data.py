@@ -1,0 +1,152 @@
+"""Training on a user's own data: in one command, from files and tables of any kind."""
+
+import csv
+import json
+import random
+
+import pytest
+from toys import texts_recipe, write_texts
+
+from workings import UserError, load, train
+from workings.cli import main
+from workings.training.logging import read_epochs
+from workings.training.own_data import compare_with_baselines
+from workings.training.runs import resume, train_recipe
+
+WORDS = {
+    "positive": ("wonderful", "moving", "clever", "bright", "charming"),
+    "negative": ("dull", "clumsy", "boring", "tired", "hollow"),
+}
+
+
+def make_rows(count, seed=0):
+    """Return reviews: an id, a sentence with a word that decides, and the sentiment."""
+    rng = random.Random(seed)  # noqa: S311
+    labels = list(WORDS)
+    return [
+        (i, f"the film, a {rng.choice(WORDS[labels[i % 2]])} one, number {i}", labels[i % 2])
+        for i in range(count)
+    ]
+
+
+def write_csv(path, rows, header=("id", "review", "sentiment"), encoding="utf-8-sig"):
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file)
+        writer.writerows([header, *rows] if header else rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A classifier that is trained by the command line on a CSV file with a byte order mark."""
+    folder = tmp_path_factory.mktemp("own")
+    rows = make_rows(240)
+    rows[3], rows[5] = (3, "", "positive"), (5, "no label", "")
+    data = write_csv(folder / "reviews.csv", rows)
+    out = folder / "run"
+    command = ["train", "--task", "classify", "--data", str(data), "--out", str(out)]
+    assert main([*command, "--minutes", "1", "--quiet"]) == 0
+    return out
+
+
+def test_a_classifier_in_one_command(run):
+    task = load(run)
+    assert task.labels == ("negative", "positive")
+    result = json.loads((run / "result.json").read_text())
+    choices = json.loads((run / "choices.json").read_text())
+    assert result["test_accuracy"] > 0.9
+    assert result["test_accuracy"] > choices["baselines"]["majority class"]
+    assert len(choices["lines"]) <= 5
+    assert "text = 'review', label = 'sentiment' (both by name)" in choices["lines"][0]
+    assert "2 rows without text or label left out" in choices["lines"][0]
+    assert 'set = "' in (run / "config.toml").read_text()
+
+
+def test_the_recipe_of_the_run_gives_the_same_model(run, tmp_path):
+    again = tmp_path / "again"
+    assert main(["train", str(run / "config.toml"), "--out", str(again), "--quiet"]) == 0
+    first, second = ((r / "model.safetensors").read_bytes() for r in (run, again))
+    assert len(first) == len(second)
+    text = ["a charming one"]
+    assert load(run).predict(text).equal(load(again).predict(text))
+
+
+def test_data_in_place_of_a_recipe_say_what_to_type(run, tmp_path, capsys):
+    data = write_csv(tmp_path / "reviews.csv", make_rows(20))
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"one {i}\tun {i}\n" for i in range(20)))
+    text = tmp_path / "play.txt"
+    text.write_text("To be.\n")
+    for path, task in ((data, "classify"), (pairs, "translate"), (text, "language")):
+        assert main(["train", str(path)]) == 2
+        assert f"not a recipe: workings train --task {task} --data" in capsys.readouterr().err
+    assert main(["train", str(run)]) == 2
+    assert "is a run, not a recipe: workings train --repeat" in capsys.readouterr().err
+    assert main(["train", "--task", "classify"]) == 2
+    assert "--task and --data go together" in capsys.readouterr().err
+
+
+def test_a_data_frame_with_any_columns(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = make_rows(60)
+    frame = pandas.DataFrame(rows, columns=["id", "Review Text", "stars"])
+    frame["stars"] = frame["stars"].map({"positive": 5, "negative": 1})
+    frame.loc[7, "Review Text"] = None
+    task = train(task="classify", data=frame, minutes=0.5)
+    assert task.labels == ("1", "5")
+    assert task.predict(["a dull one"])[0, 0] > 0.5
+    assert task.recipe.data.text == "Review Text"
+
+
+def test_twenty_rows_are_enough_for_a_classifier():
+    pairs = [(text, label) for _, text, label in make_rows(20)]
+    task = train(task="classify", data=pairs, minutes=0.5, epochs=3)
+    assert task.recipe.train.epochs == 3
+    with pytest.raises(UserError, match="expected a model or a recipe, or task="):
+        train(data=pairs)
+
+
+def test_a_language_model_and_a_translator(tmp_path):
+    task = train(task="language", data=["hello world, yellow fellow"] * 40, minutes=0.02)
+    assert task.complete("hello", 5).startswith("hello")
+    assert set(task.score_baselines()) == {"single tokens", "trigrams"}
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"red {i} cats\t{i} chats rouges\n" for i in range(60)))
+    out = tmp_path / "run"
+    stated = {"train": {"epochs": 1}, "model": {"d_model": 16, "d_ff": 16, "layers": 1}}
+    from workings.training.own_data import train_own_data
+
+    train_own_data("translate", pairs, out, minutes=0.1, stated=stated, mode="quiet")
+    choices = json.loads((out / "choices.json").read_text())
+    assert "from '1' to '2'" in choices["lines"][0]
+    assert "copying the source" in choices["baselines"]
+
+
+def test_the_line_with_the_baselines():
+    line = compare_with_baselines("test_accuracy", {"test_accuracy": 0.9}, {"majority class": 0.5})
+    assert line == ["result: test accuracy 90.0% · majority class 50.0%"]
+    assert compare_with_baselines("test_bleu", {}, {"copying the source": 1.0}) == []
+
+
+# -- train.minutes ---------------------------------------------------------------------------------
+
+
+def test_a_time_limit_ends_the_training_and_the_schedule(tmp_path):
+    data = write_texts(tmp_path / "texts.jsonl")
+    settings = ("--train.schedule", "linear", "--train.epochs", "1000", "--train.minutes", "0.01")
+    task = train_recipe(texts_recipe(data, *settings), tmp_path / "run", mode="quiet")
+    assert 1 <= len(task.history) < 1000
+    with pytest.raises(UserError, match=r"minutes = 0\.0: it must be positive"):
+        texts_recipe(data, "--train.minutes", "0")
+    again = resume(tmp_path / "run", mode="quiet")  # nothing is left to do
+    assert len(again.history) == len(task.history)
+
+
+def test_a_limit_that_is_never_reached_changes_nothing(tmp_path):
+    data = write_texts(tmp_path / "texts.jsonl")
+    losses = []
+    for name, limit in (("a", "none"), ("b", "60")):
+        recipe = texts_recipe(data, "--train.minutes", limit, "--train.schedule", "linear")
+        train_recipe(recipe, tmp_path / name, mode="quiet")
+        losses.append([e["train_loss"] for e in read_epochs(tmp_path / name / "log.jsonl")])
+    assert losses[0] == losses[1]
