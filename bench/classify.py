@@ -52,7 +52,8 @@ from workings.data import (  # noqa: E402
     train_tokenizer,
 )
 from workings.layers.convolution import padding_mask  # noqa: E402
-from workings.models.classifiers import TextClassifier, build_classifier  # noqa: E402
+from workings.models.classifier_base import TextClassifier  # noqa: E402
+from workings.models.classifiers import build_classifier  # noqa: E402
 from workings.recipes import (  # noqa: E402
     ClassificationDataConfig,
     ClassificationRecipe,

@@ -102,7 +102,7 @@ def test_twenty_rows_are_enough_for_a_classifier():
     pairs = [(text, label) for _, text, label in make_rows(20)]
     task = train(task="classify", data=pairs, minutes=0.5, epochs=3)
     assert task.recipe.train.epochs == 3
-    with pytest.raises(UserError, match="expected a model or a recipe, or task="):
+    with pytest.raises(UserError, match="needs a recipe or a model, start_from= a run, or task="):
         train(data=pairs)
 
 

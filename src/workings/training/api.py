@@ -236,7 +236,7 @@ def _make_recipe(
     if not isinstance(model, nn.Module):
         recipe = model or (pretrained and pretrained.task.recipe)
         if not recipe:
-            raise UserError("train needs a recipe or a model, or start_from= a run")
+            raise UserError("train needs a recipe or a model, start_from= a run, or task=")
         return recipe if start_from is None else replace(recipe, start_from=start_from)
     assert isinstance(model, Rebuildable)
     arguments = dict(model.init_arguments)
