@@ -28,6 +28,7 @@ SMALL = {
     "bert": {"d_model": 16, "heads": 2, "layers": 1, "d_ff": 32, "dropout": 0.0},
     "language-model": {"body": {"d_model": 16, "heads": 2, "layers": 1}, "pooling": "mean"},
     "ngrams": {"min_count": 1, "max_n": 1},
+    "tf-idf": {"min_count": 1, "max_words": 1, "max_characters": 2},
 }
 
 

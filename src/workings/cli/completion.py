@@ -71,7 +71,8 @@ def _add_recipe_keys(parser: argparse.ArgumentParser) -> None:
     for sub in _list_parsers(parser):
         if sub.get_default("takes_changes"):
             for key in sorted(list_recipe_keys().keys() - {"model"}):
-                sub.add_argument(f"--{key}")
+                if f"--{key}" not in sub._option_string_actions:  # --data is an option, too
+                    sub.add_argument(f"--{key}")
 
 
 def _list_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

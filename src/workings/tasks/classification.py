@@ -300,7 +300,9 @@ class Classification(Task):
         if not self._targets.get("test") or isinstance(self.scheme, MultiLabel):
             return {}
         train, test = (self._sequences[split] for split in ("train", "test"))
-        train_targets, targets = (self._targets[split] for split in ("train", "test"))
+        train_targets, targets = (
+            self.scheme.stack(self._targets[split]).tolist() for split in ("train", "test")
+        )
         return {
             "majority class": score_majority(train_targets, targets),
             "naive Bayes": score_naive_bayes(train, train_targets, test, targets),

@@ -19,6 +19,7 @@ from workings.io import atomic_write, existing_path, make_folder, write_bytes
 from workings.models.classifier_base import TextClassifier
 from workings.models.classifiers import NgramClassifier
 from workings.models.language import LanguageModel
+from workings.models.tfidf import TfidfClassifier
 from workings.models.translation import Translator
 from workings.modules import Rebuildable, load_unique_state_dict
 from workings.recipes import (
@@ -129,7 +130,7 @@ def train(
         recipe = replace(recipe, train=_build_train_config(recipe.train, settings), **changes)
 
         def prepare(task: Task) -> None:
-            is_empty = isinstance(model, NgramClassifier) and not len(model.keys)
+            is_empty = isinstance(model, NgramClassifier | TfidfClassifier) and not len(model.keys)
             if isinstance(model, nn.Module) and not is_empty:  # else the data have its n-grams
                 task.model.load_state_dict(model.state_dict())
             _attach(task, metrics or {}, callbacks)
@@ -141,7 +142,9 @@ def train(
         return trained
 
 
-def _attach(task: Task, metrics: Mapping[str, Metric], callbacks: Sequence[Callback]) -> None:
+def _attach(
+    task: Task, metrics: Mapping[str, Callable[[Any], float]], callbacks: Sequence[Callback]
+) -> None:
     task.metrics, task.callbacks = metrics, callbacks
 
 
