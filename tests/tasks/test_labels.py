@@ -48,7 +48,9 @@ def write_multi_label(path, count=120):
 def multi_label_recipe(path, kind, **train):
     data = {"set": str(path), "multi_label": True}
     train = {"epochs": 8, "batch_size": 16, "learning_rate": 0.05, "metric": "f1_micro", **train}
-    return build_recipe({"data": data, "model": {"kind": kind, **SMALL[kind]}, "train": train})
+    changes = {"tokenizer": {"kind": "characters"}} if kind == "tf-idf" else {}
+    model = {"kind": kind, **SMALL[kind]}
+    return build_recipe({"data": data, "model": model, "train": train, **changes})
 
 
 # -- losses and weights ----------------------------------------------------------------------------
