@@ -37,6 +37,7 @@ VERBS = (
     "train",
     "resume",
     "log",
+    "verify",
     "evaluate",
     "predict",
     "explain",
