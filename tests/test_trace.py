@@ -496,3 +496,53 @@ def test_a_compiled_submodule_keeps_its_path(blocks: nn.Module, x: Tensor) -> No
     with Trace(only="*.weights") as trace:
         blocks(x)
     assert list(trace) == WEIGHTS
+
+
+# -- interventions that match nothing --------------------------------------------------------------
+
+
+class Doubled(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return tap("doubled", 2 * x)
+
+
+@pytest.mark.parametrize("option", ["replace", "scale"])
+def test_intervention_that_matches_nothing_names_the_closest_path(option):
+    model = nn.Sequential(MultiHeadAttention(4, heads=2), MultiHeadAttention(4, heads=2))
+    change = {"1.wieghts": torch.zeros(2, 1, 1)}
+    with (
+        pytest.raises(UserError, match=r"nothing was traced at '1\.wieghts'.*'1\.weights'"),
+        Trace(only=(), **{option: change}),
+    ):
+        model(torch.ones(1, 3, 4))
+    with Trace() as trace:  # the trace was closed before the error was raised
+        model(torch.ones(1, 3, 4))
+    assert "1.weights" in trace
+
+
+def test_each_pattern_must_match_in_one_of_the_passes():
+    short, long = nn.Sequential(Doubled()), nn.Sequential(Doubled(), Doubled())
+    changes = {"0.*": 0.0, "1.doubled": 0.0}
+    with Trace(scale=changes):
+        short(torch.ones(2))
+        long(torch.ones(2))
+    with (
+        pytest.raises(UserError, match=r"'1\.doubled'.*did you mean '0\.doubled'"),
+        Trace(scale=changes),
+    ):
+        short(torch.ones(2))
+    with pytest.raises(UserError, match="no model has run"), Trace(scale=changes):
+        pass
+
+
+def test_reopened_trace_is_checked_again():
+    trace = Trace(scale={"doubled": 0.0})
+    with trace:
+        Doubled()(torch.ones(2))
+    with pytest.raises(UserError, match="no model has run"), trace:
+        pass
+
+
+def test_error_inside_the_block_is_not_replaced():
+    with pytest.raises(ZeroDivisionError), Trace(scale={"no.such.path": 0.0}):
+        raise ZeroDivisionError

@@ -1,9 +1,9 @@
 """Attention: `attend`, and two short forms of it for generation.
 
 No other module compares queries with keys. Without a trace, `attend` calls torch's fused kernel,
-whose memory is linear in the length. If a trace taps the scores or weights, or the kernel does not
-support the case, it computes the formula step by step; with dropout on a CPU, a few sequences at a
-time. The results agree to rounding, which is tested.
+whose memory is linear in the length. If a trace taps the scores or weights, the kernel does not
+support the case, or torch.export records the graph, it computes the formula step by step; with
+dropout on a CPU, a few sequences at a time. The results agree to rounding, which is tested.
 """
 
 import math
@@ -96,6 +96,7 @@ def attend(
         and softcap is None
         and normalizer == "softmax"
         and not is_tapped("scores", "scaled", "masked", "weights")
+        and not torch.compiler.is_exporting()  # the shapes decide which arguments the kernel needs
     )
     if is_standard and (dropout == 0.0 or query.is_cuda):
         mixed = _fused(query, key, value, mask, causal, scale, dropout)

@@ -39,6 +39,8 @@ _EXTRAS = {
     "wandb": "wandb",
     "mlflow": "mlflow",
     "shtab": "completion",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
 }
 
 

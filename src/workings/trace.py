@@ -71,6 +71,9 @@ class Trace:
     - `replace`: by path pattern, a tensor or a function of the value that replaces the value.
     - `scale`: by path pattern, a number or tensor that multiplies the value.
 
+    A `replace` or `scale` that matched no path raises a UserError when the block ends: an ablation
+    with a misspelled path would look like one that changes nothing.
+
     `trace[path]` is the value; if the path was tapped several times (time steps, or several calls),
     the values are stacked along a new first dimension, and `trace.steps(path)` lists them. Values
     are not copied: gradients flow through them.
@@ -97,6 +100,8 @@ class Trace:
         self._replace = dict(replace or {})
         self._scale = dict(scale or {})
         self._values: dict[str, list[Tensor]] = {}
+        self._matched: set[str] = set()  # the patterns of `replace` and `scale` that had an effect
+        self._known_paths: dict[str, None] = {}  # in order; kept if there are such patterns
         self._module_paths: dict[int, str] = {}  # by the id of the module
         self._path_stack: list[str] = []  # paths of the running modules, the innermost last
         self._is_open = False
@@ -147,6 +152,8 @@ class Trace:
 
     def _is_tapped(self, name: str) -> bool:
         path = self._tap_path(name)
+        if self._replace or self._scale:
+            self._known_paths[path] = None
         patterns = (*self._only, *self._replace, *self._scale)
         return any(fnmatchcase(path, pattern) for pattern in patterns)
 
@@ -154,11 +161,14 @@ class Trace:
         if not (self._replace or self._scale):
             return value
         path, original = self._tap_path(name), value
+        self._known_paths[path] = None
         for pattern, new in self._replace.items():
             if fnmatchcase(path, pattern):
+                self._matched.add(pattern)
                 value = new.to(value) if isinstance(new, Tensor) else new(value)
         for pattern, factor in self._scale.items():
             if fnmatchcase(path, pattern):
+                self._matched.add(pattern)
                 value = value * (factor.to(value) if isinstance(factor, Tensor) else factor)
         if not isinstance(value, Tensor) or value.shape != original.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -193,6 +203,8 @@ class Trace:
             raise RuntimeError("this trace is already open: create another Trace")
         _install_hooks()
         self._is_open = True
+        self._matched.clear()
+        self._known_paths.clear()
         _active_traces.set((*_active_traces.get(), self))
         return self
 
@@ -206,6 +218,16 @@ class Trace:
         self._is_open = False
         self._path_stack.clear()
         _remove_hooks()
+        if exc_type is None:
+            self._check_all_matched()
+
+    def _check_all_matched(self) -> None:
+        """Raise UserError if a pattern of `replace` or `scale` matched no path."""
+        for pattern in (*self._replace, *self._scale):
+            if pattern not in self._matched:
+                others = [path for path in self._known_paths if path != pattern]
+                hint = did_you_mean(pattern, others) if others else "no model has run in the trace"
+                raise UserError(f"nothing was traced at {pattern!r}, so nothing is changed: {hint}")
 
 
 def _strip_compiled_prefix(path: str) -> str:

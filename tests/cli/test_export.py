@@ -107,7 +107,7 @@ def test_invalid_argument_is_one_line_error(
 def test_classifiers_are_not_exported_as_language_models(texts_run, tmp_path, capsys):
     arguments = ["export", str(texts_run), "--to", "gpt2", "--out", str(tmp_path / "out")]
     assert main(arguments) == 2
-    assert "--to gpt2: for a classifier, expected one of bert" in capsys.readouterr().err
+    assert "--to gpt2: for a classifier, expected one of onnx, bert" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

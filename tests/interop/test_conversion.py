@@ -241,7 +241,7 @@ def test_translators_that_cannot_be_exported(tmp_path):
     words = WordTokenizer.train(["a b c"], with_eos=True)
     model = make_marian(6, len(words), share_embeddings=False)
     with pytest.raises(
-        UserError, match="for a translator, expected one of ctranslate2, marian, pegasus"
+        UserError, match="for a translator, expected one of ctranslate2, onnx, marian, pegasus"
     ):
         export_translator(model, TokenizerPair(words, words), "gpt2", tmp_path / "out")
     pytest.importorskip("ctranslate2")

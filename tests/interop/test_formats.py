@@ -78,7 +78,7 @@ def test_summary_and_training_say_it(few_pairs, tmp_path, capsys):
     recipe.write_text(f'task = "translate"\n[data]\nset = "{few_pairs}"\n')
     small = ("--model.d_model", "8", "--model.layers", "1", "--tokenizer.kind", "words")
     assert main(["summary", str(recipe), *small]) == 0
-    note = "can be exported to ctranslate2, pegasus; not to marian (Marian normalizes after"
+    note = "can be exported to onnx, ctranslate2, pegasus; not to marian (Marian normalizes after"
     assert note in capsys.readouterr().err
     out = ("--out", str(tmp_path / "run"), "--train.epochs", "1")
     assert main(["train", str(recipe), *small, *out]) == 0
@@ -88,11 +88,13 @@ def test_summary_and_training_say_it(few_pairs, tmp_path, capsys):
 def test_models_without_a_format():
     for model in ({}, {"kind": "transformer"}):
         formats = describe_formats(build_recipe({"task": "classify", "model": model}))
-        assert formats.startswith("cannot be exported to bert, distilbert (BERT and DistilBERT are")
+        assert formats.startswith(
+            "can be exported to onnx; not to bert, distilbert (BERT and DistilBERT are"
+        )
     recipe = build_recipe({"task": "classify", "data": {"multi_label": True}})
     assert "several labels per text" in describe_formats(recipe)
     recipe = build_recipe({"task": "translate", "model": {"kind": "recurrent"}})
-    assert describe_formats(recipe).startswith("cannot be exported to ctranslate2 (a recurrent")
+    assert describe_formats(recipe).startswith("can be exported to onnx; not to ctranslate2 (a")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_berts(pooler, types, fits, tmp_path):
     table = SIZES | {"kind": "bert", "d_ff": 24, "pooler": pooler, "token_types": types}
     recipe = build_recipe({"task": "classify", "model": table})
     reasons = check_formats(recipe)
-    assert [name for name, reason in reasons.items() if not reason] == [fits]
+    assert [name for name, reason in reasons.items() if not reason] == ["onnx", fits]
     for name in BERT_LAYOUTS:
         model = build_classifier(recipe.model, 300, 2)
         write = partial(write_bert, labels=["a", "b"], layout_name=name)

@@ -157,7 +157,7 @@ CANNOT = {
         lambda task: task.evaluate_on_images("captions.txt", Path("images")),
         ("classify", "language", "translate"),
     ),
-    "export": (lambda task: task.export(None), ("caption",)),
+    "export": (lambda task: task.export(None), ()),
 }
 
 

@@ -238,7 +238,7 @@ def test_attribution_explains_one_label(run, capsys):
 
 def test_export_is_refused(run, tmp_path, capsys):
     assert main(["export", str(run), "--to", "bert", "--out", str(tmp_path / "x")]) == 2
-    assert "several labels per text cannot be exported" in capsys.readouterr().err
+    assert "several labels per text can be exported to onnx only" in capsys.readouterr().err
 
 
 def test_page_inspects_several_labels(run):

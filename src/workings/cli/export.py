@@ -1,8 +1,8 @@
-"""Export a trained language model or translator to another program's format."""
+"""Export a trained model to another program's format."""
 
 import argparse
 
-HELP = "export a language model or translator to another format"
+HELP = "export a trained model to another format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,8 +12,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         required=True,
         metavar="FORMAT",
-        help="ctranslate2, or a format of Hugging Face: gpt2, gpt-neox or llama; for a "
-        "translator, marian (post-norm) or pegasus (pre-norm); for a BERT, bert or distilbert",
+        help="onnx for any model; ctranslate2 for a language model or translator; or a format of "
+        "Hugging Face: gpt2, gpt-neox or llama; for a translator, marian (post-norm) or pegasus "
+        "(pre-norm); for a BERT, bert or distilbert",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="new folder for the model")
 

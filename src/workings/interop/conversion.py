@@ -28,10 +28,12 @@ from workings.interop.marian import (
     write_translator,
 )
 from workings.interop.model_card import RunRecord, write_generation_config, write_model_card
+from workings.interop.onnx_folder import OnnxFolder
 from workings.interop.pretrained import read_classification_task, read_language_task
 from workings.interop.tokenizer_files import PaddingSide, unique_token_names, write_tokenizer
 from workings.interop.vocabularies import read_vocabularies, write_languages
 from workings.io import atomic_folder, write_text
+from workings.models.captioning import Captioner
 from workings.models.classifier_base import TextClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import PAD, START, Translator
@@ -49,15 +51,18 @@ from workings.storage import (
     write_json,
     write_tensors,
 )
-from workings.tasks.base import IMPORTED, Task
+from workings.tasks.base import IMPORTED, RowFormat, Task
+from workings.tasks.captioning import CAPTIONER_EXPORT_REFUSAL
+from workings.tasks.classification import MULTI_LABEL_EXPORT_REFUSAL
 from workings.tasks.translation import Translation
 from workings.training.environment import collect_environment
 
-EXPORT_FORMATS = ("ctranslate2", *LANGUAGE_LAYOUTS)
-TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", *LAYOUTS)
+EXPORT_FORMATS = ("ctranslate2", "onnx", *LANGUAGE_LAYOUTS)
+TRANSLATOR_EXPORT_FORMATS = ("ctranslate2", "onnx", *LAYOUTS)
 MAX_TARGET_TOKENS = 512
 """The longest translation that an exported model generates; ours depends on the source."""
 _NO_TOKENIZER_NOTE = "no tokenizer is written: the format has none like {}"
+CLASSIFIER_EXPORT_FORMATS = ("onnx", *BERT_LAYOUTS)
 _LOWERCASE_NOTE = "the model was trained on lower-case texts: lowercase them"
 _SEPARATE_NOTE = (
     "two vocabularies: load the tokenizers from source/ and target/, AutoTokenizer has one for both"
@@ -110,33 +115,61 @@ class FolderExporter:
     record: RunRecord | None = None
     """The run, for the model card and the search that its recipe has."""
 
-    def export_classifier(
-        self, model: TextClassifier, tokenizer: Tokenizer, labels: Sequence[str]
-    ) -> list[str]:
-        return export_classifier(
-            model, tokenizer, labels, self.target_format, self.folder, self.record
-        )
-
     def export_language_model(self, model: LanguageModel, tokenizer: Tokenizer) -> list[str]:
         return export_language_model(model, tokenizer, self.target_format, self.folder, self.record)
 
     def export_translator(self, model: Translator, tokenizers: TokenizerPair) -> list[str]:
         return export_translator(model, tokenizers, self.target_format, self.folder, self.record)
 
+    def export_classifier(
+        self,
+        model: TextClassifier,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        row_format: RowFormat,
+        threshold: float | None,
+    ) -> list[str]:
+        return export_classifier(
+            model,
+            tokenizer,
+            labels,
+            row_format,
+            threshold,
+            self.target_format,
+            self.folder,
+            self.record,
+        )
+
+    def export_captioner(
+        self, model: Captioner, tokenizer: Tokenizer, image_size: int
+    ) -> list[str]:
+        if self.target_format != "onnx":
+            raise UserError(CAPTIONER_EXPORT_REFUSAL)
+        with _create_folder(self.folder) as part:
+            return OnnxFolder(part, self.folder.name).write_captioner(model, tokenizer, image_size)
+
 
 def export_classifier(
     model: TextClassifier,
     tokenizer: Tokenizer,
     labels: Sequence[str],
+    row_format: RowFormat,
+    threshold: float | None,
     target_format: str,
     folder: Path,
     record: RunRecord | None = None,
 ) -> list[str]:
-    """Write a classifier into a new folder in another format; return notes for the user."""
-    if target_format not in BERT_LAYOUTS:
-        suggestion = did_you_mean(target_format, BERT_LAYOUTS)
-        raise UserError(f"--to {target_format}: for a classifier, {suggestion}")
+    """Write a classifier into a new folder in another format; return notes for the user.
+
+    A text has each label whose probability reaches the `threshold`, or one label if that is None.
+    """
+    _check_format(target_format, CLASSIFIER_EXPORT_FORMATS, "classifier")
+    if threshold is not None and target_format != "onnx":
+        raise UserError(MULTI_LABEL_EXPORT_REFUSAL)
     with _create_folder(folder) as part:
+        if target_format == "onnx":
+            onnx_folder = OnnxFolder(part, folder.name)
+            return onnx_folder.write_classifier(model, tokenizer, labels, row_format, threshold)
         write_bert(model, labels, part, target_format, pad_id=tokenizer.pad_id)
         notes = _write_single_tokenizer(tokenizer, part)
         if record is not None:
@@ -162,9 +195,10 @@ def export_language_model(
     recipe = record.recipe if record else None
     assert recipe is None or isinstance(recipe, LanguageRecipe)
     context_length = recipe.data.context_length if recipe else DEFAULT_MAX_POSITIONS
-    if target_format not in EXPORT_FORMATS:
-        raise UserError(f"--to {target_format}: {did_you_mean(target_format, EXPORT_FORMATS)}")
+    _check_format(target_format, EXPORT_FORMATS, "language model")
     with _create_folder(folder) as part:
+        if target_format == "onnx":
+            return OnnxFolder(part, folder.name).write_language_model(model, tokenizer)
         if target_format in LANGUAGE_LAYOUTS:
             write_language_model(
                 model,
@@ -212,11 +246,11 @@ def export_translator(
     record: RunRecord | None = None,
 ) -> list[str]:
     """Write a translator into a new folder in another format; return notes for the user."""
-    if target_format not in TRANSLATOR_EXPORT_FORMATS:
-        suggestion = did_you_mean(target_format, TRANSLATOR_EXPORT_FORMATS)
-        raise UserError(f"--to {target_format}: for a translator, {suggestion}")
+    _check_format(target_format, TRANSLATOR_EXPORT_FORMATS, "translator")
     is_hugging_face = target_format in LAYOUTS
     with _create_folder(folder) as part:
+        if target_format == "onnx":
+            return OnnxFolder(part, folder.name).write_translator(model, tokenizers)
         if is_hugging_face:
             write_translator(model, part, target_format)
         else:
@@ -367,6 +401,13 @@ def _write_run(folder: Path, task: Task) -> None:
     write_json(folder / "environment.json", {**collect_environment(), **run})
     weights = unique_state_dict(task.model)
     write_tensors(folder / "model.safetensors", weights, table_checksum(checksums))
+
+
+def _check_format(target_format: str, choices: Sequence[str], noun: str) -> None:
+    """Raise UserError if a model of this kind has no such format."""
+    if target_format not in choices:
+        suggestion = did_you_mean(target_format, choices)
+        raise UserError(f"--to {target_format}: for a {noun}, {suggestion}")
 
 
 def _create_folder(folder: Path) -> AbstractContextManager[Path]:

@@ -27,7 +27,7 @@ def check_formats(recipe: Recipe) -> dict[str, str]:
     """Return for each format why a recipe's model does not fit, or "" if it does.
 
     >>> check_formats(TranslationRecipe())
-    {'ctranslate2': '', 'marian': 'Marian normalizes after each layer: expected \
+    {'onnx': '', 'ctranslate2': '', 'marian': 'Marian normalizes after each layer: expected \
 model.norm = "post", or --to pegasus', 'pegasus': ''}
     """
     if isinstance(recipe, TranslationRecipe):
@@ -36,7 +36,9 @@ model.norm = "post", or --to pegasus', 'pegasus': ''}
         return _check_language_model(recipe)
     if isinstance(recipe, ClassificationRecipe):
         return _check_classifier(recipe)
-    return {"other formats": CAPTIONER_EXPORT_REFUSAL} if recipe.task == "caption" else {}
+    if recipe.task == "caption":
+        return {"onnx": "", "other formats": CAPTIONER_EXPORT_REFUSAL}
+    return {}
 
 
 def _check_translator(recipe: TranslationRecipe) -> dict[str, str]:
@@ -46,7 +48,7 @@ def _check_translator(recipe: TranslationRecipe) -> dict[str, str]:
     with meta_device():
         model = build_translator(recipe.model, source_size, size)
     is_transformer = isinstance(model, TransformerTranslator)
-    return {"ctranslate2": "" if is_transformer else _RECURRENT} | {
+    return {"onnx": "", "ctranslate2": "" if is_transformer else _RECURRENT} | {
         name: _find_reason(build_config, model, name) for name in TRANSLATOR_LAYOUTS
     }
 
@@ -55,19 +57,19 @@ def _check_language_model(recipe: LanguageRecipe) -> dict[str, str]:
     with meta_device():
         model = build_language_model(recipe.model, recipe.tokenizer.vocab_size)
     is_transformer = isinstance(model, TransformerLM)
-    return {"ctranslate2": "" if is_transformer else _RECURRENT} | {
+    return {"onnx": "", "ctranslate2": "" if is_transformer else _RECURRENT} | {
         name: _find_reason(check_language_model, model, name) for name in LANGUAGE_LAYOUTS
     }
 
 
 def _check_classifier(recipe: ClassificationRecipe) -> dict[str, str]:
     if recipe.data.multi_label:
-        return dict.fromkeys(BERT_LAYOUTS, MULTI_LABEL_EXPORT_REFUSAL)
+        return {"onnx": ""} | dict.fromkeys(BERT_LAYOUTS, MULTI_LABEL_EXPORT_REFUSAL)
     if recipe.model.kind != "bert":
-        return dict.fromkeys(BERT_LAYOUTS, NOT_BERT)
+        return {"onnx": ""} | dict.fromkeys(BERT_LAYOUTS, NOT_BERT)
     with meta_device():
         model = build_classifier(recipe.model, recipe.tokenizer.vocab_size, 2)
-    return {name: _find_reason(check_bert, model, name) for name in BERT_LAYOUTS}
+    return {"onnx": ""} | {name: _find_reason(check_bert, model, name) for name in BERT_LAYOUTS}
 
 
 def _find_reason(check: Callable[[Any, str], object], model: nn.Module, layout_name: str) -> str:
@@ -83,8 +85,8 @@ def describe_formats(recipe: Recipe) -> str:
     """Return in one line which formats fit, and why the others do not; "" if there are none.
 
     >>> describe_formats(TranslationRecipe())
-    'can be exported to ctranslate2, pegasus; not to marian (Marian normalizes after each layer: \
-expected model.norm = "post", or --to pegasus)'
+    'can be exported to onnx, ctranslate2, pegasus; not to marian (Marian normalizes after each \
+layer: expected model.norm = "post", or --to pegasus)'
     """
     reasons = check_formats(recipe)
     fitting = [name for name, reason in reasons.items() if not reason]

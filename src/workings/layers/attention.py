@@ -137,6 +137,32 @@ class KeyValueCache:
         return selected
 
 
+class ConcatenatedCache(KeyValueCache):
+    """A cache that concatenates, so that torch.export records keys and values of any length.
+
+    >>> past = torch.zeros(2, 4, 3, 8)
+    >>> ConcatenatedCache(past, past).append(past, past)[0].shape
+    torch.Size([2, 4, 6, 8])
+    """
+
+    def __init__(
+        self,
+        key: Float[Tensor, "batch heads time d_k"],
+        value: Float[Tensor, "batch heads time d_v"],
+    ) -> None:
+        super().__init__()
+        self._key, self._value, self.length = key, value, key.shape[-2]
+
+    def append(
+        self, key: Float[Tensor, "batch heads new d_k"], value: Float[Tensor, "batch heads new d_v"]
+    ) -> tuple[Float[Tensor, "batch heads time d_k"], Float[Tensor, "batch heads time d_v"]]:
+        """Append new positions; return the keys and values of all positions."""
+        past_key, past_value = self.read()
+        self._key, self._value = torch.cat((past_key, key), -2), torch.cat((past_value, value), -2)
+        self.length = self._key.shape[-2]
+        return self._key, self._value
+
+
 def _ensure_capacity(buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
     """Return a buffer for at least `end` positions, with the content of the old one."""
     batch, heads, _, width = new.shape

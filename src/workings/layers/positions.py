@@ -3,6 +3,7 @@
 from typing import Literal, TypeAlias, get_args
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -20,11 +21,22 @@ def sinusoids(count: int, width: int, *, base: float = 10_000.0) -> Float[Tensor
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    position = torch.arange(count, dtype=torch.float64).unsqueeze(1)
+    return _encode(_count_from(0, count), width, base)
+
+
+def _encode(
+    positions: Float[Tensor, " time"], width: int, base: float
+) -> Float[Tensor, "time width"]:
     column = torch.arange(width, dtype=torch.float64)
-    angles = position / base ** ((column - column % 2) / width)  # columns 2i and 2i+1 share one
+    # Columns 2i and 2i+1 share an angle.
+    angles = positions.unsqueeze(1) / base ** ((column - column % 2) / width)
     encoding = torch.where(column % 2 == 0, angles.sin(), angles.cos())
     return encoding.to(torch.get_default_dtype())
+
+
+def _count_from(start: int, end: int) -> Float[Tensor, " time"]:
+    """Return `start` to `end` − 1 in 64 bits: the angles of late positions need them."""
+    return torch.arange(start, end, dtype=torch.float64)
 
 
 def join(
@@ -66,6 +78,8 @@ class SinusoidalPositions(nn.Module):
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """Return the encodings of positions `start` to `end` − 1."""
         table = self.table
+        if torch.compiler.is_exporting():  # no table is long enough for every length
+            return _encode(_count_from(start, end), self.width, self.base).to(table)
         if end > table.size(0):
             with torch.inference_mode(False):  # so that training can use the table later
                 table = sinusoids(2 * end, self.width, base=self.base).to(table)
@@ -95,6 +109,8 @@ class LearnedPositions(nn.Module):
     def rows(self, start: int, end: int) -> Float[Tensor, "time width"]:
         """Return the encodings of positions `start` to `end` − 1."""
         table = self.table
+        if torch.compiler.is_exporting():  # the exported graph looks up, and so checks, positions
+            return F.embedding(torch.arange(start, end, device=table.device), table)
         if end > table.size(0):
             raise UserError(
                 f"position {end - 1}: the model has learned positions 0 to {len(table) - 1}"
@@ -123,13 +139,13 @@ class RotaryPositions(nn.Module):
         if width % 2 or width < 2:
             raise UserError(f"rotary positions need an even width per head, not {width}")
         self.width, self.base = width, base
-        cosines, sines = self._table(256)
+        cosines, sines = self._table(0, 256)
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
 
-    def _table(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return the cosines and signed sines of positions 0 … count−1."""
-        position = torch.arange(count, dtype=torch.float64).unsqueeze(1)
+    def _table(self, start: int, end: int) -> tuple[Tensor, Tensor]:
+        """Return the cosines and signed sines of positions `start` to `end` − 1."""
+        position = _count_from(start, end).unsqueeze(1)
         pair = torch.arange(self.width // 2, dtype=torch.float64)
         angles = position / self.base ** (2 * pair / self.width)
         sines, dtype = angles.sin(), torch.get_default_dtype()
@@ -144,11 +160,14 @@ class RotaryPositions(nn.Module):
             rotated = self.forward(x.narrow(-1, 0, self.width), start)
             return torch.cat((rotated, x.narrow(-1, self.width, x.size(-1) - self.width)), -1)
         end, cosines, sines = start + x.size(-2), self.cosines, self.sines
+        swapped = x.roll(self.width // 2, -1)
+        if torch.compiler.is_exporting():  # no table is long enough for every length
+            cosines, sines = (t.to(cosines) for t in self._table(start, end))
+            return torch.addcmul(x * cosines, swapped, sines)
         if end > cosines.size(0):
             with torch.inference_mode(False):  # so that training can use the tables later
-                cosines, sines = (t.to(cosines) for t in self._table(2 * end))
+                cosines, sines = (t.to(cosines) for t in self._table(0, 2 * end))
             self.cosines, self.sines = cosines, sines
-        swapped = x.roll(self.width // 2, -1)
         return torch.addcmul(x * cosines[start:end], swapped, sines[start:end])
 
 

@@ -151,11 +151,12 @@ class RecurrentLayer(nn.Module):
         not padded.
         """
         x = reverse_within_length(x, lengths) if self.reverse else x
-        states, final = (
-            self._forward_stepwise(x, hidden_state)
-            if is_tapped(*TAPS)
-            else self._forward_fused(x, hidden_state)
-        )
+        if torch.compiler.is_exporting():
+            states, final = self._forward_exported(x, lengths, hidden_state)
+        elif is_tapped(*TAPS):
+            states, final = self._forward_stepwise(x, hidden_state)
+        else:
+            states, final = self._forward_fused(x, hidden_state)
         if lengths is None:
             last = states[:, -1]
         else:
@@ -174,6 +175,24 @@ class RecurrentLayer(nn.Module):
         states, last = self.layer(x, initial)
         final = last if isinstance(last, tuple) else (last,)
         return states, tuple(t.squeeze(0) for t in final)
+
+    def _forward_exported(
+        self, x: Tensor, lengths: Tensor | None, hidden_state: HiddenState | None
+    ) -> tuple[Tensor, HiddenState]:
+        """Compute the same as one operator, which torch.export does not unroll.
+
+        The final state is that after the last token, also of padded sequences.
+        """
+        from workings.layers.recurrence_op import recurrence
+
+        state = hidden_state
+        if state is None:
+            zeros = x.new_zeros(x.shape[0], self.hidden_size)
+            state = (zeros, torch.zeros_like(zeros)) if self.cell == "lstm" else (zeros,)
+        weights = [getattr(self.layer, f"{n}_l0") for n in _PARAMETERS]
+        lengths = None if lengths is None else lengths.clamp(min=1)
+        states, *final = recurrence(self.cell, x, lengths, list(state), weights)
+        return states, tuple(final)
 
     def _forward_stepwise(
         self, x: Tensor, hidden_state: HiddenState | None
@@ -245,6 +264,8 @@ class _RowPermutation(torch.autograd.Function):
 
 
 def _permute_rows(x: Tensor, order: Tensor) -> Tensor:
+    if torch.compiler.is_exporting():  # an exported graph has no derivatives of ours
+        return x.flatten(0, 1).index_select(0, order.flatten()).view_as(x)
     reordered: Tensor = _RowPermutation.apply(x, order)  # type: ignore[no-untyped-call]
     return reordered
 
@@ -270,6 +291,7 @@ class RecurrentStack(nn.Module):
     ) -> None:
         super().__init__()
         directions = 2 if bidirectional else 1
+        self.cell, self.hidden_size = cell, hidden_size
         self.output_size = hidden_size * directions
         self.layers = nn.ModuleList(
             nn.ModuleList(

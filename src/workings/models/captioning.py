@@ -158,7 +158,7 @@ class RecurrentCaptioner(RecurrentDecoder[ImageBatch], Captioner):
         cells = self.dropout(self.grid(source))
         context = cells.mean(1)
         if self.feature_norm is not None:
-            context = self.feature_norm(context, len(source.pixels))
+            context = self.feature_norm(context, source.pixels.shape[0])
         return self.build_state(self.state_projection(context), cells, None, context)
 
 

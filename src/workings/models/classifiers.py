@@ -344,16 +344,29 @@ class ConvolutionClassifier(EmbeddingClassifier):
 
     def encode(self, x: Tensor, lengths: Tensor | None) -> Tensor:
         # Windows over padding are not pooled, unless a text is too short to have others.
-        if lengths is not None and (self.pooling == "flatten" or lengths.min() < self.min_length):
+        if torch.compiler.is_exporting() and self.pooling == "max":
+            x, lengths = self._pad_to_any_length(x, lengths)
+        elif lengths is not None and (self.pooling == "flatten" or lengths.min() < self.min_length):
             x = x * padding_mask(lengths, x.shape[1]).unsqueeze(-1)
         if x.shape[1] < self.min_length:
-            x = nn.functional.pad(x, (0, 0, 0, self.min_length - x.shape[1]))
+            x = F.pad(x, (0, 0, 0, self.min_length - x.shape[1]))
         for layer in self.layers:
             assert isinstance(layer, Convolution)
             x = torch.relu(layer(x))
             lengths = None if lengths is None else layer.output_lengths(lengths)
         x = x.flatten(1) if self.pooling == "flatten" else pool(x, lengths, "max")
         return torch.relu(self.hidden_layer(x))
+
+    def _pad_to_any_length(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return texts padded so much that there are two windows or more, whatever the length.
+
+        An exported graph cannot ask for the length. It needs the `lengths` to leave the windows
+        over padding out, also if padding counts as a token.
+        """
+        if lengths is None:
+            lengths = torch.full_like(x[:, 0, 0], x.shape[1], dtype=torch.long)
+        x = x * padding_mask(lengths, x.shape[1]).unsqueeze(-1)
+        return F.pad(x, (0, 0, 0, 2 * self.min_length)), lengths
 
 
 class TransformerClassifier(EmbeddingClassifier):
@@ -530,7 +543,7 @@ def pool(
     if mode == "last":
         if lengths is None:
             return x[:, -1]
-        return x[torch.arange(len(x), device=x.device), (lengths - 1).clamp(min=0)]
+        return x[torch.arange(x.shape[0], device=x.device), (lengths - 1).clamp(min=0)]
     mask = None if lengths is None else padding_mask(lengths, x.shape[1])
     return max_pool(x, mask) if mode == "max" else mean_pool(x, mask)
 

@@ -269,12 +269,12 @@ class TransformerLM(LanguageModel):
 
     def forward_features(self, ids: Tensor, state: KVState | None) -> tuple[Tensor, KVState | None]:
         if state is None:
-            return self._run_blocks(ids, None), None
+            return self.run_blocks(ids, None), None
         recent = self._update_recent_tokens(ids, state)
         if self._is_full(state, ids.shape[1]):
             # All positions are used up: start again with the later half of the context.
             state, ids = state.with_empty_caches(), recent
-        return self._run_blocks(ids, state.caches), state
+        return self.run_blocks(ids, state.caches), state
 
     def _update_recent_tokens(self, ids: Tensor, state: KVState) -> Tensor:
         """Append tokens to the state's recent ones; keep as many as are read again."""
@@ -288,7 +288,10 @@ class TransformerLM(LanguageModel):
         """Return True if `new` more tokens would exceed the number of positions."""
         return self.max_positions is not None and state.caches[0].length + new > self.max_positions
 
-    def _run_blocks(self, ids: Tensor, caches: list[KeyValueCache] | None) -> Tensor:
+    def run_blocks(
+        self, ids: Int[Tensor, "batch time"], caches: list[KeyValueCache] | None
+    ) -> Float[Tensor, "batch time width"]:
+        """Return the features of tokens that follow those in the caches; caches are updated."""
         x = tap("embedded", self.embedding(ids))
         if self.positions is not None:
             x = self.positions(x, 0 if caches is None else caches[0].length)

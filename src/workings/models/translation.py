@@ -51,7 +51,9 @@ class SentenceBatch(NamedTuple):
     def padding_mask(self) -> Bool[Tensor, "batch time"] | None:
         """Return True at the tokens and False at padding; None if there is no padding."""
         time = self.ids.shape[1]
-        return None if int(self.lengths.min()) == time else padding_mask(self.lengths, time)
+        if not torch.compiler.is_exporting() and int(self.lengths.min()) == time:
+            return None
+        return padding_mask(self.lengths, time)
 
     def start_tokens(self) -> Int[Tensor, " batch"]:
         """Return a start token for each translation."""
@@ -148,6 +150,8 @@ class RecurrentTranslator(RecurrentDecoder[SentenceBatch], Translator):
         self, embedded: Tensor, source: SentenceBatch
     ) -> list[list[HiddenState]]:
         """Return the encoder's hidden states after the last token of each sentence."""
+        if torch.compiler.is_exporting():
+            return self.encoder(embedded, source.lengths)[2]  # type: ignore[no-any-return]
         groups = []
         for length in sorted(set(source.lengths.tolist())):  # so that no padding is read
             rows = (source.lengths == length).nonzero().flatten()

@@ -41,6 +41,7 @@ from workings.storage import CorruptFileError, read_tensors
 from workings.tasks.labels import LabelScheme
 
 if TYPE_CHECKING:
+    from workings.models.captioning import Captioner
     from workings.models.classifier_base import TextClassifier
     from workings.models.language import LanguageModel
     from workings.models.translation import Translator
@@ -133,15 +134,32 @@ class CaptionSample:
     caption: Generation
 
 
+@dataclass(frozen=True)
+class RowFormat:
+    """How a classifier's texts become rows of ids: cut at `max_length`, and padded with id 0."""
+
+    max_length: int
+    padded_length: int | None
+    """The length of every row, if the model needs one."""
+    pads_left: bool
+
+
 class ModelExporter(Protocol):
     """Writes models in the formats of other programs; each method returns notes for the user."""
 
-    def export_classifier(
-        self, model: "TextClassifier", tokenizer: Tokenizer, labels: Sequence[str]
-    ) -> list[str]: ...
-
     def export_language_model(self, model: "LanguageModel", tokenizer: Tokenizer) -> list[str]: ...
     def export_translator(self, model: "Translator", tokenizers: TokenizerPair) -> list[str]: ...
+    def export_classifier(
+        self,
+        model: "TextClassifier",
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        row_format: RowFormat,
+        threshold: float | None,
+    ) -> list[str]: ...
+    def export_captioner(
+        self, model: "Captioner", tokenizer: Tokenizer, image_size: int
+    ) -> list[str]: ...
 
 
 class Task(ABC):
@@ -408,9 +426,7 @@ class Task(ABC):
     def export(self, exporter: ModelExporter) -> list[str]:
         """Write the model and its tokenizers in the exporter's format; return notes."""
         del exporter
-        raise UserError(
-            f"a {self.noun} cannot be exported: expected a language model, classifier or translator"
-        )
+        raise UserError(f"a {self.noun} cannot be exported: {_EXPECTED}")
 
     def summarize_model(self) -> ModelSummary | None:
         """Return the layer table of the model; None if its inputs are not known."""

@@ -66,8 +66,8 @@ from workings.tasks.base import (
 CAPTION_BATCH_SIZE = 64  # images captioned at a time
 NUM_SAMPLES = 2  # captions logged after each epoch
 CAPTIONER_EXPORT_REFUSAL = (
-    "a captioner cannot be exported: its encoder is a convolutional network, and the captioners "
-    "of other programs have a vision Transformer"
+    "a captioner can be exported to onnx only: its encoder is a convolutional network, and the "
+    "captioners of other programs have a vision Transformer"
 )
 
 Pixels = NDArray[np.uint8]
@@ -393,15 +393,14 @@ class Captioning(Seq2SeqTask):
         model = build_captioner(recipe.model, vocab_size, pixels=image_size)
         return summarize(model, SUMMARY_LENGTH, recipe.train.batch_size, image_size)
 
+    def export(self, exporter: ModelExporter) -> list[str]:
+        return exporter.export_captioner(self.model, self.tokenizer, self.image_size)
+
     # -- the run folder ----------------------------------------------------------------------------
 
     @property
     def preprocessing(self) -> tuple[Tokenizer]:
         return (self.tokenizer,)
-
-    def export(self, exporter: ModelExporter) -> list[str]:
-        del exporter
-        raise UserError(CAPTIONER_EXPORT_REFUSAL)
 
     @classmethod
     def load_preprocessing(cls, folder: Path, recipe: CaptionRecipe) -> tuple[Tokenizer]:

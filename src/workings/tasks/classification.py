@@ -55,6 +55,7 @@ from workings.tasks.base import (
     ModelExporter,
     ModelInput,
     Response,
+    RowFormat,
     SplitPredictions,
     Task,
     check_test_data,
@@ -71,7 +72,7 @@ MAX_TOKEN_CHARACTERS = 40  # texts longer than this many times max_length are cu
 # A source that ends like this is a file, not a text.
 FILE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow", ".txt", ".gz")
 MULTI_LABEL_EXPORT_REFUSAL = (
-    "a classifier with several labels per text cannot be exported: other programs "
+    "a classifier with several labels per text can be exported to onnx only: other programs "
     "would read its logits as those of one label"
 )
 
@@ -464,9 +465,14 @@ class Classification(Task):
         return summarize(model, model.fixed_length or recipe.data.max_length)
 
     def export(self, exporter: ModelExporter) -> list[str]:
-        if self.recipe.data.multi_label:
-            raise UserError(MULTI_LABEL_EXPORT_REFUSAL)
-        return exporter.export_classifier(self.model, self.tokenizer, self.labels)
+        data, train = self.recipe.data, self.recipe.train
+        return exporter.export_classifier(
+            self.model,
+            self.tokenizer,
+            self.labels,
+            RowFormat(data.max_length, self._fixed_length(), self.padding == "left"),
+            train.threshold if data.multi_label else None,
+        )
 
     # -- the run folder ----------------------------------------------------------------------------
 
