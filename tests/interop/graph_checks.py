@@ -28,7 +28,9 @@ CLASSIFIERS = {
     "ngrams": {"kind": "ngrams", "min_count": 1},
     "perceptron-mean": {"kind": "perceptron", "pooling": "mean", "hidden_sizes": [7, 5]},
     "perceptron-flatten": {"kind": "perceptron", "length": 12, "hidden_sizes": [7, 5]},
-    "perceptron-left": {"kind": "perceptron", "length": 12, "padding": "left"},
+    "perceptron-left": {
+        "kind": "perceptron", "length": 12, "padding": "left", "hidden_sizes": [7, 5],
+    },
     "convolution-max": {**SMALL_CONVOLUTION, "stride": 2},
     "convolution-unmasked": {**SMALL_CONVOLUTION, "stride": 2, "padding": "unmasked"},
     "convolution-flatten": {**SMALL_CONVOLUTION, "pooling": "flatten", "length": 20, "stride": 1},
@@ -41,7 +43,7 @@ CLASSIFIERS = {
     "transformer-last": {**SMALL_TRANSFORMER, "positions": "none", "pooling": "last"},
     "bert": {**SMALL_TRANSFORMER, "kind": "bert"},
     "transformer-unmasked": {**SMALL_TRANSFORMER, "padding": "unmasked"},
-}
+}  # fmt: skip
 LANGUAGE_MODELS = {
     "rnn": {**SMALL_RECURRENT, "cell": "rnn"},
     "gru": {**SMALL_RECURRENT, "cell": "gru", "layers": 2},
