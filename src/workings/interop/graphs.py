@@ -20,7 +20,8 @@ from workings.errors import UserError
 from workings.layers.attention import ConcatenatedCache, MultiHeadAttention
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.models.captioning import ImageBatch
-from workings.models.classifiers import EmbeddingClassifier, NgramClassifier, TextClassifier
+from workings.models.classifier_base import TextClassifier
+from workings.models.classifiers import EmbeddingClassifier, NgramClassifier
 from workings.models.language import LanguageModel, RecurrentLM, RNNState, TransformerLM
 from workings.models.seq2seq import (
     ConditionalDecoder,

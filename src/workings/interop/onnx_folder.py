@@ -29,7 +29,7 @@ from workings.interop.onnx_usage import (
 from workings.interop.tokenizer_files import write_tokenizer
 from workings.io import write_text
 from workings.models.captioning import Captioner
-from workings.models.classifiers import TextClassifier
+from workings.models.classifier_base import TextClassifier
 from workings.models.language import LanguageModel
 from workings.models.translation import Translator
 from workings.tasks.base import RowFormat

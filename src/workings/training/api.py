@@ -186,11 +186,11 @@ def _store_rows(task: str, data: Any, folder: Path) -> Path:
         columns = COLUMNS.get(task, ("text",))
         rows = (row if isinstance(row, Mapping) else _name_columns(row, columns) for row in data)
     path = folder / ".data" / "examples.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
+    make_folder(path.parent)
+    with atomic_write(path, unique=True) as file:
         for row in rows:
             values = {str(name): _to_json_value(value) for name, value in row.items()}
-            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            file.write(json.dumps(values, ensure_ascii=False).encode() + b"\n")
     return path
 
 
