@@ -345,7 +345,7 @@ def test_ngrams_are_refused(texts, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "needs a RECIPE, --from RUN or --repeat RUN"),
+        (["train"], "needs a RECIPE, --task and --data, --from RUN or --repeat RUN"),
         (
             ["train", "--from", "runs/a", "--repeat", "runs/b"],
             "goes with neither RECIPE nor --from",

@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     with report_on_local_rank_zero():
         if path is None and repeated is None and start_from is None:
             raise UserError(
-                "workings train needs a RECIPE, --task and --data, --from or --repeat RUN"
+                "workings train needs a RECIPE, --task and --data, --from RUN or --repeat RUN"
             )
         if repeated is not None and (path is not None or start_from is not None):
             raise UserError("--repeat RUN has a recipe: it goes with neither RECIPE nor --from")
