@@ -253,7 +253,7 @@ def wait_for_end(process):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)])
 def test_a_signal_to_one_process_stops_all_after_the_same_step(tmp_path, tables, number, status):
     process, run = start_training(tmp_path, tables.classifier(epochs=10_000))
     os.kill(list_workers(process)[1], getattr(signal, number))
@@ -263,6 +263,24 @@ def test_a_signal_to_one_process_stops_all_after_the_same_step(tmp_path, tables,
     assert printed.count("Traceback") == 1
     newest = toys.newest_checkpoint(run)
     assert f"step-{read_json(newest / 'state.json')['progress']['step']}" == newest.name
+
+
+@pytest.mark.slow
+def test_sigusr1_to_one_process_saves_and_all_go_on(tmp_path, tables):
+    table = tables.classifier(epochs=10_000, save_every=11, keep_checkpoints=10_000)
+    process, run = start_training(tmp_path, table)  # with checkpoints after its 11-step epochs only
+    workers, deadline = list_workers(process), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        os.kill(workers[1], signal.SIGUSR1)
+        time.sleep(0.1)
+        steps = [int(folder.name[5:]) for folder in run.glob("checkpoints/step-*")]
+        if within_epochs := [step for step in steps if step % 11]:
+            break
+    os.kill(workers[1], signal.SIGTERM)
+    wait_for_end(process)
+    assert within_epochs
+    step = within_epochs[0]
+    assert read_json(run / f"checkpoints/step-{step}" / "state.json")["progress"]["step"] == step
 
 
 @pytest.mark.slow

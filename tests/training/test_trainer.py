@@ -180,18 +180,79 @@ def test_a_compiled_model_learns_the_same(texts, tmp_path):
 # -- signals ---------------------------------------------------------------------------------------
 
 
-def test_sigterm_stops_after_the_current_step(recipe, reference, tmp_path, capsys, monkeypatch):
+def send(number):
+    """Return a fault that sends a signal to this process."""
+    return lambda _trainer: os.kill(os.getpid(), number)
+
+
+needs_posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("SIGTERM", 143), pytest.param("SIGHUP", 129, marks=needs_posix)]
+)
+def test_a_signal_stops_after_the_current_step(
+    recipe, reference, tmp_path, capsys, monkeypatch, name, status
+):
     run = tmp_path / "run"
-
-    def terminate(_trainer):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    with fault_before(monkeypatch, Trainer, "_step", terminate, at_step(11)):
-        assert main(["train", recipe, "--out", str(run)]) == 143
+    with fault_before(monkeypatch, Trainer, "_step", send(signal.Signals[name]), at_step(11)):
+        assert main(["train", recipe, "--out", str(run)]) == status
     last_line = capsys.readouterr().err.splitlines()[-1]
     assert last_line == f"stopped; continue with: workings resume {run}"
     assert (run / "checkpoints" / "step-11").is_dir()
     check_resumes(run, reference)
+
+
+def record_saved_steps(patch):
+    saved, save = [], Trainer.save
+
+    def recording(self):
+        saved.append(self.progress.step)
+        save(self)
+
+    patch.setattr(Trainer, "save", recording)
+    return saved
+
+
+@needs_posix
+def test_sigusr1_saves_and_goes_on(recipe, reference, tmp_path, monkeypatch):
+    saved, run = record_saved_steps(monkeypatch), tmp_path / "run"
+    with fault_before(monkeypatch, Trainer, "_step", send(signal.SIGUSR1), at_step(11)):
+        assert main(["train", recipe, "--out", str(run), "--quiet"]) == 0
+    assert saved == [3, 6, 7, 9, 11, 12, 14, 15, 18, 21, 24, 27, 28]
+    assert toys.weights(run) == toys.weights(reference / "run")
+
+
+@needs_posix
+def test_sighup_is_ignored_under_nohup(recipe, reference, tmp_path, monkeypatch):
+    run, before = tmp_path / "run", signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with fault_before(monkeypatch, Trainer, "_step", send(signal.SIGHUP), at_step(11)):
+            assert main(["train", recipe, "--out", str(run), "--quiet"]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert toys.weights(run) == toys.weights(reference / "run")
+
+
+def test_without_save_every_checkpoints_are_saved_by_time(recipe, reference, tmp_path, monkeypatch):
+    clock = iter(range(10**6))  # each look at it is a second later
+    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(trainer_module, "SAVE_SECONDS", 3)
+    saved, run = record_saved_steps(monkeypatch), tmp_path / "run"
+    keys = ["--train.save_every", "none", "--train.epochs", "1"]
+    assert main(["train", recipe, "--out", str(run), "--quiet", *keys]) == 0
+    assert saved == [3, 6, 7]
+
+
+def test_a_training_outlives_its_terminal(tmp_path):
+    """As after `disown`: the terminal is gone, and SIGHUP does not arrive."""
+    controller, terminal = pytest.importorskip("pty").openpty()
+    with os.fdopen(terminal, "w") as stream:
+        log = Log(tmp_path / "log.jsonl", stream=stream)
+        os.close(controller)
+        log.info("an epoch is over")
+        log.info("another one, too")
+        log.close()
 
 
 def test_a_signal_during_the_last_evaluation_stops_before_the_test(texts, tmp_path, monkeypatch):

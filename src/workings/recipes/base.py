@@ -167,7 +167,7 @@ class TrainConfig(BoundedConfig):
     keep_checkpoints: Annotated[int, Range(1, 10**6)] = 2
     """number of checkpoints to keep besides the best"""
     save_every: Count | None = None
-    """steps between checkpoints; none: one after each epoch"""
+    """steps between checkpoints; none: one every five minutes, and one after each epoch"""
     parallelism: Literal["ddp", "fsdp"] = "ddp"
     """with torchrun: ddp replicates the weights in each process, fsdp (FSDP2) shards them"""
 

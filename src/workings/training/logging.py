@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 from workings.data.download import ProgressCallback
 from workings.io import open_regular_file, read_limited, sync_entries
 from workings.plain_text import escape_control
-from workings.training.progress_bar import ProgressBar
+from workings.training.progress_bar import ProgressBar, write_and_flush
 
 if TYPE_CHECKING:
     from workings.training.trainer import TrainingProgress
@@ -75,8 +75,7 @@ class Log:
                 while rest:  # a disk that is almost full writes only a part
                     rest = rest[self._file.write(rest) :]
         if self._mode == "json":
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            write_and_flush(sys.stdout, line + "\n")
         for listener in self.listeners:
             listener(data)
 

@@ -1,5 +1,6 @@
 """A progress bar on the last line of a terminal, redrawn in place. It needs no ANSI codes."""
 
+import errno
 import os
 import time
 from typing import TextIO
@@ -53,8 +54,18 @@ class ProgressBar:
         if not _can_encode(text, self._stream):  # a code page of Windows has no μ or 猫
             encoding = self._stream.encoding or "utf-8"
             text = text.encode(encoding, "backslashreplace").decode(encoding)
-        self._stream.write(text)
-        self._stream.flush()
+        write_and_flush(self._stream, text)
+
+
+def write_and_flush(stream: TextIO, text: str) -> None:
+    """Write to a stream; a training outlives the terminal that it was started in."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def format_bar(fraction: float, title: str, status: str, columns: int, symbols: str = "━─") -> str:

@@ -54,7 +54,11 @@ from workings.training.optimizers import (
 from workings.training.parameter_groups import freeze, set_train_mode
 
 INITIAL_STEPS = 20  # steps whose lowest loss is the reference for divergence
-SIGNALS = (signal.SIGINT, signal.SIGTERM)  # stop after the current step
+# After the current step: save and stop (SIGHUP: the terminal is gone), or save and go on. Windows
+# lacks some of them.
+STOP_SIGNALS = tuple(s for s in signal.Signals if s.name in ("SIGINT", "SIGTERM", "SIGHUP"))
+SAVE_SIGNALS = tuple(s for s in signal.Signals if s.name == "SIGUSR1")
+SAVE_SECONDS = 300.0  # between checkpoints without train.save_every
 # Constants of glibc's malloc.h.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 # With train.minutes, a training that is late by more than this fraction shortens its schedule. One
@@ -96,7 +100,7 @@ class TrainingProgress:
 
 
 class TrainingInterrupt(Exception):  # noqa: N818
-    """Raised by Ctrl-C or SIGTERM, after a checkpoint was written."""
+    """Raised by Ctrl-C, SIGTERM or SIGHUP, after a checkpoint was written."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)
@@ -132,6 +136,9 @@ class Trainer:
         self._elapsed = 0.0  # seconds of training and validation, averaged over the processes
         self._received_signal = 0  # the signal that this process received
         self._stop_signal = 0  # the signal that all processes stop for
+        self._save_requested = False  # this process was asked for a checkpoint
+        self._save_now = False  # all processes write a checkpoint after this step
+        self._last_save = time.monotonic()
 
     def _wrap_model(self) -> None:
         """Wrap the model for several processes (DDP or FSDP), and compile it if configured."""
@@ -201,14 +208,17 @@ class Trainer:
             if progress.batch < len(batches) and not self.is_out_of_time():
                 if self._stop_signal:
                     self._save_and_interrupt()
-                every = self.config.save_every
-                if every is not None and progress.step % every == 0:
+                if self._is_save_due():
                     self.save()
         self._finish_epoch()
         # Signals that arrived during the evaluation.
         self._check_signals(self.process_group.all_reduce_sum(self._count_signals()))
         if self._stop_signal:
             self._save_and_interrupt()
+
+    def _is_save_due(self) -> bool:
+        every = self.config.save_every
+        return self._save_now or (every is not None and self.progress.step % every == 0)
 
     def _count_steps(self, num_batches: int) -> int:
         return math.ceil(num_batches / self.config.accumulate)
@@ -381,12 +391,20 @@ class Trainer:
 
     @contextmanager
     def _handle_signals(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM stop the training after the current step."""
+        """Let signals stop the training, or save a checkpoint, after the current step."""
 
         def stop(number: int, _frame: FrameType | None) -> None:
             self._received_signal = number
 
-        before = {s: signal.signal(s, stop) for s in SIGNALS}
+        def request_save(_number: int, _frame: FrameType | None) -> None:
+            self._save_requested = True
+
+        handlers = dict.fromkeys(STOP_SIGNALS, stop) | dict.fromkeys(SAVE_SIGNALS, request_save)
+        before = {
+            number: signal.signal(number, handler)
+            for number, handler in handlers.items()
+            if signal.getsignal(number) != signal.SIG_IGN  # nohup ignores SIGHUP
+        }
         try:
             yield
         finally:
@@ -397,12 +415,20 @@ class Trainer:
                 signal.signal(number, signal.SIG_IGN if is_stopping else handler)
 
     def _count_signals(self) -> dict[str, float]:
-        return {s.name: float(self._received_signal == s) for s in SIGNALS}
+        """Count what this process received; the main process's clock asks for checkpoints, too."""
+        is_late = (
+            self.config.save_every is None
+            and self.process_group.is_main_process
+            and time.monotonic() - self._last_save >= SAVE_SECONDS
+        )
+        stops = {s.name: float(self._received_signal == s) for s in STOP_SIGNALS}
+        return stops | {"save": float(self._save_requested or is_late)}
 
     def _check_signals(self, totals: dict[str, float]) -> None:
-        """Stop if any process received a signal, so that all stop after the same step."""
-        for s in SIGNALS:
+        """Stop or save if any process received a signal: all of them after the same step."""
+        for s in STOP_SIGNALS:
             self._stop_signal = s if totals.pop(s.name) else self._stop_signal
+        self._save_now = bool(totals.pop("save"))
 
     def _save_and_interrupt(self) -> None:
         self.save()
@@ -414,6 +440,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint in the background."""
+        self._save_requested, self._last_save = False, time.monotonic()
         group, optimizer_state = self.process_group, self.optimizer.state_dict()["state"]
         rng_states = group.all_gather_tensors(get_rng_state(self.device))
         task_states = group.all_gather_tensors(self.task.state_dict())
