@@ -1,6 +1,5 @@
-"""The training loop: schedule, resuming to the same weights, signals, kills, memory."""
+"""The training loop: schedule, resuming to the same weights, signals, memory."""
 
-import json
 import os
 import platform
 import signal
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +16,6 @@ from faults import at_step, check_resumes, fault_before
 from workings.cli import main
 from workings.errors import UserError
 from workings.recipes import parse_classifier_config
-from workings.storage import read_json
 from workings.tasks.classification import Classification
 from workings.tasks.translation import Translation
 from workings.training import trainer as trainer_module
@@ -293,63 +290,6 @@ def test_exit_status_of_a_process_that_is_stopped(recipe, tmp_path, number, stat
     assert f"workings resume {run}" in printed
     assert "Traceback" not in printed
     assert any((run / "checkpoints").iterdir())
-
-
-# -- kills -----------------------------------------------------------------------------------------
-
-
-KILL_RECIPE = """
-seed = 5
-[data]
-set = "{data}"
-[model]
-kind = "recurrent"
-d_model = 8
-hidden_size = 8
-dropout = 0.3
-[train]
-epochs = 4
-batch_size = 8
-average = "ema"
-ema_decay = 0.9
-schedule = "cosine"
-save_every = 3
-"""
-
-
-def check_kills(tmp_path, rounds, kills):
-    """Killed and resumed runs end with the log, result and weights of an uninterrupted one."""
-    data = toys.write_texts(tmp_path / "texts.jsonl", words=4, last_words=4)
-    (tmp_path / "recipe.toml").write_text(KILL_RECIPE.format(data=data))
-    driver = Path(__file__).with_name("kill_driver.py")
-    arguments = [tmp_path / "recipe.toml", tmp_path, rounds, kills]
-    done = subprocess.run(
-        [sys.executable, driver, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    counts = json.loads(done.stdout)
-    expected = final_state(tmp_path / "uninterrupted")
-    assert len(expected[0]) == 5  # four epochs and a test
-    for name in counts:
-        assert final_state(tmp_path / name) == expected, name
-    return sum(counts.values())
-
-
-def final_state(run):
-    result = read_json(run / "result.json")
-    for key in ("minutes", "peak_memory_mb"):
-        del result[key]
-    return toys.log_without_times(run), result, toys.weights(run)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_killed_runs_resume_to_the_same_end(tmp_path):
-    assert check_kills(tmp_path, rounds=2, kills=4) >= 8
-
-
-@pytest.mark.slow
-def test_runs_killed_two_hundred_times_resume_to_the_same_end(tmp_path):
-    assert check_kills(tmp_path, rounds=15, kills=8) >= 200
 
 
 # -- memory ----------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class Checkpoints:
             write_checkpoint(folder, tensors, state)
         others = [old for old in self.list_folders() if old.name != f"step-{best_step}"]
         for old in others[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(old)
 
     def _describe_remaining(self) -> str:
         folders = self.list_folders() if self.folder.is_dir() else []
@@ -130,6 +130,14 @@ class Checkpoints:
             self.wait()
         finally:
             self._executor.shutdown()
+
+
+def _remove(folder: Path) -> None:
+    """Remove a checkpoint; a process that is killed meanwhile leaves no part of it by its name."""
+    part = folder.with_name(f".{folder.name}.part")  # what `read_newest_valid` clears
+    with suppress(OSError):
+        folder.rename(part)
+    shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
