@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from report import explain_import_error
 from workings.data.batching import pad
 from workings.decode import beam_search
 from workings.interop.ctranslate2 import AcceleratedBeamSearch
@@ -69,7 +70,8 @@ def by_ctranslate2(model: Translator, _: Path, max_length: int) -> Search:
 
 
 def hugging_face(model: Translator, run: Path, max_length: int) -> Search:
-    from transformers import MarianMTModel
+    with explain_import_error():
+        from transformers import MarianMTModel
 
     folder = run / "marian"
     folder.mkdir(exist_ok=True)

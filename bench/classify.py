@@ -41,7 +41,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from report import environment, peak_mib, run_script, save, show  # noqa: E402
+from report import environment, explain_import_error, peak_mib, run_script, save, show  # noqa: E402
 from workings.data import (  # noqa: E402
     Example,
     Splits,
@@ -145,7 +145,8 @@ class Bert(TextClassifier):
     """Hugging Face's encoder in the size of our model."""
 
     def __init__(self, table: dict[str, Any]) -> None:
-        from transformers import BertConfig, BertForSequenceClassification
+        with explain_import_error():
+            from transformers import BertConfig, BertForSequenceClassification
 
         super().__init__()
         dropout = table.get("dropout", 0.0)

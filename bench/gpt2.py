@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from processes import run_in_turn, serve
-from report import ratio, save_parts
+from report import explain_import_error, ratio, save_parts
 from workings.decode import generate
 from workings.interop.huggingface import read_config
 from workings.interop.language_models import read_language_model, write_language_model
@@ -60,7 +60,8 @@ def load_ours(folder: Path) -> Any:
 
 
 def load_theirs(folder: Path) -> Any:
-    from transformers import GPT2LMHeadModel
+    with explain_import_error():
+        from transformers import GPT2LMHeadModel
 
     return GPT2LMHeadModel.from_pretrained(folder, attn_implementation="sdpa").eval()
 

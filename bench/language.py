@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from processes import run_in_turn, serve
-from report import ratio, save_parts
+from report import explain_import_error, ratio, save_parts
 from workings.decode import generate
 from workings.models.language import LanguageModel, build_language_model
 
@@ -56,7 +56,8 @@ def ours(layers: int, heads: int, width: int, length: int) -> LanguageModel:
 
 
 def hugging_face(layers: int, heads: int, width: int, length: int) -> nn.Module:
-    from transformers import GPT2Config, GPT2LMHeadModel
+    with explain_import_error():
+        from transformers import GPT2Config, GPT2LMHeadModel
 
     rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
     ids = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))

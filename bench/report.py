@@ -6,8 +6,8 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,22 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
     }
+
+
+@contextmanager
+def explain_import_error() -> Iterator[None]:
+    """End in one line if models of transformers cannot be imported.
+
+    The usual cause is a torchvision that was built for another torch.
+    """
+    try:
+        yield
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise SystemExit(
+            f"transformers cannot be imported: {reason} (a torchvision that does not fit this "
+            "torch? pip uninstall torchvision)"
+        ) from None
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -150,14 +150,34 @@ def read_limited(file: BinaryIO, max_bytes: int, name: object) -> bytes:
 
 
 def open_regular_file(path: Path, mode: str = "rb") -> BinaryIO:
-    """Open a regular file without buffering; refuse symbolic links, pipes and devices."""
-    if path.is_symlink():
-        raise UserError(f"{path}: a symbolic link: expected a regular file")
-    file = cast(BinaryIO, open(path, mode, buffering=0, opener=_open_without_following))  # noqa: SIM115
+    """Open a regular file without buffering; refuse symbolic links, pipes and devices.
+
+    The links of Hugging Face's cache are followed to read them.
+    """
+    target = resolve_cache_link(path) if mode == "rb" else path
+    if target.is_symlink():
+        raise UserError(f"{path}: a symbolic link: expected a regular file (cp -L makes one)")
+    file = cast(BinaryIO, open(target, mode, buffering=0, opener=_open_without_following))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise UserError(f"{path}: a pipe or a device: expected a regular file")
     return file
+
+
+def resolve_cache_link(path: Path) -> Path:
+    """Return the file behind a link of Hugging Face's cache; any other path is returned as it is.
+
+    There, `models--NAME/snapshots/HASH/config.json` is a link to a file in `models--NAME/blobs`. A
+    link that leads elsewhere could make a program read, and show, a private file.
+    """
+    if not path.is_symlink():
+        return path
+    for parent in path.absolute().parents:
+        model = parent.parent
+        if parent.name == "snapshots" and model.name.startswith("models--"):
+            target = path.resolve()
+            return target if target.is_relative_to(model.resolve() / "blobs") else path
+    return path
 
 
 def _open_without_following(path: str, flags: int) -> int:

@@ -17,7 +17,14 @@ from safetensors import safe_open
 from torch import Tensor
 
 from workings.errors import UserError, safe_repr, truncate
-from workings.io import atomic_folder, atomic_write, open_regular_file, read_bytes, write_text
+from workings.io import (
+    atomic_folder,
+    atomic_write,
+    open_regular_file,
+    read_bytes,
+    resolve_cache_link,
+    write_text,
+)
 
 FORMAT_VERSION = 2
 MAX_JSON_BYTES = 64 * 2**20
@@ -184,7 +191,7 @@ def import_tensors(path: Path) -> dict[str, Tensor]:
     with _wrap_read_errors(path):
         open_regular_file(path).close()  # refuse links, pipes and devices
         with _wrap_format_errors(path):
-            tensors = _load_safetensors(path)
+            tensors = _load_safetensors(resolve_cache_link(path))
     check_finite(tensors, path)
     return tensors
 

@@ -91,7 +91,7 @@ def test_logits_of_a_padded_batch_are_ours(exported, transformers):
     with torch.no_grad():
         logits = model(**batch, decoder_input_ids=decoder_ids).logits
         expected = task.model(source, decoder_ids)
-    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_exported_translator_is_imported_unchanged(exported, tmp_path):

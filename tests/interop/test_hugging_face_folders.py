@@ -107,6 +107,50 @@ def test_commands_open_a_folder_as_they_open_its_run(gpt2, tmp_path, capsys):
         assert outputs[0] == outputs[1] != ""
 
 
+def move_to_cache(folder, cache):
+    """Move the files of a folder to a cache as Hugging Face's has it: links to blobs."""
+    model = cache / "models--someone--gpt2"
+    snapshot = model / "snapshots" / "0123abcd"
+    snapshot.mkdir(parents=True)
+    (model / "blobs").mkdir()
+    for k, path in enumerate(sorted(folder.iterdir())):
+        path.rename(model / "blobs" / f"{k:064x}")
+        (snapshot / path.name).symlink_to(f"../../blobs/{k:064x}")
+    return snapshot
+
+
+def test_links_of_the_cache_are_followed(gpt2, tmp_path, capsys):
+    options = (TEXT, "--temperature", "0", "--tokens", "5")
+    assert run("complete", gpt2, *options) == 0
+    expected = capsys.readouterr().out
+    snapshot = move_to_cache(gpt2, tmp_path / "hub")
+    assert run("complete", snapshot, *options) == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.json"])
+@pytest.mark.parametrize("through_blob", [False, True])
+def test_links_out_of_the_cache_are_refused(name, through_blob, gpt2, tmp_path, capsys):
+    snapshot, private = move_to_cache(gpt2, tmp_path / "hub"), tmp_path / "private.json"
+    link = (snapshot / name).resolve() if through_blob else snapshot / name
+    private.write_bytes(link.read_bytes())
+    link.unlink()
+    link.symlink_to(private)
+    assert run("complete", snapshot, TEXT) == 2
+    assert "a symbolic link: expected a regular file (cp -L" in capsys.readouterr().err
+
+
+def test_summary_of_a_folder_has_its_own_sizes(gpt2, tmp_path, capsys):
+    assert run("import", gpt2, "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    parameters = sum(p.numel() for p in load(gpt2).model.parameters())
+    for folder in (gpt2, tmp_path / "run"):
+        assert run("summary", folder) == 0
+        assert f"{parameters:,}" in capsys.readouterr().out
+    assert run("summary", gpt2, "--model.layers", "3") == 2
+    assert "its settings cannot be changed" in capsys.readouterr().err
+
+
 def assert_equal_to_transformers(folder, transformers, texts, num_tokens, tolerance):
     """Compare ids, logits and greedy continuations with those of transformers."""
     theirs, ours = transformers.GPT2LMHeadModel.from_pretrained(folder).eval(), load(folder)

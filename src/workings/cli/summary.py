@@ -1,4 +1,4 @@
-"""Print a recipe's model layer by layer: shapes, parameters, mult-adds, memory."""
+"""Print a model layer by layer: shapes, parameters, mult-adds, memory."""
 
 import argparse
 
@@ -10,7 +10,9 @@ CHANGES = True
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("recipe", metavar="RECIPE", help=RECIPE_HELP)
+    parser.add_argument(
+        "recipe", metavar="RECIPE", help=f"{RECIPE_HELP}; or the folder of a run or of a model"
+    )
     parser.add_argument(
         "--vocabulary",
         type=int,
@@ -26,8 +28,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Build the model and print its table."""
     import sys
 
+    from workings.io import existing_path
     from workings.recipes import read_recipe
 
+    path = existing_path(arguments.recipe)
+    if path is not None and path.is_dir():
+        return _summarize_folder(arguments)
     # Errors of the recipe come before torch is imported.
     recipe = read_recipe(arguments.recipe, arguments.changes)
 
@@ -50,4 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(
             "workings: note: n-grams are counted in the data; see the report of a run\n"
         )
+    return 0
+
+
+def _summarize_folder(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from workings.errors import UserError
+    from workings.render.tables import layer_table
+    from workings.training.runs import load
+
+    if arguments.changes or arguments.vocabulary is not None:
+        raise UserError(f"{arguments.recipe}: a trained model: its settings cannot be changed")
+    sys.stdout.write(layer_table(load(arguments.recipe).summarize()) + "\n")
     return 0

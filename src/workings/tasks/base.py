@@ -438,6 +438,12 @@ class Task(ABC):
         del vocab_size, num_classes
         raise UserError(f"no layer table for the task {recipe.task!r}")
 
+    def summarize(self) -> ModelSummary:
+        """Return the layer table of the model, with its own vocabulary and classes."""
+        default = self.recipe.tokenizer.vocab_size if hasattr(self.recipe, "tokenizer") else 0
+        sizes = [len(tokenizer) for tokenizer in self.token_tables().values()]
+        return self.summarize_recipe(self.recipe, max(sizes, default=default), len(self.labels))
+
     # -- helpers -----------------------------------------------------------------------------------
 
     @property
