@@ -28,6 +28,7 @@ NAVIGATION = {
         "interop/index",
         "interop/huggingface",
         "interop/ctranslate2",
+        "interop/onnx",
         "interop/bertviz",
         "interop/transformerlens",
         "interop/sklearn",

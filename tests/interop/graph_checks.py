@@ -5,19 +5,20 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from workings.interop.graph_base import Graph, export_graph
 from workings.interop.graphs import (
-    Graph,
     build_classifier_graph,
     build_encoder_decoder_graphs,
-    build_language_model_graph,
-    export_graph,
+    build_language_model_graphs,
 )
 from workings.models.captioning import ImageBatch, build_captioner
 from workings.models.classifiers import NgramClassifier, build_classifier
 from workings.models.language import build_language_model
+from workings.models.tfidf import TfidfClassifier
 from workings.models.translation import SentenceBatch, build_translator
 
 VOCAB_SIZE, IMAGE_SIZE, TOLERANCE = 20, 16, 1e-5
+CHARACTERS = ["<pad>", "<s>", "<unk>", *" \n\té日本-.,aAbBcßéÉ"]
 SIZES = ((1, 1), (3, 1), (4, 9), (2, 40), (1, 300))  # batch size and length
 Run = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
@@ -26,6 +27,13 @@ SMALL_TRANSFORMER = {"kind": "transformer", "d_model": 8, "heads": 2, "layers": 
 SMALL_CONVOLUTION = {"kind": "convolution", "d_model": 6, "channels": [5, 4], "kernel": 3}
 CLASSIFIERS = {
     "ngrams": {"kind": "ngrams", "min_count": 1},
+    "tf-idf": {"kind": "tf-idf", "min_count": 1, "max_words": 3},
+    "tf-idf-words": {"kind": "tf-idf", "min_count": 1, "max_characters": 0},
+    "tf-idf-characters": {"kind": "tf-idf", "min_count": 1, "max_words": 0},
+    "language-model-last": {"kind": "language-model", "body": SMALL_TRANSFORMER},
+    "language-model-concat": {
+        "kind": "language-model", "pooling": "concat", "body": {**SMALL_RECURRENT, "cell": "gru"},
+    },
     "perceptron-mean": {"kind": "perceptron", "pooling": "mean", "hidden_sizes": [7, 5]},
     "perceptron-flatten": {"kind": "perceptron", "length": 12, "hidden_sizes": [7, 5]},
     "perceptron-left": {
@@ -94,15 +102,17 @@ def check_classifier(table: dict, run_graph: Callable[[Graph], Run]) -> None:
     """Compare a classifier with its graph, for padded batches; a text may be empty."""
     torch.manual_seed(0)
     model = perturb(build_classifier(table, VOCAB_SIZE, 3))
-    if isinstance(model, NgramClassifier):
-        model.prepare(torch.randint(VOCAB_SIZE, (30, 6)).tolist(), [0, 1, 2] * 10)
+    is_counting = isinstance(model, NgramClassifier | TfidfClassifier)
+    if is_counting:
+        model.read_vocabulary(CHARACTERS)
+        model.prepare(torch.randint(VOCAB_SIZE, (30, 9)).tolist(), [0, 1, 2] * 10)
         torch.nn.init.normal_(model.weights)
     run = run_graph(build_classifier_graph(model))
     for batch, length in SIZES:
         length = model.fixed_length or length
         ids, lengths = torch.randint(VOCAB_SIZE, (batch, length)), make_lengths(batch, length, 0)
         inputs = ids
-        if isinstance(model, NgramClassifier):
+        if is_counting:
             rows = [model.featurize(row[:n].tolist()) for row, n in zip(ids, lengths, strict=True)]
             inputs = torch.zeros(batch, max(1, *map(len, rows)), dtype=torch.long)
             for row, numbers in zip(inputs, rows, strict=True):
@@ -112,14 +122,15 @@ def check_classifier(table: dict, run_graph: Callable[[Graph], Run]) -> None:
 
 
 def check_language_model(table: dict, run_graph: Callable[[Graph], Run]) -> None:
-    """Compare a language model with its graph, which reads each text in two parts."""
+    """Compare a language model with its graphs; the one with a state reads a text in two parts."""
     torch.manual_seed(0)
     model = perturb(build_language_model(table, VOCAB_SIZE))
-    graph = build_language_model_graph(model)
-    run = run_graph(graph)
+    plain, graph = build_language_model_graphs(model)
+    run_plain, run = run_graph(plain), run_graph(graph)
     for batch, length in SIZES:
         ids = torch.randint(VOCAB_SIZE, (batch, length))
         expected, state = model(ids)[0], start_state(graph, batch)
+        assert_same(run_plain({"input_ids": ids})["logits"], expected)
         for part in filter(lambda part: part.shape[1], ids.split((length + 1) // 2, 1)):
             outputs = run({"input_ids": part, **state})
             state = {s.input.name: outputs[s.output] for s in graph.state}
@@ -166,6 +177,12 @@ def check_steps(model, source, graph: Graph, decoder: Run, given: dict[str, Tens
         expected, state = model.step(tokens, state)
 
 
+MODEL_TABLES = {
+    "classify": CLASSIFIERS,
+    "language": LANGUAGE_MODELS,
+    "translate": TRANSLATORS,
+    "caption": CAPTIONERS,
+}
 CHECKS = {
     **{f"classifier-{name}": (check_classifier, table) for name, table in CLASSIFIERS.items()},
     **{f"lm-{name}": (check_language_model, table) for name, table in LANGUAGE_MODELS.items()},

@@ -18,8 +18,9 @@ from workings.data.tokenizers.byte_pair import BytePairTokenizer
 from workings.decode import GREEDY
 from workings.errors import UserError
 from workings.interop.conversion import FolderExporter
-from workings.interop.graphs import Graph
+from workings.interop.graph_base import Graph
 from workings.interop.onnx import write_graph
+from workings.interop.onnx_folder import WITH_PAST_FILE
 from workings.recipes import CaptionSearchConfig, SearchConfig
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")  # a size may be symbolic
@@ -82,24 +83,27 @@ def byte_pairs():
     return BytePairTokenizer.train(["low lower lowest, naïve 🙂"] * 10, vocab_size=290)
 
 
+@pytest.mark.slow
 def test_language_model_generates_what_the_run_generates(byte_pairs, tmp_path, capsys, monkeypatch):
     task = language_task(byte_pairs, layers=1)
     folder = export(task, tmp_path / "model")
-    files = ["README.md", "model.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"]
+    files = ["README.md", WITH_PAST_FILE, "model.json", "model.onnx"]
+    files += ["tokenizer.json", "tokenizer_config.json"]
     assert sorted(path.name for path in folder.iterdir()) == files
     printed, _ = run_readme(folder, capsys, monkeypatch, prompt=PROMPT)
     assert printed == task.complete(PROMPT, 20, GREEDY) + "\n"
     # The description says what the file says.
-    model, about = onnx.load(folder / "model.onnx"), json.loads((folder / "model.json").read_text())
-    described = about["files"]["model.onnx"]
+    about = json.loads((folder / "model.json").read_text())
+    model, described = onnx.load(folder / WITH_PAST_FILE), about["files"][WITH_PAST_FILE]
     for values, entries in ((model.graph.input, "inputs"), (model.graph.output, "outputs")):
         assert [v.name for v in values] == [entry["name"] for entry in described[entries]]
     shape = model.graph.input[1].type.tensor_type.shape.dim
     assert [dim.dim_param or dim.dim_value for dim in shape] == ["batch", 4, "past_length", 4]
     assert about["special_ids"] == {"pad": 0, "bos": 1, "unk": 2}
     # Nothing of the machine that wrote it.
-    assert str(tmp_path.parent).encode() not in (folder / "model.onnx").read_bytes()
-    assert b"site-packages" not in (folder / "model.onnx").read_bytes()
+    for name in ("model.onnx", WITH_PAST_FILE):
+        assert str(tmp_path.parent).encode() not in (folder / name).read_bytes()
+        assert b"site-packages" not in (folder / name).read_bytes()
 
 
 @pytest.mark.slow

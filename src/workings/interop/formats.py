@@ -8,6 +8,7 @@ from torch import nn
 from workings.errors import UserError
 from workings.interop.bert import LAYOUTS as BERT_LAYOUTS
 from workings.interop.bert import NOT_BERT, check_bert
+from workings.interop.graphs import check_graph
 from workings.interop.language_models import LAYOUTS as LANGUAGE_LAYOUTS
 from workings.interop.language_models import check_language_model
 from workings.interop.marian import LAYOUTS as TRANSLATOR_LAYOUTS
@@ -17,6 +18,7 @@ from workings.models.language import TransformerLM, build_language_model
 from workings.models.translation import TransformerTranslator, build_translator
 from workings.modules import meta_device
 from workings.recipes import ClassificationRecipe, LanguageRecipe, Recipe, TranslationRecipe
+from workings.registry import MODELS
 from workings.tasks.captioning import CAPTIONER_EXPORT_REFUSAL
 from workings.tasks.classification import MULTI_LABEL_EXPORT_REFUSAL
 
@@ -31,14 +33,22 @@ def check_formats(recipe: Recipe) -> dict[str, str]:
 model.norm = "post", or --to pegasus', 'pegasus': ''}
     """
     if isinstance(recipe, TranslationRecipe):
-        return _check_translator(recipe)
+        return _check_onnx(recipe) | _check_translator(recipe)
     if isinstance(recipe, LanguageRecipe):
-        return _check_language_model(recipe)
+        return _check_onnx(recipe) | _check_language_model(recipe)
     if isinstance(recipe, ClassificationRecipe):
-        return _check_classifier(recipe)
+        return _check_onnx(recipe) | _check_classifier(recipe)
     if recipe.task == "caption":
-        return {"onnx": "", "other formats": CAPTIONER_EXPORT_REFUSAL}
+        return _check_onnx(recipe) | {"other formats": CAPTIONER_EXPORT_REFUSAL}
     return {}
+
+
+def _check_onnx(recipe: Recipe) -> dict[str, str]:
+    try:
+        check_graph(MODELS[recipe.task][recipe.model.kind])
+    except UserError as error:
+        return {"onnx": str(error)}
+    return {"onnx": ""}
 
 
 def _check_translator(recipe: TranslationRecipe) -> dict[str, str]:
@@ -48,7 +58,7 @@ def _check_translator(recipe: TranslationRecipe) -> dict[str, str]:
     with meta_device():
         model = build_translator(recipe.model, source_size, size)
     is_transformer = isinstance(model, TransformerTranslator)
-    return {"onnx": "", "ctranslate2": "" if is_transformer else _RECURRENT} | {
+    return {"ctranslate2": "" if is_transformer else _RECURRENT} | {
         name: _find_reason(build_config, model, name) for name in TRANSLATOR_LAYOUTS
     }
 
@@ -57,19 +67,19 @@ def _check_language_model(recipe: LanguageRecipe) -> dict[str, str]:
     with meta_device():
         model = build_language_model(recipe.model, recipe.tokenizer.vocab_size)
     is_transformer = isinstance(model, TransformerLM)
-    return {"onnx": "", "ctranslate2": "" if is_transformer else _RECURRENT} | {
+    return {"ctranslate2": "" if is_transformer else _RECURRENT} | {
         name: _find_reason(check_language_model, model, name) for name in LANGUAGE_LAYOUTS
     }
 
 
 def _check_classifier(recipe: ClassificationRecipe) -> dict[str, str]:
     if recipe.data.multi_label:
-        return {"onnx": ""} | dict.fromkeys(BERT_LAYOUTS, MULTI_LABEL_EXPORT_REFUSAL)
+        return dict.fromkeys(BERT_LAYOUTS, MULTI_LABEL_EXPORT_REFUSAL)
     if recipe.model.kind != "bert":
-        return {"onnx": ""} | dict.fromkeys(BERT_LAYOUTS, NOT_BERT)
+        return dict.fromkeys(BERT_LAYOUTS, NOT_BERT)
     with meta_device():
         model = build_classifier(recipe.model, recipe.tokenizer.vocab_size, 2)
-    return {"onnx": ""} | {name: _find_reason(check_bert, model, name) for name in BERT_LAYOUTS}
+    return {name: _find_reason(check_bert, model, name) for name in BERT_LAYOUTS}
 
 
 def _find_reason(check: Callable[[Any, str], object], model: nn.Module, layout_name: str) -> str:

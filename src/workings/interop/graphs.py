@@ -1,27 +1,38 @@
-"""Models as graphs: modules that have only tensors as inputs and outputs, each with a name.
+"""Models as graphs: each kind of model with named tensors as inputs and outputs.
 
-torch.export records a graph for every batch size and length at once. A model that generates has a
-state: a `present` output of one step is the `past` input of the next. The encoder of a translator
-or captioner outputs inputs of the decoder, under the names that they have there.
+The encoder of a translator or captioner outputs inputs of the decoder, under the names that they
+have there.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Int
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram, export
 
 from workings.errors import UserError
+from workings.interop.graph_base import (
+    BATCH,
+    ENCODER_MASK,
+    IDS,
+    LENGTH,
+    MASK,
+    PAST,
+    SOURCE,
+    Graph,
+    StateSpec,
+    TensorSpec,
+)
+from workings.interop.ngram_graphs import NgramGraph, TfidfGraph
 from workings.layers.attention import ConcatenatedCache, MultiHeadAttention
 from workings.layers.recurrent import HiddenState, RecurrentStack
 from workings.models.captioning import ImageBatch
 from workings.models.classifier_base import TextClassifier
-from workings.models.classifiers import EmbeddingClassifier, NgramClassifier
+from workings.models.classifiers import (
+    EmbeddingClassifier,
+    LanguageModelClassifier,
+    NgramClassifier,
+)
 from workings.models.language import LanguageModel, RecurrentLM, RNNState, TransformerLM
 from workings.models.seq2seq import (
     ConditionalDecoder,
@@ -29,80 +40,28 @@ from workings.models.seq2seq import (
     RNNDecoderState,
     TransformerDecoder,
 )
+from workings.models.tfidf import TfidfClassifier
 from workings.models.translation import SentenceBatch
-from workings.modules import eval_mode
 
-BATCH, LENGTH, PAST, SOURCE = "batch", "length", "past_length", "source_length"
-_EXAMPLE_SIZES = {BATCH: 2, LENGTH: 3, PAST: 5, SOURCE: 7}  # different, so that none are confused
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """Name, shape and type of an input or output; a size that is a name may be any number."""
-
-    name: str
-    shape: tuple[int | str, ...]
-    dtype: torch.dtype = torch.float32
+_MODELS_WITH_GRAPHS = (
+    NgramClassifier,
+    TfidfClassifier,
+    EmbeddingClassifier,
+    LanguageModelClassifier,
+    TransformerLM,
+    RecurrentLM,
+    TransformerDecoder,
+    RecurrentDecoder,
+)
 
 
-@dataclass(frozen=True)
-class StateSpec:
-    """A part of the state: the input of a step, and the output that is the next step's input.
-
-    Before the first step it is zeros, of `past_length` 0, unless an encoder outputs it.
-    """
-
-    input: TensorSpec
-    output: str
-
-    @property
-    def output_spec(self) -> TensorSpec:
-        """Name, shape and type of the output; keys and values have more positions than before."""
-        shape = tuple("total_length" if size == PAST else size for size in self.input.shape)
-        return TensorSpec(self.output, shape, self.input.dtype)
-
-
-IDS = TensorSpec("input_ids", (BATCH, LENGTH), torch.int64)
-MASK = TensorSpec("attention_mask", (BATCH, LENGTH), torch.int64)
-ENCODER_MASK = TensorSpec("encoder_attention_mask", (BATCH, SOURCE), torch.int64)
-
-
-class Graph(nn.Module, ABC):
-    """A module with tensors as inputs and outputs; `state` are those that generation feeds back."""
-
-    def __init__(
-        self,
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
-        state: Sequence[StateSpec] = (),
-    ) -> None:
-        super().__init__()
-        self.state = tuple(state)
-        self.inputs = (*inputs, *(part.input for part in state))
-        self.outputs = (*outputs, *(part.output_spec for part in state))
-
-    @abstractmethod
-    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return the outputs."""
-
-
-def export_graph(graph: Graph) -> ExportedProgram:
-    """Record a graph by torch.export, for all sizes of the named dimensions."""
-    names = {size for spec in graph.inputs for size in spec.shape if isinstance(size, str)}
-    dims = {name: Dim(name, min=0 if name == PAST else 1) for name in names}
-    examples = tuple(
-        torch.zeros(
-            [size if isinstance(size, int) else _EXAMPLE_SIZES[size] for size in spec.shape],
-            dtype=spec.dtype,
+def check_graph(constructor: Callable[..., Any]) -> None:
+    """Raise UserError if there is no graph of what a constructor returns."""
+    if not (isinstance(constructor, type) and issubclass(constructor, _MODELS_WITH_GRAPHS)):
+        raise UserError(
+            f"a {constructor.__name__} cannot be exported to onnx: it is a model of a plug-in, "
+            "whose inputs and state are not known"
         )
-        for spec in graph.inputs
-    )
-    shapes = tuple(
-        {k: dims[size] for k, size in enumerate(spec.shape) if isinstance(size, str)}
-        for spec in graph.inputs
-    )
-    with eval_mode(graph), torch.no_grad():
-        return export(graph, examples, dynamic_shapes=(shapes,))
 
 
 # -- classifiers -----------------------------------------------------------------------------------
@@ -110,17 +69,19 @@ def export_graph(graph: Graph) -> ExportedProgram:
 
 def build_classifier_graph(model: TextClassifier) -> Graph:
     """Return the graph of a classifier, from token ids to the logits of the classes."""
+    check_graph(type(model))
     if isinstance(model, NgramClassifier):
         return NgramGraph(model)
-    if isinstance(model, EmbeddingClassifier):
-        return ClassifierGraph(model)
-    raise UserError(f"a {type(model).__name__} cannot be exported as a graph")
+    if isinstance(model, TfidfClassifier):
+        return TfidfGraph(model)
+    assert isinstance(model, EmbeddingClassifier | LanguageModelClassifier)
+    return ClassifierGraph(model)
 
 
 class ClassifierGraph(Graph):
     """A neural classifier; there is a mask if the model ignores padding."""
 
-    def __init__(self, model: EmbeddingClassifier) -> None:
+    def __init__(self, model: EmbeddingClassifier | LanguageModelClassifier) -> None:
         shape = (BATCH, model.fixed_length or LENGTH)
         inputs = [TensorSpec(spec.name, shape, spec.dtype) for spec in (IDS, MASK)]
         super().__init__(
@@ -134,51 +95,31 @@ class ClassifierGraph(Graph):
         return (self.model(ids, mask.sum(1)),)
 
 
-class NgramGraph(Graph):
-    """A classifier of n-grams, which looks them up by a binary search in the sorted keys."""
-
-    def __init__(self, model: NgramClassifier) -> None:
-        super().__init__([IDS, MASK], [TensorSpec("logits", (BATCH, model.num_classes))])
-        self.model = model
-
-    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ids, mask = tensors
-        time, base = ids.shape[1], self.model.vocab_size + 1
-        tokens = F.pad((ids + 1) * mask, (0, self.model.max_n))  # padding is the digit 0
-        ngrams, numbers = torch.zeros_like(ids), []
-        is_complete = torch.ones_like(ids, dtype=torch.bool)
-        for n in range(self.model.max_n):
-            last = tokens[:, n : n + time]
-            ngrams, is_complete = ngrams * base + last, is_complete & (last > 0)
-            numbers.append(torch.where(is_complete, self._look_up(ngrams), 0))
-        ordered = torch.cat(numbers, 1).sort(1).values
-        # Count each n-gram of a text once.
-        is_repeated = F.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))
-        evidence = self.model.ratios * self.model.weights
-        features = evidence[ordered.masked_fill(is_repeated, 0)]  # row 0 is zeros
-        return (features.sum(1) + self.model.bias,)
-
-    def _look_up(self, ngrams: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
-        """Return the number (from 1) of each n-gram, or 0 if it is unknown."""
-        keys, index = self.model.keys, torch.zeros_like(ngrams)
-        last = keys.shape[0] - 1
-        for step in (2**k for k in reversed(range(last.bit_length()))):
-            candidate = index + step
-            is_below = (candidate <= last) & (keys[candidate.clamp(max=last)] <= ngrams)
-            index = torch.where(is_below, candidate, index)
-        return torch.where(keys[index] == ngrams, index + 1, 0)
-
-
 # -- language models -------------------------------------------------------------------------------
 
 
-def build_language_model_graph(model: LanguageModel) -> Graph:
-    """Return the graph of a language model: it reads tokens after those in its state."""
+def build_language_model_graphs(model: LanguageModel) -> tuple[Graph, Graph]:
+    """Return the graph of a language model without and with a state.
+
+    The first reads whole texts, the second reads tokens after those in its state.
+    """
+    check_graph(type(model))
     if isinstance(model, TransformerLM):
-        return TransformerLMGraph(model)
-    if isinstance(model, RecurrentLM):
-        return RecurrentLMGraph(model)
-    raise UserError(f"a {type(model).__name__} cannot be exported as a graph")
+        return LanguageModelGraph(model), TransformerLMGraph(model)
+    assert isinstance(model, RecurrentLM)
+    return LanguageModelGraph(model), RecurrentLMGraph(model)
+
+
+class LanguageModelGraph(Graph):
+    """A language model that reads whole texts."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__([IDS], [TensorSpec("logits", (BATCH, LENGTH, model.head.out_features))])
+        self.model = model
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        (ids,) = tensors
+        return (self.model(ids)[0],)
 
 
 class TransformerLMGraph(Graph):
@@ -227,17 +168,17 @@ def build_encoder_decoder_graphs(
 
     The source is images of `image_size` pixels, or token ids if that is None.
     """
+    check_graph(type(model))
     if isinstance(model, TransformerDecoder):
         return (
             TransformerEncoderGraph(model, image_size),
             TransformerDecoderGraph(model, is_padded=image_size is None),
         )
-    if isinstance(model, RecurrentDecoder):
-        return (
-            RecurrentEncoderGraph(model, image_size),
-            RecurrentDecoderGraph(model, is_padded=image_size is None),
-        )
-    raise UserError(f"a {type(model).__name__} cannot be exported as a graph")
+    assert isinstance(model, RecurrentDecoder)
+    return (
+        RecurrentEncoderGraph(model, image_size),
+        RecurrentDecoderGraph(model, is_padded=image_size is None),
+    )
 
 
 class TransformerEncoderGraph(Graph):

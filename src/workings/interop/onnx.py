@@ -1,7 +1,8 @@
 """Graphs as ONNX files.
 
-torch.export records a graph (`interop.graphs`) and torch.onnx translates it, operator by operator.
-The file has the names of the graph's inputs, outputs and sizes, and nothing of the source code.
+torch.export records a graph (`interop.graph_base`) and torch.onnx translates it, operator by
+operator. The file has the names of the graph's inputs, outputs and sizes, and nothing of the source
+code.
 """
 
 import logging
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from workings.errors import UserError
-from workings.interop.graphs import Graph, TensorSpec, export_graph
+from workings.interop.graph_base import Graph, TensorSpec, export_graph
 from workings.io import write_bytes
 from workings.layers.recurrence_op import recurrence
 

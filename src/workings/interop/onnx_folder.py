@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from workings.data.tokenizers.base import Tokenizer, TokenizerPair
+from workings.interop.graph_base import Graph, TensorSpec
 from workings.interop.graphs import (
-    Graph,
-    TensorSpec,
     build_classifier_graph,
     build_encoder_decoder_graphs,
-    build_language_model_graph,
+    build_language_model_graphs,
 )
 from workings.interop.huggingface import write_json
 from workings.interop.onnx import OPSET, write_graph
@@ -35,7 +34,8 @@ from workings.models.translation import Translator
 from workings.tasks.base import RowFormat
 
 DESCRIPTION_FILE, README_FILE = "model.json", "README.md"
-MODEL_FILE, ENCODER_FILE, DECODER_FILE = "model.onnx", "encoder_model.onnx", "decoder_model.onnx"
+MODEL_FILE, WITH_PAST_FILE = "model.onnx", "decoder_with_past_model.onnx"
+ENCODER_FILE, DECODER_FILE = "encoder_model.onnx", "decoder_model.onnx"
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,15 @@ class OnnxFolder:
         return self._write({MODEL_FILE: graph}, facts, {".": tokenizer}, code)
 
     def write_language_model(self, model: LanguageModel, tokenizer: Tokenizer) -> list[str]:
-        """Write a language model; return notes for the user."""
-        graph = build_language_model_graph(model)
+        """Write a language model, without and with a cache; return notes for the user."""
+        plain, with_past = build_language_model_graphs(model)
         facts = {
             "task": "text-generation",
             "max_positions": model.max_positions,
-            "state": _describe_state(graph),
+            "state": _describe_state(with_past),
         }
-        return self._write({MODEL_FILE: graph}, facts, {".": tokenizer}, language_model_usage())
+        graphs = {MODEL_FILE: plain, WITH_PAST_FILE: with_past}
+        return self._write(graphs, facts, {".": tokenizer}, language_model_usage())
 
     def write_translator(self, model: Translator, tokenizers: TokenizerPair) -> list[str]:
         """Write the encoder and the decoder of a translator; return notes for the user."""

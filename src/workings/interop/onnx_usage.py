@@ -19,6 +19,10 @@ _STATE_NOTE = """
 The `state` of a generation is what one step outputs and the next step reads. It starts as zeros, of
 `past_length` 0, or as what the encoder outputs under that name.
 """
+_PLAIN_NOTE = """
+`model.onnx` has no state: it reads whole texts, padded on the right, and outputs the logits of the
+next token at every position. `decoder_with_past_model.onnx` generates with a cache, as below.
+"""
 _OPEN = Template("""\
 import json
 from pathlib import Path
@@ -60,7 +64,7 @@ shapes = [[sizes.get(n, n) for n in part["shape"]] for part in about["state"]]
 inputs = {name: np.zeros(shape, np.float32) for name, shape in zip(names, shapes)}
 """
 _COMPLETE = """\
-session = InferenceSession(folder / "model.onnx")
+session = InferenceSession(folder / "decoder_with_past_model.onnx")
 
 prompt = "a text to continue"
 new = tokens = tokenizer.encode(prompt).ids or [about["special_ids"]["bos"]]
@@ -108,7 +112,7 @@ def format_readme(name: str, task: str, notes: Sequence[str], code: str) -> str:
     return _README.substitute(
         name=name,
         task=task,
-        state=_STATE_NOTE if _STATE in code else "",
+        state=(_PLAIN_NOTE if _COMPLETE in code else "") + (_STATE_NOTE if _STATE in code else ""),
         notes="".join(f"\n{note[0].upper()}{note[1:]}.\n" for note in notes),
         code=_OPEN.substitute(name=name) + code,
     )

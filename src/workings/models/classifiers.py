@@ -504,6 +504,7 @@ class LanguageModelClassifier(TextClassifier):
     """
 
     is_causal = True
+    excludes_padding = True
 
     def __init__(
         self,

@@ -21,8 +21,10 @@ SPACE, LETTER, SYMBOL, SINGLE = range(4)
 """Kinds of characters: a SINGLE one, as of Chinese, is a word by itself."""
 MIN_CHARACTERS = 2  # of an n-gram of characters: one character says little
 CHUNK_CHARACTERS = 2**20  # of the texts that are counted at a time, to bound the memory
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # of polynomial hashes, modulo 2**64
-_WORD_SALT = np.uint64(0xD6E8FEB86659FD93)  # words and the same characters are different n-grams
+HASH_FACTOR = 0x9E3779B97F4A7C15  # of polynomial hashes, modulo 2**64
+WORD_SALT = 0xD6E8FEB86659FD93  # words and the same characters are different n-grams
+MIX_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+"""Shifts and factors of the finalizer of SplitMix64."""
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese.
 _UNSPACED_RANGES = (
     (0x0E00, 0x0EFF),
@@ -100,6 +102,11 @@ class TfidfClassifier(TextClassifier):
                 self._kinds[k] = _character_kind(token)
             else:
                 self._kinds[k] = LETTER if token == "<unk>" else SPACE  # noqa: S105
+
+    @property
+    def character_tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The code point, case folded, and the kind of each id."""
+        return self._codes.astype(np.int64), self._kinds
 
     # -- features ----------------------------------------------------------------------------------
 
@@ -288,13 +295,13 @@ def _find_word_ngrams(
     np.maximum.at(ends, word_of, positions + 1)
     hashes = np.zeros(len(starts), np.uint64)
     np.add.at(hashes, word_of, _mix(codes[positions]) * _powers(within))
-    hashes = _mix(hashes + _WORD_SALT)
+    hashes = _mix(hashes + np.uint64(WORD_SALT))
     keys, first, length = [hashes], [starts], [ends - starts]
     joined = hashes
     for n in range(2, max_n + 1):
         if len(starts) < n:
             break
-        joined = _mix(joined[:-1] * _FACTOR + hashes[n - 1 :])
+        joined = _mix(joined[:-1] * np.uint64(HASH_FACTOR) + hashes[n - 1 :])
         is_inside = texts[starts[: len(joined)]] == texts[starts[n - 1 :]]
         keys.append(joined[is_inside])
         first.append(starts[: len(joined)][is_inside])
@@ -317,7 +324,7 @@ def _find_character_ngrams(
         count = len(codes) - n + 1
         if count < 1:
             break
-        joined = _mix(joined[:count] * _FACTOR + codes[n - 1 :])
+        joined = _mix(joined[:count] * np.uint64(HASH_FACTOR) + codes[n - 1 :])
         inner = spaces[n - 1 : n - 1 + count] - spaces[1 : count + 1]
         is_valid = (inner == 0) if n > MIN_CHARACTERS else ~(is_space[:-1] & is_space[1:])
         keys.append(joined[is_valid])
@@ -329,15 +336,15 @@ def _find_character_ngrams(
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash each number, so that similar ones differ in all bits (the finalizer of SplitMix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    """Hash each number, so that similar ones differ in all bits."""
+    for shift, factor in MIX_STEPS:
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    return values
 
 
 def _powers(exponents: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the powers of `_FACTOR` modulo 2**64."""
-    table = np.full(int(exponents.max(initial=0)) + 1, _FACTOR, np.uint64)
+    """Return the powers of `HASH_FACTOR` modulo 2**64."""
+    table = np.full(int(exponents.max(initial=0)) + 1, HASH_FACTOR, np.uint64)
     powers: NDArray[np.uint64] = np.cumprod(table, dtype=np.uint64)[exponents]
     return powers
 
