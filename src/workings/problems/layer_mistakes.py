@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
@@ -16,10 +15,17 @@ from workings.problems.kinds.layers import (
     take_root,
 )
 from workings.problems.notation import Notation
-from workings.problems.ops import Activation, Copy, Env, Linear, Op, Scaling, SumOfProducts
+from workings.problems.ops import (
+    Activation,
+    Copy,
+    Env,
+    Linear,
+    MistakeOption,
+    Op,
+    Scaling,
+    SumOfProducts,
+)
 from workings.problems.problem import Problem
-
-MistakeOption: TypeAlias = tuple[str, Op, str]  # name, wrong operation, description
 
 _FUNCTION_NAMES = {"relu": "the ReLU", "gelu": "the GELU", "tanh": "tanh", "sigmoid": "the sigmoid"}
 _MAX_OLDER_STATES = 4  # earlier states that are tried in the place of the previous one

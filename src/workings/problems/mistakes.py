@@ -10,7 +10,7 @@ from workings.problems.intervals import Bools, IntervalMatrix, concatenate_colum
 from workings.problems.kinds import Step
 from workings.problems.kinds.attention import resolve_scale
 from workings.problems.kinds.recurrent import GATES
-from workings.problems.layer_mistakes import MistakeOption, list_layer_mistakes
+from workings.problems.layer_mistakes import list_layer_mistakes
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     ColumnSlice,
@@ -19,6 +19,7 @@ from workings.problems.ops import (
     Env,
     Linear,
     Masking,
+    MistakeOption,
     Normalization,
     Op,
     Scaling,
@@ -156,6 +157,7 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
         yield from _list_normalization_mistakes(problem, op)
     yield from _list_attention_mistakes(problem, step)
     yield from list_layer_mistakes(problem, step)
+    yield from op.list_mistakes(problem, step)
 
 
 def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]:

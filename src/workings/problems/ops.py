@@ -6,16 +6,21 @@ have the same products with the factors reversed, which is all that `column_vect
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from workings.problems.intervals import Bools, Floats, IntervalMatrix, concatenate_columns
 from workings.problems.notation import Notation
 
+if TYPE_CHECKING:
+    from workings.problems.kinds import Step
+    from workings.problems.problem import Problem
+
 Env: TypeAlias = Mapping[str, IntervalMatrix]  # the matrices of a problem by key
+MistakeOption: TypeAlias = tuple[str, "Op", str]  # name, wrong operation, description
 
 
 def get_matrix(env: Env, key: str) -> IntervalMatrix:
@@ -78,6 +83,10 @@ class Op(ABC):
     @abstractmethod
     def sources(self) -> tuple[str, ...]:
         """Return the keys of the matrices that it is computed from."""
+
+    def list_mistakes(self, problem: "Problem", step: "Step") -> Iterator[MistakeOption]:  # noqa: ARG002
+        """Yield the named mistakes of this operation that do not depend on the kind of problem."""
+        yield from ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,16 +174,14 @@ class Problem:
                 )
 
     def _make_constants(self) -> dict[str, IntervalMatrix]:
-        """Return matrices that are implied: identities, and initial states of zero."""
+        """Return matrices that are implied: identities, and those of the kind."""
         constants = {
             f"I.{n}": IntervalMatrix.exact(np.eye(n)) for n in set(self.sizes.sizes.values())
         }
+        constants |= self.kind.make_constants(self.sizes)
         for name in ("Q", "K", "V"):
             if name in self.given:
                 constants[f"given.{name}"] = self.given[name]
-        for state in ("h0", "c0"):
-            if state in self.kind.matrices and state not in self.given:
-                constants[state] = IntervalMatrix.exact(np.zeros((1, self.sizes["h"])))
         return constants
 
     def _read_given_reprints(

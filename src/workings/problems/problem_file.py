@@ -17,6 +17,7 @@ from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
 from workings.problems.numbers import MAX_SIDE, Number, read_number, transpose_rows
 from workings.problems.ops import ACTIVATIONS
+from workings.problems.options import parse_choice, parse_count
 from workings.problems.verdicts import ClaimedMatrix
 
 MAX_PROBLEM_BYTES = 2_000_000  # a page of matrices has about 2,000
@@ -93,9 +94,9 @@ class ProblemReader:
             raise UserError(f"{key} must be a string, not {safe_repr(value, 30)}")
         return value
 
-    def read_choice(self, key: str, choices: Sequence[str], default: str) -> str:
+    def read_choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
         """Read a string that must be one of the choices."""
-        return _check_choice(key, self._table.get(key, default), choices)
+        return parse_choice(key, self._table.get(key, default), choices)
 
     def read_tokens(self, key: str, count: int | None) -> list[str] | None:
         """Read the names of the tokens; there must be `count` of them."""
@@ -158,13 +159,13 @@ class ProblemReader:
             if value is None:
                 continue
             if key in ("heads", "count", "width"):
-                values[key] = _check_count(where, value)
+                values[key] = parse_count(where, value)
             elif key == "scale":
                 values[key] = _parse_scale(where, value)
             elif key == "mask":
                 values |= self._read_mask(where, value, column_vectors, (sizes["n"], sizes["m"]))
             elif key in _CHOICES:
-                values[key] = _check_choice(where, value, _CHOICES[key])
+                values[key] = parse_choice(where, value, _CHOICES[key])
             else:  # base, eps
                 number = _check_finite(read_number(value, where), where)
                 if number < 0 or (key == "base" and number == 0):
@@ -173,7 +174,15 @@ class ProblemReader:
         for key in ("count", "width"):
             if key in kind.settings and key not in values:
                 raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
-        return Setting(**values)
+        return Setting(**values, options=self._read_options(kind))
+
+    def _read_options(self, kind: Kind) -> dict[str, Any]:
+        """Read the settings that only this kind has."""
+        options = {}
+        for key, option in kind.options.items():
+            where, value = self._find_setting(key)
+            options[key] = option.default if value is None else option.parse(where, value)
+        return options
 
     def find_undeclared(self, kind: Kind) -> frozenset[str]:
         """Return the conventions that the file leaves to their defaults."""
@@ -263,7 +272,8 @@ class ProblemReader:
 
     def _reject_unknown_keys(self, kind: Kind) -> None:
         """Reject unknown keys; called first, since a misspelled key looks like a missing one."""
-        top, given = (*_TOP_LEVEL_KEYS, *kind.settings), (*kind.matrices, *kind.settings)
+        settings = kind.setting_names
+        top, given = (*_TOP_LEVEL_KEYS, *settings), (*kind.matrices, *settings)
         for key in self._table:
             if key in kind.matrices:
                 raise UserError(f"{key} belongs in the table [given]")
@@ -329,13 +339,6 @@ def _safe_key(name: str) -> str:
     return to_one_line(name[:60])
 
 
-def _check_choice(where: str, value: Any, choices: Sequence[str]) -> str:
-    if not isinstance(value, str) or value not in choices:
-        word = value if isinstance(value, str) else ""
-        raise UserError(f"{where} = {safe_repr(value, 30)}: {did_you_mean(word, choices)}")
-    return value
-
-
 def _parse_matrix_text(text: str, where: str) -> list[list[str]]:
     from workings.problems.documents.matrices import parse_matrix  # takes 10 ms; few files need it
 
@@ -380,14 +383,6 @@ def _check_finite(number: Number | None, where: str) -> float:
     if number is None or not np.isfinite(number.value):
         raise UserError(f"{where}: every cell must be a finite number")
     return number.value
-
-
-def _check_count(where: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIDE:
-        raise UserError(
-            f"{where} = {safe_repr(value, 30)}: it must be a whole number from 1 to {MAX_SIDE}"
-        )
-    return value
 
 
 def _parse_scale(where: str, value: Any) -> str | float:

@@ -130,17 +130,20 @@ def to_json_matrix(matrix: Floats) -> list[list[float | str]]:
 
 def describe_part(step: Step, problem: Problem) -> dict[str, int | None]:
     """Return the JSON fields for the head or time step of a step."""
-    if problem.kind.part_name == "t":
-        return {"head": None, "t": step.part_index}
-    return {"head": step.part_index}
+    name = problem.kind.part_name
+    return (
+        {"head": step.part_index}
+        if name in (None, "head")
+        else {"head": None, name: step.part_index}
+    )
 
 
 def format_step_title(step: Step, problem: Problem) -> str:
     """Format the title of a step: `scores, head 2`."""
     if step.part_index is None:
         return step.name
-    part = "head" if problem.kind.part_name == "head" else "time"
-    return f"{step.name}, {part} {step.part_index}"
+    name = problem.kind.part_name
+    return f"{step.name}, {'time' if name == 't' else name} {step.part_index}"
 
 
 def make_step_formula(step: Step, problem: Problem) -> Formula:

@@ -155,6 +155,9 @@ def _collect_settings(problem: Problem) -> dict[str, Any]:
         elif name == "mask":
             value = "none" if value is None else format_as_given(problem.orient(value))
         settings[name] = value
+    for name, option in problem.kind.options.items():
+        if setting.options[name] != option.default:
+            settings[name] = setting.options[name]
     return settings
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from workings.errors import UserError
-from workings.problems.intervals import Bools
+from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.ops import Op
+from workings.problems.options import Option
 
 
 @dataclass(frozen=True)
@@ -13,7 +15,7 @@ class Setting:
     """The settings of a problem, beside its matrices.
 
     `scale` is what the scores are divided by: "sqrt(d_k)", "none" or a number. (`workings.attend`
-    multiplies the scores by its `scale`.)
+    multiplies the scores by its `scale`.) `options` has the settings that only some kinds declare.
     """
 
     heads: int = 1
@@ -27,6 +29,7 @@ class Setting:
     width: int = 0
     base: float = 10_000.0
     eps: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class Kind:
     `required` are the givens that must be present. `settings` names the settings it accepts,
     `part_name` the numbered tables of its claims (head or t), `prefixes` the parts of a block.
     `tied_sizes` lists (matrices, size, size): without any of the matrices, the sizes are equal.
+    `options` are settings of this kind alone, which its steps find in `setting.options`;
+    `make_constants` returns matrices that are implied, such as an initial state of zero.
     """
 
     name: str
@@ -65,6 +70,13 @@ class Kind:
     part_name: str | None = None
     prefixes: tuple[str, ...] = ()
     tied_sizes: tuple[tuple[tuple[str, ...], str, str], ...] = ()
+    options: Mapping[str, Option] = field(default_factory=dict)
+    make_constants: Callable[["Sizes"], dict[str, IntervalMatrix]] = lambda _: {}
+
+    @property
+    def setting_names(self) -> tuple[str, ...]:
+        """The names of all settings and options."""
+        return (*self.settings, *self.options)
 
 
 @dataclass

@@ -1,9 +1,18 @@
 """Problems on recurrent networks: an Elman RNN and an LSTM, unrolled over time."""
 
+import numpy as np
+
+from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
 from workings.problems.ops import Activation, ColumnSlice, Linear, RowSlice, SumOfProducts
 
 GATES = (("i", "sigmoid"), ("f", "sigmoid"), ("g", "tanh"), ("o", "sigmoid"))
+
+
+def _make_initial_states(sizes: Sizes, *names: str) -> dict[str, IntervalMatrix]:
+    """Return a state of zero for each that is not given."""
+    zero = IntervalMatrix.exact(np.zeros((1, sizes["h"])))
+    return {name: zero for name in names if name not in sizes}
 
 
 def _build_input_steps(sizes: Sizes) -> list[Step]:
@@ -71,6 +80,7 @@ RNN = Kind(
     settings=(),
     build=_build_rnn_steps,
     part_name="t",
+    make_constants=lambda sizes: _make_initial_states(sizes, "h0"),
 )
 LSTM = Kind(
     name="lstm",
@@ -86,4 +96,5 @@ LSTM = Kind(
     settings=(),
     build=_build_lstm_steps,
     part_name="t",
+    make_constants=lambda sizes: _make_initial_states(sizes, "h0", "c0"),
 )

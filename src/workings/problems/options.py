@@ -1,0 +1,80 @@
+"""Settings that belong to one kind of problem: their defaults and the values they accept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workings.errors import UserError, did_you_mean, safe_repr
+from workings.problems.numbers import MAX_SIDE, read_number
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a kind; `parse(where, value)` returns its value or raises a `UserError`."""
+
+    default: Any
+    parse: Callable[[str, Any], Any]
+
+
+def make_choice(*choices: str, default: str | None = None) -> Option:
+    """Return an option that is one of several words; the first is the default."""
+    return Option(
+        choices[0] if default is None else default, lambda w, v: parse_choice(w, v, choices)
+    )
+
+
+def make_count(default: int | None, minimum: int = 1, maximum: int = MAX_SIDE) -> Option:
+    """Return an option that is a whole number; without a default it may be left out (None)."""
+    return Option(default, lambda w, v: parse_count(w, v, minimum, maximum))
+
+
+def make_number(default: float | None, minimum: float = -np.inf, maximum: float = np.inf) -> Option:
+    """Return an option that is a finite number in a range."""
+    return Option(default, lambda w, v: parse_finite_number(w, v, minimum, maximum))
+
+
+def make_flag(default: bool = False) -> Option:
+    """Return an option that is true or false."""
+    return Option(default, _parse_flag)
+
+
+def parse_choice(where: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return one of several words."""
+    if not isinstance(value, str) or value not in choices:
+        word = value if isinstance(value, str) else ""
+        raise UserError(f"{where} = {safe_repr(value, 30)}: {did_you_mean(word, choices)}")
+    return value
+
+
+def parse_count(where: str, value: Any, minimum: int = 1, maximum: int = MAX_SIDE) -> int:
+    """Return a whole number within its bounds."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer or not minimum <= value <= maximum:
+        raise UserError(
+            f"{where} = {safe_repr(value, 30)}: it must be a whole number"
+            f" from {minimum} to {maximum}"
+        )
+    return int(value)
+
+
+def parse_finite_number(
+    where: str, value: Any, minimum: float = -np.inf, maximum: float = np.inf
+) -> float:
+    """Return a finite number within its bounds; it may be written as a fraction."""
+    number = read_number(value, where)
+    if number is None or not np.isfinite(number.value):
+        raise UserError(f"{where} = {safe_repr(value, 30)}: it must be a finite number")
+    if not minimum <= number.value <= maximum:
+        bounds = (
+            f"at least {minimum:g}" if np.isinf(maximum) else f"from {minimum:g} to {maximum:g}"
+        )
+        raise UserError(f"{where} = {safe_repr(value, 30)}: it must be {bounds}")
+    return number.value
+
+
+def _parse_flag(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UserError(f"{where} = {safe_repr(value, 30)}: it must be true or false")
+    return value
