@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workings.cli import main
-from workings.problems.sheets.plan import SHEET_KINDS
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 
 
 def test_make_writes_folder_and_prints_it(

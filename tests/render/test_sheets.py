@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from workings.problems.sheets import Sheet, make_sheet
-from workings.problems.sheets.plan import SHEET_KINDS
 from workings.problems.sheets.rounded_solution import make_answer_key
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.render.sheets import render_files
 
 HOSTILE = (

@@ -7,6 +7,19 @@ gives different numbers, so that a wrong answer identifies its mistake.
 import argparse
 
 HELP = "make a problem sheet with its answer key"
+# The registry of sheets needs numpy, which --help does not import.
+_KINDS = {
+    "attention": "self, masked, cross, multi-head, additive, block",
+    "layers": "positions, layer_norm, feed_forward",
+    "recurrent networks": "rnn, lstm",
+}
+# The options of `SheetKind`s; each kind says which it accepts.
+_SIZE_OPTIONS = {
+    "d_k": "width of a query (default: one that makes scaling mistakes visible)",
+    "heads": "attention heads (default: 2 for multi-head)",
+    "context": "context tokens of cross-attention (default: as many as there are queries)",
+    "hidden_size": "hidden units of rnn, lstm, feed_forward, …",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,11 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         required=True,
         metavar="KIND",
-        help="self, masked, cross, multi-head (attention), block, additive, positions, layer_norm,"
-        " feed_forward, rnn or lstm",
+        help="kind of problem: one of those listed below",
     )
     parser.add_argument(
-        "--size", required=True, metavar="TOKENSxWIDTH", help="like 3x4: 3 tokens of width 4"
+        "--size",
+        metavar="TOKENSxWIDTH",
+        help="like 3x4: 3 tokens of width 4 (default: one that suits the kind)",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder for the sheet")
     parser.add_argument(
@@ -43,29 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="rows|columns",
         help="whether tokens are rows or columns (default: rows)",
     )
-    parser.add_argument(
-        "--d-k",
-        type=int,
-        metavar="N",
-        help="width of a query (default: one that makes scaling mistakes visible)",
-    )
-    parser.add_argument(
-        "--heads", type=int, metavar="N", help="attention heads (default: 2 for multi-head)"
-    )
-    parser.add_argument(
-        "--context",
-        type=int,
-        metavar="N",
-        help="context tokens of cross-attention (default: as many as there are queries)",
-    )
-    parser.add_argument(
-        "--hidden-size", type=int, metavar="N", help="hidden units of rnn, lstm, feed_forward, …"
-    )
+    for name, text in _SIZE_OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=text)
     parser.add_argument(
         "--scale",
         default="sqrt(d_k)",
         metavar="sqrt(d_k)|none",
         help="divisor of the scores (default: sqrt(d_k))",
+    )
+    parser.epilog = "kinds of problem: " + "; ".join(
+        f"{family}: {kinds}" for family, kinds in _KINDS.items()
     )
 
 
@@ -86,11 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         title=arguments.title,
         decimals=arguments.decimals,
         vectors=arguments.vectors,
-        d_k=arguments.d_k,
-        heads=arguments.heads,
-        context=arguments.context,
-        hidden_size=arguments.hidden_size,
         scale=arguments.scale,
+        **{name: getattr(arguments, name) for name in _SIZE_OPTIONS},
     )
     write_sheet(sheet, arguments.out)
     for note in sheet.notes:

@@ -15,11 +15,11 @@ from workings.problems import Problem
 from workings.problems.sheets import Sheet, make_sheet
 from workings.problems.sheets.folder import read_manifest
 from workings.problems.sheets.layout import estimate_tolerances, make_printed_sheet
-from workings.problems.sheets.plan import SHEET_KINDS
 from workings.problems.sheets.rounded_solution import (
     make_answer_key,
     solve_rounded,
 )
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.render.sheets import render_files, write_sheet
 
 HOSTILE = (

@@ -11,7 +11,7 @@ import pytest
 
 from workings.problems import Report
 from workings.problems.sheets import Sheet, make_sheet
-from workings.problems.sheets.plan import SHEET_KINDS
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.render.sheets import render_files
 
 SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from workings.errors import UserError
 from workings.problems import Problem
 from workings.problems.sheets import Sheet, make_sheet
-from workings.problems.sheets.plan import SHEET_KINDS, make_plan
+from workings.problems.sheets.plan import make_plan
+from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.render.sheets import render_files
 
 SIZES = {"positions": "3x4", "lstm": "2x2", "block": "2x3"}

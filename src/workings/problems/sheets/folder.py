@@ -60,7 +60,7 @@ def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
         "version": VERSION,
         "workings": _get_version(),
         "title": sheet.title,
-        "kind": plan.kind,
+        "kind": plan.kind.name,
         "size": f"{plan.tokens}x{plan.width}",
         "count": len(sheet.exercises),
         "seed": sheet.seed,
@@ -68,14 +68,9 @@ def format_manifest(sheet: Sheet, names: Iterable[str]) -> str:
         "vectors": "columns" if plan.column_vectors else "rows",
         "mistakes": sheet.mistakes,
     }
-    sizes = {
-        "heads": plan.heads,
-        "d_k": plan.d_k,
-        "context": plan.context,
-        "hidden": plan.hidden_size,
-    }
-    data |= {name: size for name, size in sizes.items() if size}
-    if plan.has_attention:
+    sizes = {"heads": plan.heads, **plan.sizes}
+    data |= {{"hidden_size": "hidden"}.get(name, name): size for name, size in sizes.items()}
+    if plan.kind.has_attention:
         data["scale"] = "sqrt(d_k)" if plan.is_scaled else "none"
     data |= {"notes": sheet.notes, "problems": problems, "files": sorted(names)}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

@@ -1,7 +1,6 @@
 """Convert a sheet to its printed form: givens, steps to compute, conventions and answers."""
 
 import math
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -11,7 +10,6 @@ from workings.problems.intervals import IntervalMatrix
 from workings.problems.kinds import Step
 from workings.problems.problem import Problem
 from workings.problems.sheets.mistake_planter import PlantedMistake
-from workings.problems.sheets.plan import ATTENTION_KINDS, SheetPlan
 from workings.problems.sheets.printed_sheet import (
     PrintedMistake,
     PrintedProblem,
@@ -19,7 +17,8 @@ from workings.problems.sheets.printed_sheet import (
     PrintedStep,
 )
 from workings.problems.sheets.rounded_solution import format_shortest, solve_rounded
-from workings.problems.sheets.sheet import Exercise, Sheet
+from workings.problems.sheets.sheet import Exercise, Sheet, format_size
+from workings.problems.sheets.sheet_kind import SheetPlan
 from workings.problems.solution import (
     format_step_title,
     get_axis_labels,
@@ -35,10 +34,9 @@ _NUM_SOLVERS = 12  # simulated solutions with random rounding
 def make_printed_sheet(sheet: Sheet) -> PrintedSheet:
     """Return the printed form of a sheet."""
     plan = sheet.plan
-    size = f"{plan.tokens} tokens of width {plan.width}"
     return PrintedSheet(
         sheet.title,
-        f"{size} · {len(sheet.exercises)} problems · seed {sheet.seed}",
+        f"{format_size(plan)} · {len(sheet.exercises)} problems · seed {sheet.seed}",
         _make_instructions(sheet),
         [_make_printed_problem(exercise, plan) for exercise in sheet.exercises],
         sorted(sheet.mistake_names),
@@ -65,66 +63,15 @@ def _make_instructions(sheet: Sheet) -> list[str]:
 
 def _make_printed_problem(exercise: Exercise, plan: SheetPlan) -> PrintedProblem:
     problem, planted = exercise.problem, exercise.planted_mistake
-    has_sentence = plan.kind in (*ATTENTION_KINDS, "block", "additive")
-    heading = " ".join(problem.tokens or []) if has_sentence else ""
+    heading = " ".join(problem.tokens or []) if plan.kind.sentence == "heading" else ""
     return PrintedProblem(
         exercise.number,
         heading,
-        describe_conventions(plan, problem),
+        plan.kind.describe(plan, problem),
         _make_given_panels(problem, exercise.table["given"]),
         _make_printed_steps(problem, plan.decimals, planted),
         None if planted is None else _make_printed_mistake(problem, plan.decimals, planted),
     )
-
-
-def describe_conventions(plan: SheetPlan, problem: Problem) -> list[str]:
-    """Return sentences on the conventions that matrices and formulas do not show."""
-    vector, across = ("column", "rows") if plan.column_vectors else ("row", "columns")
-    sentences = [] if plan.kind == "positions" else [f"Each token is a {vector}."]
-    if plan.has_attention:
-        sentences += _describe_attention(plan, across)
-    if plan.kind in ("layer_norm", "block"):
-        sentences.append(f"The variance is divided by the width, {plan.width}, and ε = 0.")
-    if plan.kind == "additive":
-        sentences.append(f"The query's part is added to every {vector}.")
-    if plan.kind == "positions":
-        sentences.append(
-            f"Positions 0 to {plan.tokens - 1}, width {plan.width}, base"
-            f" {problem.setting.base:.0f}. {across.capitalize()} 1 and 2 have i = 0, 3 and 4 have"
-            " i = 1, and so on: the first of a pair holds the angle’s sine, the second its cosine."
-        )
-    if plan.kind in ("rnn", "lstm"):
-        start = "h0 and c0 are zero" if plan.kind == "lstm" else "h0 is zero"
-        sentences.append(f"x₁, x₂, … are the {vector}s of X; {start}.")
-    if plan.kind == "lstm":
-        gates = ("input (i)", "forget (f)", "cell (g)", "output (o)")
-        shares = _format_shares(across, plan.hidden_size, gates)
-        sentences.append(
-            f"The gates are side by side in W_x, W_h and b: {shares};"
-            " W_xi is the first of these parts, and so on."
-        )
-    return sentences
-
-
-def _describe_attention(plan: SheetPlan, across: str) -> list[str]:
-    sentences = []
-    if plan.is_masked:
-        sentences.append("M hides later tokens: a token attends to itself and to those before it.")
-    if plan.context:
-        sentences.append("Queries come from X, keys and values from the context.")
-    if plan.heads > 1:
-        heads = [f"to head {head + 1}" for head in range(plan.heads)]
-        sentences.append(f"Q, K and V are split: {_format_shares(across, plan.d_k, heads)}.")
-    if plan.is_scaled:
-        part = " of a head" if plan.heads > 1 else ""
-        sentences.append(f"A query{part} has d_k\u00a0=\u00a0{plan.d_k} numbers.")
-    return sentences
-
-
-def _format_shares(across: str, width: int, names: Sequence[str]) -> str:
-    """Format which columns belong to whom: `columns 1–2 to head 1, 3–4 to head 2`."""
-    parts = [f"{k * width + 1}–{k * width + width} {name}" for k, name in enumerate(names)]
-    return f"{across} {', '.join(parts)}"
 
 
 def _make_given_panels(problem: Problem, given: dict[str, Any]) -> list[Panel]:

@@ -1,7 +1,7 @@
 """The mistakes that are possible in a problem, and which of them lead to the same numbers."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
@@ -68,32 +68,41 @@ MistakePair: TypeAlias = tuple[MistakeId, MistakeId]
 class MistakeSpace:
     """The mistakes possible in problems of one size, and the pairs that are indistinguishable.
 
-    `table` is any problem of that size, as in a problem file.
+    Mistakes count as possible, and pairs as indistinguishable, if they are so in all `problems`.
     """
 
-    def __init__(self, table: dict[str, Any]) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        results = [_compute_mistakes(problem) for problem in problems]
+        self.mistakes = frozenset[MistakeId].intersection(*map(frozenset, results))
+        self.indistinguishable = frozenset(
+            (a, b)
+            for a, b in combinations((m for m in results[0] if m in self.mistakes), 2)
+            if a[0] == b[0] and a[1] != b[1] and all(_is_close(r[a], r[b]) for r in results)
+        )
+
+    @classmethod
+    def of_arbitrary_numbers(cls, table: dict[str, Any]) -> "MistakeSpace":
+        """Return the space of problems like this one, with other numbers in its matrices."""
         # The seed influences every sheet: never reword it.
         rng = Random("numbers that nobody chose")  # noqa: S311
         given = {
             name: _draw_generic_matrix(rng, value) if isinstance(value, list) else value
             for name, value in table.get("given", {}).items()
         }
-        problem = Problem(**{**table, "given": given})
-        results = {
-            _make_mistake_id(m): m.op.compute(problem.exact_matrices).mid
-            for m in list_step_mistakes(problem)
-        }
-        self.mistakes = frozenset(results)
-        self.indistinguishable = frozenset(
-            (a, b)
-            for a, b in combinations(results, 2)
-            if a[0] == b[0] and a[1] != b[1] and _is_close(results[a], results[b])
-        )
+        return cls([Problem(**{**table, "given": given})])
 
     @property
     def names(self) -> list[str]:
         """The names of the mistakes, without duplicates."""
         return sorted({name for _, name, _ in self.mistakes})
+
+
+def _compute_mistakes(problem: Problem) -> dict[MistakeId, Floats]:
+    """Return the result of each mistake in a single step."""
+    return {
+        _make_mistake_id(mistake): mistake.op.compute(problem.exact_matrices).mid
+        for mistake in list_step_mistakes(problem)
+    }
 
 
 def find_confusions(problem: Problem, decimals: int, space: MistakeSpace) -> Iterator[str]:

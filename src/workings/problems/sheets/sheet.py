@@ -15,13 +15,17 @@ from workings.problems.sheets.mistake_planter import (
     PlantedMistake,
 )
 from workings.problems.sheets.mistake_space import MistakeSpace, find_confusions
-from workings.problems.sheets.plan import MAX_PROBLEMS, TITLES, SheetPlan, make_plan
-from workings.problems.sheets.sampling import SamplingError, draw_problem_table, is_well_conditioned
+from workings.problems.sheets.plan import MAX_PROBLEMS, make_plan
+from workings.problems.sheets.problem_tables import draw_problem_table, is_well_conditioned
+from workings.problems.sheets.sampling import SamplingError
+from workings.problems.sheets.sheet_kind import SheetPlan, Size
 
 _MAX_DRAWS = 400  # per problem
 _MAX_CANDIDATES = 30  # suitable problems, of which the one with the fewest confusions is taken
 _GIVE_UP_AFTER = 6  # candidates, if each has more than so many confusions
 _MAX_CONFUSIONS = 100  # counting stops here
+_NUM_COMPARED = 5  # drawn problems that show which mistakes are always indistinguishable
+_SIZES_IN_SEED = ("heads", "d_k", "context", "hidden_size")
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Sheet:
 
 def make_sheet(
     kind: str,
-    size: str | tuple[int, int],
+    size: str | Size | None = None,
     count: int = 10,
     seed: int = 1,
     *,
@@ -77,7 +81,8 @@ def make_sheet(
 ) -> Sheet:
     """Make a sheet; the same seed gives the same problems, whatever their count.
 
-    Options: decimals, vectors, heads, d_k, context, hidden_size, scale (see `make_plan`).
+    Options: level, decimals, vectors, scale and the sizes of the kind, such as heads (see
+    `make_plan`).
 
     >>> sheet = make_sheet("masked", "3x3", count=1, seed=7)
     >>> sheet.exercises[0].problem.solve().keys()
@@ -92,8 +97,25 @@ def make_sheet(
         *(maker.mistake_space.names if maker.mistake_space else []),
         *(SINGLE_CELL_MISTAKES if mistakes else []),
     ]
-    title = to_one_line(title.strip()) or TITLES[kind]
+    title = to_one_line(title.strip()) or plan.kind.title
     return Sheet(title, plan, seed, mistakes, exercises, tuple(names))
+
+
+def format_size(plan: SheetPlan) -> str:
+    """Format the size of a plan's problems: `3 tokens of width 4`."""
+    return plan.kind.size_text.format(plan.tokens, plan.width)
+
+
+def _format_seed(plan: SheetPlan) -> str:
+    """Return what a problem's numbers depend on, beside the seed and its number.
+
+    Vectors and decimals are left out, since they keep the numbers. Never reword it: it determines
+    the sheets that were handed out.
+    """
+    parts = [plan.kind.name, plan.tokens, plan.width, plan.heads, plan.d_k, plan.context]
+    parts += [plan.hidden_size, plan.is_scaled]
+    others = {k: v for k, v in plan.sizes.items() if k not in _SIZES_IN_SEED}
+    return str([*parts, *others.items()])
 
 
 class _SheetMaker:
@@ -101,16 +123,14 @@ class _SheetMaker:
 
     def __init__(self, plan: SheetPlan, seed: int, mistakes: bool) -> None:
         self.plan, self.seed, self.mistakes = plan, seed, mistakes
-        # The seed of a problem; vectors and decimals are left out, since they keep the numbers.
-        self._sizes = [plan.kind, plan.tokens, plan.width, plan.heads, plan.d_k]
-        self._sizes += [plan.context, plan.hidden_size, plan.is_scaled]
+        self._seed_text = _format_seed(plan)
         self.mistake_space: MistakeSpace | None = None
         self._seen: set[str] = set()
         self._mistake_counts: Counter[str] = Counter()
 
     def make_exercise(self, number: int) -> Exercise:
         """Draw until a problem distinguishes all mistakes, or take the best of many."""
-        rng = Random(f"{self.seed} {self._sizes} {number}")  # noqa: S311
+        rng = Random(f"{self.seed} {self._seed_text} {number}")  # noqa: S311
         best: Exercise | None = None
         num_candidates = 0
         for _ in range(_MAX_DRAWS):
@@ -119,9 +139,9 @@ class _SheetMaker:
                 continue
             num_candidates += 1
             table, problem = candidate
-            if self.mistake_space is None or self.plan.kind == "positions":
-                # Which bases are wrong depends on the base of the problem.
-                self.mistake_space = MistakeSpace(table)
+            if self.mistake_space is None or self._is_listed:
+                # Which mistakes are possible may depend on a setting, such as the base of angles.
+                self.mistake_space = self._make_mistake_space(table, number)
             # More confusions than the best so far need not be counted.
             limit = _MAX_CONFUSIONS if best is None else len(best.confusions)
             confusions = find_confusions(problem, self.plan.decimals, self.mistake_space)
@@ -131,17 +151,30 @@ class _SheetMaker:
                 best = self._plant_mistake(rng, exercise) or best
             is_hopeless = num_candidates >= _GIVE_UP_AFTER and limit > _GIVE_UP_AFTER
             is_exhausted = is_hopeless or num_candidates >= _MAX_CANDIDATES
-            is_exhausted |= self.plan.kind == "positions"  # nothing is drawn at random
+            is_exhausted |= self._is_listed
             if best is not None and (not best.confusions or is_exhausted):
                 break
         if best is None:
             raise UserError(
-                f"no suitable {self.plan.kind} problem with {self.plan.tokens} tokens of width"
-                f" {self.plan.width} was found: use another --size"
+                f"no suitable {self.plan.kind.name} problem with"
+                f" {format_size(self.plan)} was found: use another --size"
             )
         self._seen.add(str(best.table["given"]))
         self._mistake_counts.update([best.planted_mistake.name] if best.planted_mistake else [])
         return best
+
+    @property
+    def _is_listed(self) -> bool:
+        """True if the problems of the kind are listed instead of drawn at random."""
+        return self.plan.kind.list_fields is not None
+
+    def _make_mistake_space(self, table: dict[str, Any], number: int) -> MistakeSpace:
+        if self.plan.kind.takes_any_numbers:
+            return MistakeSpace.of_arbitrary_numbers(table)
+        rng = Random(f"mistakes of {self._seed_text}")  # noqa: S311
+        candidates = (self._draw_problem(rng, number) for _ in range(_MAX_DRAWS))
+        problems = [candidate[1] for candidate in candidates if candidate is not None]
+        return MistakeSpace(problems[:_NUM_COMPARED] or [Problem(**table)])
 
     def _draw_problem(self, rng: Random, number: int) -> tuple[dict[str, Any], Problem] | None:
         """Draw a problem; None if it is not suitable."""
@@ -152,7 +185,8 @@ class _SheetMaker:
         try:
             problem = Problem(**table)
             is_new = str(table["given"]) not in self._seen
-            return (table, problem) if is_new and is_well_conditioned(problem) else None
+            is_suitable = is_well_conditioned(problem) and self.plan.kind.is_suitable(problem)
+            return (table, problem) if is_new and is_suitable else None
         except UserError:  # the variance of a norm is zero
             return None
 

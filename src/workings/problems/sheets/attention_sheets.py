@@ -1,0 +1,260 @@
+"""Sheets on dot-product and additive attention, and on a Transformer block."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from workings.errors import UserError
+from workings.problems.intervals import Bools, Floats
+from workings.problems.problem import Problem
+from workings.problems.sheets.layer_sheets import describe_norm, draw_feed_forward
+from workings.problems.sheets.sampling import (
+    INPUT_VALUES,
+    MAX_PREACTIVATION,
+    SMALL_INPUT_VALUES,
+    TANH_WEIGHT_VALUES,
+    SamplingError,
+    draw_inputs,
+    draw_until,
+    draw_vector,
+    draw_weight,
+    hill_climb,
+    is_small,
+    is_useful_weight,
+    softmax_penalty,
+)
+from workings.problems.sheets.sheet_kind import (
+    MAX_SIZE,
+    MAX_TOKENS,
+    Fields,
+    Givens,
+    SheetKind,
+    SheetPlan,
+    SizeOption,
+    format_shares,
+    make_fixed_option,
+)
+
+_MAX_PROJECTION, _MAX_SCORE = 6.0, 25.0
+
+
+def draw_attention(rng: Random, plan: SheetPlan) -> Givens:
+    """Draw X (and the context), then weights that lead to reasonable scores."""
+    n, d, width = plan.tokens, plan.width, plan.heads * plan.d_k
+    values = INPUT_VALUES if n * d < 13 else SMALL_INPUT_VALUES
+    given = {"X": draw_inputs(rng, n, d, values)}
+    context = given["X"]
+    if plan.context:
+        context = given["context"] = draw_inputs(rng, plan.context, d, values)
+    allowed = make_mask(plan)
+
+    given["W_Q"], given["W_K"] = _draw_query_key_weights(rng, plan, given["X"], context, allowed)
+    given["W_V"] = draw_until(
+        lambda: draw_weight(rng, d, width), lambda w: is_small(context @ w, _MAX_PROJECTION)
+    )
+    if plan.heads > 1 or plan.kind.name == "block":
+        given["W_O"] = draw_weight(rng, width, d)
+    return given
+
+
+def make_mask(plan: SheetPlan) -> Bools:
+    """Return the mask `[queries, keys]`; True: may attend."""
+    allowed = np.ones((plan.tokens, plan.context or plan.tokens), dtype=np.bool_)
+    return np.tril(allowed) if _is_masked(plan) else allowed
+
+
+def _draw_query_key_weights(
+    rng: Random, plan: SheetPlan, query_input: Floats, key_input: Floats, allowed: Bools
+) -> tuple[Floats, Floats]:
+    """Draw W_Q and W_K together, head by head, so that their scores are reasonable."""
+    heads = []
+    for _ in range(plan.heads):
+
+        def penalty(weights: Floats) -> float:
+            w_q, w_k = np.split(weights, 2, axis=1)
+            queries, keys = query_input @ w_q, key_input @ w_k
+            scores = queries @ keys.T
+            useless = sum(not is_useful_weight(w) for w in (w_q, w_k))
+            large = sum(not is_small(x, _MAX_PROJECTION) for x in (queries, keys))
+            excess = np.maximum(np.abs(scores) - _MAX_SCORE, 0).sum()
+            return float(useless + large + excess + softmax_penalty(scores / plan.divisor, allowed))
+
+        start = np.concatenate([draw_weight(rng, plan.width, plan.d_k) for _ in range(2)], axis=1)
+        heads.append(np.split(hill_climb(rng, start, penalty), 2, axis=1))
+    w_q, w_k = (np.concatenate(blocks, axis=1) for blocks in zip(*heads, strict=True))
+    return w_q, w_k
+
+
+def draw_additive(rng: Random, plan: SheetPlan) -> Givens:
+    """Draw a query, hidden states and the weights of additive attention."""
+    d, hidden = plan.width, plan.hidden_size
+    states = draw_inputs(rng, plan.tokens, d, SMALL_INPUT_VALUES)
+    query = draw_vector(rng, d, SMALL_INPUT_VALUES)
+    for _ in range(200):
+        w_s, w_h = (draw_weight(rng, d, hidden, TANH_WEIGHT_VALUES) for _ in range(2))
+        if is_small(query @ w_s + states @ w_h, MAX_PREACTIVATION):
+            v = draw_vector(rng, hidden, (-2, -1, 1, 2, 3))
+            return {"s": query, "H": states, "W_s": w_s, "W_h": w_h, "v": v}
+    raise SamplingError
+
+
+def describe_attention(plan: SheetPlan, problem: Problem) -> list[str]:
+    """Return sentences on the tokens, the mask, the context, the heads and d_k."""
+    sentences = [f"Each token is a {plan.vector}."]
+    if problem.setting.causal:
+        sentences.append("M hides later tokens: a token attends to itself and to those before it.")
+    if plan.context:
+        sentences.append("Queries come from X, keys and values from the context.")
+    if plan.heads > 1:
+        heads = [f"to head {head + 1}" for head in range(plan.heads)]
+        shares = format_shares(plan.feature_axis, plan.d_k, heads)
+        sentences.append(f"Q, K and V are split: {shares}.")
+    if plan.is_scaled:
+        part = " of a head" if plan.heads > 1 else ""
+        sentences.append(f"A query{part} has d_k\u00a0=\u00a0{plan.d_k} numbers.")
+    return sentences
+
+
+def make_attention_settings(plan: SheetPlan) -> Fields:
+    """Return the settings of dot-product attention."""
+    return {
+        **({"heads": plan.heads} if plan.heads > 1 else {}),
+        "scale": "sqrt(d_k)" if plan.is_scaled else "none",
+        "mask": "causal" if _is_masked(plan) else "none",
+        "normalizer": "softmax",
+    }
+
+
+def _is_masked(plan: SheetPlan) -> bool:
+    return plan.kind.name == "masked"
+
+
+def check_distinct_tokens(tokens: int, width: int) -> str:
+    """Return why a width is too small for so many distinct tokens."""
+    if tokens <= 2 * width:
+        return ""
+    return f"{tokens} distinct tokens need a width of {-(-tokens // 2)}"
+
+
+def choose_d_k(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
+    """Choose d_k so that the mistakes in scaling lead to different numbers.
+
+    With several heads, width / heads is tried first; then 4, whose root is an integer.
+    """
+    width, heads, d_k = plan.width, plan.heads, given.get("d_k")
+    notes = plan.notes
+    per_head = (width // heads,) if heads > 1 and width % heads == 0 else ()
+    candidates = (*per_head, 4, 3, 2, 5)
+    default = next(k for k in candidates if k > 1 and k * k != width and k != width)
+    if d_k is not None and plan.is_scaled:
+        _check_scaling(d_k, width, default)
+        if d_k == width:
+            notes += (
+                f"d_k and the width are both {width}, so ÷ √d_model is not a mistake; to"
+                f" distinguish it from ÷ √d_k, use --d-k {default}",
+            )
+    chosen = default if d_k is None else d_k
+    if heads * chosen > 2 * MAX_SIZE:
+        raise UserError(
+            f"--heads {heads} with --d-k {chosen} need {heads * chosen} columns:"
+            f" at most {2 * MAX_SIZE} are allowed"
+        )
+    return replace(plan, sizes={**plan.sizes, "d_k": chosen}, notes=notes)
+
+
+def _check_scaling(d_k: int, width: int, default: int) -> None:
+    """Reject a d_k for which mistakes in scaling cannot be told apart."""
+    if d_k == 1:
+        raise UserError(
+            f"--d-k 1: √1 = 1, so a forgotten scaling cannot be detected: use --d-k {default}"
+            " or --scale none"
+        )
+    if d_k * d_k == width:
+        raise UserError(
+            f"--d-k {d_k} with width {width}: ÷ d_k and ÷ √d_model are both ÷ {d_k} and cannot be"
+            f" distinguished: use --d-k {default} or another width"
+        )
+
+
+def _choose_multi_head(plan: SheetPlan, given: Mapping[str, int]) -> SheetPlan:
+    if plan.heads == 1:
+        raise UserError("--heads 1: multi-head attention needs at least 2; use --kind self for one")
+    return choose_d_k(plan, given)
+
+
+def _draw_block(rng: Random, plan: SheetPlan) -> Givens:
+    return {**draw_feed_forward(rng, plan), **draw_attention(rng, plan)}
+
+
+def _describe_block(plan: SheetPlan, problem: Problem) -> list[str]:
+    return [*describe_attention(plan, problem), describe_norm(plan)]
+
+
+def _describe_additive(plan: SheetPlan, problem: Problem) -> list[str]:  # noqa: ARG001
+    return [f"Each token is a {plan.vector}.", f"The query's part is added to every {plan.vector}."]
+
+
+_QUERY_OPTIONS = {
+    "heads": make_fixed_option(1, minimum=1),
+    "d_k": make_fixed_option(4, minimum=1),  # choose_d_k finds a better one
+}
+_SELF_ATTENTION = SheetKind(
+    name="self",
+    title="Self-attention",
+    problem_kind="attention",
+    picture="X → Q, K, V → Q Kᵀ / √d_k → softmax → · V",
+    draw=draw_attention,
+    describe=describe_attention,
+    make_settings=make_attention_settings,
+    check_size=check_distinct_tokens,
+    options=_QUERY_OPTIONS,
+    complete_plan=choose_d_k,
+)
+ATTENTION_SHEETS = (
+    _SELF_ATTENTION,
+    replace(
+        _SELF_ATTENTION,
+        name="masked",
+        title="Masked self-attention",
+        picture="X → Q, K, V → Q Kᵀ / √d_k + mask → softmax → · V",
+    ),
+    replace(
+        _SELF_ATTENTION,
+        name="cross",
+        title="Cross-attention",
+        picture="X → Q, context → K, V; Q Kᵀ / √d_k → softmax → · V",
+        options={
+            **_QUERY_OPTIONS,
+            "context": SizeOption(lambda tokens, _: tokens, maximum=MAX_TOKENS),
+        },
+    ),
+    replace(
+        _SELF_ATTENTION,
+        name="multi-head",
+        title="Multi-head attention",
+        picture="X → Q, K, V → split into heads → attention of each → joined · W_O",
+        options={**_QUERY_OPTIONS, "heads": make_fixed_option(2, minimum=1)},
+        complete_plan=_choose_multi_head,
+    ),
+    replace(
+        _SELF_ATTENTION,
+        name="block",
+        title="A Transformer block",
+        problem_kind="block",
+        picture="X → attention → add → norm → feed-forward → add → norm",
+        draw=_draw_block,
+        describe=_describe_block,
+        options={**_QUERY_OPTIONS, "hidden_size": SizeOption(lambda _, width: width)},
+    ),
+    SheetKind(
+        name="additive",
+        title="Additive attention",
+        problem_kind="additive",
+        picture="s, H → tanh(s W_s + H W_h) → · v → softmax → · H",
+        draw=draw_additive,
+        describe=_describe_additive,
+        options={"hidden_size": SizeOption(lambda _, width: min(width, 3))},
+    ),
+)

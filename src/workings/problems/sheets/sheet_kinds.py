@@ -1,0 +1,26 @@
+"""The kinds of sheet.
+
+To add one, declare a `SheetKind` in the file of its family (or a new file, for a new family) and
+put it in the family's tuple, which is registered below. It needs
+
+- `draw(rng, plan)`: the given matrices by name, vectors as rows, with numbers that are pleasant at
+  every step: short decimals, no saturated softmax or sigmoid, no two inputs alike. `sampling.py`
+  has the parts. Only `rng` may be a source of chance: the same seed gives the same sheet for ever.
+- `describe(plan, problem)`: a sentence for each convention that a student could not know.
+- `sizes`, `min_size`, `max_size` and `check_size`: every size that is not refused must work.
+- `options`: further sizes.
+
+The name of the kind and of every new option also go into the tables of `cli/make.py`.
+
+Everything else comes from the steps of `problem_kind`: keys, tolerances, mistakes to plant, and
+the choice of problems that tell the mistakes apart. The tests of sheets run over this registry.
+"""
+
+from workings.problems.sheets.attention_sheets import ATTENTION_SHEETS
+from workings.problems.sheets.layer_sheets import LAYER_SHEETS
+from workings.problems.sheets.recurrent_sheets import RECURRENT_SHEETS
+from workings.problems.sheets.sheet_kind import SheetKind
+
+SHEET_KINDS: dict[str, SheetKind] = {
+    kind.name: kind for kind in (*ATTENTION_SHEETS, *LAYER_SHEETS, *RECURRENT_SHEETS)
+}
