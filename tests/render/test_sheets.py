@@ -19,12 +19,11 @@ from workings.render.sheets import render_files
 HOSTILE = (
     '<script>alert(1)</script> ]]> \\input{/etc/passwd} {1:NUMERICAL:=1} $x_1$ "q" \n é 日 \x07'
 )
-SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}
 
 
 @pytest.fixture(scope="module")
 def sheets() -> dict[str, Sheet]:
-    sheets = {kind: make_sheet(kind, SIZES.get(kind, "3x3"), 1, 5) for kind in SHEET_KINDS}
+    sheets = {kind: make_sheet(kind, SHEET_KINDS[kind].sizes[0], 1, 5) for kind in SHEET_KINDS}
     sheets["mistakes"] = make_sheet("multi-head", "2x3", 2, 5, mistakes=True)
     sheets["columns"] = make_sheet("masked", "2x3", 1, 5, vectors="columns")
     sheets["hostile"] = make_sheet("masked", "2x3", 1, 5, title=HOSTILE)
@@ -59,7 +58,7 @@ def test_sheet_has_blank_tables_and_no_answers(
         assert all(not cell.text for cell in cells)
         assert {th.get("scope") for th in table.iter("th")} == {"row", "col"}
     for step, texts in make_answer_key(sheets["masked"].exercises[0].problem, 3).items():
-        number = texts[2][0]
+        number = texts[1][0]
         if step not in ("weights", "mixed"):  # integers occur everywhere
             continue
         assert number in files["masked"]["key/problem-01.toml"]

@@ -14,7 +14,6 @@ from workings.problems.sheets import Sheet, make_sheet
 from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.render.sheets import render_files
 
-SIZES = {"positions": "2x4", "lstm": "2x2", "block": "2x3"}
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 # What is the same in every sheet and has numbers of its own: styles and the LaTeX preamble.
 FRAME = re.compile(r"<style>.*?</style>|\\documentclass.*?\\begin\{document\}", re.DOTALL)
@@ -66,7 +65,7 @@ def run_notebook(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("kind", SHEET_KINDS)
 def test_handouts_have_no_number_of_the_key(kind: str, seed: int) -> None:
     vectors = "columns" if seed == 5 else "rows"
-    sheet = make_sheet(kind, SIZES.get(kind, "3x3"), 2, seed, vectors=vectors)
+    sheet = make_sheet(kind, SHEET_KINDS[kind].sizes[0], 2, seed, vectors=vectors)
     files = render_files(sheet)
     answers = find_answers(sheet, files)
     assert len(answers) > 2 or kind == "feed_forward"  # whose answers are small integers
@@ -76,7 +75,7 @@ def test_handouts_have_no_number_of_the_key(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", ["self", "multi-head", "rnn"])
 def test_handouts_with_mistakes_have_no_number_of_the_key(kind: str) -> None:
-    sheet = make_sheet(kind, SIZES.get(kind, "3x3"), 3, 7, mistakes=True)
+    sheet = make_sheet(kind, SHEET_KINDS[kind].sizes[0], 3, 7, mistakes=True)
     files = render_files(sheet)
     answers = find_answers(sheet, files)
     for name, text in list_handouts(files):

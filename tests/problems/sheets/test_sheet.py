@@ -20,7 +20,6 @@ from workings.problems.sheets.plan import make_plan
 from workings.problems.sheets.sheet_kinds import SHEET_KINDS
 from workings.render.sheets import render_files
 
-SIZES = {"positions": "3x4", "lstm": "2x2", "block": "2x3"}
 DECIMALS = 3
 
 
@@ -32,7 +31,7 @@ def make_files(kind: str, **options: object) -> dict[str, str]:
 @cache
 def make_cached_sheet(kind: str, **options: object) -> Sheet:
     count = 1 if kind in ("lstm", "block") else 2  # these are long
-    return make_sheet(kind, SIZES.get(kind, "3x3"), count, 5, **options)
+    return make_sheet(kind, SHEET_KINDS[kind].sizes[0], count, 5, **options)
 
 
 def test_same_seed_gives_same_bytes_in_another_process() -> None:
@@ -41,7 +40,7 @@ def test_same_seed_gives_same_bytes_in_another_process() -> None:
         "from workings.problems.sheets import make_sheet\n"
         "from workings.render.sheets import render_files\n"
         "for mistakes in (False, True):\n"
-        "    files = render_files(make_sheet('masked', '3x3', 2, 5, mistakes=mistakes))\n"
+        "    files = render_files(make_sheet('masked', '2x3', 2, 5, mistakes=mistakes))\n"
         "    print(hashlib.sha256(json.dumps(files).encode()).hexdigest())"
     )
     run = subprocess.run(
