@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workings import Problem
+from workings.problems.kinds import KINDS as PROBLEM_KINDS
 
 Rng = np.random.Generator
 Matrix = np.ndarray
@@ -76,7 +77,7 @@ def make_problem(example: Example, texts: dict[str, Texts]) -> Problem:
         *path, name = key.split(".")
         if name.isdigit():
             *path, name, part = key.split(".")
-            path = [*path, "t" if example.kind in ("rnn", "lstm") else "head", part]
+            path = [*path, PROBLEM_KINDS[example.kind].part_name or "", part]
         table = claim
         for part in path:
             table = table.setdefault(part, {})
@@ -89,7 +90,8 @@ def make_problem(example: Example, texts: dict[str, Texts]) -> Problem:
     }
     settings = {"vectors": "rows", **example.settings}
     if example.kind in ("attention", "block"):
-        settings |= {"scale": "sqrt(d_k)", "mask": "none", "normalizer": "softmax"}
+        defaults = {"scale": "sqrt(d_k)", "mask": "none", "normalizer": "softmax"}
+        settings = defaults | settings
     return Problem(kind=example.kind, given=given, claim=claim, **settings)
 
 

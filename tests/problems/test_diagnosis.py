@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy_problems import KINDS, PLANTERS, Style, make_problem, solve
+from planted_worlds import WORLDS
 
 from workings import Problem
 from workings.problems.mistakes import list_mistakes
 
 ROOT = Path(__file__).parents[2]
+PLANTED = {name for _, name in PLANTERS} | {name for _, names in WORLDS.values() for name in names}
 Matrix = np.ndarray
 Env = dict[str, Matrix]
 StepFunction = Callable[[Env], Matrix]
@@ -253,19 +255,19 @@ def test_catalog_equals_the_contract() -> None:
     contract = (ROOT / "docs" / "problem-format.md").read_text(encoding="utf-8")
     section = contract.partition("## Mistakes by name")[2].partition("\n## ")[0]
     known = set(re.findall(r"`([a-z_0-9-]+)`", section))
-    planted = {name for _, name in PLANTERS}
     slips = {*(name for _, name in ONE_CELL), "arithmetic-slip", "copied-from-another-step"}
-    assert known == {*CATALOG, *planted, *slips}
+    assert known == {*CATALOG, *PLANTED, *slips}
 
 
 def test_catalog_equals_the_mistakes_in_code() -> None:
     problems = [sheet.make_problem({}) for sheet in (PLAIN, WIDE, CROSS, HEADS)]
     rng = np.random.default_rng(1)
     problems += [make_problem(make_example(rng), {}) for make_example in KINDS.values()]
+    problems += [make_problem(make(rng), {}) for make, _ in WORLDS.values() for _ in range(8)]
     known = {
         mistake.name for p in problems for mistake in list_mistakes(p, [s.key for s in p.steps])
     }
-    assert known == {*CATALOG, *(name for _, name in PLANTERS)}
+    assert known == {*CATALOG, *PLANTED}
 
 
 # -- one cell --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ _MAX_PAIRS = 40
 _MAX_MASK_CELLS = 16  # of a mask that is written out
 _MAX_PADDING = 3  # columns that are tried if no weights are printed
 _NO_KEYS: Mapping[str, str] = {}
-_AFTER_SCORES = ("scaled", "masked", "weights", "mixed", "output")
+_AFTER_SCORES = ("scaled", "masked", "exponentials", "sums", "weights", "mixed", "output")
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,8 @@ def _list_readings(report: Report) -> Iterator[Reading]:
             yield from _list_masks(problem)
         if "normalizer" in problem.undeclared:
             yield from _list_normalizers(problem)
+    if "exponentials" in problem.undeclared and not wrong.isdisjoint(("exponentials", "sums")):
+        yield from _read_exponentials_as_shifted(problem)
     if "output" in wrong and problem.kind.name == "attention":
         yield from _read_output_as_projected(problem, report)
 
@@ -321,6 +323,14 @@ def _list_normalizers(problem: Problem) -> Iterator[Reading]:
         if name != problem.setting.normalizer:
             other = _replace_setting(problem, "normalizer", normalizer=name)
             yield Reading(f'{description}: declare normalizer = "{name}"', other)
+
+
+def _read_exponentials_as_shifted(problem: Problem) -> Iterator[Reading]:
+    """Yield the reading that each row's maximum is subtracted before the exponential."""
+    options = {**problem.setting.options, "exponentials": "shifted"}
+    other = _replace_setting(problem, "exponentials", options=options)
+    description = 'the maximum is subtracted first: declare exponentials = "shifted"'
+    yield Reading(description, other)
 
 
 def _read_output_as_projected(problem: Problem, report: Report) -> Iterator[Reading]:

@@ -212,6 +212,23 @@ class IntervalMatrix:
             hi = np.maximum(hi, np.where(is_rounded & np.isfinite(most), most, hi))
         return RowStochasticMatrix(exact.mid, lo, hi, exact.tainted)
 
+    @np.errstate(all="ignore")
+    def subtract_row_maximum(self) -> "IntervalMatrix":
+        """Subtract from each row its maximum; a row of only −∞ stays as it is.
+
+        The largest cell of a row becomes zero whatever its range is: the others bound the result.
+        """
+        mid, (low, high) = self.mid, (_find_maximum_of_others(end) for end in (self.lo, self.hi))
+        top = mid.max(1, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0.0)
+        lo = np.minimum(self.lo - np.where(np.isneginf(high), self.lo, high), 0.0)
+        hi = np.minimum(self.hi - np.where(np.isneginf(low), self.hi, low), 0.0)
+        hidden = np.isneginf(mid)
+        is_top_tainted = (self.tainted & (mid == top)).any(1, keepdims=True)
+        tainted = self.tainted | (is_top_tainted & ~hidden)
+        lo, hi = (np.where(hidden, end, new) for end, new in ((self.lo, lo), (self.hi, hi)))
+        return _widen_range(mid - top, lo, hi, tainted, np.abs(mid) + np.abs(top))
+
     def sigmoid(self) -> "IntervalMatrix":
         """Return the logistic sigmoid of each cell; −∞ gives 0."""
         return self.apply_monotonic(lambda x: np.exp(-np.logaddexp(0, -x)))
@@ -338,6 +355,15 @@ def _propagate_taint(a: IntervalMatrix, b: IntervalMatrix) -> Bools:
     )
     tainted: Bools = counts > 0
     return tainted
+
+
+def _find_maximum_of_others(values: Floats) -> Floats:
+    """Return the maximum of the other cells of the row for each cell; −∞ if there are none."""
+    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=-np.inf)
+    before = np.maximum.accumulate(padded[:, :-2], axis=1)
+    after = np.maximum.accumulate(padded[:, :1:-1], axis=1)[:, ::-1]
+    others: Floats = np.maximum(before, after)
+    return others
 
 
 def _softmax_share(cell: Floats, others: Floats) -> Floats:

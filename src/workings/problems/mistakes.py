@@ -154,7 +154,8 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
     if "context" in problem.given:
         yield from _list_context_mistakes(op)
     if isinstance(op, Normalization):
-        yield from _list_normalization_mistakes(problem, op)
+        plain = Normalization(op.x, op.normalizer)  # computed from the scores in any case
+        yield from _list_normalization_mistakes(problem, plain)
     yield from _list_attention_mistakes(problem, step)
     yield from list_layer_mistakes(problem, step)
     yield from op.list_mistakes(problem, step)

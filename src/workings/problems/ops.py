@@ -55,6 +55,8 @@ class Terms:
 class Op(ABC):
     """The operation that computes a step from earlier matrices."""
 
+    overflow_hint = ""  # what to declare if a number of the step is too large
+
     @abstractmethod
     def compute(self, env: Env) -> IntervalMatrix:
         """Return the matrix of the step."""

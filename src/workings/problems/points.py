@@ -73,6 +73,10 @@ class PointMatrix(IntervalMatrix):
         exponentials = np.exp(self.mid - np.where(np.isfinite(top), top, 0))
         return PointMatrix.of(exponentials / _zero_to_one(exponentials.sum(1, keepdims=True)))
 
+    def subtract_row_maximum(self) -> "PointMatrix":
+        top = self.mid.max(1, keepdims=True)
+        return PointMatrix.of(self.mid - np.where(np.isfinite(top), top, 0))
+
     def normalize_by_sum(self) -> "PointMatrix":
         hidden = np.isneginf(self.mid)
         own = np.where(hidden, 0, self.mid)

@@ -26,6 +26,7 @@ from workings.problems.problem_file import (
     parse_problem_toml,
     prefix_errors,
     read_text_file,
+    remove_part_index,
 )
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class Problem:
         if ("angles", 0) in claimed:
             first_row = reader.read_first_row(claimed["angles", 0], self.column_vectors)
             self.sizes.sizes["angles"] = len(first_row)
+        self.sizes.claimed = frozenset(remove_part_index(key) for key, _ in claimed)
         self.steps = self.kind.build(self.sizes, self.setting)
         self.given_reprints = list(self._read_given_reprints(reader, claimed))
         self.claims = list(self._read_claims(reader, claimed))
@@ -238,6 +240,7 @@ class Problem:
                 raise UserError(
                     f"{step.key} cannot be computed: vector {vector} of it "
                     + ("divides by zero" if divides else "has a number that is too large")
+                    + step.op.overflow_hint
                     + (" (is X constant there? give an eps)" if is_norm else "")
                 )
         return env

@@ -25,7 +25,7 @@ _PART_NUMBER = re.compile(r"[1-9][0-9]{0,3}")  # of a head or a time step
 _TOP_LEVEL_KEYS = (
     *("title", "kind", "vectors", "tokens", "context_tokens", "rounded", "given", "claim"),
 )
-_CONVENTIONS = ("vectors", "scale", "mask", "normalizer")
+_CONVENTIONS = ("vectors", "scale", "mask", "normalizer", "exponentials")
 _CHOICES = {
     "normalizer": ("softmax", "sigmoid", "sum"),
     "activation": tuple(name for name in ACTIVATIONS if name != "none"),
@@ -186,7 +186,8 @@ class ProblemReader:
 
     def find_undeclared(self, kind: Kind) -> frozenset[str]:
         """Return the conventions that the file leaves to their defaults."""
-        names = [name for name in _CONVENTIONS if name == "vectors" or name in kind.settings]
+        known = ("vectors", *kind.setting_names)
+        names = [name for name in _CONVENTIONS if name in known]
         return frozenset(name for name in names if self._find_setting(name)[1] is None)
 
     def _find_setting(self, key: str) -> tuple[str, Any]:
@@ -293,6 +294,12 @@ def format_claim_path(kind: Kind, key: str) -> str:
         path[-1:] = [str(kind.part_name), last, path[-1]]
         return ".".join(path)
     return ".".join([*path, last])
+
+
+def remove_part_index(key: str) -> str:
+    """Return the name of a step without its head or time: `scores` for `scores.2`."""
+    name, _, part = key.rpartition(".")
+    return name if name and part.isdecimal() else key
 
 
 def set_nested(table: dict[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:

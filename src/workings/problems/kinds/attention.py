@@ -4,6 +4,7 @@ import math
 
 from workings.errors import UserError
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.kinds.softmax import EXPONENTIALS_OPTION, build_weight_steps
 from workings.problems.ops import (
     ColumnSlice,
     Concatenation,
@@ -58,8 +59,9 @@ def build_attention_steps(
     heads = range(1, setting.heads + 1) if setting.heads > 1 else (None,)
     if setting.heads > 1:
         steps += _build_head_slices(sizes, setting, prefix)
-    for name in ("scores", "scaled", "masked", "weights", "mixed"):
-        steps += [_build_head_step(name, sizes, setting, prefix, head) for head in heads]
+    by_head = [_build_head_steps(sizes, setting, prefix, head) for head in heads]
+    for name in by_head[0]:
+        steps += [head_steps[name] for head_steps in by_head]
     if setting.heads > 1:
         outputs = tuple(f"{prefix}mixed.{head}" for head in heads)
         steps.append(Step(f"{prefix}mixed", Concatenation(outputs)))
@@ -92,32 +94,30 @@ def _build_head_slices(sizes: Sizes, setting: Setting, prefix: str) -> list[Step
     return steps
 
 
-def _build_head_step(
-    name: str, sizes: Sizes, setting: Setting, prefix: str, head: int | None
-) -> Step:
-    """Return one step of one head; `head` is None if there is only one."""
+def _build_head_steps(
+    sizes: Sizes, setting: Setting, prefix: str, head: int | None
+) -> dict[str, Step]:
+    """Return the steps of one head by name; `head` is None if there is only one."""
     end = "" if head is None else f".{head}"
 
     def key(step: str) -> str:
         return f"{prefix}{step}{end}"
 
-    op: Op
-    is_shown = True
-    if name == "scores":
-        op = Linear(((key("Q"), key("K") + "ᵀ"),))
-    elif name == "scaled":
-        divisor, radicand = resolve_scale(sizes, setting)
-        is_shown = divisor is not None
-        op = Copy(key("scores")) if divisor is None else Scaling(key("scores"), divisor, radicand)
-    elif name == "masked":
-        is_shown = setting.mask is not None
-        op = Copy(key("scaled")) if setting.mask is None else Masking(key("scaled"), setting.mask)
-    elif name == "weights":
-        op = Normalization(key("masked"), setting.normalizer)
-    else:
-        op = Linear(((key("weights"), key("V")),))
-    column_axis = "" if name == "mixed" else "context"
-    return Step(f"{prefix}{name}", op, part_index=head, column_axis=column_axis, is_shown=is_shown)
+    def make(name: str, op: Op, *, is_shown: bool = True, column_axis: str = "context") -> Step:
+        return Step(f"{prefix}{name}", op, head, column_axis=column_axis, is_shown=is_shown)
+
+    divisor, radicand = resolve_scale(sizes, setting)
+    scores, scaled, masked = key("scores"), key("scaled"), key("masked")
+    scaling = Copy(scores) if divisor is None else Scaling(scores, divisor, radicand)
+    masking = Copy(scaled) if setting.mask is None else Masking(scaled, setting.mask)
+    weights = make("weights", Normalization(masked, setting.normalizer))
+    return {
+        "scores": make("scores", Linear(((key("Q"), key("K") + "ᵀ"),))),
+        "scaled": make("scaled", scaling, is_shown=divisor is not None),
+        "masked": make("masked", masking, is_shown=setting.mask is not None),
+        **build_weight_steps(sizes, setting, weights, masked),
+        "mixed": make("mixed", Linear(((key("weights"), key("V")),)), column_axis=""),
+    }
 
 
 def resolve_scale(sizes: Sizes, setting: Setting) -> tuple[float | None, float | None]:
@@ -150,6 +150,7 @@ ATTENTION = Kind(
     required=(),
     tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "o", "v")),
     settings=("heads", "scale", "mask", "normalizer"),
+    options={"exponentials": EXPONENTIALS_OPTION},
     build=build_attention_steps,
     part_name="head",
 )

@@ -81,11 +81,16 @@ class Kind:
 
 @dataclass
 class Sizes:
-    """The names of the given matrices and the value of each size; a letter names a size."""
+    """The names of the given matrices and the value of each size; a letter names a size.
+
+    `claimed` has the names of the claimed steps without their part: optional steps are built if
+    they are claimed.
+    """
 
     given: frozenset[str]
     sizes: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    claimed: frozenset[str] = frozenset()
 
     def __getitem__(self, size: str) -> int:
         return self.sizes[size]

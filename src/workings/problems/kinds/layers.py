@@ -12,6 +12,7 @@ from workings.problems.kinds.attention import (
     build_attention_steps,
 )
 from workings.problems.kinds.base import Kind, Setting, Sizes, Step
+from workings.problems.kinds.softmax import EXPONENTIALS_OPTION, build_weight_steps
 from workings.problems.notation import Notation
 from workings.problems.ops import (
     Activation,
@@ -285,15 +286,16 @@ def build_feed_forward_steps(
     ]
 
 
-def _build_additive_steps(sizes: Sizes, setting: Setting) -> list[Step]:  # noqa: ARG001
+def _build_additive_steps(sizes: Sizes, setting: Setting) -> list[Step]:
     def weight(name: str) -> str:
         return name if name in sizes else f"I.{sizes['k']}"
 
     pairs = (("s", weight("W_s")), ("H", weight("W_h")))
+    weights = Step("weights", Normalization("scores"), row_axis="", column_axis="context")
     return [
         Step("hidden", Linear(pairs, function="tanh"), row_axis="context"),
         Step("scores", Linear((("v", "hiddenᵀ"),)), row_axis="", column_axis="context"),
-        Step("weights", Normalization("scores"), row_axis="", column_axis="context"),
+        *build_weight_steps(sizes, setting, weights, "scores").values(),
         Step("mixed", Linear((("weights", "H"),)), row_axis=""),
     ]
 
@@ -338,6 +340,7 @@ ADDITIVE = Kind(
     required=("s", "H", "v"),
     tied_sizes=((("W_s",), "a", "k"), (("W_h",), "b", "k")),
     settings=(),
+    options={"exponentials": EXPONENTIALS_OPTION},
     build=_build_additive_steps,
 )
 
@@ -387,6 +390,7 @@ BLOCK = Kind(
     required=("X", "W_1", "W_2"),
     tied_sizes=(*ATTENTION_TIED_SIZES, (("W_O",), "v", "d")),
     settings=("heads", "scale", "mask", "normalizer", "activation", "order", "eps"),
+    options={"exponentials": EXPONENTIALS_OPTION},
     build=_build_block_steps,
     part_name="head",
     prefixes=("attention", "norm_1", "feed_forward", "norm_2"),

@@ -1,0 +1,10 @@
+"""Random examples by name, and the mistakes to plant in them: what the checker is measured on."""
+
+from collections.abc import Callable
+
+from attention_examples import EXPONENTIALS_MISTAKES, make_exponentials
+from numpy_problems import Example, Planter, Rng
+
+WORLDS: dict[str, tuple[Callable[[Rng], Example], dict[str, Planter]]] = {
+    "exponentials": (make_exponentials, EXPONENTIALS_MISTAKES),
+}
