@@ -12,7 +12,8 @@ import numpy as np
 from workings.problems.diagnosis import UNKNOWN, Cause, find_causes
 from workings.problems.intervals import IntervalMatrix
 from workings.problems.judging import CheckedStep, check_claims, list_unclaimed_sources
-from workings.problems.notation import Formula, Notation, format_decimal
+from workings.problems.labels import get_label
+from workings.problems.notation import Formula, Notation
 from workings.problems.numbers import read_number
 from workings.problems.ops import Copy
 from workings.problems.problem import Problem
@@ -22,6 +23,7 @@ from workings.problems.solution import (
     describe_part,
     format_cell_working,
     format_step_title,
+    format_value,
     make_given_panels,
     make_panel,
     make_step_formula,
@@ -49,14 +51,19 @@ class WrongCell:
 
     key: str
     step: str
-    head: int | None
-    time: int | None
+    part: dict[str, int | None]  # the head, time or layer of the step, as in the report
     reprint: int
     cell: tuple[int, int]
     claimed: str
     expected: float  # the exact value
     carried_value: float | None  # computed from the claims before it, if those are wrong
     causes: list[Cause]
+    labels: tuple[str, ...] = ()  # of the step: its cells are tokens
+
+    @property
+    def head(self) -> int | None:
+        """The attention head, from 1."""
+        return self.part["head"]
 
     @property
     def judged_value(self) -> float:
@@ -65,6 +72,8 @@ class WrongCell:
 
     def distinguishing_decimals(self, decimals: int) -> int:
         """Return how many decimals, at least these, show the judged value apart from the claim."""
+        if self.labels:
+            return decimals
         number = read_number(self.claimed, self.key)
         while (
             decimals < _MAX_DECIMALS
@@ -76,18 +85,16 @@ class WrongCell:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON report (docs/problem-format.md)."""
-        data: dict[str, Any] = {"step": self.step, "head": self.head}
-        if self.time is not None:
-            data["t"] = self.time
+        data: dict[str, Any] = {"step": self.step, **self.part}
         if self.reprint:
             data["again"] = self.reprint
         data |= {
             "cell": list(self.cell),
             "claimed": self.claimed,
-            "expected": _to_json_number(self.expected),
+            "expected": _to_json_value(self.expected, self.labels),
         }
         if self.carried_value is not None:
-            data["carried"] = _to_json_number(self.carried_value)
+            data["carried"] = _to_json_value(self.carried_value, self.labels)
         data["causes"] = [_describe_cause(cause) for cause in self.causes]
         return data
 
@@ -167,19 +174,18 @@ class Report(WorkedResult):
         i, j = (column, row) if self.problem.column_vectors else (row, column)
         number = checked_step.claim.numbers[i][j]
         assert number is not None
-        part = describe_part(checked_step.step, self.problem)
         matrix = checked_step.carried_matrix
         return WrongCell(
             key=checked_step.step.key,
             step=checked_step.step.name,
-            head=part["head"],
-            time=part.get("t"),
+            part=describe_part(checked_step.step, self.problem),
             reprint=checked_step.claim.reprint,
             cell=(row, column),
             claimed=number.text,
             expected=float(self.problem.exact_matrices[checked_step.step.key].mid[i, j]),
             carried_value=float(matrix.mid[i, j]) if matrix.tainted[i, j] else None,
             causes=find_causes(self._make_wrong_step(checked_step, (i, j))),
+            labels=checked_step.step.labels,
         )
 
     def _make_wrong_step(self, checked_step: CheckedStep, first_cell: tuple[int, int]) -> WrongStep:
@@ -266,6 +272,7 @@ class Report(WorkedResult):
             step.row_axis,
             step.column_axis,
             6,
+            step.labels,
         )
         claimed = checked_step.claimed_matrix
         texts = np.array([["?" if n is None else n.text for n in row] for row in claim.numbers])
@@ -278,7 +285,12 @@ class Report(WorkedResult):
         )
         cells = [
             [
-                Cell(text, value, verdict, _format_note(verdict, exact.text, format_decimal(c, 6)))
+                Cell(
+                    text,
+                    value,
+                    verdict,
+                    _format_note(verdict, exact.text, format_value(c, 6, step.labels)),
+                )
                 for text, value, exact, verdict, c in zip(*rows, strict=True)
             ]
             for rows in zip(*columns, strict=True)
@@ -292,9 +304,9 @@ class Report(WorkedResult):
         row, column = wrong_cell.cell
         title = format_step_title(self.problem.get_step(wrong_cell.key), self.problem)
         decimals = wrong_cell.distinguishing_decimals(6)
-        expected = format_decimal(wrong_cell.judged_value, decimals)
+        expected = format_value(wrong_cell.judged_value, decimals, wrong_cell.labels)
         if wrong_cell.carried_value is not None:
-            exact = format_decimal(wrong_cell.expected, decimals)
+            exact = format_value(wrong_cell.expected, decimals, wrong_cell.labels)
             expected += f" from the numbers before it (exact: {exact})"
         return MistakeSummary(
             location=f"{title}, row {row + 1}, column {column + 1}",
@@ -420,6 +432,8 @@ def _describe_cause(cause: Cause) -> dict[str, Any]:
     return data
 
 
-def _to_json_number(value: float) -> float | str:
-    """Convert a number for JSON, which has no infinity or NaN: those become strings."""
+def _to_json_value(value: float, labels: tuple[str, ...]) -> float | str:
+    """Convert a value for JSON: labels, infinity and NaN become strings."""
+    if labels:
+        return get_label(value, labels)
     return value if math.isfinite(value) else str(value)

@@ -92,7 +92,14 @@ def check_claims(
 
     First for square roots that are rounded alike everywhere, then for the numbers between claims.
     """
-    numbers = [n for c in problem.claims for row in c.numbers for n in row if n is not None]
+    numbers = [
+        n
+        for c in problem.claims
+        if not problem.get_step(c.key).labels
+        for row in c.numbers
+        for n in row
+        if n is not None
+    ]
     digits = find_significant_digits(numbers)
     claims = {(c.key, c.reprint): _make_matrix(problem, c, digits) for c in problem.claims}
     arithmetic = _Arithmetic(claims)

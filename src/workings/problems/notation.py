@@ -140,6 +140,10 @@ class Notation(ABC):
         """Format a number."""
 
     @abstractmethod
+    def word(self, text: str) -> str:
+        """Format a word as it is, such as a token."""
+
+    @abstractmethod
     def product(self, *factors: str) -> str:
         """Format a product of numbers: 2·3."""
 
@@ -203,6 +207,9 @@ class TextNotation(Notation):
     def number(self, value: Real) -> str:
         return typeset(format_decimal(value, self.decimals))
 
+    def word(self, text: str) -> str:
+        return to_one_line(text)
+
     def product(self, *factors: str) -> str:
         return "·".join(factors)
 
@@ -252,6 +259,9 @@ class LatexNotation(Notation):
         mantissa, _, exponent = text.partition("e")
         return rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if exponent else text
 
+    def word(self, text: str) -> str:
+        return rf"\text{{{escape_latex(text)}}}"
+
     def product(self, *factors: str) -> str:
         return r" \cdot ".join(factors)
 
@@ -299,6 +309,9 @@ class MathMLNotation(Notation):
             power = self.power("<mn>10</mn>", self.number(int(exponent)))
             number = self.product(number, power)
         return f"<mrow><mo>−</mo>{number}</mrow>" if text.startswith("-") else number
+
+    def word(self, text: str) -> str:
+        return f"<mtext>{escape_xml(to_one_line(text))}</mtext>"
 
     def product(self, *factors: str) -> str:
         return f"<mrow>{'<mo>·</mo>'.join(factors)}</mrow>"

@@ -9,6 +9,8 @@ import numpy as np
 from workings.errors import UserError, did_you_mean, safe_repr
 from workings.problems.numbers import MAX_SIDE, read_number
 
+MAX_WORDS = 200  # of a text that is worked by hand
+
 
 @dataclass(frozen=True)
 class Option:
@@ -16,6 +18,7 @@ class Option:
 
     default: Any
     parse: Callable[[str, Any], Any]
+    is_required: bool = False
 
 
 def make_choice(*choices: str, default: str | None = None) -> Option:
@@ -38,6 +41,11 @@ def make_number(default: float | None, minimum: float = -np.inf, maximum: float 
 def make_flag(default: bool = False) -> Option:
     """Return an option that is true or false."""
     return Option(default, _parse_flag)
+
+
+def make_words(is_required: bool = True) -> Option:
+    """Return an option that is a text: a string that is split at spaces, or a list of words."""
+    return Option((), _parse_words, is_required)
 
 
 def parse_choice(where: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -72,6 +80,15 @@ def parse_finite_number(
         )
         raise UserError(f"{where} = {safe_repr(value, 30)}: it must be {bounds}")
     return number.value
+
+
+def _parse_words(where: str, value: Any) -> tuple[str, ...]:
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(w, str) and w for w in words):
+        raise UserError(f'{where} must be a text: "the cat sat", or a list of words')
+    if not 1 <= len(words) <= MAX_WORDS:
+        raise UserError(f"{where} has {len(words)} words: it must have from 1 to {MAX_WORDS}")
+    return tuple(words)
 
 
 def _parse_flag(where: str, value: Any) -> bool:

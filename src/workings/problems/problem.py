@@ -5,7 +5,7 @@ vectors is transposed when it is read, and its results are transposed back.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -132,10 +132,12 @@ class Problem:
         self.column_vectors = vectors == "columns"
         self.given = reader.read_matrices(self.kind, self.column_vectors)
         self.given |= reader.read_rounded(self.given, self.column_vectors)
+        self.kind.check_givens(self.given)
         self.sizes = self._infer_sizes()
         self.setting = reader.read_setting(self.kind, self.column_vectors, self.sizes)
         self.tokens = reader.read_tokens("tokens", self.sizes.sizes.get("n", self.setting.count))
         self.context_tokens = reader.read_tokens("context_tokens", self.sizes.sizes.get("m", 0))
+        self.setting = replace(self.setting, tokens=tuple(self.tokens or ()))
         self.given |= self._make_constants()
         claimed = reader.read_claims(self.kind)
         if ("angles", 0) in claimed:
@@ -213,7 +215,8 @@ class Problem:
             where = f"claim.again.{reprint}.{path}" if reprint else f"claim.{path}"
             if key not in known:
                 raise UserError(f"{where}: no such step: {did_you_mean(path, known.values())}")
-            numbers = reader.read_matrix(where, value, exact[key].shape, self.column_vectors)
+            shape, labels = exact[key].shape, self.get_step(key).labels
+            numbers = reader.read_matrix(where, value, shape, self.column_vectors, labels)
             yield Claim(key, numbers, reprint)
 
     @cached_property

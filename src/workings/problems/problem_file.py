@@ -15,6 +15,7 @@ from workings.plain_text import escape_control, to_one_line
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.kinds import KINDS, Kind, Setting
 from workings.problems.kinds.base import Sizes
+from workings.problems.labels import read_label, split_label_text
 from workings.problems.numbers import MAX_SIDE, Number, read_number, transpose_rows
 from workings.problems.ops import ACTIVATIONS
 from workings.problems.options import parse_choice, parse_count
@@ -112,10 +113,12 @@ class ProblemReader:
     def read_matrices(self, kind: Kind, column_vectors: bool) -> dict[str, IntervalMatrix]:
         """Read the given matrices; return them with vectors as rows."""
         self._reject_unknown_keys(kind)
+        self._expand_sequences(kind, column_vectors)
         given = {}
         for name in kind.matrices:
             if name in self._given:
                 value, is_vector = self._given[name], kind.matrices[name][0] == "1"
+                value = _wrap_number(value) if kind.matrices[name] == ("1", "1") else value
                 if not is_vector and _is_float64_matrix(value):
                     rows = (value.T if column_vectors else value).copy()
                     given[name] = IntervalMatrix.exact(rows)
@@ -125,6 +128,27 @@ class ProblemReader:
                     [[_check_finite(n, f"given.{name}") for n in row] for row in numbers]
                 )
         return given
+
+    def _expand_sequences(self, kind: Kind, column_vectors: bool) -> None:
+        """Write sequences as matrices: a flat list as one channel, a list of matrices stacked."""
+        for name, counted_by in kind.sequences.items():
+            value = _to_lists(self._given.get(name), 3)
+            if not isinstance(value, list) or not value:
+                continue
+            depth = _count_depth(value)
+            if depth == 3 and counted_by:
+                count = self._find_setting(counted_by)[1]
+                if count not in (None, len(value)):
+                    raise UserError(
+                        f"{counted_by} = {safe_repr(count, 30)}, but given.{name} has {len(value)}"
+                    )
+                if not all(_count_depth(part) == 2 for part in value):
+                    raise UserError(f"given.{name}: expected a list of matrices")
+                stacked = _stack_matrices(value, column_vectors)
+                self._given = {**self._given, counted_by: len(value), name: stacked}
+            elif depth == 1:
+                matrix = [value] if column_vectors else [[number] for number in value]
+                self._given = {**self._given, name: matrix}
 
     def read_rounded(
         self, given: Mapping[str, IntervalMatrix], column_vectors: bool
@@ -181,6 +205,8 @@ class ProblemReader:
         options = {}
         for key, option in kind.options.items():
             where, value = self._find_setting(key)
+            if value is None and option.is_required:
+                raise UserError(f"given.{key} is missing: kind {kind.name} needs it")
             options[key] = option.default if value is None else option.parse(where, value)
         return options
 
@@ -232,14 +258,30 @@ class ProblemReader:
         return flat
 
     def read_numbers(
-        self, where: str, value: Any, column_vectors: bool, is_vector: bool = False
+        self,
+        where: str,
+        value: Any,
+        column_vectors: bool,
+        is_vector: bool = False,
+        labels: tuple[str, ...] = (),
     ) -> list[list[Number | None]]:
-        """Read a matrix and return it with vectors as rows; `is_vector`: it must be one vector."""
-        value = _parse_matrix_text(value, where) if isinstance(value, str) else _to_lists(value)
+        """Read a matrix and return it with vectors as rows.
+
+        `is_vector`: it must be one vector. `labels`: the cells are these words or their numbers.
+        """
+        if labels:
+            value = split_label_text(_to_lists(value), labels, column_vectors)
+        elif isinstance(value, str):
+            value = _parse_matrix_text(value, where)
+        value = _to_lists(value)
+
+        def read_cell(cell: object) -> Number | None:
+            return read_label(cell, where, labels) if labels else read_number(cell, where)
+
         if not isinstance(value, list) or not value:
             raise UserError(f"{where} must be a matrix: [[1, 0], [0, 2]]")
         if not any(isinstance(row, list) for row in value):  # a flat list is one vector
-            return [[read_number(cell, where) for cell in _check_side(value, where)]]
+            return [[read_cell(cell) for cell in _check_side(value, where)]]
         rows = []
         for i, row in enumerate(_check_side(value, where)):
             if not isinstance(row, list) or not row:
@@ -248,17 +290,23 @@ class ProblemReader:
                 raise UserError(
                     f"{where}: row {i + 1} has {len(row)} numbers, row 1 has {len(value[0])}"
                 )
-            rows.append([read_number(cell, where) for cell in _check_side(row, where)])
+            rows.append([read_cell(cell) for cell in _check_side(row, where)])
         rows = transpose_rows(rows) if column_vectors else rows
         if is_vector and len(rows) > 1 and len(rows[0]) == 1:  # written in the other convention
             rows = transpose_rows(rows)
         return rows
 
     def read_matrix(
-        self, where: str, value: Any, shape: tuple[int, int], column_vectors: bool
+        self,
+        where: str,
+        value: Any,
+        shape: tuple[int, int],
+        column_vectors: bool,
+        labels: tuple[str, ...] = (),
     ) -> list[list[Number | None]]:
         """Read a matrix that must have this shape, vectors as rows."""
-        numbers = self.read_numbers(where, value, column_vectors)
+        value = _wrap_number(value) if shape == (1, 1) else value
+        numbers = self.read_numbers(where, value, column_vectors, labels=labels)
         if 1 in shape and (len(numbers[0]), len(numbers)) == shape:
             return transpose_rows(numbers)  # a vector in the other convention
         if (len(numbers), len(numbers[0])) != shape:
@@ -378,6 +426,29 @@ def _to_lists(value: Any, depth: int = 2) -> Any:
     if depth and isinstance(value, list | tuple):
         return [_to_lists(item, depth - 1) for item in value]
     return value
+
+
+def _wrap_number(value: Any) -> Any:
+    """Return a single number as a matrix of one cell."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return [[value]] if is_number else value
+
+
+def _count_depth(value: Any) -> int:
+    """Return how many lists are nested in the first elements: 2 for a matrix."""
+    depth = 0
+    while isinstance(value, list) and value:
+        value, depth = value[0], depth + 1
+    return depth
+
+
+def _stack_matrices(matrices: list[Any], column_vectors: bool) -> list[Any]:
+    """Stack matrices, vectors as rows one below the other, as columns side by side."""
+    if not column_vectors or len({len(matrix) for matrix in matrices}) > 1:
+        return [row for matrix in matrices for row in matrix]
+    if not all(isinstance(row, list) for matrix in matrices for row in matrix):
+        return list(matrices[0])  # the error of its row is reported when it is read
+    return [[cell for row in rows for cell in row] for rows in zip(*matrices, strict=True)]
 
 
 def _check_side(value: list[Any], where: str) -> list[Any]:

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from workings.problems.intervals import Bools, Floats, IntervalMatrix
+from workings.problems.labels import get_label
 from workings.problems.notation import TextNotation
 from workings.problems.ops import Copy, Env, Op, Terms
 from workings.problems.verdicts import ClaimedMatrix
@@ -335,7 +336,8 @@ def _list_products(factors: tuple[float, ...]) -> Iterator[float]:
 def describe_right(wrong_step: WrongStep) -> str:
     """Format the correct arithmetic: `2·2 + 2·3 + 2·1 is 12, not 18`."""
     i, j = wrong_step.first_cell
-    right = TextNotation(4).number(float(wrong_step.carried_matrix.mid[i, j]))
+    value, labels = float(wrong_step.carried_matrix.mid[i, j]), wrong_step.step.labels
+    right = get_label(value, labels) if labels else TextNotation(4).number(value)
     working = format_working(wrong_step.step.op, wrong_step.env, i, j)
     subject = "it" if working in (None, right) else working
     return f"{subject} is {right}, not {wrong_step.first_text}"

@@ -1,6 +1,7 @@
 """The solution of a problem: every step computed, and panels to display it."""
 
 import json
+import math
 from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from workings.errors import UserError
 from workings.problems.intervals import Floats, IntervalMatrix
 from workings.problems.kinds import Step
+from workings.problems.kinds.base import Axis
+from workings.problems.labels import get_label
 from workings.problems.notation import Formula, Notation, TextNotation, format_decimal
 from workings.problems.ops import Copy, Env, Op
 from workings.problems.problem import Problem
@@ -71,6 +74,7 @@ class Solution(WorkedResult):
                 step.row_axis,
                 step.column_axis,
                 self.decimals,
+                step.labels,
             )
             for step in self.problem.asked_steps
         ]
@@ -97,7 +101,7 @@ class Solution(WorkedResult):
             {
                 "step": step.name,
                 **describe_part(step, self.problem),
-                "cells": to_json_matrix(self[step.key]),
+                "cells": to_json_matrix(self[step.key], step.labels),
             }
             for step in self.problem.asked_steps
         ]
@@ -110,7 +114,9 @@ def format_cell_working(
     """Format the arithmetic of one cell, counted from 1, with the matrices of `env`."""
     step = problem.get_step(key)
     i, j = (column - 1, row - 1) if problem.column_vectors else (row - 1, column - 1)
-    working, result = step.op.cell(n, env, i, j), n.number(float(step.op.compute(env).mid[i, j]))
+    value = float(step.op.compute(env).mid[i, j])
+    result = n.word(get_label(value, step.labels)) if step.labels else n.number(value)
+    working = step.op.cell(n, env, i, j)
     name = format_cell_name(n, step, row, column)
     return n.equals(name, working) if working == result else n.equals(name, working, result)
 
@@ -123,8 +129,15 @@ def format_cell_name(n: Notation, step: Step, row: int, column: int) -> str:
     return n.symbol(f"{step.name.rpartition('.')[2]}_{index}")
 
 
-def to_json_matrix(matrix: Floats) -> list[list[float | str]]:
-    """Convert a matrix to lists for JSON; −∞ becomes "-inf"."""
+def format_value(value: float, decimals: int, labels: tuple[str, ...] = ()) -> str:
+    """Format the value of a cell: a number or, if the step has labels, the label."""
+    return get_label(value, labels) if labels else format_decimal(value, decimals)
+
+
+def to_json_matrix(matrix: Floats, labels: tuple[str, ...] = ()) -> list[list[float | str]]:
+    """Convert a matrix to lists for JSON; −∞ becomes "-inf", and a label is its word."""
+    if labels:
+        return [[get_label(v, labels) for v in row] for row in matrix.tolist()]
     return [[v if v != float("-inf") else "-inf" for v in row] for row in matrix.tolist()]
 
 
@@ -195,8 +208,10 @@ def make_given_panels(
     ]
 
 
-def get_axis_labels(problem: Problem, axis: str, count: int) -> list[str]:
-    """Return the headers of rows or columns: names of tokens, or numbers from 1."""
+def get_axis_labels(problem: Problem, axis: Axis, count: int) -> list[str]:
+    """Return the headers of rows or columns: their names, or numbers from 1."""
+    if not isinstance(axis, str):
+        return list(axis)
     names = problem.tokens if axis == "tokens" or "m" not in problem.sizes.sizes else None
     if axis == "context":
         names = problem.context_tokens
@@ -212,9 +227,10 @@ def make_panel(
     name: str,
     formula: Formula | None,
     intervals: IntervalMatrix,
-    row_axis: str,
-    column_axis: str,
+    row_axis: Axis,
+    column_axis: Axis,
     decimals: int,
+    labels: tuple[str, ...] = (),
 ) -> Panel:
     """Return a matrix to display, in the problem's convention."""
     if problem.column_vectors:
@@ -222,7 +238,7 @@ def make_panel(
     matrix = problem.orient(intervals.mid)
     cells = [
         [
-            Cell(format_decimal(v, decimals), v, mark="masked" if v == float("-inf") else "")
+            Cell(format_value(v, decimals, labels), v, mark="masked" if v == -math.inf else "")
             for v in row
         ]
         for row in matrix.tolist()

@@ -158,11 +158,10 @@ class CellWorkings:
 
 def step_axes(problem: Problem, step: Step) -> tuple[str, str]:
     """Return the axes of a step's rows and columns, in the problem's own convention."""
-    return (
-        (step.column_axis, step.row_axis)
-        if problem.column_vectors
-        else (step.row_axis, step.column_axis)
+    rows, columns = (
+        axis if isinstance(axis, str) else "" for axis in (step.row_axis, step.column_axis)
     )
+    return (columns, rows) if problem.column_vectors else (rows, columns)
 
 
 def format_as_given(numbers: Any) -> responses.Cells:

@@ -9,7 +9,12 @@ from workings.problems.derivation import find_error_links
 from workings.problems.diagnosis import UNKNOWN, Cause
 from workings.problems.judging import CheckedStep
 from workings.problems.notation import format_decimal, typeset
-from workings.problems.solution import format_step_title, make_panel, make_step_formula
+from workings.problems.solution import (
+    format_step_title,
+    format_value,
+    make_panel,
+    make_step_formula,
+)
 from workings.problems.worked_problem import Panel
 from workings.render.colors import color_step
 from workings.web import responses
@@ -105,6 +110,7 @@ def _exact_panel(problem: Problem, key: str, decimals: int) -> Panel:
         step.row_axis,
         step.column_axis,
         decimals,
+        step.labels,
     )
 
 
@@ -130,10 +136,10 @@ def _build_finding(report: Report, finding: WrongCell, decimals: int) -> respons
         row=row,
         column=column,
         claimed=typeset(finding.claimed),
-        expected=typeset(format_decimal(finding.expected, shown_decimals)),
+        expected=typeset(format_value(finding.expected, shown_decimals, finding.labels)),
         follow_through=None
         if finding.carried_value is None
-        else typeset(format_decimal(finding.carried_value, shown_decimals)),
+        else typeset(format_value(finding.carried_value, shown_decimals, finding.labels)),
         working=build_formula(report.working_formula(finding), decimals),
         causes=[_build_cause(problem, cause, decimals) for cause in finding.causes],
     )

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from workings.errors import UserError
 from workings.problems.intervals import Bools, IntervalMatrix
 from workings.problems.ops import Op
 from workings.problems.options import Option
+
+Axis: TypeAlias = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Setting:
     width: int = 0
     base: float = 10_000.0
     eps: float = 0.0
+    tokens: tuple[str, ...] = ()  # their names, if they have any
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -39,10 +42,11 @@ class Step:
     name: str
     op: Op
     part_index: int | None = None
-    row_axis: str = "tokens"  # what rows and columns are, for the headers of tables:
-    column_axis: str = ""  # tokens, context or "" (neither)
+    row_axis: Axis = "tokens"  # what rows and columns are, for the headers of tables:
+    column_axis: Axis = ""  # tokens, context, "" (neither) or their names
     is_shown: bool = True  # False: the problem lacks this step, and it equals the step before
     is_claimable: bool = True  # False: only a slice of another step
+    labels: tuple[str, ...] = ()  # the cells are numbers of these words, from 1: tokens
 
     @property
     def key(self) -> str:
@@ -60,6 +64,9 @@ class Kind:
     `tied_sizes` lists (matrices, size, size): without any of the matrices, the sizes are equal.
     `options` are settings of this kind alone, which its steps find in `setting.options`;
     `make_constants` returns matrices that are implied, such as an initial state of zero.
+    `sequences` are givens whose rows are positions: a flat list of numbers has one channel. The
+    option it names, if any, counts the matrices that are stacked in it, such as filters.
+    `check_givens` raises a `UserError` if a given cannot be what it stands for.
     """
 
     name: str
@@ -72,6 +79,8 @@ class Kind:
     tied_sizes: tuple[tuple[tuple[str, ...], str, str], ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     make_constants: Callable[["Sizes"], dict[str, IntervalMatrix]] = lambda _: {}
+    sequences: Mapping[str, str | None] = field(default_factory=dict)
+    check_givens: Callable[[Mapping[str, IntervalMatrix]], None] = lambda _: None
 
     @property
     def setting_names(self) -> tuple[str, ...]:
