@@ -172,7 +172,7 @@ def test_cached_pixels_belong_to_their_scenes(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first, second = (list(islice(generate_scenes("train", seed), 3)) for seed in (1, 2))
     pixels = [render_scenes(s, 16, lambda: None).pixels for s in (first, second, first)]
-    assert (pixels[0] == pixels[2]).all()
+    assert np.array_equal(pixels[0], pixels[2])
     for images, scenes in zip(pixels, (first, second), strict=False):
         for image, scene in zip(images, scenes, strict=True):
             assert (image == draw_scene(scene, 16)).all()

@@ -1,4 +1,4 @@
-"""The user's cache folder, and arrays in it that are computed once and then memory-mapped."""
+"""The user's cache folder, and arrays in it that are computed once."""
 
 import hashlib
 import json
@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from workings.data.file_array import FileArray, FileBytes
 from workings.data.tokenizers.base import Tokenizer
 from workings.errors import UserError
-from workings.io import atomic_write, file_lock
+from workings.io import atomic_write, file_lock, open_regular_file
 
 if TYPE_CHECKING:  # numpy is imported in functions: readers of named datasets do not need it
     import numpy as np
     from numpy.typing import NDArray
 
-TokenIds: TypeAlias = "NDArray[np.uint16] | NDArray[np.uint32]"
+TokenIds: TypeAlias = "FileArray | NDArray[np.uint16]"
 
 DIGEST_BYTES = 32
 """A cached file ends with the SHA-256 of its content."""
@@ -45,12 +46,11 @@ def dataset_folders(name: str) -> list[Path]:
 
 def open_cached_array(
     category: str, key: str, dtype: str, make_chunks: Callable[[], "Iterable[NDArray[Any]]"]
-) -> "tuple[NDArray[Any], str]":
-    """Memory-map the cached array of a key, and return it with the SHA-256 of its bytes.
+) -> tuple[FileArray, str]:
+    """Open the cached array of a key, and return it with the SHA-256 of its bytes.
 
     The array is written first if there is no file for the key, or a damaged one, from the chunks
-    that `make_chunks` returns. The file is in the folder `category` of the cache. The array is
-    read-only.
+    that `make_chunks` returns. The file is in the folder `category` of the cache.
     """
     folder = cache_folder() / category
     name = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -69,18 +69,26 @@ def open_cached_array(
     return array
 
 
-def _open_verified(path: Path, dtype: str) -> "tuple[NDArray[Any], str] | None":
-    """Memory-map a file and return its content and digest; None if it is missing or damaged."""
+def _open_verified(path: Path, dtype: str) -> tuple[FileArray, str] | None:
+    """Open a file and return its content and digest; None if it is missing or damaged."""
     import numpy as np
 
-    if not path.is_file() or path.stat().st_size < DIGEST_BYTES:
+    if not path.is_file():
         return None
-    raw = np.memmap(path, dtype=np.uint8, mode="r")
-    content, digest = raw[:-DIGEST_BYTES], raw[-DIGEST_BYTES:].tobytes()
-    is_whole = len(content) % np.dtype(dtype).itemsize == 0
-    if not is_whole or hashlib.sha256(content.data).digest() != digest:
+    file = open_regular_file(path)
+    size = os.fstat(file.fileno()).st_size - DIGEST_BYTES
+    content, itemsize = FileBytes(file, path), np.dtype(dtype).itemsize
+    if size < 0 or size % itemsize:
         return None
-    return content.view(dtype), digest.hex()
+    actual, expected = hashlib.sha256(), memoryview(bytearray(DIGEST_BYTES))
+    try:
+        content.update(actual.update, size)
+        content.read_into(expected, size)
+    except UserError:  # another process has just cut it short
+        return None
+    if actual.digest() != expected:
+        return None
+    return FileArray(content, dtype, size // itemsize), actual.hexdigest()
 
 
 def _write_chunks(path: Path, chunks: "Iterable[NDArray[Any]]", category: str) -> None:
@@ -98,7 +106,7 @@ def _write_chunks(path: Path, chunks: "Iterable[NDArray[Any]]", category: str) -
 
 
 def encode_cached(texts: Iterable[str], tokenizer: Tokenizer, checksum: str) -> TokenIds:
-    """Return the token ids of a text given in chunks, memory-mapped from the user's cache.
+    """Return the token ids of a text given in chunks, in a file of the user's cache.
 
     They are encoded once for each checksum of the text and tokenizer.
     """

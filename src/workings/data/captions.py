@@ -1,4 +1,4 @@
-"""Image captioning datasets: captions, and pixels that are decoded once and memory-mapped."""
+"""Image captioning datasets: captions, and pixels that are decoded once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
 from numpy.typing import NDArray
 
 from workings.data.cache import dataset_folders, open_cached_array
 from workings.data.caption_files import CaptionedImage, find_captions_file, read_caption_splits
 from workings.data.datasets import SPLITS
 from workings.data.download import ProgressCallback
+from workings.data.file_array import FileArray
 from workings.data.images import (
     ImageIssue,
     ImageStore,
@@ -118,8 +117,8 @@ class CaptionDataset:
 
     name: str
     images: Mapping[str, tuple[CaptionedImage, ...]]
-    pixels: Mapping[str, NDArray[np.uint8]]
-    """`[image, size, size, 3]` for each split, memory-mapped and read-only."""
+    pixels: Mapping[str, FileArray]
+    """`[image, size, size, 3]` of bytes for each split."""
     image_stats: ImageStats
     sha256: str
 
@@ -399,7 +398,8 @@ def _make_step_callback(total: int, progress: ProgressCallback | None) -> StepCa
 class PixelCache:
     """The pixels of usable images, the issues of all requested images, and a checksum."""
 
-    pixels: UInt8[np.ndarray, "used size size 3"]
+    pixels: FileArray
+    """`[used, size, size, 3]`"""
     issues: tuple[ImageIssue, ...]
     sha256: str
 
@@ -447,6 +447,6 @@ def _open_pixel_cache(
     """Open a cached array of the pixels of usable images, followed by a byte of issues for each."""
     full_key = f"{PREPROCESSING_VERSION} {size} {count} {key}"
     raw, digest = open_cached_array("images", full_key, "uint8", lambda: chunks)
-    pixels: NDArray[Any] = raw[: len(raw) - count].reshape(-1, size, size, 3)
+    pixels = raw.split_rows((len(raw) - count) // (3 * size * size), (size, size, 3))
     issues = tuple(ImageIssue(int(flags)) for flags in raw[len(raw) - count :])
     return PixelCache(pixels, issues, digest)

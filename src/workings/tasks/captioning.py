@@ -29,6 +29,7 @@ from workings.data.captions import (
     load_test_captions,
 )
 from workings.data.download import ProgressCallback
+from workings.data.file_array import FileArray
 from workings.data.scenes import SCENE_SPLITS, Scene, compute_shape_masks, generate_scenes
 from workings.data.tokenizers.base import Tokenizer, get_stop_id, load_tokenizer, train_tokenizer
 from workings.decode import Hypothesis, Sampling, beam_search
@@ -90,7 +91,7 @@ class Captioning(Seq2SeqTask):
         super().__init__(recipe)
         self.tokenizer, self.model = tokenizer, model
         self.pictures: dict[str, tuple[CaptionedImage, ...]] = dict.fromkeys(SPLIT_NAMES, ())
-        self.pixels: dict[str, Pixels] = {}
+        self.pixels: dict[str, FileArray] = {}
         self._caption_ids: dict[str, list[CaptionIds]] = {}
         self._mirrored_caption_ids: list[CaptionIds | None] = []  # None: must not be mirrored
         self._epoch = 0
@@ -159,7 +160,7 @@ class Captioning(Seq2SeqTask):
         return unknown_rate((ids, self.tokenizer) for ids in captions)
 
     def _encode_split(
-        self, split: str, pictures: tuple[CaptionedImage, ...], pixels: Pixels
+        self, split: str, pictures: tuple[CaptionedImage, ...], pixels: FileArray
     ) -> None:
         self.pictures[split], self.pixels[split] = pictures, pixels
         self._caption_ids[split] = [self._encode_captions(picture.captions) for picture in pictures]

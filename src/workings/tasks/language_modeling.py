@@ -61,6 +61,7 @@ from workings.tasks.baselines import score_ngram_model
 EVAL_BATCH_SIZE = 64  # windows per batch of the evaluation, unless MAX_LOGITS allows fewer
 MAX_LOGITS = 2**26  # 256 MiB in float32
 DECODE_CONTEXT = 4  # tokens of context with which new tokens are decoded
+COUNTED_CHUNK = 2**20  # tokens read at a time to count characters or unknown tokens
 EMPTY_IDS: TokenIds = np.zeros(0, np.uint16)
 
 # From the prompt's ids, the number of tokens and the sampling: each token, and its logits.
@@ -130,7 +131,9 @@ class LanguageModeling(Task):
         return dict.fromkeys(("embedding.weight", "head.weight", "head.bias"), self.tokenizer)
 
     def measure_unknown_rate(self) -> float:
-        return unknown_rate([(self._train_ids, self.tokenizer)])
+        starts = range(0, len(self._train_ids), COUNTED_CHUNK)
+        chunks = (self._train_ids[k : k + COUNTED_CHUNK] for k in starts)
+        return unknown_rate((chunk, self.tokenizer) for chunk in chunks)
 
     def _split_ids(self, checksum: str, characters: int) -> tuple[TokenIds, TokenIds]:
         """Return the ids of the training and of the validation text, encoded separately."""
@@ -240,7 +243,7 @@ class LanguageModeling(Task):
 
     def score_baselines(self) -> dict[str, float]:
         """Score single tokens and trigrams, in bits per character of the validation text."""
-        train, validation = self._train_ids, self._validation_ids
+        train, validation = np.asarray(self._train_ids), np.asarray(self._validation_ids)
         characters = _count_characters(validation, self.tokenizer) / len(validation)
         return {
             name: score_ngram_model(train, validation, len(self.tokenizer), order) / characters
@@ -301,7 +304,7 @@ class LanguageModeling(Task):
                     loss = F.cross_entropy(scored_logits, scored_targets, reduction="sum")
                 nats += float(loss) if share else 0.0
         mean = process_group.all_reduce_sum({"nats": nats})["nats"] / last
-        characters = _count_characters(ids[1:], self.tokenizer) / last
+        characters = _count_characters(ids, self.tokenizer, start=1) / last
         return {
             "loss": mean,
             "bits_per_character": mean / math.log(2) / max(characters, 1e-9),
@@ -600,16 +603,19 @@ def _gather_windows(
     ids: TokenIds, starts: Sequence[int], length: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Return inputs and targets (one token later) of windows, `[windows, length]` each."""
-    indices = np.asarray(starts)[:, None] + np.arange(length + 1)
-    rows = torch.from_numpy(ids[indices].astype(np.int64)).to(device)
+    windows = np.stack([ids[start : start + length + 1] for start in starts])
+    rows = torch.from_numpy(windows.astype(np.int64)).to(device)
     return rows[:, :-1], rows[:, 1:]
 
 
-def _count_characters(ids: TokenIds, tokenizer: Tokenizer, chunk_size: int = 2**20) -> int:
-    """Count the characters of a text given as ids; an unknown token counts as one."""
-    chunks = (ids[k : k + chunk_size].tolist() for k in range(0, len(ids), chunk_size))
-    characters = sum(len(tokenizer.decode(chunk)) for chunk in chunks)
-    return characters - (len(UNK_TOKEN) - 1) * int(np.count_nonzero(ids == tokenizer.unk_id))
+def _count_characters(ids: TokenIds, tokenizer: Tokenizer, start: int = 0) -> int:
+    """Count the characters of a text given as ids, from `start`; an unknown token counts as one."""
+    characters = 0
+    for k in range(start, len(ids), COUNTED_CHUNK):
+        chunk = ids[k : k + COUNTED_CHUNK]
+        num_unknown = int(np.count_nonzero(chunk == tokenizer.unk_id))
+        characters += len(tokenizer.decode(chunk.tolist())) - (len(UNK_TOKEN) - 1) * num_unknown
+    return characters
 
 
 def _prefix_metrics(prefix: str, metrics: dict[str, float]) -> dict[str, float]:
