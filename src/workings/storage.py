@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,33 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from workings.errors import UserError, safe_repr, truncate
-from workings.io import (
-    atomic_folder,
-    atomic_write,
-    open_regular_file,
-    read_bytes,
-    resolve_cache_link,
-    write_text,
+from workings.errors import UserError, truncate
+from workings.io import atomic_folder, atomic_write, open_regular_file, resolve_cache_link
+from workings.json_files import (
+    CorruptFileError,
+    file_checksums,
+    read_json,
+    table_checksum,
+    wrap_read_errors,
+    write_json,
 )
 
-FORMAT_VERSION = 2
-MAX_JSON_BYTES = 64 * 2**20
+__all__ = [
+    "CorruptFileError",
+    "check_finite",
+    "export_tensors",
+    "file_checksums",
+    "import_tensors",
+    "read_checkpoint",
+    "read_json",
+    "read_tensors",
+    "table_checksum",
+    "tensors_checksum",
+    "write_checkpoint",
+    "write_json",
+    "write_tensors",
+]
+
 MAX_HEADER_BYTES = 16 * 2**20  # of a safetensors file: room for a hundred thousand tensors
 _DTYPE_NAMES = {
     torch.float64: "F64",
@@ -41,74 +56,6 @@ _DTYPE_NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-
-
-class CorruptFileError(UserError):
-    """A file that differs from what was written, or belongs to another run."""
-
-
-# -- JSON ------------------------------------------------------------------------------------------
-
-
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a table as JSON, with the format version and a checksum."""
-    write_text(path, _encode_json(data))
-
-
-def _encode_json(data: Mapping[str, Any]) -> str:
-    table = {"format": FORMAT_VERSION, **data}
-    canonical = json.dumps(table, sort_keys=True, separators=(",", ":"))
-    table["sum"] = hashlib.sha256(canonical.encode()).hexdigest()
-    return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a table written by `write_json`; raise CorruptFileError if a byte differs."""
-    raw = _read_bytes(path, MAX_JSON_BYTES)
-    try:
-        data = json.loads(raw.decode("utf-8"))
-        version = data.pop("format", None) if isinstance(data, dict) else None
-        if version != FORMAT_VERSION:
-            raise CorruptFileError(
-                f"{path}: format {safe_repr(version)}; this version reads format {FORMAT_VERSION}"
-            )
-        data.pop("sum", None)
-        is_unchanged = raw == _encode_json(data).encode("utf-8")
-    except CorruptFileError:
-        raise
-    except (ValueError, TypeError, RecursionError):
-        raise CorruptFileError(f"{path}: not valid JSON: the file is damaged") from None
-    if not is_unchanged:
-        raise CorruptFileError(f"{path}: wrong checksum: the file is damaged or was edited")
-    return dict(data)
-
-
-def _read_bytes(path: Path, max_bytes: int) -> bytes:
-    with _wrap_read_errors(path):
-        return read_bytes(path, max_bytes)
-
-
-@contextmanager
-def _wrap_read_errors(path: Path) -> Iterator[None]:
-    """Report a missing, oversized or irregular file as corrupt; other OS errors as a UserError."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise CorruptFileError(f"{path}: missing, or not a file") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from None
-    except UserError as error:
-        raise CorruptFileError(str(error)) from None
-
-
-def file_checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of each named file of a folder."""
-    return {n: hashlib.sha256(_read_bytes(folder / n, 2**30)).hexdigest() for n in names}
-
-
-def table_checksum(table: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a JSON-serializable table."""
-    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 # -- tensors ---------------------------------------------------------------------------------------
@@ -174,7 +121,7 @@ def read_tensors(
     Raise CorruptFileError if it differs, is not the `expected` one, or the file is marked with
     another run's id.
     """
-    with _wrap_read_errors(path):
+    with wrap_read_errors(path):
         checksum, _, mark = _read_checksum(path).partition(" ")
         with _wrap_format_errors(path):
             tensors = _load_safetensors(path)
@@ -188,7 +135,7 @@ def read_tensors(
 
 def import_tensors(path: Path) -> dict[str, Tensor]:
     """Read named tensors of a foreign file, which has no checksum; refuse NaN and infinity."""
-    with _wrap_read_errors(path):
+    with wrap_read_errors(path):
         open_regular_file(path).close()  # refuse links, pipes and devices
         with _wrap_format_errors(path):
             tensors = _load_safetensors(resolve_cache_link(path))

@@ -16,7 +16,8 @@ from workings.data import BytePairTokenizer
 from workings.decode import generate
 from workings.errors import UserError
 from workings.tasks.translation import Translation
-from workings.training.runs import load, read_run_recipe
+from workings.training.run_folder import read_run_recipe
+from workings.training.runs import load
 
 TEXT = "low lower lowest"
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJK"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from workings import storage
+from workings import json_files
 from workings.errors import UserError
 from workings.storage import read_json, read_tensors, write_json, write_tensors
 
@@ -105,11 +105,11 @@ def change_a_tensor(folder: Path, other: Path, rng: random.Random) -> None:
 def change_the_version(folder: Path, other: Path, rng: random.Random) -> None:
     """Write a state of another format version, with a correct checksum."""
     state = read_json(folder / "state.json")
-    version, storage.FORMAT_VERSION = storage.FORMAT_VERSION, rng.choice([0, 1, 99])
+    version, json_files.FORMAT_VERSION = json_files.FORMAT_VERSION, rng.choice([0, 1, 99])
     try:
         write_json(folder / "state.json", state)
     finally:
-        storage.FORMAT_VERSION = version
+        json_files.FORMAT_VERSION = version
 
 
 CHECKPOINT_DAMAGES: tuple[Damage, ...] = (

@@ -94,7 +94,7 @@ def test_a_checkpoint_that_cannot_be_read_for_now_is_not_corrupt(run, monkeypatc
     def refuse(*_arguments):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("workings.storage.read_bytes", refuse)
+    monkeypatch.setattr("workings.json_files.read_bytes", refuse)
     with pytest.raises(UserError) as caught:
         read_checkpoint(newest_checkpoint(run))
     assert not isinstance(caught.value, CorruptFileError)

@@ -31,13 +31,14 @@ def test_only_new_lines_are_parsed(log, monkeypatch):
     tail = LogTail(log)
     assert tail.read() == (0, [])
     log.write_text(to_lines(epoch(1)))
-    assert tail.read() == (1, [epoch(1)])
-    assert tail.read()[0] == 1
+    revision, records = tail.read()
+    assert records == [epoch(1)]
+    assert tail.read()[0] == revision != 0
     parsed = []
     monkeypatch.setattr(monitor, "parse_records", lambda raw: parsed.append(raw) or [])
     with log.open("a") as file:
         file.write(to_lines(epoch(2)))
-    assert tail.read()[0] == 2
+    assert tail.read()[0] not in (0, revision)
     assert parsed == [to_lines(epoch(2)).encode().rstrip()]
 
 
@@ -56,12 +57,26 @@ def test_a_truncated_or_missing_log_is_read_again(log):
     log.write_text(to_lines(epoch(1, seconds=1.0)))  # shorter
     assert tail.read()[1] == [epoch(1, seconds=1.0)]
     log.write_text(to_lines(epoch(1, seconds=1.5), epoch(2), epoch(3)))  # longer, but different
-    version, records = tail.read()
+    revision, records = tail.read()
     assert records[0]["seconds"] == 1.5
     log.unlink()
-    assert tail.read() == (version + 1, [])
+    assert tail.read() == (0, [])
     log.write_text(to_lines(epoch(1)))
-    assert tail.read() == (version + 2, [epoch(1)])
+    assert tail.read()[1] == [epoch(1)]
+    assert tail.read()[0] not in (0, revision)
+
+
+def test_readers_of_the_same_lines_have_the_same_revision(log):
+    """Several processes answer for one page, and each reads the log by itself."""
+    early, revisions = LogTail(log), []
+    for number in range(1, 6):
+        with log.open("a") as file:
+            file.write(to_lines(epoch(number)))
+        revisions.append(early.read()[0])
+        assert LogTail(log).read()[0] == revisions[-1]
+    assert len(set(revisions)) == 5
+    log.write_text(to_lines(*(epoch(number, seconds=0.5) for number in range(1, 6))))
+    assert early.read()[0] == LogTail(log).read()[0] != revisions[-1]
 
 
 def test_links_and_large_logs_are_refused(log, monkeypatch, tmp_path):

@@ -17,7 +17,7 @@ from workings.io import atomic_write, file_lock
 from workings.problems.sheets.folder import read_manifest, write_folder
 from workings.recipes import ClassificationRecipe, LanguageRecipe, build_recipe
 from workings.storage import read_tensors
-from workings.training import api, logging, runs
+from workings.training import api, logging, run_folder, runs
 from workings.training.checkpoints import Checkpoints
 from workings.training.logging import Log, read_log
 from workings.training.trainer import Trainer
@@ -320,8 +320,8 @@ def check_run(run, promises, final):
 
 
 def check_newest_checkpoint(run, step):
-    runs.read_run_recipe(run)
-    run_id = runs._compute_run_id(run)
+    run_folder.read_run_recipe(run)
+    run_id = run_folder.compute_run_id(run)
 
     def check(_tensors, state):
         assert state["run_id"] == run_id

@@ -29,7 +29,8 @@ from workings.storage import (
 from workings.tasks.classification import Classification
 from workings.tasks.language_modeling import LanguageModeling
 from workings.training import runs
-from workings.training.runs import load, read_run_recipe, resume, train_recipe
+from workings.training.run_folder import read_run_recipe
+from workings.training.runs import load, resume, train_recipe
 from workings.training.trainer import Trainer, TrainingInterrupt
 
 

@@ -17,11 +17,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
 import pytest
 from pages import run_async
+from small_runs import append_to_log, step_record, write_new_run
 
 from workings.web import connections, security, worker_pool
 from workings.web.server import serve_in_background
@@ -171,6 +173,85 @@ def test_turns_are_taken_by_clients_not_by_requests() -> None:
     order = run_async(order_of_turns())
     assert sorted(order) == sorted("aaaaaabbb")
     assert order[:6].count("b") == 3
+
+
+def test_quick_requests_do_not_wait_for_slow_ones() -> None:
+    """One worker is left for Work, however many clients check."""
+
+    async def order_of_turns() -> list[str]:
+        pool, order, may_end = worker_pool.WorkerPool(3), list[str](), asyncio.Event()
+
+        async def check(client: str) -> None:
+            async with pool._borrow_worker(client, is_slow=True):
+                order.append(client)
+                await may_end.wait()
+
+        async def work(client: str) -> None:
+            async with pool._borrow_worker(client):
+                order.append(client)
+
+        checks = [asyncio.ensure_future(check(f"check {k}")) for k in range(5)]
+        await asyncio.gather(*(work(f"work {k}") for k in range(5)))
+        may_end.set()
+        await asyncio.gather(*checks)
+        return order
+
+    order = run_async(order_of_turns())
+    assert sorted(order[:2]) == ["check 0", "check 1"]
+    assert sorted(order[2:7]) == [f"work {k}" for k in range(5)]
+    assert sorted(order[7:]) == [f"check {k}" for k in range(2, 5)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with a log of 40,000 records."""
+    folder = write_new_run(tmp_path / "toy")
+    records = (step_record(step, 1 / step, steps=40_000) for step in range(1, 40_001))
+    append_to_log(folder, *records)
+    return folder
+
+
+def get(port: int, path: str) -> tuple[int, Any]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+
+TRAIN_PATHS = ["training/toy", "recipe/toy", "report/toy", "compare/curves?first=toy&second=toy"]
+
+
+def test_logs_are_read_in_processes_that_can_be_stopped(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_in_background([run]) as address:
+        port = int(address.rpartition(":")[2])
+        for path in TRAIN_PATHS:
+            assert get(port, f"/api/{path}")[0] == (422 if "report" in path else 200)
+        wait_until(lambda: len(worker_processes()) >= 2)
+        num_workers = len(worker_processes())
+        monkeypatch.setattr(worker_pool, "ANSWER_TIMEOUT", 0.001)
+        for path in TRAIN_PATHS:
+            status, answer = get(port, f"/api/{path}")
+            assert (status, "took longer than" in answer["error"]) == (408, True)
+            assert len(worker_processes()) == num_workers - 1
+        monkeypatch.undo()
+        status, view = get(port, "/api/training/toy?revision=5")
+        assert (status, view["facts"]["step"]) == (200, "40,000 of 40,000")
+        assert get(port, f"/api/training/toy?revision={view['revision']}")[1]["curves"] is None
+        rmtree(run)
+        check_deleted(port)
+
+
+def check_deleted(port: int) -> None:
+    """Train, Inspect and Compare say that the run was deleted."""
+    answers = [get(port, f"/api/{path}") for path in TRAIN_PATHS]
+    side = {"run": "toy", "text": "x"}
+    answers += [post(port, f"/api/{path}", side) for path in ("inspect", "permute")]
+    answers.append(post(port, "/api/compare", {"first": side, "second": side}))
+    for status, answer in answers:
+        assert status == 422
+        assert answer["error"] == "toy: the run was deleted: its folder has no config.toml"
 
 
 def test_idle_connections_keep_no_one_out(tmp_path: Path) -> None:

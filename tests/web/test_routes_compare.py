@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from workings.interpret.attention import collect
 from workings.interpret.positions import measure_permutation
-from workings.training.compare import diff_configs
+from workings.training.run_folder import diff_configs
 from workings.training.runs import load
 
 TEXT = 'said "well"'

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from workings.training.runs import read_run_recipe
+    from workings.training.run_folder import read_run_recipe
     from workings.training.trackers import export_log
 
     folder, out = Path(arguments.run_folder), arguments.out and Path(arguments.out)

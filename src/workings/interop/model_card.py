@@ -11,7 +11,7 @@ from workings.interop.huggingface import write_json
 from workings.io import write_text
 from workings.recipes import Recipe
 from workings.storage import read_json
-from workings.training.runs import read_run_recipe
+from workings.training.run_folder import read_run_recipe
 
 GENERATION_CONFIG_FILE, CARD_FILE = "generation_config.json", "README.md"
 _LANGUAGE_CODE = re.compile(r"[a-z]{2,3}")
@@ -88,7 +88,7 @@ def _format_metadata(pipeline_tag: str, languages: Iterable[str]) -> str:
 
 
 def _format_scores(result: Mapping[str, Any]) -> str:
-    from workings.training.report import format_result, list_signatures
+    from workings.training.report_text import format_result, list_signatures
 
     return _format_table(dict(format_result(dict(result)) + list_signatures(dict(result))))
 

@@ -19,7 +19,8 @@ from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import Classification, load_splits
 from workings.training.environment import diff_environments, measure_peak_memory
 from workings.training.logging import read_epochs
-from workings.training.runs import absolute_paths, load, read_run_recipe
+from workings.training.run_folder import diff_configs, diff_tables, read_run_recipe
+from workings.training.runs import absolute_paths, load
 
 LogFunction = Callable[[str], None]
 MAX_LISTED_TEXTS = 20  # examples of changed predictions
@@ -176,16 +177,9 @@ def diff_runs(first: Path, second: Path) -> dict[str, Any]:
         "configuration": diff_configs(first, second),
         "environment": diff_environments(*(read_json(run / "environment.json") for run in runs)),
         "curves": _diff_curves(*map(_read_curves, runs)),
-        "results": _diff_tables(*map(_read_reproducible_result, runs)),
+        "results": diff_tables(*map(_read_reproducible_result, runs)),
         "predictions": _diff_predictions(first, second),
     }
-
-
-def diff_configs(first: Path, second: Path) -> dict[str, list[Any]]:
-    """Return the settings in which two runs differ, by key; None where a run does not state it."""
-    return _diff_tables(
-        *(dict(flatten_table(to_table(read_run_recipe(run)))) for run in (first, second))
-    )
 
 
 def _read_reproducible_result(run: Path) -> dict[str, Any]:
@@ -199,11 +193,6 @@ def _read_reproducible_result(run: Path) -> dict[str, Any]:
 
 def _read_curves(run: Path) -> list[dict[str, Any]]:
     return read_epochs(run / "log.jsonl") if (run / "log.jsonl").is_file() else []
-
-
-def _diff_tables(first: dict[str, Any], second: dict[str, Any]) -> dict[str, list[Any]]:
-    keys = dict.fromkeys((*first, *second))
-    return {k: [first.get(k), second.get(k)] for k in keys if first.get(k) != second.get(k)}
 
 
 def _diff_curves(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> dict[str, Any]:

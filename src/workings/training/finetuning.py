@@ -79,7 +79,8 @@ class WeightTransfer:
 
 def load_pretrained(source: str | Path | Task) -> PretrainedModel:
     """Load a run, or convert a model in Hugging Face's format; a task is taken as it is."""
-    from workings.training.runs import is_hugging_face_model, load  # which imports this module
+    from workings.training.run_folder import is_hugging_face_model
+    from workings.training.runs import load  # which imports this module
 
     if isinstance(source, Task):
         return PretrainedModel(source, "a model in memory")

@@ -1,5 +1,6 @@
 """Monitoring a training by its log: following the file while it grows, progress and metrics."""
 
+import hashlib
 import math
 import os
 import threading
@@ -45,12 +46,12 @@ class LogTail:
         self._records: dict[int, dict[str, Any]] = {}  # by the numbers of their lines
         self._latest: list[bytes] = []  # lines
         self._num_lines, self._spacing = 0, 1
-        self._version = 0
 
     def read(self) -> tuple[int, list[dict[str, Any]]]:
-        """Read what is new; return a version number, raised by each change, and all records.
+        """Read what is new; return a revision number and all records.
 
-        A missing log has no records. An incomplete last line is read when it is complete.
+        The number is computed from the file: other readers of the same lines have the same one. A
+        missing log has no records. An incomplete last line is read when it is complete.
         """
         with self._lock:
             try:
@@ -58,7 +59,14 @@ class LogTail:
                     self._read_new(file)
             except FileNotFoundError:
                 self._reset()
-            return self._version, self._list_records()
+            return self._compute_revision(), self._list_records()
+
+    def _compute_revision(self) -> int:
+        """Return 0 for an empty log, or else a hash of its length and its last bytes."""
+        if not self._offset:
+            return 0
+        digest = hashlib.blake2b(self._overlap, digest_size=6, salt=self._offset.to_bytes(8))
+        return int.from_bytes(digest.digest())
 
     def _read_new(self, file: Any) -> None:
         size = os.fstat(file.fileno()).st_size
@@ -70,7 +78,7 @@ class LogTail:
         if file.read(len(self._overlap)) != self._overlap:
             self._reset()
             file.seek(0)
-        lines, num_before = dict[int, bytes](), self._num_lines
+        lines = dict[int, bytes]()
         while chunk := file.read(_CHUNK_BYTES):
             complete = chunk[: chunk.rfind(b"\n") + 1]
             if not complete:
@@ -84,7 +92,6 @@ class LogTail:
         for number, line in lines.items():  # only now: most lines of a long log are left out
             for record in parse_records(line):  # none, if the line is not valid
                 self._records[number] = record
-        self._version += self._num_lines > num_before
 
     def _add_lines(self, new: list[bytes], lines: dict[int, bytes]) -> None:
         """Add those of the new lines that are kept to `lines`."""
@@ -111,7 +118,6 @@ class LogTail:
         if self._offset:
             self._offset, self._overlap, self._records, self._latest = 0, b"", {}, []
             self._num_lines, self._spacing = 0, 1
-            self._version += 1
 
 
 @dataclass(frozen=True)

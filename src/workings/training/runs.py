@@ -21,7 +21,7 @@ from workings.distributed import (
     launch_id,
 )
 from workings.errors import UserError, safe_repr
-from workings.io import LockHeld, check_inside, file_lock, make_folder, write_text
+from workings.io import LockHeld, file_lock, make_folder, write_text
 from workings.modules import unique_state_dict
 from workings.recipes import (
     CaptionRecipe,
@@ -65,6 +65,12 @@ from workings.training.finetuning import (
     load_pretrained,
 )
 from workings.training.logging import Log, LogMode, format_metrics, read_epochs, show_data_progress
+from workings.training.run_folder import (
+    compute_run_id,
+    has_config,
+    is_hugging_face_model,
+    read_run_recipe,
+)
 from workings.training.trackers import check_trackers, track
 from workings.training.trainer import Trainer, TrainingInterrupt
 
@@ -155,15 +161,10 @@ def load(folder: str | Path, kind: type[Task] = Task) -> Task:
     if not (folder / "environment.json").exists():
         raise CorruptFileError(f"{folder / 'environment.json'}: missing")
     with _os_error_hint(folder):
-        task = TASKS[recipe.task].load(folder, recipe, _compute_run_id(folder))
+        task = TASKS[recipe.task].load(folder, recipe, compute_run_id(folder))
         data_info = read_json(folder / "environment.json").get("data")
         task.data_info = data_info if isinstance(data_info, dict) else {}
         return task
-
-
-def is_hugging_face_model(folder: Path) -> bool:
-    """Return True if a folder is no run, but has the config of a model in Hugging Face's format."""
-    return not _has_config(folder) and (folder / "config.json").is_file()
 
 
 def _read_hugging_face_model(folder: Path, kind: type[Task]) -> Task:
@@ -200,39 +201,6 @@ def _check_task_kind(kind: type[Task], recipe: Recipe, label: str) -> None:
         expected = next(name for name, task in TASKS.items() if task is kind)
         actual = f"{recipe.task!r}, for `workings {TASKS[recipe.task].verb}`"
         raise UserError(f"{label} of the task {actual}: expected one of the task {expected!r}")
-
-
-def read_run_recipe(folder: Path) -> Recipe:
-    """Read the recipe of a run."""
-    if is_hugging_face_model(folder):
-        raise UserError(
-            f"{folder}: a model in Hugging Face's format, not a run: "
-            f"make one with workings import {folder} --out RUN"
-        )
-    if not _has_config(folder):
-        raise UserError(f"{folder}: not a run: it has no config.toml")
-    check_inside(folder / "config.toml", folder)
-    _compute_run_id(folder)
-    return read_recipe(folder / "config.toml")
-
-
-def _has_config(folder: Path) -> bool:
-    return (folder / "config.toml").is_file()
-
-
-def _compute_run_id(folder: Path) -> str:
-    """Check the files of a run against their checksums; return the run's id, a hash of these."""
-    if not (folder / "environment.json").exists():
-        return ""  # the run was stopped before it was written
-    sums = read_json(folder / "environment.json").get("files", {})
-    if not isinstance(sums, dict) or any(Path(name).name != name for name in sums):
-        raise CorruptFileError(f"{folder / 'environment.json'}: it lists files of other folders")
-    for name, checksum in file_checksums(folder, sums).items():
-        if checksum != sums[name]:
-            raise CorruptFileError(
-                f"{folder / name}: changed or corrupted since the run was started"
-            )
-    return table_checksum(sums) if sums else ""
 
 
 @contextmanager
@@ -316,7 +284,7 @@ def _run(
         stack.callback(log.close)
         trainer = Trainer(task, recipe.train, folder, log, recipe.seed, group)
         trainer.run_id = group.broadcast_json(
-            _compute_run_id(folder) if group.is_main_process else ""
+            compute_run_id(folder) if group.is_main_process else ""
         )
         if not trainer.restore(extended=extend_from is not None):
             log.rewind(0)  # a new run, or one that was stopped before its first checkpoint
@@ -356,7 +324,7 @@ def _build_task(
 ) -> tuple[Task, WeightTransfer | None]:
     task_class = TASKS[recipe.task]
     if isinstance(start, Path):
-        return build_from_initial(task_class, recipe, start, _compute_run_id(start), progress)
+        return build_from_initial(task_class, recipe, start, compute_run_id(start), progress)
     if start is not None:
         return build_from_pretrained(task_class, recipe, start, progress)
     return task_class.from_recipe(recipe, progress), None
@@ -434,7 +402,7 @@ def _check_resumable(folder: Path) -> None:
 def _is_restart(folder: Path) -> bool:
     """Return True if this torchrun has restarted its processes, and the run is its own."""
     launch = folder / ".launch"
-    if not (is_restarted() and _has_config(folder) and launch.is_file()):
+    if not (is_restarted() and has_config(folder) and launch.is_file()):
         return False
     return launch.read_text(encoding="utf-8") == launch_id()
 
@@ -486,7 +454,7 @@ def _write_description(
     A fine-tuned run also gets its initial weights.
     """
     recipe = task.recipe
-    if not _has_config(folder):  # written first: with it, a run can be resumed
+    if not has_config(folder):  # written first: with it, a run can be resumed
         write_text(folder / "config.toml", to_toml(to_table(recipe)))
     if not (folder / "environment.json").is_file():
         task.save(folder)

@@ -15,8 +15,8 @@ from workings.web.assets import load_assets
 from workings.web.requests import describe_invalid_field
 from workings.web.responses import ErrorResponse
 from workings.web.routes_models import add_model_routes
-from workings.web.routes_problems import PROBLEM_PATHS, add_problem_routes
-from workings.web.routes_training import add_training_routes
+from workings.web.routes_problems import PROBLEM_PATHS, SLOW_PATHS, add_problem_routes
+from workings.web.routes_training import TRAINING_PREFIXES, add_training_routes
 from workings.web.runs import RunInfo, RunRegistry
 from workings.web.security import AccessPolicy, App, SecurityMiddleware
 from workings.web.worker_pool import IsolatedRoutes, WorkerPool
@@ -44,11 +44,11 @@ def build_secured_app(
 ) -> App:
     """Return the application wrapped in the security middleware.
 
-    With a pool, requests about problems are answered by its workers.
+    With a pool, requests about problems and logs are answered by its workers.
     """
     app: App = build_app(registry)
     if pool is not None:
-        app = IsolatedRoutes(app, pool, PROBLEM_PATHS)
+        app = IsolatedRoutes(app, pool, PROBLEM_PATHS, SLOW_PATHS, TRAINING_PREFIXES)
     return SecurityMiddleware(app, policy)
 
 

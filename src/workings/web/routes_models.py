@@ -1,9 +1,9 @@
 """The routes of the screens Inspect and Compare; each request is a job for the model threads."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from workings.web import requests, responses
@@ -100,18 +100,6 @@ def _add_compare_routes(app: FastAPI, registry: RunRegistry) -> None:
         from workings.web.comparer import Comparer
 
         return Comparer(registry)
-
-    @app.get("/api/compare/curves")
-    def curves(
-        first: requests.RunName,
-        second: requests.RunName,
-        width: Annotated[int, Query(ge=240, le=1600)] = 480,
-    ) -> list[responses.TableView]:
-        """Compare two trainings: charts of both, then the best metrics, then the settings."""
-        runs = registry.get_run(first), registry.get_run(second)
-        from workings.web.comparer import compare_training
-
-        return compare_training(*runs, width)
 
     @app.post("/api/compare")
     async def compare(body: requests.CompareRequest, request: Request) -> responses.ComparisonView:

@@ -23,6 +23,8 @@ PROBLEM_PATHS = frozenset(
     f"/api/{name}" for name in ("work", "cell", "check", "hint", "make", "export", "read", "open")
 )
 """What takes computing time: the server answers these in processes that it can stop."""
+SLOW_PATHS = frozenset(f"/api/{name}" for name in ("check", "hint", "make", "export"))
+"""Those that take a hundred times as long as the others: the quick ones do not wait for them."""
 FILE_TYPES = {
     "toml": ("workings.toml", "application/toml"),
     "latex": ("workings.tex", "application/x-tex"),

@@ -1,10 +1,5 @@
-"""The routes of the screen Train: a run's log while it grows, its recipe and its report."""
+"""The routes of the screen Train, and of the curves of Compare: logs, recipes and reports."""
 
-import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import FastAPI, Query
@@ -12,18 +7,18 @@ from fastapi.responses import Response
 
 from workings.errors import UserError
 from workings.io import read_bytes
-from workings.plain_text import escape_control, to_one_line
-from workings.recipes.base import Setting, list_settings
-from workings.render.comparison import format_metric
-from workings.render.training_report import MAX_SAMPLES, SPLIT_NAMES, curve_chart
-from workings.training.monitor import LogTail, Record, TrainingStatus
-from workings.web.markup import picture_tree
+from workings.recipes.base import Setting
+from workings.training.monitor import LogTail
+from workings.training.run_folder import read_run_recipe
 from workings.web.requests import RunName
-from workings.web.responses import CurvesView, TableView, TrainingView
+from workings.web.responses import TableView, TrainingView
 from workings.web.runs import RegisteredRun, RunRegistry
+from workings.web.training_comparison import compare_training
+from workings.web.training_views import build_training_view, list_sections
 
+TRAINING_PREFIXES = ("/api/training/", "/api/recipe/", "/api/report/", "/api/compare/curves")
+"""What reads the files of a run: the server answers these in processes that it can stop."""
 MAX_REPORT_BYTES = 64 * 2**20
-MAX_CHARTS, MAX_EPOCHS, MAX_SAMPLE_LENGTH = 12, 400, 5_000
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'self'; sandbox"
@@ -38,8 +33,6 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
     logs: dict[str, tuple[LogTail, int]] = {}
 
     def log_and_epochs(run: RegisteredRun) -> tuple[LogTail, int]:
-        from workings.training.runs import read_run_recipe
-
         if run.name not in logs:
             epochs = read_run_recipe(run.folder).train.epochs
             logs[run.name] = LogTail(run.folder / "log.jsonl"), epochs
@@ -53,14 +46,14 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         registered = registry.get_run(run)
         log, epochs = log_and_epochs(registered)
         current, records = log.read()
-        return _build_training_view(
+        return build_training_view(
             registered.folder, epochs, current, records, None if revision == current else width
         )
 
     @app.get("/api/recipe/{run}")
     def recipe(run: RunName) -> dict[str, list[Setting]]:
         """Return the recipe of a run by section, and the environment it was trained in."""
-        return _list_sections(registry.get_run(run).folder)
+        return list_sections(registry.get_run(run).folder)
 
     @app.get("/api/report/{run}", response_class=Response)
     def report(run: RunName) -> Response:
@@ -73,177 +66,7 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         headers = {"content-security-policy": REPORT_POLICY}
         return Response(content, media_type="text/html; charset=utf-8", headers=headers)
 
-
-def _build_training_view(
-    folder: Path, epochs: int, revision: int, records: Sequence[Record], width: int | None
-) -> TrainingView:
-    status = TrainingStatus(records, epochs)
-    seconds_silent = _seconds_since_log(folder / "log.jsonl")
-    state = status.state(seconds_silent)
-    return TrainingView(
-        state=state,
-        summary=_summarize(status, state),
-        progress=status.fraction_done,
-        facts=_build_facts(status, state, seconds_silent),
-        revision=revision,
-        has_report=(folder / "report.html").is_file(),
-        curves=None if width is None else _build_curves(folder, status, width),
-    )
-
-
-def _seconds_since_log(log: Path) -> float:
-    """Return the seconds since the log was last written."""
-    try:
-        return max(time.time() - log.stat().st_mtime, 0.0)
-    except OSError:
-        return 0.0
-
-
-def _summarize(status: TrainingStatus, state: str) -> str:
-    """Return a line that changes once per epoch: screen readers read it aloud."""
-    done = f"{status.epoch} of {status.epochs} epochs"
-    latest = [best for best in status.best_metrics() if not best.key.startswith("train_")][-1:]
-    metric = "".join(f", {_metric_label(b.key)} {format_metric(b.key, b.latest)}" for b in latest)
-    metric = metric.replace(" %", "\u00a0%")
-    return {
-        "waiting": "The log is empty: the data are being read",
-        "training": f"Training: {done} done{metric}",
-        "quiet": f"No new output: {done} done{metric}. Continue with workings resume if it stopped",
-        "finished": f"Finished after {status.epoch} epoch{'s' * (status.epoch != 1)}{metric}",
-    }[state]
-
-
-def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> dict[str, str]:
-    facts = {"epoch": f"{status.epoch} of {status.epochs}"}
-    if status.steps:
-        facts["step"] = f"{status.step:,} of {status.steps:,}"
-    if status.seconds:
-        facts["training time"] = format_duration(status.seconds)
-    if status.speed is not None:
-        rate, unit = status.speed
-        facts[f"{unit} per second"] = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
-    if state == "training" and status.seconds_left is not None:
-        facts["estimated time left"] = format_duration(status.seconds_left)
-    if state == "quiet":
-        facts["since the last output"] = format_duration(seconds_silent)
-    return facts
-
-
-def format_duration(seconds: float) -> str:
-    """Return a duration in its two largest units.
-
-    >>> format_duration(0.4), format_duration(75.2), format_duration(7380)
-    ('0 s', '1 min 15 s', '2 h 3 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes == 0:
-        return f"{rest} s"
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60:,} h {minutes % 60} min"
-
-
-def _build_curves(folder: Path, status: TrainingStatus, width: int) -> CurvesView:
-    metrics = status.list_metrics()[:MAX_CHARTS]
-    return CurvesView(
-        charts=[_build_chart(status, metric, width) for metric in metrics],
-        metrics=_build_metrics_table(status),
-        samples=_collect_samples(status.records),
-        result=_read_result(folder) if status.is_finished else {},
-    )
-
-
-def _build_chart(status: TrainingStatus, metric: str, width: int) -> TableView:
-    curves, points = subsample_epochs(status.curves), status.train_curve(metric)
-    if len(points) <= len(curves):  # epochs are short: their means are enough
-        points = []
-    picture = curve_chart(curves, metric, train_points=points, width=width)
-    splits = [split for split in SPLIT_NAMES if any(f"{split}_{metric}" in r for r in curves)]
-    rows: dict[float, list[str]] = {}
-    for record in curves:
-        cells = (format_metric(metric, record.get(f"{split}_{metric}")) for split in splits)
-        rows[record["epoch"]] = [f"{record['epoch']:g}", *cells, *([""] if points else [])]
-    for epoch, value in points:
-        row = rows.setdefault(epoch, [f"{epoch:.2f}", *("" for _ in splits), ""])
-        row[-1] = format_metric(metric, value)
-    header = ["epoch", *splits, *(["train, since the previous row"] if points else [])]
-    lines = [row for _, row in sorted(rows.items())]
-    return TableView(picture.title, header, lines, picture_tree(picture))
-
-
-def subsample_epochs(curves: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return at most `MAX_EPOCHS` epochs, evenly spaced, the last one included."""
-    every = -(-len(curves) // MAX_EPOCHS)
-    return curves[::-1][:: max(every, 1)][::-1]
-
-
-def _build_metrics_table(status: TrainingStatus) -> TableView:
-    rows = [
-        [
-            _metric_label(b.key),
-            format_metric(b.key, b.latest),
-            format_metric(b.key, b.best),
-            str(b.best_epoch),
-        ]
-        for b in status.best_metrics()
-    ]
-    return TableView("Current and best metrics", ["metric", "current", "best", "at epoch"], rows)
-
-
-def _metric_label(key: str) -> str:
-    return key.replace("_", " ")
-
-
-def _collect_samples(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """Return the latest samples with their epochs, newest first, then the earliest one."""
-    samples = [
-        (record["epoch"], escape_control(value[:MAX_SAMPLE_LENGTH]))
-        for record in records
-        for key, value in record.items()
-        if record["kind"] == "sample" and key != "kind" and isinstance(value, str)
-        if isinstance(record.get("epoch"), int) and abs(record["epoch"]) < 2**53
-    ]
-    latest = samples[::-1]
-    return latest if len(samples) <= MAX_SAMPLES else [*latest[: MAX_SAMPLES - 1], latest[-1]]
-
-
-def _read_result(folder: Path) -> dict[str, str]:
-    from workings.storage import read_json
-    from workings.training.report import format_result, list_signatures
-
-    with suppress(UserError, OSError):  # the file is written shortly after the log's last line
-        result = read_json(folder / "result.json")
-        return _make_printable([*format_result(result), *list_signatures(result)])
-    return {}
-
-
-def _make_printable(items: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {to_one_line(name): to_one_line(value) for name, value in items}
-
-
-def _list_sections(folder: Path) -> dict[str, list[Setting]]:
-    """Return the settings of a run's recipe by section, and its environment as the last section."""
-    from workings.training.runs import read_run_recipe
-
-    sections: dict[str, list[Setting]] = {}
-    for setting in list_settings(read_run_recipe(folder)):
-        section, _, key = setting.key.rpartition(".")
-        printable = replace(
-            setting,
-            key=key,
-            value=to_one_line(setting.value),
-            default=to_one_line(setting.default),
-            help=" ".join(setting.help.split()),
-        )
-        sections.setdefault(section or "run", []).append(printable)
-    environment = [Setting(key, value, "", "") for key, value in _read_environment(folder).items()]
-    return {**sections, "environment": environment}
-
-
-def _read_environment(folder: Path) -> dict[str, str]:
-    from workings.storage import read_json
-    from workings.training.report import format_environment
-
-    with suppress(UserError, OSError):  # not written yet
-        return _make_printable(format_environment(read_json(folder / "environment.json")).items())
-    return {}
+    @app.get("/api/compare/curves")
+    def curves(first: RunName, second: RunName, width: Width = 480) -> list[TableView]:
+        """Compare two trainings: charts of both, then the best metrics, then the settings."""
+        return compare_training(registry.get_run(first), registry.get_run(second), width)

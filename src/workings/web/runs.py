@@ -4,14 +4,15 @@ Only the command line names folders. The page requests a run by name, and no nam
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Request
 
 from workings.errors import UserError, did_you_mean, truncate
+from workings.training.run_folder import has_config, read_run_recipe
 from workings.web.jobs import Deadline, JobExecutor
 
 if TYPE_CHECKING:
@@ -31,16 +32,28 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RegisteredRun(RunInfo):
-    """A run with its folder, which is never sent to the page."""
+    """A run with its folder and plug-ins, which are never sent to the page."""
 
     folder: Path
+    plugins: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {**asdict(self), "folder": str(self.folder)}
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> "RegisteredRun":
+        """Return a run from what `to_dict` returned."""
+        return cls(**{**table, "folder": Path(table["folder"]), "plugins": tuple(table["plugins"])})
 
 
 class RunRegistry:
     """The registered runs by name, their loaded tasks and the threads that run them."""
 
-    def __init__(self, folders: Sequence[str | Path] = ()) -> None:
-        self.runs: dict[str, RegisteredRun] = {}
+    def __init__(
+        self, folders: Sequence[str | Path] = (), registered: Sequence[RegisteredRun] = ()
+    ) -> None:
+        self.runs = {run.name: run for run in registered}
         for folder in folders:
             self._add(Path(folder))
         self._executor = JobExecutor()
@@ -48,8 +61,6 @@ class RunRegistry:
         self._lock = Lock()
 
     def _add(self, folder: Path) -> None:
-        from workings.training.runs import read_run_recipe
-
         recipe, folder = read_run_recipe(folder), folder.resolve()
         if any(run.folder == folder for run in self.runs.values()):
             return
@@ -57,14 +68,17 @@ class RunRegistry:
         while name in self.runs:
             number += 1
             name = f"{folder.name}-{number}"
-        self.runs[name] = RegisteredRun(name, recipe.title or name, recipe.task, folder)
+        title = recipe.title or name
+        self.runs[name] = RegisteredRun(name, title, recipe.task, folder, recipe.plugins)
 
     def get_run(self, name: str) -> RegisteredRun:
-        """Return a run by name; raise a `UserError` if there is none."""
+        """Return a run by name; raise a `UserError` if there is none, or if it was deleted."""
         run = self.runs.get(name)
         if run is None:
             hint = did_you_mean(name, self.runs) if self.runs else "start with workings serve RUN…"
             raise UserError(f"{truncate(name)}: no such run: {hint}")
+        if not has_config(run.folder):
+            raise UserError(f"{run.name}: the run was deleted: its folder has no config.toml")
         return run
 
     def redact_paths(self, line: str) -> str:

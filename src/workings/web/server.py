@@ -74,7 +74,7 @@ class WorkbenchServer(uvicorn.Server):
     """uvicorn's server with a pool of workers; a second Ctrl-C ends the process at once."""
 
     def __init__(self, policy: AccessPolicy, registry: RunRegistry, options: ServerOptions) -> None:
-        self._pool = WorkerPool()
+        self._pool = WorkerPool(runs=[*registry.runs.values()])
         super().__init__(
             uvicorn.Config(
                 build_secured_app(policy, registry, self._pool),

@@ -1,14 +1,15 @@
-"""A process that answers the requests about problems, one after the other, until its input ends.
+"""A process that answers requests about problems and logs, one by one, until its input ends.
 
 The server starts it with `python -m workings.web.worker`, kills it when a request takes too long,
-and starts another. Messages are a JSON head and a body of bytes, each preceded by its length.
+and starts another. Messages are a JSON head and a body of bytes, each preceded by its length. The
+head of the first one has the runs of the server.
 """
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 LENGTH_BYTES = 8
@@ -44,7 +45,10 @@ def main() -> None:
     """Answer requests from standard input on standard output."""
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not look like an answer
-    answer = build_answerer()
+    first = read_message(sys.stdin.buffer.read)
+    if first is None:
+        return
+    answer = build_answerer(first[0]["runs"])
     idle = _peak_memory()
     _limit_memory()
     _serve(sys.stdin.buffer, output, answer, idle + MAX_EXTRA_MEMORY)
@@ -60,18 +64,22 @@ def _serve(
             return
 
 
-def build_answerer() -> Callable[[Head, bytes], Answer]:
-    """Return a function that answers a request with the application's routes, without runs."""
+def build_answerer(runs: Sequence[dict[str, Any]] = ()) -> Callable[[Head, bytes], Answer]:
+    """Return a function that answers a request about these runs with the application's routes."""
+    from workings.registry import import_plugins
     from workings.web.app import build_app
+    from workings.web.runs import RegisteredRun, RunRegistry
 
-    app: Any = build_app()
+    registered = [RegisteredRun.from_dict(table) for table in runs]
+    import_plugins(dict.fromkeys(name for run in registered for name in run.plugins))
+    app: Any = build_app(RunRegistry(registered=registered))
     runner = asyncio.Runner()
 
     def answer(head: Head, body: bytes) -> Answer:
         try:
             return runner.run(_call_app(app, head, body))
         except MemoryError:
-            error = {"error": "the problem is too large: it needs too much memory"}
+            error = {"error": "too large: it needs too much memory"}
             return _json_head(422), json.dumps(error).encode()
 
     return answer
@@ -83,12 +91,12 @@ async def _call_app(app: Any, head: Head, body: bytes) -> Answer:
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
-        "method": "POST",
+        "method": head["method"],
         "scheme": "http",
         "path": head["path"],
         "raw_path": head["path"].encode(),
         "root_path": "",
-        "query_string": b"",
+        "query_string": head["query"].encode("latin-1"),
         "headers": [(b"content-type", b"application/json")],
     }
     status, headers, chunks = 500, dict[str, str](), list[bytes]()

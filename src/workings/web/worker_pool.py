@@ -1,12 +1,14 @@
-"""The processes that answer requests about problems: a fair queue, a time limit, a kill."""
+"""The processes that answer requests on problems and logs: a fair queue, a time limit, a kill."""
 
 import asyncio
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
+from workings.web.runs import RegisteredRun
 from workings.web.security import (
     App,
     Message,
@@ -16,9 +18,9 @@ from workings.web.security import (
     Send,
     identify_client,
 )
-from workings.web.worker import LENGTH_BYTES, Answer, encode_message
+from workings.web.worker import LENGTH_BYTES, Answer, Head, encode_message
 
-NUM_WORKERS = 2
+NUM_WORKERS = 3
 ANSWER_TIMEOUT = 10.0  # seconds of computing; the time in the queue does not count
 QUEUE_TIMEOUT = 8.0
 DISCONNECT_GRACE = 1.0  # seconds that a request may go on after its client has left
@@ -29,7 +31,8 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THR
 class Worker:
     """A worker process; it is started by its first request."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs: Sequence[RegisteredRun] = ()) -> None:
+        self._greeting = encode_message({"runs": [run.to_dict() for run in runs]}, b"")
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
 
@@ -50,6 +53,8 @@ class Worker:
                 env={**os.environ, **_ONE_THREAD},
                 start_new_session=True,  # Ctrl-C is for the server, which then kills its workers
             )
+            assert self._process.stdin is not None
+            self._process.stdin.write(self._greeting)
         return self._process
 
     async def exchange(self, message: bytes) -> Answer:
@@ -81,33 +86,46 @@ class Worker:
                 await self._process.communicate()  # closes the pipes
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """The place of a request in the queue, and the worker that it gets."""
+
+    worker: asyncio.Future[Worker]
+    is_slow: bool
+
+
 class WorkerPool:
     """Workers that take turns among the clients: a client with many requests delays only itself.
 
     One client has at most all workers but one, so that another never waits for its long request.
+    Slow requests (such as a check, which looks for causes) have at most all but one as well, so
+    that quick ones never wait for them.
     """
 
-    def __init__(self, size: int = NUM_WORKERS) -> None:
-        self._free = [Worker() for _ in range(size)]
+    def __init__(self, size: int = NUM_WORKERS, runs: Sequence[RegisteredRun] = ()) -> None:
+        self._free = [Worker(runs) for _ in range(size)]
         self._workers = tuple(self._free)
         self._running: Counter[str] = Counter()
-        self._waiting: dict[str, deque[asyncio.Future[Worker]]] = {}
+        self._num_slow = 0
+        self._waiting: dict[str, deque[_Turn]] = {}
 
-    async def answer(self, client: str, path: str, body: bytes) -> Answer:
+    async def answer(
+        self, client: str, head: Head, body: bytes = b"", *, is_slow: bool = False
+    ) -> Answer:
         """Answer a request after those of the client before it; 408 if it takes too long."""
-        async with self._borrow_worker(client) as worker:
-            exchange = asyncio.ensure_future(worker.exchange(encode_message({"path": path}, body)))
+        async with self._borrow_worker(client, is_slow=is_slow) as worker:
+            exchange = asyncio.ensure_future(worker.exchange(encode_message(head, body)))
             try:
                 return await asyncio.wait_for(asyncio.shield(exchange), ANSWER_TIMEOUT)
             except TimeoutError:
-                message = f"the answer took longer than {ANSWER_TIMEOUT:.0f} s: a smaller problem?"
+                message = f"the answer took longer than {ANSWER_TIMEOUT:.0f} s: ask for less"
                 raise RejectedRequestError(408, message) from None
             except asyncio.CancelledError:  # the client has left; most answers are there soon
                 await asyncio.wait([exchange], timeout=DISCONNECT_GRACE)
                 raise
             except (asyncio.IncompleteReadError, ConnectionError, ValueError):
                 raise RejectedRequestError(
-                    422, "the problem is too large: its process ended without an answer"
+                    422, "too large: the process ended without an answer"
                 ) from None
             finally:
                 if not exchange.done() or exchange.exception() is not None:
@@ -115,27 +133,28 @@ class WorkerPool:
                     await worker.stop()
 
     @asynccontextmanager
-    async def _borrow_worker(self, client: str) -> AsyncIterator[Worker]:
+    async def _borrow_worker(self, client: str, *, is_slow: bool = False) -> AsyncIterator[Worker]:
         waiting = self._waiting.setdefault(client, deque())
         if (
             len(waiting) >= MAX_WAITING_PER_CLIENT
             or sum(map(len, self._waiting.values())) >= MAX_WAITING
         ):
             raise RejectedRequestError(429, "too many requests are waiting: try again later")
-        turn: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        turn = _Turn(asyncio.get_running_loop().create_future(), is_slow)
         waiting.append(turn)
         self._assign_workers()
         try:
-            await asyncio.wait([turn], timeout=QUEUE_TIMEOUT)
-            if not turn.done():
+            await asyncio.wait([turn.worker], timeout=QUEUE_TIMEOUT)
+            if not turn.worker.done():
                 raise RejectedRequestError(429, "the server is busy: try again later")
-            yield turn.result()
+            yield turn.worker.result()
         finally:
-            if turn.done():
+            if turn.worker.done():
                 self._running[client] -= 1
-                self._free.append(turn.result())
+                self._num_slow -= is_slow
+                self._free.append(turn.worker.result())
             else:
-                turn.cancel()
+                turn.worker.cancel()
             self._assign_workers()
 
     def _assign_workers(self) -> None:
@@ -143,19 +162,26 @@ class WorkerPool:
         max_running = max(len(self._workers) - 1, 1)
         for client in list(self._waiting):
             turns = self._waiting[client]
-            while turns and turns[0].done():
+            while turns and turns[0].worker.done():
                 turns.popleft()
             if not turns:
                 del self._waiting[client]
+            elif turns[0].is_slow and self._num_slow >= max_running:
+                continue
             elif self._free and self._running[client] < max_running:
-                turns.popleft().set_result(self._free.pop())
+                turn = turns.popleft()
+                turn.worker.set_result(self._free.pop())
                 self._running[client] += 1
+                self._num_slow += turn.is_slow
                 self._waiting[client] = self._waiting.pop(client)  # to the end of the round
         self._running += Counter()  # drops clients without a running request
 
     async def warm_up(self) -> None:
-        """Start the processes, so that the first request does not wait for them."""
-        for worker in self._workers:
+        """Start all processes but one, so that the first requests do not wait for them.
+
+        The last one is for when all others are busy, which one user seldom makes them.
+        """
+        for worker in self._workers[1:]:  # the first one is taken last
             await worker.start()
 
     def kill(self) -> None:
@@ -169,20 +195,37 @@ class WorkerPool:
 
 
 class IsolatedRoutes:
-    """ASGI middleware that lets the workers answer the requests of some paths."""
+    """ASGI middleware that lets the workers answer the requests of some paths.
 
-    def __init__(self, app: App, pool: WorkerPool, paths: frozenset[str]) -> None:
+    `paths` are those of POST requests, some of them `slow`; `prefixes` those of GET requests.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        pool: WorkerPool,
+        paths: frozenset[str],
+        slow: frozenset[str] = frozenset(),
+        prefixes: tuple[str, ...] = (),
+    ) -> None:
         self.app, self.pool, self.paths = app, pool, paths
+        self.slow, self.prefixes = slow, prefixes
         self._warm_up: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._warm_up is None:
             self._warm_up = asyncio.ensure_future(self.pool.warm_up())
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in self.paths:
+        if not self._is_isolated(scope):
             await self.app(scope, receive, send)
             return
         message: Message = await receive()  # the security middleware has read the entire body
-        request = self.pool.answer(identify_client(scope), scope["path"], message.get("body", b""))
+        query = scope["query_string"].decode("latin-1")
+        request = self.pool.answer(
+            identify_client(scope),
+            {"method": scope["method"], "path": scope["path"], "query": query},
+            message.get("body", b""),
+            is_slow=scope["path"] in self.slow,
+        )
         answer = asyncio.ensure_future(request)
         leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
@@ -197,6 +240,14 @@ class IsolatedRoutes:
         headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in head["headers"].items()]
         await send({"type": "http.response.start", "status": head["status"], "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _is_isolated(self, scope: Scope) -> bool:
+        if scope["type"] != "http":
+            return False
+        method, path = scope["method"], scope["path"]
+        return (method == "POST" and path in self.paths) or (
+            method == "GET" and path.startswith(self.prefixes)
+        )
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
