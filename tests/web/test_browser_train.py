@@ -45,6 +45,20 @@ def test_page_follows_log(visit: OpenPage, toy: Path) -> None:
     page.wait_for_selector(".state.is-finished")
 
 
+def test_every_screen_says_that_a_run_was_deleted(visit: OpenPage, toy: Path) -> None:
+    message = "main:has-text('toy: the run was deleted')"
+    page = visit("#train?run=toy", ready=".state.is-waiting", init_script=FAST_TIMERS)
+    config = toy / "config.toml"
+    text = config.read_bytes()
+    config.unlink()
+    try:
+        page.wait_for_selector(message)
+        visit("#inspect?run=toy&text=fig", ready=message)
+        visit("#compare?a=fruit&b=toy&text=fig", ready=message)
+    finally:
+        config.write_bytes(text)
+
+
 def test_samples_and_report_stay_text(visit: OpenPage, toy: Path) -> None:
     sample = {"kind": "sample", "epoch": 1, "sample": MARKUP + "x" * 9_000}
     append_to_log(toy, epoch_record(1, 0.5), sample)
