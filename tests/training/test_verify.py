@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from toys import list_checkpoints
 
 from workings.cli import main
 from workings.errors import UserError
+from workings.training.log_damage import describe_log_damage, read_checkpoint_states
 from workings.training.verify import verify_run
 
 UNCHECKED = ["curves.png", "curves.svg", "report.html"]
@@ -66,6 +68,51 @@ def test_a_log_that_ends_before_a_checkpoint_is_damaged(run):
     [report] = [r for r in verify_run(run) if r.name == "log.jsonl"]
     assert report.state == "damaged"
     assert "shorter than at a checkpoint" in report.reason
+
+
+def test_any_change_of_a_log_before_a_checkpoint_is_damage(run):
+    rng, log = random.Random(0), run / "log.jsonl"  # noqa: S311
+    whole, end = log.read_bytes(), max(s["log_offset"] for s in read_checkpoint_states(run))
+    assert 0 < end <= len(whole)
+    assert describe_log_damage(run) == ""
+    for _ in range(100):
+        at = rng.randrange(end)
+        log.write_bytes(whole[:at] + bytes([whole[at] ^ rng.randrange(1, 256)]) + whole[at + 1 :])
+        assert describe_log_damage(run).startswith(f"{log}: "), at
+    log.write_bytes(whole[: end - 1])
+    assert "shorter than at a checkpoint" in describe_log_damage(run)
+
+
+def change_a_digit(run):
+    """Change a number of the log: each line is still a record."""
+    log = run / "log.jsonl"
+    log.write_bytes(re.sub(rb'"step": \d', b'"step": 9', log.read_bytes(), count=1))
+
+
+def break_a_line(run):
+    log = run / "log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"kind"', b'"ki d"', 1))
+
+
+@pytest.mark.parametrize("damage", [change_a_digit, break_a_line])
+def test_commands_that_use_a_run_say_that_its_log_is_damaged(run, tmp_path, capsys, damage):
+    warning = rf"workings: warning: {re.escape(str(run))}/log.jsonl: .*(changed|not a record)"
+    for command in (["evaluate", str(run)], ["diff", str(run), str(run)]):
+        main(command)
+        assert not re.search(warning, capsys.readouterr().err)
+    damage(run)
+    record = ["--record", str(tmp_path / "record.json")]
+    for command in (["evaluate", str(run), *record], ["diff", str(run), str(run)]):
+        main(command)
+        assert re.search(warning, capsys.readouterr().err)
+
+
+def test_a_resumed_run_and_its_report_say_that_the_log_is_damaged(run, capsys):
+    (run / "result.json").unlink()
+    change_a_digit(run)
+    assert main(["resume", str(run)]) == 0
+    assert "was changed since the checkpoint" in capsys.readouterr().err
+    assert "changed since a checkpoint was written" in (run / "report.html").read_text()
 
 
 def test_files_of_another_run_are_damage(two_runs, run):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from small_runs import MARKUP, append_to_log, epoch_record, step_record, write_n
 from starlette.testclient import TestClient
 
 from workings.config import build, to_table, to_toml
+from workings.json_files import write_json
 from workings.plain_text import escape_control
 from workings.recipes import LanguageRecipe
 from workings.render.comparison import format_metric
@@ -44,6 +46,24 @@ def run(client: TestClient) -> Path:
         if file.name != "config.toml":
             file.unlink()
     return folder
+
+
+def test_damage_to_the_log_is_a_fact(client: TestClient, run: Path) -> None:
+    append_to_log(run, step_record(100, 0.9), step_record(200, 0.8))
+    assert "the log is damaged" not in get_training(client)["facts"]
+    log = run / "log.jsonl"
+    whole = log.read_text()
+    log.write_text(whole.replace("{", "", 1))
+    assert get_training(client)["facts"]["the log is damaged"] == "line 1 is not a record"
+    both = client.get("/api/compare/curves?first=toy&second=toy").json()
+    assert both[-1]["header"][1] == "A: toy (its log is damaged)"
+    log.write_text(whole)
+    checkpoint = run / "checkpoints" / "step-200"
+    checkpoint.mkdir(parents=True)
+    write_json(checkpoint / "state.json", {"log_offset": len(whole) + 30})
+    damage = get_training(client)["facts"]["the log is damaged"]
+    assert damage == "30 bytes shorter than at a checkpoint"
+    rmtree(run / "checkpoints")
 
 
 def get_training(client: TestClient, query: str = "") -> Json:

@@ -18,10 +18,13 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from workings.cli.verify import warn_of_damaged_log
     from workings.plain_text import escape_control
     from workings.render.comparison import render_run_diff_text
     from workings.training.compare import diff_runs
 
+    for folder in (arguments.first, arguments.second):
+        warn_of_damaged_log(folder)
     differences = diff_runs(Path(arguments.first), Path(arguments.second))
     if arguments.json:
         sys.stdout.write(json.dumps(differences) + "\n")

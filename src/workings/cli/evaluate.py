@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from workings.cli.verify import warn_of_damaged_log
     from workings.errors import UserError
     from workings.render.tables import CLASS_HEADER, class_rows, text_table
     from workings.tasks.base import oom_hint
@@ -51,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--images needs --data: the captions of these images")
     with oom_hint("while loading the run and the data"):
         task = load(arguments.run_folder)
+        warn_of_damaged_log(arguments.run_folder)
         options = {"beams": arguments.beams, "length_penalty": arguments.length_penalty}
         changes = {key: value for key, value in options.items() if value is not None}
         if changes:

@@ -21,10 +21,12 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
+    from workings.cli.verify import warn_of_damaged_log
     from workings.training.run_folder import read_run_recipe
     from workings.training.trackers import export_log
 
     folder, out = Path(arguments.run_folder), arguments.out and Path(arguments.out)
+    warn_of_damaged_log(folder)
     count = export_log(folder, read_run_recipe(folder), arguments.to, out)
     target = out or folder / "tensorboard" if arguments.to == "tensorboard" else arguments.to
     sys.stdout.write(f"{count} records of {folder / 'log.jsonl'} → {target}\n")

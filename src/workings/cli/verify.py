@@ -1,6 +1,7 @@
 """Read every file of a run, and name those that are damaged."""
 
 import argparse
+from pathlib import Path
 
 HELP = "name the damaged files of a run"
 
@@ -14,7 +15,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of each file; return 1 if any is damaged."""
     import sys
-    from pathlib import Path
 
     from workings.plain_text import escape_control
     from workings.training.verify import to_json, verify_run
@@ -30,3 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
     summary = f"{damaged} of {len(reports)} files damaged" if damaged else "no file is damaged"
     sys.stdout.write(escape_control(f"{arguments.run_folder}: {summary}") + "\n")
     return int(damaged > 0)
+
+
+def warn_of_damaged_log(run_folder: str | Path) -> None:
+    """Print a warning if the log of a run is damaged: for the commands that use the run."""
+    import sys
+
+    from workings.plain_text import escape_control
+    from workings.training.log_damage import describe_log_damage
+
+    if damage := describe_log_damage(Path(run_folder)):
+        sys.stderr.write(escape_control(f"workings: warning: {damage}") + "\n")

@@ -18,6 +18,7 @@ from workings.storage import read_json, write_json
 from workings.tasks.baselines import BASELINES, evaluate_baseline
 from workings.tasks.classification import Classification, load_splits
 from workings.training.environment import diff_environments, measure_peak_memory
+from workings.training.log_damage import describe_log_damage
 from workings.training.logging import read_epochs
 from workings.training.run_folder import diff_configs, diff_tables, read_run_recipe
 from workings.training.runs import absolute_paths, load
@@ -125,6 +126,8 @@ def _train_run(
         raise UserError(f"{folder} has a run of another recipe: remove it, or use another --out")
     if (folder / "result.json").is_file():
         log(f"{folder}: trained already")
+        if damage := describe_log_damage(folder):
+            log(f"warning: {damage}")
     else:
         verb = ["train", path, "--out", str(folder), *overrides]
         if is_started:

@@ -1,5 +1,6 @@
 """The training log: log.jsonl, one record per line, and what the terminal shows."""
 
+import hashlib
 import json
 import os
 import sys
@@ -35,8 +36,10 @@ class Log:
         # Only the main process has a path; the logs of the others write nothing.
         self._path = path
         self._file = open_regular_file(path, "ab") if path is not None else None
-        if path is not None:  # else its entry, and with it all lines, may be lost
-            sync_entries(path.parent)
+        self._digest = hashlib.sha256()  # of the file
+        if path is not None:
+            sync_entries(path.parent)  # else its entry, and with it all lines, may be lost
+            self._digest = _hash_file(path, path.stat().st_size)
         self._mode, self._batch_unit = mode, batch_unit
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """functions that receive every record"""
@@ -56,21 +59,33 @@ class Log:
             os.fsync(self._file.fileno())
         return self._file.tell()
 
-    def rewind(self, offset: int) -> None:
-        """Truncate the log to its length at a checkpoint: what follows is written again."""
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of what has been written."""
+        return self._digest.hexdigest()
+
+    def rewind(self, offset: int, sha256: str = "") -> None:
+        """Truncate the log to its length at a checkpoint: what follows is written again.
+
+        `sha256` is what the log had then; if it differs now, the file was damaged.
+        """
         if self._file is None or self._path is None:
             return
         if (length := self._file.seek(0, os.SEEK_END)) < offset:
             self.info(f"{self._path} is shorter than at the checkpoint: the curves have a gap")
-            offset = _find_last_line_end(self._path, length)
+            offset, sha256 = _find_last_line_end(self._path, length), ""
         self._file.truncate(offset)
         self._file.seek(offset)
+        self._digest = _hash_file(self._path, offset)
+        if sha256 not in ("", self.sha256):
+            self.warn(f"{self._path} was changed since the checkpoint: the curves may be wrong")
 
     def record(self, **data: Any) -> None:
         """Write a record."""
         line = json.dumps(data, ensure_ascii=False)
         if self._file is not None:
             rest = line.encode("utf-8", "surrogatepass") + b"\n"
+            self._digest.update(rest)
             with self._name_file_in_errors():
                 while rest:  # a disk that is almost full writes only a part
                     rest = rest[self._file.write(rest) :]
@@ -143,6 +158,16 @@ def show_data_progress(mode: LogMode) -> Iterator[ProgressCallback]:
         yield lambda done, total: bar.update(done, total, "preparing the data")
     finally:
         bar.clear()
+
+
+def _hash_file(path: Path, length: int) -> "hashlib._Hash":
+    """Hash the first bytes of a file."""
+    digest = hashlib.sha256()
+    with open_regular_file(path) as file:
+        while chunk := file.read(min(length, 2**20)):
+            digest.update(chunk)
+            length -= len(chunk)
+    return digest
 
 
 def _find_last_line_end(path: Path, length: int) -> int:

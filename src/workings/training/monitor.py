@@ -13,6 +13,11 @@ from typing import Any, Literal, TypeAlias
 
 from workings.errors import UserError
 from workings.io import open_regular_file
+from workings.training.log_damage import (
+    describe_missing_end,
+    list_damaged_lines,
+    read_checkpoint_states,
+)
 from workings.training.logging import parse_records
 
 Record: TypeAlias = Mapping[str, Any]
@@ -23,6 +28,7 @@ MAX_RECORDS = 10_000  # kept of a log: evenly spaced ones, and those after the l
 MAX_METRICS = 100  # different metrics of a training
 _CHUNK_BYTES = 2**22
 _LATEST_LINES = 100
+_MAX_DAMAGED_LINES = 100  # whose numbers are kept
 BATCH_UNITS = ("examples", "tokens")
 _OVERLAP_BYTES = 512  # bytes before the offset by which a changed file is recognized
 _METRIC_PREFIXES = ("train", "validation", "test")
@@ -46,6 +52,9 @@ class LogTail:
         self._records: dict[int, dict[str, Any]] = {}  # by the numbers of their lines
         self._latest: list[bytes] = []  # lines
         self._num_lines, self._spacing = 0, 1
+        self._damaged_lines: list[int] = []
+        self.damage = ""
+        """what was damaged at the last read: lines that are no records, or a missing end"""
 
     def read(self) -> tuple[int, list[dict[str, Any]]]:
         """Read what is new; return a revision number and all records.
@@ -54,11 +63,16 @@ class LogTail:
         missing log has no records. An incomplete last line is read when it is complete.
         """
         with self._lock:
+            states = read_checkpoint_states(self._path.parent)  # before the log, which grows
             try:
                 with open_regular_file(self._path) as file:
                     self._read_new(file)
             except FileNotFoundError:
                 self._reset()
+            missing = describe_missing_end(self._offset, states)
+            self.damage = "; ".join(
+                filter(None, [list_damaged_lines(self._damaged_lines), missing])
+            )
             return self._compute_revision(), self._list_records()
 
     def _compute_revision(self) -> int:
@@ -90,8 +104,10 @@ class LogTail:
             self._add_lines(complete.split(b"\n")[:-1], lines)
             file.seek(self._offset)
         for number, line in lines.items():  # only now: most lines of a long log are left out
-            for record in parse_records(line):  # none, if the line is not valid
-                self._records[number] = record
+            if records := parse_records(line):
+                self._records[number] = records[0]
+            elif len(self._damaged_lines) < _MAX_DAMAGED_LINES:
+                self._damaged_lines.append(number + 1)
 
     def _add_lines(self, new: list[bytes], lines: dict[int, bytes]) -> None:
         """Add those of the new lines that are kept to `lines`."""
@@ -118,6 +134,7 @@ class LogTail:
         if self._offset:
             self._offset, self._overlap, self._records, self._latest = 0, b"", {}, []
             self._num_lines, self._spacing = 0, 1
+            self._damaged_lines = []
 
 
 @dataclass(frozen=True)
@@ -137,6 +154,8 @@ class TrainingStatus:
 
     records: Sequence[Record]
     epochs: int
+    damage: str = ""
+    """what is damaged in the log"""
 
     @cached_property
     def curves(self) -> list[dict[str, float]]:

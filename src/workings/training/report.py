@@ -26,6 +26,7 @@ from workings.render.training_report import (
 )
 from workings.storage import read_json
 from workings.tasks.base import Task
+from workings.training.log_damage import describe_log_damage
 from workings.training.logging import read_log
 from workings.training.report_text import format_environment, format_result, list_signatures
 
@@ -43,7 +44,7 @@ def write_report(folder: Path, task: Task) -> None:
         title=recipe.title or recipe.model.kind,
         lead=_write_lead(task, result),
         headline_metrics=format_result(result),
-        notes=[f"{name}: {text}" for name, text in list_signatures(result)],
+        notes=_write_notes(folder, result),
         curves=curves,
         sections=_build_sections(task, records),
         layers=task.summarize_model(),
@@ -59,6 +60,11 @@ def write_report(folder: Path, task: Task) -> None:
     chart.save(folder / "curves.svg")
     with suppress(ModuleNotFoundError):  # PNG needs the extra `pictures`
         chart.save(folder / "curves.png")
+
+
+def _write_notes(folder: Path, result: dict[str, Any]) -> list[str]:
+    notes = [f"{name}: {text}" for name, text in list_signatures(result)]
+    return [*notes, *filter(None, [describe_log_damage(folder)])]
 
 
 def _write_lead(task: Task, result: dict[str, Any]) -> str:

@@ -458,6 +458,7 @@ class Trainer:
             "progress": asdict(self.progress),
             "seed": self.seed,
             "log_offset": self.log.synced_offset(),
+            "log_sha256": self.log.sha256,
             "run_id": self.run_id,
         }
         self.checkpoints.save(self.progress.step, tensors, state, self.progress.best_step)
@@ -542,7 +543,7 @@ class Trainer:
             select_rank_rows(tensors.get("task_state", {}), self.process_group, rows)
         )
         set_rng_state(tensors["rng"], self.process_group, self.seed + self.progress.step)
-        self.log.rewind(state["log_offset"])
+        self.log.rewind(state["log_offset"], str(state.get("log_sha256", "")))
 
 
 def keep_freed_memory() -> bool:

@@ -18,12 +18,12 @@ from workings.storage import (
 )
 from workings.training.checkpoints import Checkpoints
 from workings.training.finetuning import INITIAL_WEIGHTS
-from workings.training.logging import MAX_LOG_BYTES, parse_records
+from workings.training.log_damage import find_damage
+from workings.training.logging import MAX_LOG_BYTES
 
 FileState: TypeAlias = Literal["intact", "unchecked", "damaged"]
 NO_CHECKSUM = "it has no checksum"
 INTERRUPTED_LINE = "the last line is incomplete, as a killed process leaves it"
-_MAX_LINES = 5  # line numbers that a message lists
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _verify_checkpoint(
 
 
 def _verify_log(folder: Path, states: list[dict[str, Any]]) -> list[FileReport]:
-    """Verify that each line of the log is a record, and that it reaches to each checkpoint."""
+    """Verify that each line of the log is a record, and that it is what checkpoints saw."""
     name = "log.jsonl"
     if not (folder / name).exists():
         return []
@@ -141,38 +141,10 @@ def _verify_log(folder: Path, states: list[dict[str, Any]]) -> list[FileReport]:
     except (UserError, OSError) as error:
         message = str(error).removeprefix(f"{folder / name}: ")
         return [FileReport(name, "damaged", message)]
-    damages = [describe_damaged_lines(raw)]
-    offsets = [offset for s in states if isinstance(offset := s.get("log_offset"), int)]
-    if offsets and max(offsets) > len(raw):
-        damages.append(f"{max(offsets) - len(raw):,} bytes shorter than at a checkpoint")
-    if any(damages):
-        return [FileReport(name, "damaged", "; ".join(filter(None, damages)))]
+    if damage := find_damage(raw, states):
+        return [FileReport(name, "damaged", damage)]
     is_cut = bool(raw) and not raw.endswith(b"\n")
     return [FileReport(name, "intact", INTERRUPTED_LINE if is_cut else "")]
-
-
-def describe_damaged_lines(raw: bytes) -> str:
-    r"""Name the lines of a log that are not records; an incomplete last line is no damage.
-
-    >>> describe_damaged_lines(b'{"kind": "test"}\n{"ki\n{"kind": "test"}\n{"ki')
-    'line 2 is not a record'
-    """
-    complete = raw.split(b"\n")[:-1]
-    numbers = [n for n, line in enumerate(complete, start=1) if not _is_record(line)]
-    if not numbers:
-        return ""
-    listed = ", ".join(map(str, numbers[:_MAX_LINES])) + ", …" * (len(numbers) > _MAX_LINES)
-    return (
-        f"line {listed} is not a record" if len(numbers) == 1 else f"lines {listed} are no records"
-    )
-
-
-def _is_record(line: bytes) -> bool:
-    try:
-        line.decode("utf-8", "surrogatepass")  # as it is written; `parse_records` replaces bytes
-    except UnicodeDecodeError:
-        return False
-    return bool(parse_records(line))
 
 
 def _find_missing(states: list[dict[str, Any]], names: set[str]) -> Iterator[FileReport]:

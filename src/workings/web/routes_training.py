@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from workings.errors import UserError
 from workings.io import read_bytes
 from workings.recipes.base import Setting
-from workings.training.monitor import LogTail
+from workings.training.monitor import LogTail, TrainingStatus
 from workings.training.run_folder import read_run_recipe
 from workings.web.requests import RunName
 from workings.web.responses import TableView, TrainingView
@@ -46,9 +46,9 @@ def add_training_routes(app: FastAPI, registry: RunRegistry) -> None:
         registered = registry.get_run(run)
         log, epochs = log_and_epochs(registered)
         current, records = log.read()
-        return build_training_view(
-            registered.folder, epochs, current, records, None if revision == current else width
-        )
+        status = TrainingStatus(records, epochs, log.damage)
+        new_width = None if revision == current else width
+        return build_training_view(registered.folder, status, current, new_width)
 
     @app.get("/api/recipe/{run}")
     def recipe(run: RunName) -> dict[str, list[Setting]]:

@@ -19,7 +19,10 @@ def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) ->
     """Compare the curves, best metrics and settings of two runs, finished or not."""
     runs = (first, second)
     statuses = {name: _read_status(run) for name, run in zip(SIDE_NAMES, runs, strict=True)}
-    names = [f"{name}: {to_one_line(run.name)}" for name, run in zip(SIDE_NAMES, runs, strict=True)]
+    names = [
+        f"{name}: {to_one_line(run.name)}{' (its log is damaged)' * bool(statuses[name].damage)}"
+        for name, run in zip(SIDE_NAMES, runs, strict=True)
+    ]
     settings = diff_configs(first.folder, second.folder)
     first_metrics, second_metrics = (status.list_metrics() for status in statuses.values())
     shared = [metric for metric in first_metrics if metric in second_metrics]
@@ -32,8 +35,9 @@ def compare_training(first: RegisteredRun, second: RegisteredRun, width: int) ->
 
 
 def _read_status(run: RegisteredRun) -> TrainingStatus:
-    records = LogTail(run.folder / "log.jsonl").read()[1]
-    return TrainingStatus(records, read_run_recipe(run.folder).train.epochs)
+    log = LogTail(run.folder / "log.jsonl")
+    _, records = log.read()
+    return TrainingStatus(records, read_run_recipe(run.folder).train.epochs, log.damage)
 
 
 def _format_value(value: object) -> str:

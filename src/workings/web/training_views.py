@@ -22,10 +22,9 @@ MAX_CHARTS, MAX_EPOCHS, MAX_SAMPLE_LENGTH = 12, 400, 5_000
 
 
 def build_training_view(
-    folder: Path, epochs: int, revision: int, records: Sequence[Record], width: int | None
+    folder: Path, status: TrainingStatus, revision: int, width: int | None
 ) -> TrainingView:
     """Return the state of a training, with its curves if a width is given."""
-    status = TrainingStatus(records, epochs)
     seconds_silent = _seconds_since_log(folder / "log.jsonl")
     state = status.state(seconds_silent)
     return TrainingView(
@@ -74,6 +73,8 @@ def _build_facts(status: TrainingStatus, state: str, seconds_silent: float) -> d
         facts["estimated time left"] = format_duration(status.seconds_left)
     if state == "quiet":
         facts["since the last output"] = format_duration(seconds_silent)
+    if status.damage:
+        facts["the log is damaged"] = status.damage
     return facts
 
 
