@@ -56,6 +56,7 @@ MOMENTS = {
     "end": (runs, "_finish", 1),
     "report": (report, "write_report", 1),
 }
+MAIN_PROCESS_ONLY = ("file call", "description", "best weights", "checkpoint", "log line", "report")
 SECONDS_TO_END = 30  # what torchrun gives the other processes, once one is dead
 MAX_PROCESSES = 2
 LOST = 3  # exit status of a process that has lost the others
@@ -76,10 +77,13 @@ class Death:
     @classmethod
     def choose(cls, rng: random.Random, processes: int) -> "Death":
         kind = rng.choice(["time", "file call", "file call", *MOMENTS])
-        calls = MOMENTS[kind][2] if kind in MOMENTS else 60
         every_rank = list(range(processes))
+        ranks = rng.choice([every_rank, *([rank] for rank in every_rank)])
+        if ranks == [1] and kind in MAIN_PROCESS_ONLY:
+            kind = "step"
+        calls = MOMENTS[kind][2] if kind in MOMENTS else 60
         return cls(
-            ranks=rng.choice([every_rank, *([rank] for rank in every_rank)]),
+            ranks=ranks,
             kind=kind,
             call=rng.randint(1, calls),
             delay=rng.uniform(0.0, 0.4) if kind == "time" else rng.choice([0, 1, 4, 16]) / 1000,
@@ -246,7 +250,8 @@ def work(recipe: dict, folder: Path, parallelism: str | None, rank: int, death: 
         if (folder / "config.toml").is_file():
             runs.resume(folder, mode="quiet", parallelism=parallelism)
         else:
-            runs.train_recipe(build_recipe(recipe), folder, mode="quiet")
+            train = {**recipe["train"], "parallelism": parallelism or "ddp"}
+            runs.train_recipe(build_recipe({**recipe, "train": train}), folder, mode="quiet")
         status = 0
     except TrainingInterrupt as interrupt:
         status = interrupt.exit_status

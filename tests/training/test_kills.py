@@ -100,6 +100,38 @@ def test_killed_trainings_of_every_task_resume_to_the_same_end(tmp_path, recipes
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("parallelism", ["ddp", "fsdp"])
+@pytest.mark.parametrize("name", ["classifier", "language-model", "stateful", "translator"])
+def test_two_processes_killed_many_times_resume_to_the_same_end(
+    tmp_path, recipes, name, parallelism
+):
+    training = {"recipe": recipes[name], "processes": [2], "parallelism": [parallelism]}
+    kills = kill_and_resume(tmp_path, {name: training}, rounds=2, attempts=8)
+    assert len(kills) >= 8
+    assert {tuple(kill["ranks"]) for kill in kills} >= {(0,), (1,)}  # either one alone
+    check_same_end(tmp_path, [name], rounds=2)
+
+
+@pytest.mark.slow
+def test_runs_killed_between_one_and_two_processes_stay_intact(tmp_path, recipes):
+    """Each attempt chooses the number of processes, and ddp or fsdp."""
+    training = {
+        "recipe": recipes["language-model"],
+        "processes": [1, 2],
+        "parallelism": ["ddp", "fsdp"],
+    }
+    kills = kill_and_resume(tmp_path, {"mixed": training}, rounds=2, attempts=8)
+    assert {kill["processes"] for kill in kills} == {1, 2}
+    expected = final_state(tmp_path / "mixed" / "uninterrupted")
+    for number in range(2):
+        run = tmp_path / "mixed" / str(number)
+        log, result, _, last, _ = final_state(run)
+        assert [r.get("epoch") for r in log] == [r.get("epoch") for r in expected[0]]
+        assert last == expected[3]
+        assert result["validation_loss"] == pytest.approx(expected[1]["validation_loss"], abs=1e-3)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["classifier", "language-model", "stateful", "translator", "captioner"]
 )

@@ -107,12 +107,14 @@ def test_commands_that_use_a_run_say_that_its_log_is_damaged(run, tmp_path, caps
         assert re.search(warning, capsys.readouterr().err)
 
 
-def test_a_resumed_run_and_its_report_say_that_the_log_is_damaged(run, capsys):
+def test_a_resumed_run_says_that_the_log_is_damaged_and_removes_partial_files(run, capsys):
     (run / "result.json").unlink()
+    (run / ".curves.png.123.part").write_text("of a killed process")
     change_a_digit(run)
     assert main(["resume", str(run)]) == 0
     assert "was changed since the checkpoint" in capsys.readouterr().err
     assert "changed since a checkpoint was written" in (run / "report.html").read_text()
+    assert not list(run.glob(".*.part"))
 
 
 def test_files_of_another_run_are_damage(two_runs, run):

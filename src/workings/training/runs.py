@@ -358,6 +358,7 @@ def _open_folder(new_recipe: Recipe | None, folder: Path, stack: ExitStack) -> R
         recipe = read_run_recipe(folder)
         stack.enter_context(_lock_folder(folder))
         _check_resumable(folder)
+        _remove_partial_files(folder)
         return recipe
     existing = next(p for p in (folder, *folder.parents) if p.exists())
     if not existing.is_dir():
@@ -397,6 +398,13 @@ def _check_resumable(folder: Path) -> None:
             f"{folder} has its weights, but no checkpoint to resume from; to train it again: "
             f"workings train --repeat {folder} --out OTHER"
         )
+
+
+def _remove_partial_files(folder: Path) -> None:
+    """Remove what a killed process was writing: the next one may use other temporary names."""
+    for part in folder.glob(".*.part"):
+        if part.is_file() or part.is_symlink():
+            part.unlink(missing_ok=True)
 
 
 def _is_restart(folder: Path) -> bool:

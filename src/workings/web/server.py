@@ -20,7 +20,7 @@ from workings.web.connections import BACKLOG, BoundedConnection
 from workings.web.jobs import MODEL_THREADS
 from workings.web.runs import RunRegistry
 from workings.web.security import LOOPBACK, AccessPolicy
-from workings.web.worker_pool import WorkerPool
+from workings.web.worker_pool import NUM_WORKERS, WorkerPool
 
 _WILDCARD_HOSTS = ("0.0.0.0", "::", "")  # noqa: S104 - requested by the user, and protected by a token
 
@@ -62,7 +62,8 @@ def serve_in_background(
     listening = _open_socket("127.0.0.1", 0)
     options = ServerOptions(has_token=has_token)
     policy = _build_policy(options, listening.getsockname()[1])
-    server = WorkbenchServer(policy, RunRegistry(runs), options)
+    # Fewer workers start sooner, and are enough for one user.
+    server = WorkbenchServer(policy, RunRegistry(runs), options, num_workers=2)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     yield format_link(None, policy).rstrip("/")
@@ -73,8 +74,14 @@ def serve_in_background(
 class WorkbenchServer(uvicorn.Server):
     """uvicorn's server with a pool of workers; a second Ctrl-C ends the process at once."""
 
-    def __init__(self, policy: AccessPolicy, registry: RunRegistry, options: ServerOptions) -> None:
-        self._pool = WorkerPool(runs=[*registry.runs.values()])
+    def __init__(
+        self,
+        policy: AccessPolicy,
+        registry: RunRegistry,
+        options: ServerOptions,
+        num_workers: int = NUM_WORKERS,
+    ) -> None:
+        self._pool = WorkerPool(num_workers, [*registry.runs.values()])
         super().__init__(
             uvicorn.Config(
                 build_secured_app(policy, registry, self._pool),

@@ -177,11 +177,8 @@ class WorkerPool:
         self._running += Counter()  # drops clients without a running request
 
     async def warm_up(self) -> None:
-        """Start all processes but one, so that the first requests do not wait for them.
-
-        The last one is for when all others are busy, which one user seldom makes them.
-        """
-        for worker in self._workers[1:]:  # the first one is taken last
+        """Start the processes, so that the first requests do not wait for them."""
+        for worker in reversed(self._workers):  # the last one is taken first
             await worker.start()
 
     def kill(self) -> None:
