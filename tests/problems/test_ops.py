@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gradient_problems import DRAWS
 from numpy_problems import KINDS, make_problem
 
 from workings import Problem
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"
-TOKEN = re.compile(rf"\s*(\d+(?:\.\d+)?|[a-z]+|[{SUPERSCRIPTS}]+|∞|[-+−·/^()√])")
+TOKEN = re.compile(rf"\s*(\d+(?:\.\d+)?|[a-z]+'?|[{SUPERSCRIPTS}]+|∞|[-+−·/^()√])")
 FUNCTIONS = {
     "tanh": math.tanh,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
@@ -19,6 +20,8 @@ FUNCTIONS = {
     "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
     "sin": math.sin,
     "cos": math.cos,
+    "ln": math.log,
+    "relu'": lambda x: float(x > 0),
 }
 
 
@@ -101,6 +104,7 @@ def _problems() -> dict[str, dict[str, Any]]:
         "gelu": {"kind": "feed_forward", "X": m(2, 4), **feed_forward, "activation": "gelu"},
         "pre": {"kind": "block", **attention, **feed_forward, "order": "pre", "eps": 0.01},
         "post": {"kind": "block", **attention, **feed_forward, "W_O": m(4, 4), "heads": 2},
+        **{kind: draw(rng).fields for kind, draw in DRAWS.items()},
     }
 
 

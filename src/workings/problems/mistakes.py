@@ -159,6 +159,7 @@ def _list_step_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]
     yield from _list_attention_mistakes(problem, step)
     yield from list_layer_mistakes(problem, step)
     yield from op.list_mistakes(problem, step)
+    yield from step.mistakes
 
 
 def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOption]:
@@ -205,7 +206,7 @@ def _list_attention_mistakes(problem: Problem, step: Step) -> Iterator[MistakeOp
 def _list_projection_mistakes(problem: Problem, step: Step, op: Linear) -> Iterator[MistakeOption]:
     """Yield the mistakes with a weight, for every product of an input and a W."""
     for k, (x, w) in enumerate(op.pairs):
-        if not w.startswith("W_") or w == "W_O":
+        if not w.startswith("W_") or w == "W_O" or w.endswith("ᵀ"):
             continue
         yield "weight-transposed", _replace_pair(op, k, x, f"{w}ᵀ"), f"used {w}ᵀ, not {w}"
         for other in problem.exact_matrices:

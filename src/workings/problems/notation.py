@@ -113,15 +113,18 @@ def format_decimal(value: Real, decimals: int) -> str:
 def split_symbol(name: str) -> tuple[str, str]:
     """Split a name into the symbol and its subscript.
 
-    >>> split_symbol("W_Q"), split_symbol("h0"), split_symbol("attention.scores.2")
-    (('W', 'Q'), ('h', '0'), ('scores', '2'))
+    >>> split_symbol("W_Q"), split_symbol("dh0"), split_symbol("attention.scores.2")
+    (('W', 'Q'), ('dh', '0'), ('scores', '2'))
     """
     *_, last = parts = name.split(".")
     if last.isdigit() and len(parts) > 1:
         last = f"{parts[-2]}_{last}"
     base, _, index = last.partition("_")
-    if not index and re.fullmatch(r"[a-z]\d+", base):
-        base, index = base[0], base[1:]
+    match = re.fullmatch(r"(d?[a-z])(\d+)", base)
+    if not index and match:
+        base, index = match[1], match[2]
+    if base[:1] == "d" and base[1:] in _GREEK:  # the gradient of γ
+        base = f"d{_GREEK[base[1:]]}"
     return _GREEK.get(base, base), index.replace("_", ",")
 
 
@@ -148,6 +151,10 @@ class Notation(ABC):
         """Format a product of numbers: 2·3."""
 
     @abstractmethod
+    def elementwise(self, *factors: str) -> str:
+        """Format an elementwise product of matrices: f ∘ c."""
+
+    @abstractmethod
     def matrix_product(self, *factors: str) -> str:
         """Format a matrix product: X W."""
 
@@ -170,6 +177,10 @@ class Notation(ABC):
     @abstractmethod
     def apply(self, function: str, *arguments: str) -> str:
         """Format a function call."""
+
+    @abstractmethod
+    def minus(self, term: str) -> str:
+        """Format the negative of a single term."""
 
     @abstractmethod
     def row(self, *parts: str) -> str:
@@ -213,6 +224,9 @@ class TextNotation(Notation):
     def product(self, *factors: str) -> str:
         return "·".join(factors)
 
+    def elementwise(self, *factors: str) -> str:
+        return "∘".join(factors)
+
     def matrix_product(self, *factors: str) -> str:
         return " ".join(factors)
 
@@ -236,6 +250,9 @@ class TextNotation(Notation):
     def apply(self, function: str, *arguments: str) -> str:
         return f"{function}({', '.join(arguments)})"
 
+    def minus(self, term: str) -> str:
+        return f"−{term}"
+
     def row(self, *parts: str) -> str:
         spaced = {",": ", ", **{operator: f" {operator} " for operator in _OPERATORS}}
         return "".join(spaced.get(part, part) for part in parts).strip()
@@ -246,7 +263,9 @@ class LatexNotation(Notation):
 
     def symbol(self, name: str) -> str:
         base, index = split_symbol(name)
-        if base in _LATEX_GREEK:
+        if re.fullmatch(r"d[A-Za-zα-ω]", base):  # a gradient: an upright d
+            base = rf"\mathrm{{d}}{_LATEX_GREEK.get(base[1], base[1])}"
+        elif base in _LATEX_GREEK:
             base = _LATEX_GREEK[base]
         elif not (base.isascii() and base.isalnum()):
             base = rf"\text{{{escape_latex(base)}}}"
@@ -264,6 +283,9 @@ class LatexNotation(Notation):
 
     def product(self, *factors: str) -> str:
         return r" \cdot ".join(factors)
+
+    def elementwise(self, *factors: str) -> str:
+        return r" \circ ".join(factors)
 
     def matrix_product(self, *factors: str) -> str:
         return r" \, ".join(factors)
@@ -285,6 +307,9 @@ class LatexNotation(Notation):
         if r"\frac" in inside:
             return rf"\operatorname{{{function}}}\mathopen{{}}\left({inside}\right)"
         return rf"\operatorname{{{function}}}({inside})"
+
+    def minus(self, term: str) -> str:
+        return f"-{term}"
 
     def row(self, *parts: str) -> str:
         spaced = {"+": " + ", "−": " - ", "=": " = ", ",": ", "}
@@ -316,6 +341,9 @@ class MathMLNotation(Notation):
     def product(self, *factors: str) -> str:
         return f"<mrow>{'<mo>·</mo>'.join(factors)}</mrow>"
 
+    def elementwise(self, *factors: str) -> str:
+        return f"<mrow>{'<mo>∘</mo>'.join(factors)}</mrow>"
+
     def matrix_product(self, *factors: str) -> str:
         # An invisible times sign, with a thin space between names of several letters.
         times = '<mo lspace="0.1em" rspace="0.1em">&#x2062;</mo>'
@@ -341,6 +369,9 @@ class MathMLNotation(Notation):
         inside = "<mo>,</mo>".join(arguments)
         return self.row(f"<mi>{escape_xml(function)}</mi><mo>&#x2061;</mo>", "(", inside, ")")
 
+    def minus(self, term: str) -> str:
+        return f"<mrow><mo>−</mo>{term}</mrow>"
+
     def row(self, *parts: str) -> str:
         marks = {mark: f"<mo>{mark}</mo>" for mark in (*_OPERATORS, ",")}
         # Parentheses stretch only around fractions: browsers set stretchy ones too far apart.
@@ -351,9 +382,9 @@ class MathMLNotation(Notation):
 
 _TRANSPOSE_SIGN = '<mi mathvariant="normal">⊤</mi>'
 
-# An expression that needs no parentheses: a name, number or parenthesis, with power or root.
+# What needs no parentheses: a name, number, parenthesis or call, with power or root.
 _BRACKET = r"\((?:[^()]|\([^()]*\))*\)"
-_ATOM = rf"√?(?:[\w.∞⁻]+|{_BRACKET})(?:\^(?:−?[\w.∞]+|{_BRACKET}))?"
+_ATOM = rf"√?(?:[\w']*{_BRACKET}|[\w.∞⁻]+)(?:\^(?:−?[\w.∞]+|{_BRACKET}))?"
 
 
 def typeset(text: str) -> str:

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -53,9 +53,12 @@ class Terms:
 
 
 class Op(ABC):
-    """The operation that computes a step from earlier matrices."""
+    """The operation that computes a step from earlier matrices.
 
-    overflow_hint = ""  # what to declare if a number of the step is too large
+    `failure` says why a vector of the step cannot be computed if its numbers are not finite.
+    """
+
+    failure: ClassVar[str] = "has a number that is too large"
 
     @abstractmethod
     def compute(self, env: Env) -> IntervalMatrix:
@@ -221,6 +224,7 @@ class Masking(UnaryOp):
 class Normalization(UnaryOp):
     """Scores turned into weights along each row, or, by mistake, down each column."""
 
+    failure: ClassVar[str] = "divides by zero"
     normalizer: str = "softmax"  # softmax, sigmoid, sum, exp
     # The remaining fields describe mistakes.
     transposed: bool = False
@@ -387,7 +391,9 @@ class SumOfProducts(Op):
     def formula(self, n: Notation, column_vectors: bool) -> str:  # noqa: ARG002
         return n.total(
             [
-                n.product(format_symbol(n, a), format_call(n, self.function, format_symbol(n, b)))
+                n.elementwise(
+                    format_symbol(n, a), format_call(n, self.function, format_symbol(n, b))
+                )
                 for a, b in self.pairs
             ]
         )

@@ -19,7 +19,7 @@ from workings.problems.intervals import Bools, Floats, IntervalMatrix
 from workings.problems.kinds import KINDS, Kind, Setting, Step
 from workings.problems.kinds.base import Sizes
 from workings.problems.numbers import Number
-from workings.problems.ops import Masking, Normalization
+from workings.problems.ops import Masking
 from workings.problems.problem_file import (
     ProblemReader,
     format_claim_path,
@@ -183,10 +183,8 @@ class Problem:
             f"I.{n}": IntervalMatrix.exact(np.eye(n)) for n in set(self.sizes.sizes.values())
         }
         constants |= self.kind.make_constants(self.sizes)
-        for name in ("Q", "K", "V"):
-            if name in self.given:
-                constants[f"given.{name}"] = self.given[name]
-        return constants
+        # A given may take the place of the step of its name.
+        return constants | {f"given.{name}": matrix for name, matrix in self.given.items()}
 
     def _read_given_reprints(
         self, reader: ProblemReader, claimed: dict[tuple[str, int], Any]
@@ -238,13 +236,8 @@ class Problem:
             undefined = ~bounded & ~masked
             if undefined.any():
                 vector = int(np.argwhere(undefined)[0][0]) + 1
-                is_norm = "normalised" in step.key
-                divides = isinstance(step.op, Normalization) or is_norm
                 raise UserError(
-                    f"{step.key} cannot be computed: vector {vector} of it "
-                    + ("divides by zero" if divides else "has a number that is too large")
-                    + step.op.overflow_hint
-                    + (" (is X constant there? give an eps)" if is_norm else "")
+                    f"{step.key} cannot be computed: vector {vector} of it {step.op.failure}"
                 )
         return env
 

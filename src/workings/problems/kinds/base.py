@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from workings.errors import UserError
 from workings.problems.intervals import Bools, IntervalMatrix
-from workings.problems.ops import Op
+from workings.problems.ops import MistakeOption, Op
 from workings.problems.options import Option
 
 Axis: TypeAlias = str | tuple[str, ...]
@@ -47,6 +47,8 @@ class Step:
     is_shown: bool = True  # False: the problem lacks this step, and it equals the step before
     is_claimable: bool = True  # False: only a slice of another step
     labels: tuple[str, ...] = ()  # the cells are numbers of these words, from 1: tokens
+    # Named mistakes that depend on the other steps of the kind, beside those of the operation.
+    mistakes: tuple[MistakeOption, ...] = ()
 
     @property
     def key(self) -> str:

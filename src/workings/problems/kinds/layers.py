@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -178,6 +179,7 @@ class Standardization(Op):
     `divides_by_variance` is for the mistake of not taking the root.
     """
 
+    failure: ClassVar[str] = "divides by zero (is X constant there? give an eps)"
     x: str
     mean: str
     variance: str

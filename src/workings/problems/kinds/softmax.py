@@ -36,7 +36,10 @@ EXPONENTIALS_OPTION = Option(None, lambda w, v: parse_choice(w, v, ("plain", "sh
 class Exponentials(UnaryOp):
     """`e^x` of each cell; `is_shifted`: the maximum of the row is subtracted first."""
 
-    overflow_hint = ' (declare exponentials = "shifted" to subtract the maximum first)'
+    failure: ClassVar[str] = (
+        'has a number that is too large (declare exponentials = "shifted" to subtract the maximum'
+        " first)"
+    )
     is_shifted: bool = False
     # The remaining fields describe mistakes.
     base: float = np.e
