@@ -152,7 +152,7 @@ class Problem:
         """Infer every size from the given matrices and check that their shapes fit together."""
         sizes = Sizes(frozenset(self.given))
         missing = [name for name in self.kind.required if name not in self.given]
-        if self.kind.name == "attention" and "X" not in self.given:
+        if self.kind.name in ("attention", "attention_gradient") and "X" not in self.given:
             # Without X, the queries must be given, and the keys and values or a context.
             projections = ("Q",) if "context" in self.given else ("Q", "K", "V")
             missing = [name for name in projections if name not in self.given]

@@ -1,7 +1,9 @@
 """The kinds of problem: the matrices each is given and the steps that solve it."""
 
 from workings.problems.kinds.attention import ATTENTION
+from workings.problems.kinds.attention_gradients import ATTENTION_GRADIENT
 from workings.problems.kinds.base import Kind, Setting, Step
+from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
 from workings.problems.kinds.recurrent import LSTM, RNN
@@ -10,7 +12,8 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, ADDITIVE, FEED_FORWARD, BLOCK),
-        *(CROSS_ENTROPY, SOFTMAX_JACOBIAN),
+        *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
+        ATTENTION_GRADIENT,
     )
 }
 
