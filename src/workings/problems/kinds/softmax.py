@@ -6,7 +6,7 @@ option `exponentials`; otherwise the weights are computed from the scores in one
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
