@@ -3,6 +3,8 @@
 from workings.problems.kinds.attention import ATTENTION
 from workings.problems.kinds.attention_gradients import ATTENTION_GRADIENT
 from workings.problems.kinds.base import Kind, Setting, Step
+from workings.problems.kinds.batch_norm import BATCH_NORM
+from workings.problems.kinds.convolution import CONV1D
 from workings.problems.kinds.layer_gradients import LAYER_NORM_GRADIENT, LINEAR_GRADIENT
 from workings.problems.kinds.layers import ADDITIVE, BLOCK, FEED_FORWARD, LAYER_NORM, POSITIONS
 from workings.problems.kinds.loss import CROSS_ENTROPY, SOFTMAX_JACOBIAN
@@ -14,6 +16,7 @@ KINDS: dict[str, Kind] = {
         *(ATTENTION, POSITIONS, LAYER_NORM, RNN, LSTM, ADDITIVE, FEED_FORWARD, BLOCK),
         *(CROSS_ENTROPY, SOFTMAX_JACOBIAN, LINEAR_GRADIENT, LAYER_NORM_GRADIENT),
         ATTENTION_GRADIENT,
+        *(CONV1D, BATCH_NORM),
     )
 }
 

@@ -209,9 +209,13 @@ class Standardization(Op):
         return self._format_quotient(n, difference, format_symbol(n, self.variance))
 
     def cell(self, n: Notation, env: Env, i: int, j: int) -> str:
-        own, mean = env[self.x].mid[i, j], env[self.mean].mid[i, 0]
-        difference = n.row(n.number(float(own)), "−", n.factor(float(mean)))
-        return self._format_quotient(n, difference, n.number(float(env[self.variance].mid[i, 0])))
+        own, shape = env[self.x].mid[i, j], env[self.x].shape
+        # The moments have a single column or, of a batch, a single row.
+        mean, variance = (
+            float(np.broadcast_to(env[key].mid, shape)[i, j]) for key in (self.mean, self.variance)
+        )
+        difference = n.row(n.number(float(own)), "−", n.factor(mean))
+        return self._format_quotient(n, difference, n.number(variance))
 
     def sources(self) -> tuple[str, ...]:
         return (self.x, self.mean, self.variance)
